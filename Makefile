@@ -1,0 +1,42 @@
+# Two commands matter: `make demo` and `make test`. Each sets itself up in .venv and can be run again.
+PYTHON ?= python3
+BIN := .venv/bin
+ARGS ?=
+FILE ?= examples/scenarios/fig36.yaml
+
+.PHONY: help install demo test check fmt bench lab lock
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+install: .venv/installed ## Make .venv with everything, from requirements.lock
+
+.venv/installed: requirements.lock pyproject.toml
+	@echo "setting up .venv (once; about two minutes)" >&2
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e . >&2
+	@touch $@
+
+demo: .venv/installed ## Three real Kafka clusters, thirteen nodes, a real feed, certified live (ARGS="--duration 60 -o json")
+	@exec $(BIN)/mesh demo $(ARGS)
+
+test: .venv/installed ## The whole test suite
+	@exec $(BIN)/python -m pytest $(ARGS)
+
+check: .venv/installed ## Lint, types, import contracts, unit and property tests: seconds
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
+	@$(BIN)/python -m pytest -q -n 2 tests/unit tests/property tests/test_tidy.py
+
+fmt: .venv/installed ## Format the code
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+bench: .venv/installed ## The mesh beside a raw loop and MirrorMaker 2, on the same brokers
+	@exec $(BIN)/python -m tests.bench $(ARGS)
+
+lab: .venv/installed ## Run a scenario file (FILE=..., ARGS="--backend kafka")
+	@exec $(BIN)/mesh lab run $(FILE) $(ARGS)
+
+lock: ## Compile requirements.lock anew (needs uv)
+	@echo 'pyspark==4.0.0' | uv pip compile -q --universal --generate-hashes --no-emit-index-url \
+	  --python-version 3.11 --all-extras --group dev -c - pyproject.toml -o requirements.lock

@@ -1,0 +1,88 @@
+"""Every exception of the project. The type says whose fault it is and whether to try again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+class MeshError(Exception):
+    """Root of all errors raised on purpose. Its text is one line fit for a person."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing wrong with a file or a topology, located.
+
+    Attributes:
+        code: Stable upper-case word for scripts, for example ``UNKNOWN_KEY``.
+        message: What is wrong and what to do, in one line.
+        where: ``file:line:column: path`` or the closest to it that is known.
+        walks: For illegal topologies, the two walks that reach one node.
+        edit: For illegal topologies, the smallest edit that makes the file legal.
+
+    Spec: lab.md 3.
+    """
+
+    code: str
+    message: str
+    where: str = ""
+    walks: Sequence[Sequence[str]] = field(default=())
+    edit: Sequence[object] = field(default=())
+
+    def line(self) -> str:
+        """Return the problem as the one line that the command line prints."""
+        place = f"{self.where}: " if self.where else ""
+        return f"{place}{self.message} [{self.code}]"
+
+
+class ConfigError(MeshError):
+    """What the user wrote is wrong; lists all problems at once. Exit code 2."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(problem.line() for problem in self.problems))
+
+
+class StartError(MeshError):
+    """Something the mesh needs could not be had: Java, a broker, a port. Exit code 1."""
+
+
+class ProtocolError(MeshError):
+    """Somebody broke the wire's rules; see the two kinds below."""
+
+
+class LocalProtocolError(ProtocolError):
+    """Our own code asked for something the wire forbids: a bug here."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """A peer or a client sent something the wire forbids: quarantine it and go on."""
+
+
+class DecodeError(RemoteProtocolError):
+    """Bytes that are not what their schema says."""
+
+
+class UnknownVersionError(RemoteProtocolError):
+    """A major version newer than this program: the link stops and names it."""
+
+
+class TransportError(MeshError):
+    """Kafka did not do what was asked."""
+
+
+class TransportUnavailableError(TransportError):
+    """A broker cannot be reached just now; trying again is right."""
+
+
+class TransportFencedError(TransportError):
+    """A successor holds this lane: stop at once."""
+
+
+class TransportDeniedError(TransportError):
+    """The broker refuses us for good: rights, size or configuration."""
+
+
+class InvariantError(MeshError):
+    """The program contradicts itself. Never caught."""
