@@ -1,0 +1,182 @@
+"""Values of the control plane, one per record on the wire. Bytes are made in `mesh.codec`.
+
+Spec: K4, K12, K13, K21-K26, K32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mesh.model.frames import MessageClass
+
+
+class Ownership(StrEnum):
+    """Whether interest was learned without crossing an external link. Spec: K22."""
+
+    OWN = "own"
+    FOREIGN = "foreign"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Scope:
+    """What a set of adverts and its marks belong to.
+
+    Attributes:
+        zone: Zone on which the interest is offered.
+        neighbour: The one reader in a multi-hop zone; empty in the other kinds.
+        ownership: `own` or `foreign`, each with its own versions.
+
+    Spec: K22.
+    """
+
+    zone: str
+    neighbour: str
+    ownership: Ownership
+
+    def __str__(self) -> str:
+        """Return `zone:neighbour/own`, as in record keys."""
+        return f"{self.zone}:{self.neighbour}/{self.ownership}"
+
+    @classmethod
+    def parse(cls, text: str) -> Scope:
+        """Return the scope that ``str`` wrote.
+
+        Raises:
+            ValueError: The text is not a scope.
+        """
+        left, slash, ownership = text.partition("/")
+        zone, colon, neighbour = left.partition(":")
+        if not (slash and colon and zone):
+            raise ValueError(f"not a scope: {text!r}")
+        return cls(zone, neighbour, Ownership(ownership))
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What an advert entry asks for; also what its hash covers.
+
+    Attributes:
+        durable: Some endpoint behind it is guaranteed: guaranteed messages wait for it.
+        live: Some endpoint behind it is reachable: both classes are wanted now.
+        static: Always forward.
+        clients_offset: For a node's own address: the `clients` offset in force there.
+
+    Spec: K22, K25, DESIGN 6.
+    """
+
+    durable: bool = True
+    live: bool = True
+    static: bool = False
+    clients_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Proof of a scope: what a reader must hold. Spec: K23.
+
+    Attributes:
+        epoch: Incarnation of the writer.
+        number: Version of the scope within the epoch.
+        count: Entries in force.
+        digest: Sum of their hashes modulo 2^64.
+    """
+
+    epoch: int
+    number: int
+    count: int
+    digest: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIdentity:
+    """A data topic of a node: name, the broker's 16-byte id, partitions."""
+
+    name: str
+    topic_id: bytes
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who writes a control topic. Spec: K4."""
+
+    node: str
+    uuid: str
+    epoch: int
+    cluster_id: str
+    lanes: int
+    topics: Sequence[TopicIdentity] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStatus:
+    """How a node sees a link; `state`: up, down, unproven, frozen, refused or disabled."""
+
+    neighbour: str
+    zone: str
+    state: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """The node beats. Spec: K32."""
+
+    epoch: int
+    beat: int
+    ready: bool
+    links: Sequence[LinkStatus] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """How far a reader has applied a scope. Spec: K24."""
+
+    epoch: int
+    applied: int
+    complete: int
+    open_links: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LinkState:
+    """What a node has read of a neighbour: its last heartbeat and outbox positions. Spec: K24."""
+
+    epoch: int
+    beat: int
+    positions: Sequence[tuple[str, int, int]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RepairRequest:
+    """A gap was found: re-send everything of that source after ``last``. Spec: K11, K20."""
+
+    outbox: str
+    outbox_partition: int
+    topic_id: bytes
+    partition: int
+    last: int
+
+
+class EndpointKind(StrEnum):
+    """Channel: every subscriber's endpoint gets a copy; queue: see the policies of DESIGN 6."""
+
+    CHANNEL = "channel"
+    QUEUE = "queue"
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """One endpoint's wish, as a client wrote it on `clients`. Spec: K13."""
+
+    kind: EndpointKind = EndpointKind.CHANNEL
+    message_class: MessageClass = MessageClass.GUARANTEED
+    policy: str | None = None
+    lease_s: int | None = None
+
+
+def node_address(uuid: str) -> str:
+    """Return the subject that stands for a node in the interest tables. Spec: K26."""
+    return f"$node/{uuid}"

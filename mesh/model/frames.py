@@ -1,0 +1,161 @@
+"""Values of the data path: what a frame and a delivery say. Bytes are made in `mesh.codec`.
+
+Spec: kafka.md 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntFlag, StrEnum
+
+NONE_OFFSET = -1
+"""Stands for "no offset yet" wherever the wire has a plain long."""
+
+
+class MessageClass(StrEnum):
+    """How a message is delivered; it keeps its class on every hop. Spec: DESIGN 6."""
+
+    GUARANTEED = "guaranteed"
+    DIRECT = "direct"
+
+    @property
+    def letter(self) -> str:
+        """Return the letter that ends the names of topics of this class."""
+        return self.value[0]
+
+
+class FrameKind(StrEnum):
+    """What a link record is. Spec: K10."""
+
+    DATA = "data"
+    GAP = "gap"
+
+
+class FrameFlags(IntFlag):
+    """Bits of a frame header. Spec: K10, K20."""
+
+    NONE = 0
+    REPAIR = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePartition:
+    """A partition of a topic by intrinsic identity.
+
+    Attributes:
+        topic_id: The 16 bytes of the broker's topic id.
+        partition: Partition number.
+    """
+
+    topic_id: bytes
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """Where a frame stands in its sender's own source. Spec: K11.
+
+    Attributes:
+        source: Partition of the sender's source (its ingress, or the outbox it read).
+        previous: Last offset of it sent before on the same outbox partition, or -1.
+        first: First offset that this frame speaks for.
+        last: Last one.
+    """
+
+    source: SourcePartition
+    previous: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where the messages of a frame entered the mesh. Travels untouched. Spec: K9, K10.
+
+    Attributes:
+        node: Name of the origin node.
+        source: Its ingress partition.
+        generation: 0; rises only when an operator accepts a truncation.
+        first: First ingress offset of the stretch; offset deltas count from here.
+        last: Last one.
+        count: Messages in the frame's value.
+        subjects: Subject table.
+    """
+
+    node: str
+    source: SourcePartition
+    generation: int
+    first: int
+    last: int
+    count: int
+    subjects: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hop:
+    """The part of a frame header that every hop writes anew. Spec: K10.
+
+    Attributes:
+        zone: Zone of the link crossed.
+        hops: Hops in a row inside that zone, this one included.
+        join_hops: Joins crossed in a row.
+        crossed_external: Whether an external link has been crossed.
+        lane_epoch: Epoch of the sending lane. Spec: K18.
+        path: Nodes visited, origin first, sender last.
+        chain: Place in the sender's source.
+    """
+
+    zone: str
+    hops: int
+    join_hops: int
+    crossed_external: bool
+    lane_epoch: int
+    path: tuple[str, ...]
+    chain: Chain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameHeader:
+    """Kafka key of a link record. Spec: K10."""
+
+    hop: Hop
+    origin: Origin
+    kind: FrameKind = FrameKind.DATA
+    flags: FrameFlags = FrameFlags.NONE
+    ext: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message inside a frame.
+
+    Attributes:
+        offset: Ingress offset at the origin.
+        subject: Mesh address.
+        timestamp: The client's create time, ms since 1970, or -1.
+        key: Record key, or None.
+        headers: Client headers in order; names may repeat and values be None.
+        payload: Record value; None is a tombstone.
+        ext: Additions of minor versions.
+    """
+
+    offset: int
+    subject: str
+    timestamp: int
+    key: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+    payload: bytes | None
+    ext: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """The header `mesh` of a delivered record: identity, path, class. Spec: K8, K9."""
+
+    message_class: MessageClass
+    path: tuple[str, ...]
+    source: SourcePartition
+    generation: int
+    offset: int
+    ext: Mapping[str, bytes] = field(default_factory=dict)

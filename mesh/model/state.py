@@ -1,0 +1,152 @@
+"""Values that a lane writes about itself: progress and ledger. Spec: K12, K25, kafka.md 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mesh.model.frames import NONE_OFFSET, MessageClass
+
+
+class ProgressKind(StrEnum):
+    """What a progress record tells. Spec: K12."""
+
+    SOURCE = "source"
+    SENT = "sent"
+    ACCEPTED = "accepted"
+    INTEREST = "interest"
+    HELD = "held"
+    EPOCH = "epoch"
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """A version of interest in force: `scope` is `clients` or `<neighbour> <scope>`."""
+
+    scope: str
+    epoch: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """One changed position of a lane.
+
+    Attributes:
+        kind: What it tells.
+        offset: source, held: next offset; sent, accepted: last offset; epoch: the lane epoch;
+            interest: the own `clients` offset in force.
+        topic: Kafka topic it speaks of (source, outbox, target), or empty.
+        partition: Its partition, or -1.
+        topic_id: Topic id of `topic` for `source`, of the sender's source for sent and accepted.
+        source_partition: sent, accepted: partition of that source; else -1.
+        in_force: interest: the versions in force.
+
+    Spec: K12.
+    """
+
+    kind: ProgressKind
+    offset: int
+    topic: str = ""
+    partition: int = -1
+    topic_id: bytes | None = None
+    source_partition: int = -1
+    in_force: Sequence[InForce] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRange:
+    """What a batch read of one source partition: offsets from `first` below `next`."""
+
+    topic: str
+    topic_id: bytes
+    partition: int
+    first: int
+    next: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class SentCount:
+    """What a batch wrote to one outbox."""
+
+    neighbour: str
+    message_class: MessageClass
+    messages: int
+    frames: int
+    repair: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredCount:
+    """What a batch wrote to one endpoint, by the class of the messages."""
+
+    endpoint: str
+    message_class: MessageClass
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotForwarded:
+    """Messages that did not leave on a link, with the one reason."""
+
+    neighbour: str
+    reason: str
+    message_class: MessageClass
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Messages or frames of a source that went nowhere, with the reason."""
+
+    reason: str
+    topic: str
+    partition: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """From `position` of a source on, routing knows `uuid`'s subscriptions up to an offset.
+
+    Spec: K25.
+    """
+
+    topic: str
+    topic_id: bytes
+    partition: int
+    position: int
+    uuid: str
+    clients_offset: int = NONE_OFFSET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """What one committed batch of a lane did."""
+
+    node: str
+    lane: int
+    lane_epoch: int
+    sources: Sequence[SourceRange] = ()
+    sent: Sequence[SentCount] = ()
+    delivered: Sequence[DeliveredCount] = ()
+    not_forwarded: Sequence[NotForwarded] = ()
+    dropped: Sequence[Dropped] = ()
+    cuts: Sequence[Cut] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """Why a record was refused, and where it came from. Spec: kafka.md 1."""
+
+    reason: str
+    detail: str
+    topic: str
+    partition: int
+    offset: int
+    topic_id: bytes | None = None
+    key_size: int = 0
+    value_size: int = 0
+    headers_size: int = 0

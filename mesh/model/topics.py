@@ -1,0 +1,90 @@
+"""The one builder of Kafka topic, group and transactional names. Spec: kafka.md 1, K15, K16."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mesh.model.frames import MessageClass
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNames:
+    """Names of one mesh.
+
+    Attributes:
+        prefix: Start of every name, `mesh.` by default; two meshes on one Kafka cluster need two.
+    """
+
+    prefix: str = "mesh."
+
+    def ingress(self, node: str, message_class: MessageClass) -> str:
+        """Where clients of the node publish."""
+        return f"{self.prefix}{node}.in.{message_class.letter}"
+
+    def clients(self, node: str) -> str:
+        """Where clients of the node subscribe."""
+        return f"{self.prefix}{node}.clients"
+
+    def control(self, node: str) -> str:
+        """Where the node advertises: identity, adverts, marks, heartbeat."""
+        return f"{self.prefix}{node}.control"
+
+    def control_log(self, node: str) -> str:
+        """The control records uncompacted."""
+        return f"{self.prefix}{node}.control.log"
+
+    def to_control(self, node: str, neighbour: str) -> str:
+        """Acknowledgements and requests of the node to one neighbour."""
+        return f"{self.prefix}{node}.to.{neighbour}.c"
+
+    def outbox(self, node: str, neighbour: str, message_class: MessageClass) -> str:
+        """Frames of the node for one neighbour."""
+        return f"{self.prefix}{node}.to.{neighbour}.{message_class.letter}"
+
+    def endpoint(self, node: str, endpoint: str) -> str:
+        """Deliveries to one endpoint."""
+        return f"{self.prefix}{node}.ep.{endpoint}"
+
+    def progress(self, node: str) -> str:
+        """Positions of the node's lanes."""
+        return f"{self.prefix}{node}.progress"
+
+    def ledger(self, node: str) -> str:
+        """What each batch of the node's lanes did."""
+        return f"{self.prefix}{node}.ledger"
+
+    def learned(self, node: str) -> str:
+        """Last proven interest per neighbour."""
+        return f"{self.prefix}{node}.learned"
+
+    def lanes(self, node: str) -> str:
+        """The topic whose partitions stand for lanes in the group protocol."""
+        return f"{self.prefix}{node}.lanes"
+
+    def dead_letters(self, node: str) -> str:
+        """Refused records."""
+        return f"{self.prefix}{node}.dlq"
+
+    def config(self) -> str:
+        """The topology in force."""
+        return f"{self.prefix}config"
+
+    def audit(self, table: str) -> str:
+        """One output table of the auditor: findings, certificates, links."""
+        return f"{self.prefix}audit.{table}"
+
+    def lanes_group(self, node: str) -> str:
+        """Consumer group by which the node's workers share its lanes."""
+        return f"{self.prefix}{node}.lanes"
+
+    def lane_transactions(self, node: str, lane: int) -> str:
+        """Stable transactional id of a lane."""
+        return f"{self.prefix}{node}.lane.{lane}"
+
+    def held_transactions(self, node: str, lane: int) -> str:
+        """Transactional id of a lane's catch-up reader. Spec: K16, K20."""
+        return f"{self.prefix}{node}.lane.{lane}.held"
+
+    def control_transactions(self, node: str) -> str:
+        """Transactional id of lane 0's control writer."""
+        return f"{self.prefix}{node}.control"
