@@ -1,0 +1,195 @@
+"""What the rest of the mesh may ask of Kafka: four ports, with one real and one in-memory form.
+
+Hot calls keep the shape of the client library (`record.value()`, `writer.produce(...)`), so that
+the real form adds no layer per message. Topic names are unique in a mesh: each belongs to one
+node, and a node to one Kafka cluster, so a topic name alone says where it lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+BEGINNING = -2
+"""Position that stands for the first record still there."""
+
+
+class Record(Protocol):
+    """One Kafka record as read; same methods as the client library's message."""
+
+    def topic(self) -> str:
+        """Return the topic's name."""
+
+    def partition(self) -> int:
+        """Return the partition."""
+
+    def offset(self) -> int:
+        """Return the offset."""
+
+    def key(self) -> bytes | None:
+        """Return the key."""
+
+    def value(self) -> bytes | None:
+        """Return the value; None is a tombstone."""
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        """Return the headers in order, or None without any."""
+
+    def timestamp(self) -> tuple[int, int]:
+        """Return (type, ms since 1970); type 1 is create time, 2 log append time, 0 none."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """A partition by topic name."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSpec:
+    """A topic that should exist. `settings` are Kafka's own topic settings."""
+
+    name: str
+    partitions: int
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """A topic that exists: the broker's 16-byte id and the partition count."""
+
+    name: str
+    topic_id: bytes
+    partitions: int
+
+
+class Reader(Protocol):
+    """Reads assigned partitions of one Kafka cluster, committed records only.
+
+    Positions are the caller's: nothing is stored in Kafka. A position that the log no longer
+    has is reported by `lost`, never jumped over in silence.
+    """
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Add partitions from these offsets; one that is assigned already is moved there."""
+
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        """Stop reading these; records of them already fetched may still be returned once."""
+
+    def read(self, timeout_s: float, limit: int) -> Sequence[Record]:
+        """Return up to `limit` records, as soon as there is one, or none after the timeout."""
+
+    def lost(self) -> Sequence[TopicPartition]:
+        """Return, once each, partitions whose position is outside their log."""
+
+    def reachable(self) -> bool:
+        """Say whether the Kafka cluster answers."""
+
+    def close(self) -> None:
+        """Release everything."""
+
+
+class Writer(Protocol):
+    """Writes to one Kafka cluster, in transactions if it was opened with a transactional id."""
+
+    def begin(self) -> None:
+        """Open a transaction.
+
+        Raises:
+            TransportFencedError: A successor has taken the transactional id.
+        """
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        partition: int = -1,
+        *,
+        timestamp: int = 0,
+        headers: Headers | None = None,
+    ) -> None:
+        """Hand over one record; errors surface at `commit` or `flush`. `timestamp` 0 means now."""
+
+    def commit(self) -> None:
+        """Commit the open transaction; returns when it is committed.
+
+        Raises:
+            TransportFencedError: A successor has taken the transactional id.
+            TransportError: Nothing was committed; the transaction is aborted.
+        """
+
+    def abort(self) -> None:
+        """Abort the open transaction, if any."""
+
+    def flush(self) -> int:
+        """Wait until all records handed over are acknowledged; return how many failed for good."""
+
+    def close(self) -> None:
+        """Release everything, without waiting for records in flight."""
+
+
+class Membership(Protocol):
+    """A worker's share of a node's lanes, by Kafka's group protocol. Spec: K15."""
+
+    def poll(self) -> None:
+        """Keep the membership alive and learn of changes; never blocks."""
+
+    def lanes(self) -> frozenset[int]:
+        """Return the lanes owned now."""
+
+    def close(self) -> None:
+        """Leave the group at once."""
+
+
+class Admin(Protocol):
+    """Looks after the topics of one Kafka cluster."""
+
+    def cluster_id(self) -> str:
+        """Return the identity that the broker reports."""
+
+    def create(self, topics: Sequence[TopicSpec]) -> None:
+        """Create those that do not exist yet; existing ones are left as they are.
+
+        Raises:
+            TransportDeniedError: The broker refuses, with its own words.
+        """
+
+    def describe(self, names: Sequence[str]) -> Mapping[str, TopicInfo]:
+        """Return those that exist."""
+
+    def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return high watermarks (open transactions included), of the partitions that exist."""
+
+    def starts(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the first offsets still there, of the partitions that exist."""
+
+    def delete_before(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Delete the records below these offsets."""
+
+
+class KafkaCluster(Protocol):
+    """One Kafka cluster: makes the ports above.
+
+    Every method may raise TransportUnavailableError while no broker answers.
+    """
+
+    def reader(self, name: str) -> Reader:
+        """Return a new reader; `name` ends up in the broker's metrics as client id."""
+
+    def writer(self, name: str, transactional_id: str | None = None) -> Writer:
+        """Return a new writer. With an id, predecessors are fenced and their transactions ended."""
+
+    def membership(self, name: str, group: str, topic: str) -> Membership:
+        """Join the group that shares out the partitions of `topic`."""
+
+    def admin(self) -> Admin:
+        """Return the one admin of this Kafka cluster."""
+
+    def close(self) -> None:
+        """Release everything that was made here."""
