@@ -1,0 +1,59 @@
+"""The chain: what tells duplicate, gap and order on a link, per outbox partition and source.
+
+Spec: K11.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from mesh.model.frames import NONE_OFFSET, Chain, SourcePartition
+
+
+class Verdict(StrEnum):
+    """What becomes of an arrived frame."""
+
+    ACCEPT = "accept"
+    PARTIAL = "partial"
+    DUPLICATE = "duplicate"
+    GAP = "gap"
+    WAITING = "waiting"
+
+
+@dataclass(slots=True)
+class Chains:
+    """What has been accepted on one outbox partition.
+
+    Attributes:
+        last: Last accepted offset per sender's source.
+        broken: Sources with a gap: nothing of them is accepted until a frame fits again.
+    """
+
+    last: dict[SourcePartition, int] = field(default_factory=dict)
+    broken: set[SourcePartition] = field(default_factory=set)
+
+    def judge(self, chain: Chain) -> Verdict:
+        """Say what becomes of a frame, and remember it.
+
+        ACCEPT and PARTIAL move `last`; PARTIAL means that messages up to the former `last`
+        are repeats. GAP is returned once when a break is found (ask for a repair), WAITING
+        for what comes after it until the repair arrives.
+
+        Spec: K11.
+        """
+        last = self.last.get(chain.source, NONE_OFFSET)
+        if last >= chain.last:
+            return Verdict.DUPLICATE
+        if chain.previous > last:
+            if chain.source in self.broken:
+                return Verdict.WAITING
+            self.broken.add(chain.source)
+            return Verdict.GAP
+        self.broken.discard(chain.source)
+        self.last[chain.source] = chain.last
+        return Verdict.ACCEPT if chain.first > last else Verdict.PARTIAL
+
+    def jump(self, chain: Chain) -> None:
+        """Accept a frame of the direct class whatever is missing before it. Spec: DESIGN 6."""
+        self.last[chain.source] = max(self.last.get(chain.source, NONE_OFFSET), chain.last)

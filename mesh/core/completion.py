@@ -1,0 +1,103 @@
+"""How far the rest of the mesh has applied what this node offers. Spec: K24.
+
+An *input* is a scope of a neighbour, or this node's own subscriptions. Once an input's version
+is applied here, it is complete when every scope that it feeds is complete at that scope's
+readers, at the version which that scope had when the input was applied.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.model.control import Acknowledgement, Scope
+
+NOTHING = Acknowledgement(epoch=-1, applied=-1, complete=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One scope at one version, and the readers that must have completed it."""
+
+    scope: Scope
+    number: int
+    readers: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Completion:
+    """Joins what readers acknowledge into what this node acknowledges.
+
+    Attributes:
+        node: Name of this node, for the `open` links.
+        epoch: This node's epoch: acknowledgements of older ones do not count.
+        acks: Newest acknowledgement per (reader, scope of this node).
+    """
+
+    node: str
+    epoch: int
+    acks: dict[tuple[str, Scope], Acknowledgement] = field(default_factory=dict)
+    _waiting: dict[str, deque[tuple[int, tuple[Need, ...]]]] = field(default_factory=dict)
+    _state: dict[str, Acknowledgement] = field(default_factory=dict)
+    _told: dict[str, Acknowledgement] = field(default_factory=dict)
+
+    def acknowledged(self, reader: str, scope: Scope, ack: Acknowledgement) -> None:
+        """Take note of what a reader says of one of this node's scopes."""
+        self.acks[reader, scope] = ack
+
+    def applied(self, source: str, epoch: int, number: int, needs: Sequence[Need]) -> None:
+        """Take note that version `number` of an input is in force in every lane here.
+
+        Args:
+            source: Name of the input.
+            epoch: Epoch of the input's writer.
+            number: The version in force.
+            needs: What must be complete elsewhere for it to be complete.
+        """
+        before = self._state.get(source, NOTHING)
+        if before.epoch != epoch:
+            self._waiting[source] = deque()
+            before = Acknowledgement(epoch, -1, -1)
+        self._waiting[source].append((number, tuple(needs)))
+        self._state[source] = Acknowledgement(epoch, number, before.complete, before.open_links)
+
+    def settle(self) -> Mapping[str, Acknowledgement]:
+        """Work out what is complete and open; return the inputs whose state is news."""
+        news: dict[str, Acknowledgement] = {}
+        for source in sorted(self._waiting):
+            waiting = self._waiting[source]
+            state = self._state[source]
+            complete = state.complete
+            while waiting and all(self._is_complete(need) for need in waiting[0][1]):
+                complete = waiting.popleft()[0]
+            state = Acknowledgement(state.epoch, state.applied, complete, self._open(waiting))
+            self._state[source] = state
+            if self._told.get(source) != state:
+                self._told[source] = news[source] = state
+        return news
+
+    def state(self, source: str) -> Acknowledgement:
+        """Return what is known of an input."""
+        return self._state.get(source, NOTHING)
+
+    def _ack_of(self, reader: str, scope: Scope) -> Acknowledgement:
+        ack = self.acks.get((reader, scope), NOTHING)
+        return ack if ack.epoch == self.epoch else NOTHING
+
+    def _is_complete(self, need: Need) -> bool:
+        return all(
+            self._ack_of(reader, need.scope).complete >= need.number for reader in need.readers
+        )
+
+    def _open(self, waiting: Sequence[tuple[int, tuple[Need, ...]]]) -> tuple[tuple[str, str], ...]:
+        links: dict[tuple[str, str], None] = {}
+        for need in waiting[-1][1] if waiting else ():
+            for reader in need.readers:
+                ack = self._ack_of(reader, need.scope)
+                if ack.complete >= need.number:
+                    continue
+                if ack.applied < need.number:
+                    links[self.node, reader] = None
+                links.update(dict.fromkeys(ack.open_links))
+        return tuple(sorted(links))

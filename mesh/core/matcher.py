@@ -1,0 +1,151 @@
+"""Which filters match a subject: one look-up per wildcard shape, not per filter.
+
+A shape is where the wildcards stand. For each shape in use the subject is turned into the one
+filter of that shape that matches it, and looked up. So the cost of a cold match is the number
+of shapes, at most `SHAPES_MAX`, however many filters there are. Spec: DESIGN 3, performance.md 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field
+
+SHAPES_MAX = 64
+_CATCH_ALL = ">"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Shape:
+    """Where the wildcards of a filter stand.
+
+    Attributes:
+        levels: Number of levels before a trailing `>`.
+        stars: Positions of `*`.
+        tail: Whether it ends with `>`.
+    """
+
+    levels: int
+    stars: tuple[int, ...]
+    tail: bool
+
+    @classmethod
+    def of(cls, filter_: str) -> Shape:
+        """Return the shape of a filter."""
+        levels = filter_.split("/")
+        tail = levels[-1] == ">"
+        if tail:
+            levels.pop()
+        stars = tuple(index for index, level in enumerate(levels) if level == "*")
+        return cls(len(levels), stars, tail)
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether there is no wildcard in it."""
+        return not (self.tail or self.stars)
+
+    def applied_to(self, levels: Sequence[str]) -> str | None:
+        """Return the filter of this shape that matches the subject, or None.
+
+        Also used with a filter's levels, to find the filter of this shape that covers it.
+        """
+        if len(levels) <= self.levels if self.tail else len(levels) != self.levels:
+            return None
+        picked = list(levels[: self.levels])
+        for index in self.stars:
+            picked[index] = "*"
+        if self.tail:
+            picked.append(">")
+        return "/".join(picked)
+
+    def covers(self, levels: Sequence[str]) -> str | None:
+        """Return the filter of this shape that covers the filter with these levels, or None."""
+        if levels[-1] == ">" and not self.tail:
+            return None
+        widened = self.applied_to(levels)
+        if widened is None or any(
+            level in ("*", ">") and kept == level and index not in self.stars
+            for index, (level, kept) in enumerate(
+                zip(levels[: self.levels], widened.split("/"), strict=False)
+            )
+        ):
+            return None
+        return widened
+
+    @property
+    def starts_wild(self) -> bool:
+        """Whether the first level is a wildcard: such a filter matches no `$` address."""
+        return 0 in self.stars or (self.tail and self.levels == 0)
+
+
+@dataclass(slots=True)
+class ShapeIndex:
+    """The wildcard shapes in use, and the few filters that had to be widened.
+
+    The filters themselves stay with the caller, who passes them to `match`.
+
+    Attributes:
+        shapes: How many filters there are of each wildcard shape.
+        widened: For each surplus filter the wider one that it is filed under.
+        filed: The surplus filters under each wider one.
+    """
+
+    shapes: dict[Shape, int] = field(default_factory=dict)
+    widened: dict[str, str] = field(default_factory=dict)
+    filed: dict[str, dict[str, None]] = field(default_factory=dict)
+
+    def add(self, filter_: str) -> None:
+        """Take note of a filter that was not there before."""
+        shape = Shape.of(filter_)
+        if shape.is_literal:
+            return
+        if shape not in self.shapes and len(self.shapes) >= SHAPES_MAX:
+            wider = self._widened(filter_)
+            self.widened[filter_] = wider
+            self.filed.setdefault(wider, {})[filter_] = None
+            shape = Shape.of(wider)
+        self.shapes[shape] = self.shapes.get(shape, 0) + 1
+
+    def remove(self, filter_: str) -> None:
+        """Forget a filter that was there."""
+        wider = self.widened.pop(filter_, None)
+        if wider is not None:
+            bucket = self.filed[wider]
+            del bucket[filter_]
+            if not bucket:
+                del self.filed[wider]
+        shape = Shape.of(wider or filter_)
+        if shape.is_literal:
+            return
+        left = self.shapes[shape] - 1
+        if left:
+            self.shapes[shape] = left
+        else:
+            del self.shapes[shape]
+
+    def match(self, subject: str, filters: Container[str]) -> list[str]:
+        """Return the filters that match, surplus ones by what they were widened to; sorted."""
+        found = {subject: None} if subject in filters else {}
+        levels = subject.split("/")
+        hidden = subject.startswith("$")
+        for shape in self.shapes:
+            if hidden and shape.starts_wild:
+                continue
+            candidate = shape.applied_to(levels)
+            if candidate is None:
+                continue
+            if candidate in filters:
+                found[candidate] = None
+            if candidate in self.filed:
+                found.update(self.filed[candidate])
+        return sorted(found)
+
+    def _widened(self, filter_: str) -> str:
+        levels = filter_.split("/")
+        best = _CATCH_ALL
+        best_literals = -1
+        for shape in sorted(self.shapes):
+            wider = shape.covers(levels)
+            literals = shape.levels - len(shape.stars)
+            if wider is not None and literals > best_literals:
+                best, best_literals = wider, literals
+        return best

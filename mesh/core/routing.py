@@ -1,0 +1,182 @@
+"""Where one message goes from this node: forwarding table and interest, joined and remembered.
+
+Spec: DESIGN 3, lab.md 2 (`not_forwarded`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mesh.core.forwarding import may_leave
+from mesh.core.interest import InterestTable, Members, union
+from mesh.model.control import Ownership
+from mesh.model.frames import MessageClass
+from mesh.model.reasons import Reason
+from mesh.model.subject import matches
+from mesh.model.topology import Topology, ZoneKind
+
+MEMO_MAX = 65_536
+"""Subjects remembered per arrival before the older half is forgotten."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LocalLink:
+    """A link as one of its ends sees it."""
+
+    neighbour: str
+    zone: str
+    kind: ZoneKind
+
+
+def local_links(topology: Topology, node: str) -> Sequence[LocalLink]:
+    """Return the links of a node, sorted by neighbour."""
+    return sorted(
+        LocalLink(link.other(node), link.zone, topology.zones[link.zone].kind)
+        for link in topology.links_of(node)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """How a message came here; with its subject and class it decides where it goes.
+
+    Attributes:
+        zone: Zone it arrived on, or empty if it was published here.
+        neighbour: The node it came from, or empty.
+        crossed_external: Whether it has crossed an external link.
+    """
+
+    zone: str = ""
+    neighbour: str = ""
+    crossed_external: bool = False
+
+
+PUBLISHED_HERE = Arrival()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Route:
+    """Where messages go; equal routes of one router are one object.
+
+    Attributes:
+        neighbours: Links they leave on, sorted.
+        endpoints: Endpoints of this node that they are delivered to, sorted.
+        refused: For every other link of this node, the one reason.
+    """
+
+    neighbours: tuple[str, ...]
+    endpoints: tuple[str, ...]
+    refused: tuple[tuple[str, Reason], ...]
+
+
+@dataclass(slots=True)
+class Memo:
+    """Subject -> route for one arrival and class, in two generations instead of a true LRU."""
+
+    young: dict[str, Route] = field(default_factory=dict)
+    old: dict[str, Route] = field(default_factory=dict)
+
+    def get(self, subject: str) -> Route | None:
+        """Return what is remembered."""
+        route = self.young.get(subject)
+        if route is None and (route := self.old.get(subject)) is not None:
+            self.put(subject, route)
+        return route
+
+    def put(self, subject: str, route: Route) -> None:
+        """Remember a route."""
+        if len(self.young) >= MEMO_MAX // 2:
+            self.old, self.young = self.young, {}
+        self.young[subject] = route
+
+
+@dataclass(slots=True)
+class Router:
+    """Routes the messages of one node.
+
+    Attributes:
+        links: The node's links.
+        table: Who wants what; call `forget` after changing it.
+        down: Neighbours whose heartbeat has stopped. Spec: K19, K32.
+    """
+
+    links: Sequence[LocalLink]
+    table: InterestTable = field(default_factory=InterestTable)
+    down: dict[str, None] = field(default_factory=dict)
+    _memos: dict[tuple[Arrival, MessageClass], Memo] = field(default_factory=dict)
+    _routes: dict[tuple[object, ...], Route] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Drop every remembered route: the table or the liveness of a neighbour has changed."""
+        self._memos.clear()
+        self._routes.clear()
+
+    def memo(self, arrival: Arrival, message_class: MessageClass) -> Memo:
+        """Return the memo for one arrival and class, to be asked before `route`."""
+        key = (arrival, message_class)
+        memo = self._memos.get(key)
+        if memo is None:
+            memo = self._memos[key] = Memo()
+        return memo
+
+    def route(self, subject: str, arrival: Arrival, message_class: MessageClass) -> Route:
+        """Return where a message goes, remembering the answer."""
+        memo = self.memo(arrival, message_class)
+        route = memo.get(subject)
+        if route is None:
+            route = self._decide(subject, arrival, message_class)
+            memo.put(subject, route)
+        return route
+
+    def _decide(self, subject: str, arrival: Arrival, message_class: MessageClass) -> Route:
+        wanted = list(self.table.matching(subject))
+        neighbours: list[str] = []
+        refused: list[tuple[str, Reason]] = []
+        for link in self.links:
+            reason = self._reason(link, wanted, arrival, message_class)
+            if reason is None:
+                neighbours.append(link.neighbour)
+            else:
+                refused.append((link.neighbour, reason))
+        endpoints: dict[str, None] = {}
+        for filter_, members in wanted:
+            for member, _ in members:
+                if member.is_local and matches(filter_, subject):
+                    endpoints[member.name] = None
+        key = (tuple(neighbours), tuple(sorted(endpoints)), tuple(refused))
+        return self._routes.setdefault(key, Route(*key))
+
+    def _reason(
+        self,
+        link: LocalLink,
+        wanted: Sequence[tuple[str, Members]],
+        arrival: Arrival,
+        message_class: MessageClass,
+    ) -> Reason | None:
+        """Return why a message does not leave on a link, or None if it does."""
+        reason = may_leave(
+            link.kind,
+            arrived_on_zone=arrival.zone == link.zone,
+            arrived_on_link=arrival.neighbour == link.neighbour and arrival.zone == link.zone,
+            crossed_external=arrival.crossed_external,
+        )
+        if reason is not None:
+            return reason
+        wish = union(
+            wish
+            for _, members in wanted
+            for member, wish in members
+            if member.name == link.neighbour
+            and member.zone == link.zone
+            and (member.ownership is Ownership.OWN or not arrival.crossed_external)
+        )
+        if link.neighbour in self.down:
+            if message_class is MessageClass.GUARANTEED and wish is not None and wish.durable:
+                return None
+            return Reason.NODE_DOWN if wish or message_class is MessageClass.DIRECT else Reason.NO_INTEREST
+        if wish is None:
+            return Reason.NO_INTEREST
+        if message_class is MessageClass.DIRECT and not wish.live:
+            return Reason.NODE_DOWN
+        return None

@@ -1,0 +1,103 @@
+"""One scope of a neighbour as its reader holds it, and its proof. Spec: K22, K23."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from mesh.core.digest import MODULUS, entry_digest
+from mesh.model.control import Mark, Wish
+
+
+@dataclass(slots=True)
+class ScopeReader:
+    """Follows the adverts and marks of one scope.
+
+    Adverts wait for the mark that ends their transaction. At a mark, additions come into
+    force at once; removals only if count and digest prove that the reader holds what the
+    writer offers. Spec: K23.
+
+    Attributes:
+        view: Exactly what the control topic says, up to the newest mark.
+        ghosts: Entries no longer in `view` that stay in force until the next proof.
+        pending: Adverts since the newest mark.
+        mark: Newest mark, or None.
+        proven: Whether `view` agrees with it.
+    """
+
+    view: dict[str, Wish] = field(default_factory=dict)
+    ghosts: dict[str, Wish] = field(default_factory=dict)
+    pending: dict[str, Wish | None] = field(default_factory=dict)
+    mark: Mark | None = None
+    proven: bool = False
+    _digest: int = 0
+
+    def advert(self, filter_: str, wish: Wish | None) -> None:
+        """Take note of an entry, or with None of its withdrawal."""
+        self.pending[filter_] = wish
+
+    def marked(self, mark: Mark) -> dict[str, Wish | None]:
+        """Apply a mark; return what changes in force: filter to wish, or None for gone.
+
+        A mark older than the newest is ignored: old records played again change nothing.
+        """
+        if self.mark is not None and (mark.epoch, mark.number) < (self.mark.epoch, self.mark.number):
+            return {}
+        self.mark = mark
+        changes: dict[str, Wish | None] = {}
+        for filter_, wish in self.pending.items():
+            self._replace(filter_, wish, changes)
+        self.pending.clear()
+        self.proven = (len(self.view), self._digest) == (mark.count, mark.digest % MODULUS)
+        if self.proven:
+            for filter_ in self.ghosts:
+                changes[filter_] = None
+            self.ghosts.clear()
+        return changes
+
+    def _replace(self, filter_: str, wish: Wish | None, changes: dict[str, Wish | None]) -> None:
+        before = self.view.pop(filter_, None)
+        if before is not None:
+            self._digest = (self._digest - entry_digest(filter_, before)) % MODULUS
+        if wish is None:
+            if before is not None:
+                self.ghosts[filter_] = before
+            return
+        self.view[filter_] = wish
+        self._digest = (self._digest + entry_digest(filter_, wish)) % MODULUS
+        if wish != self.ghosts.pop(filter_, before):
+            changes[filter_] = wish
+
+    def in_force(self) -> Iterator[tuple[str, Wish]]:
+        """Yield every entry in force, unproven removals included."""
+        yield from self.view.items()
+        yield from self.ghosts.items()
+
+
+@dataclass(slots=True)
+class ScopeWriter:
+    """What this node offers in one scope: the numbers of its marks.
+
+    Attributes:
+        number: Version written last in this epoch; 0 before the first mark.
+        count: Entries offered.
+        digest: Their digest.
+    """
+
+    number: int = 0
+    count: int = 0
+    digest: int = 0
+
+    def change(self, filter_: str, before: Wish | None, after: Wish | None) -> None:
+        """Account for one entry that changes from `before` to `after`."""
+        if before is not None:
+            self.count -= 1
+            self.digest = (self.digest - entry_digest(filter_, before)) % MODULUS
+        if after is not None:
+            self.count += 1
+            self.digest = (self.digest + entry_digest(filter_, after)) % MODULUS
+
+    def next_mark(self, epoch: int) -> Mark:
+        """Return the mark that ends the changes made since the one before."""
+        self.number += 1
+        return Mark(epoch, self.number, self.count, self.digest)
