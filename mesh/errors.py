@@ -44,6 +44,10 @@ class ConfigError(MeshError):
         super().__init__("\n".join(problem.line() for problem in self.problems))
 
 
+class SubjectError(MeshError, ValueError):
+    """A text is no valid subject or filter; the text says why."""
+
+
 class StartError(MeshError):
     """Something the mesh needs could not be had: Java, a broker, a port. Exit code 1."""
 
@@ -81,7 +85,15 @@ class TransportFencedError(TransportError):
 
 
 class TransportDeniedError(TransportError):
-    """The broker refuses us for good: rights, size or configuration."""
+    """The broker refuses us for good: rights, size or configuration.
+
+    Attributes:
+        topics: The topics that refused, as far as they are known.
+    """
+
+    def __init__(self, text: str, *, topics: Sequence[str] = ()) -> None:
+        self.topics = tuple(topics)
+        super().__init__(text)
 
 
 class InvariantError(MeshError):

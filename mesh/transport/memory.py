@@ -1,0 +1,133 @@
+"""An in-memory Kafka cluster for the simulator and for tests: deterministic, single-threaded.
+
+It keeps what the mesh relies on: offsets, topic ids, transactions with control markers that take
+an offset, the last stable offset, fencing by transactional id, create and append time, positions
+that can be lost, size limits, groups that share partitions. The contract tests run against this
+form and against real brokers.
+
+What it does not do:
+
+* no threads, waiting or timeouts: a read never blocks, a silent member stays in its group until
+  `crash()` is called, and an open transaction stays open until its writer ends it, a successor
+  fences it or `end_transactions` is called;
+* no replication, leaders or truncation, no retention and no compaction (every record stays until
+  `delete_before`);
+* no unknown outcomes: a commit that raises has committed nothing, and records handed over while
+  the brokers are down fail instead of waiting;
+* no batches on the wire: the size limit is judged per record, by an estimate;
+* keys are placed by CRC-32 and records without a key in turn, unlike real clients;
+* no rights and no quotas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from mesh.transport.memory_clients import MemoryReader, MemoryWriter
+from mesh.transport.memory_group import MemoryGroup, MemoryMembership
+from mesh.transport.memory_log import MemoryBroker
+from mesh.transport.port import TopicInfo, TopicPartition, TopicSpec
+
+
+def _no_clock() -> int:
+    return 1
+
+
+class MemoryKafka(MemoryBroker):
+    """One Kafka cluster in memory; see the module for what it leaves out.
+
+    Fault hooks: `available`, `blocked` (see `MemoryBroker`), `delete_topic`, `end_transactions`,
+    and `crash()` of a membership.
+
+    Args:
+        name: Stands in the cluster id, in topic ids and in error texts.
+        now_ms: The brokers' and clients' clock, ms since 1970.
+    """
+
+    def __init__(self, name: str, *, now_ms: Callable[[], int] = _no_clock) -> None:
+        super().__init__(name, now_ms)
+        self._admin = MemoryAdmin(self)
+        self._writers: dict[str, MemoryWriter] = {}
+        self._groups: dict[str, MemoryGroup] = {}
+
+    def reader(self, name: str) -> MemoryReader:
+        """Return a new reader; `name` is what `blocked` names."""
+        self.require_available()
+        return MemoryReader(self, name)
+
+    def writer(self, name: str, transactional_id: str | None = None) -> MemoryWriter:
+        """Return a new writer. With an id, predecessors are fenced and their transactions ended."""
+        self.require_available()
+        writer = MemoryWriter(self, name, transactional_id)
+        if transactional_id is not None:
+            former = self._writers.get(transactional_id)
+            if former is not None:
+                former.fence()
+            self._writers[transactional_id] = writer
+        return writer
+
+    def membership(self, name: str, group: str, topic: str) -> MemoryMembership:
+        """Join the group that shares out the partitions of `topic`."""
+        self.require_available()
+        if group not in self._groups:
+            self._groups[group] = MemoryGroup(self, topic)
+        return MemoryMembership(self._groups[group], self, name)
+
+    def admin(self) -> MemoryAdmin:
+        """Return the one admin of this Kafka cluster."""
+        return self._admin
+
+    def end_transactions(self, transactional_id: str) -> None:
+        """Abort what a dead writer left open, as brokers do after the transaction timeout."""
+        former = self._writers.pop(transactional_id, None)
+        if former is not None:
+            former.fence()
+
+    def close(self) -> None:
+        """Do nothing: records stay for the next client, as on real brokers."""
+
+
+class MemoryAdmin:
+    """Looks after the topics of one in-memory Kafka cluster."""
+
+    def __init__(self, broker: MemoryBroker) -> None:
+        self._broker = broker
+
+    def cluster_id(self) -> str:
+        """Return the identity that the broker reports."""
+        self._broker.require_available()
+        return f"memory-{self._broker.name}"
+
+    def create(self, topics: Sequence[TopicSpec]) -> None:
+        """Create those that do not exist yet; existing ones are left as they are."""
+        self._broker.require_available()
+        for spec in topics:
+            self._broker.create_topic(spec)
+
+    def describe(self, names: Sequence[str]) -> Mapping[str, TopicInfo]:
+        """Return those that exist."""
+        self._broker.require_available()
+        topics = self._broker.topics
+        return {name: topics[name].info for name in names if name in topics}
+
+    def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return high watermarks (open transactions included), of the partitions that exist."""
+        self._broker.require_available()
+        logs = {place: self._broker.log(place) for place in partitions}
+        return {place: log.end for place, log in logs.items() if log is not None}
+
+    def starts(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the first offsets still there, of the partitions that exist."""
+        self._broker.require_available()
+        logs = {place: self._broker.log(place) for place in partitions}
+        return {place: log.start for place, log in logs.items() if log is not None}
+
+    def delete_before(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Delete the records below these offsets.
+
+        Raises:
+            TransportDeniedError: A topic is compacted; its records stay.
+            TransportError: An offset is beyond the end. Nothing was deleted.
+        """
+        self._broker.require_available()
+        self._broker.delete_before(positions)

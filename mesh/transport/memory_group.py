@@ -1,0 +1,108 @@
+"""Group membership of the in-memory Kafka cluster."""
+
+from __future__ import annotations
+
+from mesh.transport.memory_log import MemoryBroker
+
+
+class MemoryGroup:
+    """The coordinator's view of one group: who is in it and who should own what.
+
+    Shares like Kafka's cooperative-sticky assignor: even to within one partition, moving as few
+    as possible; a partition that moves is first given up by its owner, then taken.
+    """
+
+    def __init__(self, broker: MemoryBroker, topic: str) -> None:
+        self._broker = broker
+        self._topic = topic
+        self._members: dict[MemoryMembership, list[int]] = {}
+
+    def join(self, member: MemoryMembership) -> None:
+        """Add a member; it owns nothing before it polls."""
+        self._members.setdefault(member, [])
+        self._share_out()
+
+    def leave(self, member: MemoryMembership) -> None:
+        """Remove a member; what it owned can be taken at once."""
+        if self._members.pop(member, None) is not None:
+            self._share_out()
+
+    def has(self, member: MemoryMembership) -> bool:
+        """Say whether this member is in the group."""
+        return member in self._members
+
+    def target(self, member: MemoryMembership) -> list[int]:
+        """Return what the member should own."""
+        self._share_out()
+        return self._members[member]
+
+    def is_free(self, partition: int) -> bool:
+        """Say whether no present member owns the partition."""
+        return all(partition not in member.lanes() for member in self._members)
+
+    def _share_out(self) -> None:
+        topic = self._broker.topics.get(self._topic)
+        count = 0 if topic is None else len(topic.logs)
+        members = len(self._members)
+        if not members or self._is_even(count):
+            return
+        share, larger = divmod(count, members)
+        spare = dict.fromkeys(range(count))
+        for lanes in self._members.values():
+            # The first members that need one more than the share may keep it.
+            keep = share + (1 if larger > 0 and len(lanes) > share else 0)
+            larger -= keep > share
+            del lanes[keep:]
+            for lane in lanes:
+                del spare[lane]
+        for lane in spare:
+            min(self._members.values(), key=len).append(lane)
+
+    def _is_even(self, count: int) -> bool:
+        sizes = [len(lanes) for lanes in self._members.values()]
+        return max(sizes) - min(sizes) <= 1 and sum(sizes) == count
+
+
+class MemoryMembership:
+    """One worker in a group. Compared by identity: two workers are never the same member."""
+
+    def __init__(self, group: MemoryGroup, broker: MemoryBroker, name: str) -> None:
+        self.name = name
+        self._group = group
+        self._broker = broker
+        self._lanes: frozenset[int] = frozenset()
+        self._closed = False
+        group.join(self)
+
+    def poll(self) -> None:
+        """Give up what should move away, then take what is due here and free.
+
+        A member that was removed while it was silent loses everything and joins again.
+        """
+        if self._closed or not self._broker.available:
+            return
+        if not self._group.has(self):
+            self._lanes = frozenset()
+            self._group.join(self)
+        target = self._group.target(self)
+        self._lanes = self._lanes.intersection(target)
+        taken = [lane for lane in target if self._group.is_free(lane)]
+        self._lanes = self._lanes.union(taken)
+
+    def lanes(self) -> frozenset[int]:
+        """Return the lanes owned as of the last poll."""
+        return self._lanes
+
+    def crash(self) -> None:
+        """Let the group notice that this member is silent: what follows the member timeout.
+
+        Until it polls again the member itself still believes that it owns its lanes, as a
+        process does that was paused.
+        """
+        self._group.leave(self)
+
+    def close(self) -> None:
+        """Leave the group at once."""
+        self._closed = True
+        self._lanes = frozenset()
+        self._group.leave(self)

@@ -1,0 +1,239 @@
+"""Partitions, topics and broker state of the in-memory Kafka cluster."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+
+from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
+from mesh.transport.port import TopicInfo, TopicPartition, TopicSpec
+
+CREATE_TIME, LOG_APPEND_TIME = 1, 2
+MESSAGE_BYTES_MAX = 1_048_588
+"""What a stock broker allows when the topic does not say."""
+RECORD_OVERHEAD_BYTES = 73
+"""Batch header and the usual varints around a batch of one record."""
+HEADER_OVERHEAD_BYTES = 3
+
+
+class MemoryRecord:
+    """One record as read: the methods of the port, nothing else."""
+
+    __slots__ = ("_headers", "_key", "_offset", "_partition", "_timestamp", "_topic", "_value")
+
+    def __init__(  # noqa: PLR0917 - made once per record, by position because that is faster
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[tuple[str, bytes | None]] | None,
+        timestamp: tuple[int, int],
+    ) -> None:
+        self._topic = topic
+        self._partition = partition
+        self._offset = offset
+        self._key = key
+        self._value = value
+        self._headers = headers
+        self._timestamp = timestamp
+
+    def topic(self) -> str:
+        """Return the topic's name."""
+        return self._topic
+
+    def partition(self) -> int:
+        """Return the partition."""
+        return self._partition
+
+    def offset(self) -> int:
+        """Return the offset."""
+        return self._offset
+
+    def key(self) -> bytes | None:
+        """Return the key."""
+        return self._key
+
+    def value(self) -> bytes | None:
+        """Return the value; None is a tombstone."""
+        return self._value
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        """Return the headers in order, or None without any."""
+        return self._headers
+
+    def timestamp(self) -> tuple[int, int]:
+        """Return (type, ms since 1970)."""
+        return self._timestamp
+
+    def __repr__(self) -> str:
+        place = f"{self._topic}[{self._partition}]@{self._offset}"
+        return f"MemoryRecord({place}, key={self._key!r}, value={self._value!r})"
+
+
+class PartitionLog:
+    """One partition: offsets from `start` to `end`, and the transactions open on it.
+
+    An entry is a record, or None where no reader will ever see one: a control marker, or a
+    record of an aborted transaction. Both take an offset, as in Kafka.
+    """
+
+    __slots__ = ("entries", "partition", "start", "topic", "transactions")
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.start = 0
+        self.entries: list[MemoryRecord | None] = []
+        self.transactions: dict[int, list[int]] = {}
+
+    @property
+    def end(self) -> int:
+        """The high watermark: the offset of the next record, open transactions included."""
+        return self.start + len(self.entries)
+
+    @property
+    def stable(self) -> int:
+        """The last stable offset: the first record of the oldest open transaction, or the end."""
+        # Transactions enter the dict with their first record here, so the first is the oldest.
+        for offsets in self.transactions.values():
+            return offsets[0]
+        return self.start + len(self.entries)
+
+    def append(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[tuple[str, bytes | None]] | None,
+        timestamp: tuple[int, int],
+        transaction: int | None,
+    ) -> None:
+        """Append one record; with a transaction it stays unseen until that is committed."""
+        offset = self.start + len(self.entries)
+        self.entries.append(
+            MemoryRecord(self.topic, self.partition, offset, key, value, headers, timestamp)
+        )
+        if transaction is not None:
+            self.transactions.setdefault(transaction, []).append(offset)
+
+    def end_transaction(self, transaction: int, *, committed: bool) -> None:
+        """Write the control marker that commits or aborts a transaction on this partition."""
+        offsets = self.transactions.pop(transaction)
+        if not committed:
+            for offset in offsets:
+                if offset >= self.start:
+                    self.entries[offset - self.start] = None
+        self.entries.append(None)
+
+    def delete_before(self, offset: int) -> None:
+        """Drop the records below an offset; below the start nothing happens."""
+        if offset > self.start:
+            del self.entries[: offset - self.start]
+            self.start = offset
+
+
+class MemoryTopic:
+    """One topic: its id, its settings and its partitions."""
+
+    def __init__(self, spec: TopicSpec, topic_id: bytes) -> None:
+        self.info = TopicInfo(spec.name, topic_id, spec.partitions)
+        self.logs = [PartitionLog(spec.name, index) for index in range(spec.partitions)]
+        self.append_time = spec.settings.get("message.timestamp.type") == "LogAppendTime"
+        self.message_bytes_max = int(spec.settings.get("max.message.bytes", MESSAGE_BYTES_MAX))
+        self.compacted = spec.settings.get("cleanup.policy", "delete") == "compact"
+        self._unkeyed = 0
+
+    def log_for(self, partition: int, key: bytes | None) -> PartitionLog | None:
+        """Return the partition asked for, or with -1 the one of the key; None if there is none."""
+        if partition < 0:
+            if key is None:
+                self._unkeyed += 1
+            number = self._unkeyed if key is None else zlib.crc32(key)
+            return self.logs[number % len(self.logs)]
+        return self.logs[partition] if partition < len(self.logs) else None
+
+
+def record_bytes(
+    key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]
+) -> int:
+    """Estimate what a broker counts for a batch of this one record, uncompressed."""
+    size = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
+    for name, content in headers:
+        size += HEADER_OVERHEAD_BYTES + len(name.encode()) + len(content or b"")
+    return size
+
+
+class MemoryBroker:
+    """What all clients of one in-memory Kafka cluster share.
+
+    Attributes:
+        available: False makes every call that needs a broker fail, as if all brokers were down.
+        blocked: Pairs (client name, topic): that client reads nothing from that topic.
+        changes: Grows with everything a reader could notice, so that an idle read costs nothing.
+    """
+
+    def __init__(self, name: str, now_ms: Callable[[], int]) -> None:
+        self.name = name
+        self.now_ms = now_ms
+        self.available = True
+        self.blocked: set[tuple[str, str]] = set()
+        self.topics: dict[str, MemoryTopic] = {}
+        self.changes = 0
+        self._topics_made = 0
+        self._transactions_begun = 0
+
+    def require_available(self) -> None:
+        """Raise TransportUnavailableError while the brokers are down."""
+        if not self.available:
+            raise TransportUnavailableError(
+                f"Kafka cluster {self.name}: no broker answers; start one or wait for it"
+            )
+
+    def next_transaction(self) -> int:
+        """Return a number for a transaction that has just begun."""
+        self._transactions_begun += 1
+        return self._transactions_begun
+
+    def create_topic(self, spec: TopicSpec) -> None:
+        """Create a topic unless it exists, with an id that no topic here had before."""
+        if spec.name in self.topics:
+            return
+        if spec.partitions < 1:
+            raise TransportDeniedError(
+                f"Kafka cluster {self.name}: topic {spec.name}: it needs at least 1 partition"
+            )
+        self._topics_made += 1
+        topic_id = sha256(f"{self.name}:{self._topics_made}".encode()).digest()[:16]
+        self.topics[spec.name] = MemoryTopic(spec, topic_id)
+        self.changes += 1
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with its records, as an operator might; for tests."""
+        del self.topics[name]
+        self.changes += 1
+
+    def log(self, place: TopicPartition) -> PartitionLog | None:
+        """Return a partition, or None if there is none."""
+        topic = self.topics.get(place.topic)
+        if topic is None or not 0 <= place.partition < len(topic.logs):
+            return None
+        return topic.logs[place.partition]
+
+    def delete_before(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Delete records below these offsets, or raise before anything is deleted."""
+        for place, offset in positions.items():
+            log = self.log(place)
+            if log is None:
+                continue
+            where = f"Kafka cluster {self.name}: topic {place.topic} partition {place.partition}"
+            if self.topics[place.topic].compacted:
+                raise TransportDeniedError(f"{where}: records of a compacted topic stay")
+            if offset > log.end:
+                raise TransportError(f"{where}: offset {offset} is beyond the end {log.end}")
+        for place, offset in positions.items():
+            log = self.log(place)
+            if log is not None:
+                log.delete_before(offset)
+        self.changes += 1
