@@ -1,0 +1,223 @@
+"""The topology as plain values: Kafka clusters, nodes, zones and links.
+
+Built from a file by `mesh.config`; whether it is legal is judged by `mesh.core.legality`.
+Spec: DESIGN 2, DESIGN 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import combinations
+
+MESSAGE_BYTES_DEFAULT = 900_000
+"""With key and headers, uncompressed. Spec: K6."""
+
+KEEP_DEFAULT_S = 3600.0
+"""How long records stay after their reader has passed them. Spec: K5."""
+
+PARTITIONS_DEFAULT = 4
+"""Of each data topic. Spec: K2."""
+
+
+class ZoneKind(StrEnum):
+    """What the links of a zone do; the rules stand in `mesh.core.forwarding`."""
+
+    CLUSTER = "cluster"
+    ONE_HOP = "one-hop"
+    MULTI_HOP = "multi-hop"
+    EXTERNAL = "external"
+    JOIN = "join"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Link:
+    """A relation between exactly two nodes, in exactly one zone.
+
+    Attributes:
+        zone: Name of the zone.
+        ends: The two nodes, sorted.
+    """
+
+    zone: str
+    ends: tuple[str, str]
+
+    def __post_init__(self) -> None:
+        if self.ends[0] >= self.ends[1]:
+            raise ValueError(f"the ends of a link are two nodes in order, not {self.ends}")
+
+    @classmethod
+    def between(cls, zone: str, a: str, b: str) -> Link:
+        """Return the link of two nodes given in any order."""
+        return cls(zone, (a, b) if a < b else (b, a))
+
+    def other(self, node: str) -> str:
+        """Return the end that is not this node.
+
+        Raises:
+            ValueError: The node is no end of the link.
+        """
+        first, second = self.ends
+        if node == first:
+            return second
+        if node == second:
+            return first
+        raise ValueError(f"{node} is no end of {self}")
+
+    def __str__(self) -> str:
+        """Return `a-b (zone)`, for people."""
+        return f"{self.ends[0]}-{self.ends[1]} ({self.zone})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaCluster:
+    """How to reach one Kafka installation.
+
+    Attributes:
+        name: Its name in the file; its identity is the `cluster.id` its brokers report.
+        options: librdkafka options, references to secrets unresolved; never printed.
+        brokers: How many brokers to start when it is embedded.
+    """
+
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    brokers: int = 1
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the mesh starts it itself, because nobody says where it is."""
+        return "bootstrap.servers" not in self.options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One mesh worker identity.
+
+    Attributes:
+        name: Unique in the mesh, ignoring case.
+        kafka: Name of its own Kafka cluster, the only one it writes to.
+        realm: Locality group of the tree layer, or None.
+        lanes: Units of ownership among its workers, fixed when it is created. Spec: K14.
+        partitions: Of each of its data topics; a multiple of `lanes`. Spec: K2.
+    """
+
+    name: str
+    kafka: str
+    realm: str | None = None
+    lanes: int = 1
+    partitions: int = PARTITIONS_DEFAULT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Zone:
+    """A named set of links with one kind.
+
+    Attributes:
+        name: Identity.
+        kind: What its links do.
+        nodes: Members, sorted; a zone may be empty.
+        links: Its links, sorted.
+        title: What people read; two zones may share one.
+        exclusive: Whether its members may be in no other zone, joins apart. Spec: UM-8.
+    """
+
+    name: str
+    kind: ZoneKind
+    nodes: Sequence[str]
+    links: Sequence[Link]
+    title: str = ""
+    exclusive: bool = False
+
+    @classmethod
+    def full_mesh(
+        cls,
+        name: str,
+        kind: ZoneKind,
+        nodes: Sequence[str],
+        *,
+        title: str = "",
+        exclusive: bool = False,
+    ) -> Zone:
+        """Return a zone in which every two nodes are linked."""
+        members = sorted(nodes)
+        links = [Link(name, pair) for pair in combinations(members, 2)]
+        return cls(
+            name=name,
+            kind=kind,
+            nodes=tuple(members),
+            links=tuple(links),
+            title=title,
+            exclusive=exclusive,
+        )
+
+    @classmethod
+    def of_links(
+        cls,
+        name: str,
+        kind: ZoneKind,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        title: str = "",
+        exclusive: bool = False,
+    ) -> Zone:
+        """Return a zone of exactly these links."""
+        links = sorted(Link.between(name, a, b) for a, b in pairs)
+        members = sorted({node: None for link in links for node in link.ends})
+        return cls(
+            name=name,
+            kind=kind,
+            nodes=tuple(members),
+            links=tuple(links),
+            title=title,
+            exclusive=exclusive,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """One mesh: what its file says, checked for form but not yet judged.
+
+    Attributes:
+        name: Of the mesh.
+        kafka: Kafka clusters by name.
+        nodes: Nodes by name.
+        zones: Zones by name.
+        prefix: Start of every topic name. Spec: kafka.md 1.
+        max_message_bytes: Largest message with key and headers, uncompressed. Spec: K6.
+        audit_kafka: Kafka cluster that the auditor writes to; empty only without any.
+        keep_s: How long records stay after their reader passed them, in seconds. Spec: K5.
+        links: Every link, sorted by zone and ends.
+    """
+
+    name: str
+    kafka: Mapping[str, KafkaCluster]
+    nodes: Mapping[str, Node]
+    zones: Mapping[str, Zone]
+    prefix: str = "mesh."
+    max_message_bytes: int = MESSAGE_BYTES_DEFAULT
+    audit_kafka: str = ""
+    keep_s: float = KEEP_DEFAULT_S
+    links: Sequence[Link] = field(init=False, repr=False, compare=False)
+    _links_of: Mapping[str, Sequence[Link]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        links = sorted(link for zone in self.zones.values() for link in zone.links)
+        by_node: dict[str, list[Link]] = {node: [] for node in self.nodes}
+        for link in links:
+            for node in link.ends:
+                by_node[node].append(link)
+        object.__setattr__(self, "links", tuple(links))
+        object.__setattr__(self, "_links_of", by_node)
+
+    def links_of(self, node: str) -> Sequence[Link]:
+        """Return the links that end at a node, sorted by zone and ends."""
+        return self._links_of[node]
+
+    def neighbours(self, node: str) -> Sequence[str]:
+        """Return the nodes linked to a node, sorted, each once."""
+        return sorted({link.other(node): None for link in self.links_of(node)})
+
+    def kind_of(self, link: Link) -> ZoneKind:
+        """Return the kind of the zone that a link is in."""
+        return self.zones[link.zone].kind
