@@ -1,0 +1,233 @@
+"""Bytes of control records and subscriptions, both ways. Spec: K4, K13, K21-K24, K32.
+
+Every `encode_...` raises LocalProtocolError for a value that its schema cannot hold, every
+`decode_...` DecodeError for bytes that are no such record and UnknownVersionError for a
+major version that this program does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mesh.codec.records import RecordCodec
+from mesh.codec.subscriptions import decode_subscription, encode_subscription
+from mesh.model.control import (
+    Acknowledgement,
+    Heartbeat,
+    Identity,
+    LinkState,
+    LinkStatus,
+    Mark,
+    RepairRequest,
+    TopicIdentity,
+    Wish,
+)
+
+__all__ = [
+    "Config",
+    "Learned",
+    "decode_acknowledgement",
+    "decode_advert",
+    "decode_config",
+    "decode_heartbeat",
+    "decode_identity",
+    "decode_learned",
+    "decode_link_state",
+    "decode_mark",
+    "decode_repair_request",
+    "decode_subscription",
+    "encode_acknowledgement",
+    "encode_advert",
+    "encode_config",
+    "encode_heartbeat",
+    "encode_identity",
+    "encode_learned",
+    "encode_link_state",
+    "encode_mark",
+    "encode_repair_request",
+    "encode_subscription",
+]
+
+
+class Learned(NamedTuple):
+    """Last proven guaranteed interest of a neighbour's scope. Spec: K21."""
+
+    epoch: int
+    number: int
+    filters: tuple[str, ...]
+
+
+class Config(NamedTuple):
+    """The topology in force: its number (the highest wins) and the file as JSON text."""
+
+    number: int
+    topology: str
+
+
+def _signed(digest: int) -> int:
+    return digest - (1 << 64) if digest >> 63 == 1 else digest
+
+
+_IDENTITY = RecordCodec[Identity](
+    "identity",
+    lambda value: {
+        "node": value.node,
+        "uuid": value.uuid,
+        "epoch": value.epoch,
+        "cluster_id": value.cluster_id,
+        "lanes": value.lanes,
+        "topics": [
+            {"name": topic.name, "id": topic.topic_id, "partitions": topic.partitions}
+            for topic in value.topics
+        ],
+    },
+    lambda fields: Identity(
+        node=fields["node"],
+        uuid=fields["uuid"],
+        epoch=fields["epoch"],
+        cluster_id=fields["cluster_id"],
+        lanes=fields["lanes"],
+        topics=tuple(
+            TopicIdentity(topic["name"], topic["id"], topic["partitions"])
+            for topic in fields["topics"]
+        ),
+    ),
+)
+
+_ADVERT = RecordCodec[Wish](
+    "advert",
+    lambda value: {
+        "durable": value.durable,
+        "live": value.live,
+        "static": value.static,
+        "clients_offset": value.clients_offset,
+    },
+    lambda fields: Wish(
+        fields["durable"], fields["live"], fields["static"], fields["clients_offset"]
+    ),
+)
+
+# The digest is a sum modulo 2^64; Avro's long is signed, so the upper half is written negative.
+_MARK = RecordCodec[Mark](
+    "mark",
+    lambda value: {
+        "epoch": value.epoch,
+        "number": value.number,
+        "count": value.count,
+        "hash": _signed(value.digest),
+    },
+    lambda fields: Mark(
+        fields["epoch"], fields["number"], fields["count"], fields["hash"] % (1 << 64)
+    ),
+)
+
+_HEARTBEAT = RecordCodec[Heartbeat](
+    "heartbeat",
+    lambda value: {
+        "epoch": value.epoch,
+        "beat": value.beat,
+        "ready": value.ready,
+        "links": [
+            {
+                "neighbour": link.neighbour,
+                "zone": link.zone,
+                "state": link.state,
+                "reason": link.reason,
+            }
+            for link in value.links
+        ],
+    },
+    lambda fields: Heartbeat(
+        fields["epoch"],
+        fields["beat"],
+        fields["ready"],
+        tuple(
+            LinkStatus(link["neighbour"], link["zone"], link["state"], link["reason"])
+            for link in fields["links"]
+        ),
+    ),
+)
+
+_ACKNOWLEDGEMENT = RecordCodec[Acknowledgement](
+    "acknowledgement",
+    lambda value: {
+        "epoch": value.epoch,
+        "applied": value.applied,
+        "complete": value.complete,
+        "open": [{"source": source, "target": target} for source, target in value.open_links],
+    },
+    lambda fields: Acknowledgement(
+        fields["epoch"],
+        fields["applied"],
+        fields["complete"],
+        tuple((link["source"], link["target"]) for link in fields["open"]),
+    ),
+)
+
+_LINK_STATE = RecordCodec[LinkState](
+    "link_state",
+    lambda value: {
+        "epoch": value.epoch,
+        "beat": value.beat,
+        "positions": [
+            {"topic": topic, "partition": partition, "position": position}
+            for topic, partition, position in value.positions
+        ],
+    },
+    lambda fields: LinkState(
+        fields["epoch"],
+        fields["beat"],
+        tuple((at["topic"], at["partition"], at["position"]) for at in fields["positions"]),
+    ),
+)
+
+_REPAIR_REQUEST = RecordCodec[RepairRequest](
+    "repair_request",
+    lambda value: {
+        "outbox": value.outbox,
+        "outbox_partition": value.outbox_partition,
+        "topic": value.topic_id,
+        "partition": value.partition,
+        "last": value.last,
+    },
+    lambda fields: RepairRequest(
+        fields["outbox"],
+        fields["outbox_partition"],
+        fields["topic"],
+        fields["partition"],
+        fields["last"],
+    ),
+)
+
+_LEARNED = RecordCodec[Learned](
+    "learned",
+    lambda value: {"epoch": value.epoch, "number": value.number, "filters": value.filters},
+    lambda fields: Learned(fields["epoch"], fields["number"], tuple(fields["filters"])),
+)
+
+_CONFIG = RecordCodec[Config](
+    "config",
+    lambda value: {"number": value.number, "topology": value.topology},
+    lambda fields: Config(fields["number"], fields["topology"]),
+)
+
+encode_identity, decode_identity = _IDENTITY.encode, _IDENTITY.decode
+encode_advert, decode_advert = _ADVERT.encode, _ADVERT.decode
+encode_mark, decode_mark = _MARK.encode, _MARK.decode
+encode_heartbeat, decode_heartbeat = _HEARTBEAT.encode, _HEARTBEAT.decode
+encode_acknowledgement, decode_acknowledgement = _ACKNOWLEDGEMENT.encode, _ACKNOWLEDGEMENT.decode
+encode_link_state, decode_link_state = _LINK_STATE.encode, _LINK_STATE.decode
+encode_repair_request, decode_repair_request = _REPAIR_REQUEST.encode, _REPAIR_REQUEST.decode
+decode_learned = _LEARNED.decode
+decode_config = _CONFIG.decode
+
+
+def encode_learned(epoch: int, number: int, filters: Sequence[str]) -> bytes:
+    """Return the record of `learned`: a neighbour's scope, proven at that version. Spec: K21."""
+    return _LEARNED.encode(Learned(epoch, number, tuple(filters)))
+
+
+def encode_config(number: int, topology: str) -> bytes:
+    """Return the record of `mesh.config`: a topology, as JSON text, and its number."""
+    return _CONFIG.encode(Config(number, topology))

@@ -1,0 +1,243 @@
+"""Record keys as bytes and back: what compaction keeps apart. Spec: kafka.md 1, K12, K13.
+
+Words are joined by one space. Names of nodes, zones, topics and endpoints hold none; a filter
+may, so it stands last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mesh.errors import DecodeError, LocalProtocolError
+from mesh.model.control import Scope
+from mesh.model.frames import MessageClass
+from mesh.model.state import Progress, ProgressKind
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityKey:
+    """Who writes this control topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatKey:
+    """The node beats."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdvertKey:
+    """One entry of a scope's interest."""
+
+    scope: Scope
+    filter: str
+
+
+@dataclass(frozen=True, slots=True)
+class MarkKey:
+    """The proof of a scope."""
+
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class AckKey:
+    """How far the neighbour's scope is applied."""
+
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class LinkKey:
+    """What has been read of the neighbour."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairKey:
+    """A gap: the sender's source, and the outbox partition and class where it shows."""
+
+    topic_id: bytes
+    partition: int
+    outbox_partition: int
+    message_class: MessageClass
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedKey:
+    """Last proven interest of a neighbour's scope."""
+
+    neighbour: str
+    scope: Scope
+
+
+ControlKey = (
+    IdentityKey | HeartbeatKey | AdvertKey | MarkKey | AckKey | LinkKey | RepairKey | LearnedKey
+)
+"""Every key of `.control`, `.to.<neighbour>.c` and `.learned`."""
+
+
+def identity_key() -> bytes:
+    """Return the key of the identity record."""
+    return b"identity"
+
+
+def heartbeat_key() -> bytes:
+    """Return the key of the heartbeat."""
+    return b"heartbeat"
+
+
+def advert_key(scope: Scope, filter_: str) -> bytes:
+    """Return the key of one advert entry."""
+    return f"advert {scope} {filter_}".encode()
+
+
+def mark_key(scope: Scope) -> bytes:
+    """Return the key of a scope's mark."""
+    return f"mark {scope}".encode()
+
+
+def ack_key(scope: Scope) -> bytes:
+    """Return the key of the acknowledgement of a neighbour's scope."""
+    return f"ack {scope}".encode()
+
+
+def link_key() -> bytes:
+    """Return the key of the link state on `.to.<neighbour>.c`."""
+    return b"link"
+
+
+def repair_key(
+    topic_id: bytes, partition: int, outbox_partition: int, message_class: MessageClass
+) -> bytes:
+    """Return the key of a repair request.
+
+    Args:
+        topic_id: 16 bytes: the topic of the sender's source.
+        partition: Partition of that source.
+        outbox_partition: Partition of the outbox that is read.
+        message_class: Class of the outbox.
+
+    Spec: K11.
+    """
+    words = (topic_id.hex(), str(partition), str(outbox_partition), message_class.value)
+    return f"repair {' '.join(words)}".encode()
+
+
+def learned_key(neighbour: str, scope: Scope) -> bytes:
+    """Return the key on `.learned`: a scope that a neighbour offers. Spec: K21."""
+    return f"learned {neighbour} {scope}".encode()
+
+
+def config_key() -> bytes:
+    """Return the one key of `mesh.config`."""
+    return b"topology"
+
+
+def parse_control_key(key: bytes) -> ControlKey:
+    """Return what a key of a control topic speaks of.
+
+    Raises:
+        DecodeError: It is none of the known keys.
+    """
+    try:
+        kind, _, rest = key.decode().partition(" ")
+        return _parse(kind, rest)
+    except ValueError as error:
+        raise DecodeError(f"not a control key: {key[:300]!r}") from error
+
+
+def _parse(kind: str, rest: str) -> ControlKey:
+    match kind, rest:
+        case "identity", "":
+            return IdentityKey()
+        case "heartbeat", "":
+            return HeartbeatKey()
+        case "link", "":
+            return LinkKey()
+        case "advert", _:
+            scope, space, filter_ = rest.partition(" ")
+            if not (space and filter_):
+                raise ValueError(rest)
+            return AdvertKey(_scope(scope), filter_)
+        case "mark", _:
+            return MarkKey(_scope(rest))
+        case "ack", _:
+            return AckKey(_scope(rest))
+        case "learned", _:
+            neighbour, _, scope = rest.partition(" ")
+            if not neighbour:
+                raise ValueError(rest)
+            return LearnedKey(neighbour, _scope(scope))
+        case "repair", _:
+            return _repair(rest)
+    raise ValueError(kind)
+
+
+def _scope(text: str) -> Scope:
+    scope = Scope.parse(text)
+    # A scope that is written back differently would be two keys for one thing.
+    if str(scope) != text or " " in text:
+        raise ValueError(text)
+    return scope
+
+
+def _repair(rest: str) -> RepairKey:
+    topic, partition, outbox_partition, message_class = rest.split(" ")
+    topic_id = bytes.fromhex(topic)
+    parsed = RepairKey(topic_id, int(partition), int(outbox_partition), MessageClass(message_class))
+    if len(topic_id) != 16 or repair_key(*_fields(parsed)) != f"repair {rest}".encode():
+        raise ValueError(rest)
+    return parsed
+
+
+def _fields(key: RepairKey) -> tuple[bytes, int, int, MessageClass]:
+    return key.topic_id, key.partition, key.outbox_partition, key.message_class
+
+
+def subscription_key(endpoint: str, filter_: str) -> bytes:
+    """Return the key of a subscription on `clients`.
+
+    Raises:
+        LocalProtocolError: The endpoint is empty or holds a space, or the filter is empty.
+
+    Spec: K13.
+    """
+    if not endpoint or " " in endpoint or not filter_:
+        raise LocalProtocolError(f"no subscription key: endpoint {endpoint!r}, filter {filter_!r}")
+    return f"{endpoint} {filter_}".encode()
+
+
+def parse_subscription_key(key: bytes) -> tuple[str, str]:
+    """Return endpoint and filter of a key on `clients`; the filter is all after the first space.
+
+    Raises:
+        DecodeError: Not UTF-8, or one of the two is missing.
+
+    Spec: K13.
+    """
+    try:
+        endpoint, _, filter_ = key.decode().partition(" ")
+    except UnicodeDecodeError as error:
+        raise DecodeError(f"a subscription's key is not UTF-8: {key[:300]!r}") from error
+    if not (endpoint and filter_):
+        raise DecodeError(f"a subscription's key is `<endpoint> <filter>`, not {key[:300]!r}")
+    return endpoint, filter_
+
+
+def progress_key(progress: Progress) -> bytes:
+    """Return the key under which a lane keeps a position.
+
+    Raises:
+        LocalProtocolError: A position of a source without the topic id of that source.
+
+    Spec: K12.
+    """
+    kind, at = progress.kind, f"{progress.topic} {progress.partition}"
+    match kind:
+        case ProgressKind.SOURCE | ProgressKind.HELD:
+            return f"{kind} {at}".encode()
+        case ProgressKind.SENT | ProgressKind.ACCEPTED:
+            if progress.topic_id is None:
+                raise LocalProtocolError(f"progress {kind} of {at} names no source")
+            return f"{kind} {at} {progress.topic_id.hex()} {progress.source_partition}".encode()
+        case ProgressKind.INTEREST | ProgressKind.EPOCH:
+            return kind.value.encode()

@@ -1,0 +1,171 @@
+"""Bytes of what a lane writes about itself: progress, ledger, dead letters. Spec: K12, K25.
+
+Encoders raise LocalProtocolError, decoders DecodeError and UnknownVersionError, as in
+`mesh.codec.control`.
+"""
+
+from __future__ import annotations
+
+from mesh.codec.records import Fields, RecordCodec
+from mesh.model.frames import MessageClass
+from mesh.model.state import (
+    Cut,
+    DeadLetter,
+    DeliveredCount,
+    Dropped,
+    InForce,
+    Ledger,
+    NotForwarded,
+    Progress,
+    ProgressKind,
+    SentCount,
+    SourceRange,
+)
+
+_PROGRESS = RecordCodec[Progress](
+    "progress",
+    lambda value: {
+        "kind": value.kind.value,
+        "offset": value.offset,
+        "topic": value.topic,
+        "topic_id": value.topic_id,
+        "partition": value.partition,
+        "source_partition": value.source_partition,
+        "in_force": [
+            {"scope": entry.scope, "epoch": entry.epoch, "number": entry.number}
+            for entry in value.in_force
+        ],
+    },
+    lambda fields: Progress(
+        kind=ProgressKind(fields["kind"]),
+        offset=fields["offset"],
+        topic=fields["topic"],
+        partition=fields["partition"],
+        topic_id=fields["topic_id"],
+        source_partition=fields["source_partition"],
+        in_force=tuple(
+            InForce(entry["scope"], entry["epoch"], entry["number"]) for entry in fields["in_force"]
+        ),
+    ),
+)
+
+
+def _ledger_fields(value: Ledger) -> Fields:
+    return {
+        "node": value.node,
+        "lane": value.lane,
+        "lane_epoch": value.lane_epoch,
+        "sources": [
+            {
+                "topic": of.topic,
+                "topic_id": of.topic_id,
+                "partition": of.partition,
+                "first": of.first,
+                "next": of.next,
+                "messages": of.messages,
+            }
+            for of in value.sources
+        ],
+        "sent": [
+            {
+                "neighbour": to.neighbour,
+                "class": to.message_class.value,
+                "messages": to.messages,
+                "frames": to.frames,
+                "repair": to.repair,
+            }
+            for to in value.sent
+        ],
+        "delivered": [
+            {"endpoint": to.endpoint, "class": to.message_class.value, "messages": to.messages}
+            for to in value.delivered
+        ],
+        **_refusals(value),
+        "cuts": [
+            {
+                "topic": cut.topic,
+                "topic_id": cut.topic_id,
+                "partition": cut.partition,
+                "position": cut.position,
+                "uuid": cut.uuid,
+                "clients_offset": cut.clients_offset,
+            }
+            for cut in value.cuts
+        ],
+    }
+
+
+def _refusals(value: Ledger) -> Fields:
+    return {
+        "not_forwarded": [
+            {
+                "neighbour": to.neighbour,
+                "reason": to.reason,
+                "class": to.message_class.value,
+                "messages": to.messages,
+            }
+            for to in value.not_forwarded
+        ],
+        "dropped": [
+            {
+                "reason": of.reason,
+                "topic": of.topic,
+                "partition": of.partition,
+                "messages": of.messages,
+            }
+            for of in value.dropped
+        ],
+    }
+
+
+def _ledger(fields: Fields) -> Ledger:
+    return Ledger(
+        node=fields["node"],
+        lane=fields["lane"],
+        lane_epoch=fields["lane_epoch"],
+        sources=tuple(SourceRange(**of) for of in fields["sources"]),
+        sent=tuple(SentCount(**_classed(to)) for to in fields["sent"]),
+        delivered=tuple(DeliveredCount(**_classed(to)) for to in fields["delivered"]),
+        not_forwarded=tuple(NotForwarded(**_classed(to)) for to in fields["not_forwarded"]),
+        dropped=tuple(Dropped(**of) for of in fields["dropped"]),
+        cuts=tuple(Cut(**cut) for cut in fields["cuts"]),
+    )
+
+
+def _classed(fields: Fields) -> Fields:
+    """Return the fields under the model's names: `class` is a word of Python's own."""
+    renamed = {key: value for key, value in fields.items() if key != "class"}
+    return {**renamed, "message_class": MessageClass(fields["class"])}
+
+
+_LEDGER = RecordCodec[Ledger]("ledger", _ledger_fields, _ledger)
+
+_DEAD_LETTER = RecordCodec[DeadLetter](
+    "dead_letter",
+    lambda value: {
+        "reason": value.reason,
+        "detail": value.detail,
+        "topic": value.topic,
+        "topic_id": value.topic_id,
+        "partition": value.partition,
+        "offset": value.offset,
+        "key_size": value.key_size,
+        "value_size": value.value_size,
+        "headers_size": value.headers_size,
+    },
+    lambda fields: DeadLetter(
+        reason=fields["reason"],
+        detail=fields["detail"],
+        topic=fields["topic"],
+        partition=fields["partition"],
+        offset=fields["offset"],
+        topic_id=fields["topic_id"],
+        key_size=fields["key_size"],
+        value_size=fields["value_size"],
+        headers_size=fields["headers_size"],
+    ),
+)
+
+encode_progress, decode_progress = _PROGRESS.encode, _PROGRESS.decode
+encode_ledger, decode_ledger = _LEDGER.encode, _LEDGER.decode
+encode_dead_letter, decode_dead_letter = _DEAD_LETTER.encode, _DEAD_LETTER.decode

@@ -1,0 +1,114 @@
+"""Bytes of subscriptions: Avro as nodes write them, JSON as people do. Spec: K13."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from mesh.codec.records import Fields, RecordCodec, check_version
+from mesh.errors import DecodeError
+from mesh.model.control import EndpointKind, Subscription
+from mesh.model.frames import MessageClass
+
+POLICIES = ("every", "home", "local", "any")
+"""What may cross a link for a queue. Spec: DESIGN 6."""
+
+_KEYS = ("kind", "class", "policy", "lease_s")
+_LEASE_MAX_S = (1 << 31) - 1
+
+E = TypeVar("E", bound=StrEnum)
+
+
+def _one_of(kind: type[E], key: str, value: object) -> E:
+    names = [member.value for member in kind]
+    if value not in names:
+        raise ValueError(f"{key} must be one of {', '.join(names)}, not {_shown(value)}")
+    return kind(str(value))
+
+
+def _shown(value: object) -> str:
+    return json.dumps(value)[:80]
+
+
+def _policy(kind: EndpointKind, value: object) -> str | None:
+    if value is None:
+        return None
+    if value not in POLICIES:
+        raise ValueError(f"policy must be one of {', '.join(POLICIES)}, not {_shown(value)}")
+    if kind is not EndpointKind.QUEUE:
+        raise ValueError("policy is for queues: set kind to queue, or leave policy out")
+    return str(value)
+
+
+def _lease(value: object) -> int | None:
+    if value is None:
+        return None
+    # In Python, and so after JSON, True is an int.
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= _LEASE_MAX_S:
+        raise ValueError(f"lease_s must be a whole number of seconds above 0, not {_shown(value)}")
+    return value
+
+
+def _subscription(fields: Fields) -> Subscription:
+    kind = _one_of(EndpointKind, "kind", fields.get("kind", EndpointKind.CHANNEL.value))
+    default = MessageClass.GUARANTEED.value
+    return Subscription(
+        kind,
+        _one_of(MessageClass, "class", fields.get("class", default)),
+        _policy(kind, fields.get("policy")),
+        _lease(fields.get("lease_s")),
+    )
+
+
+_SUBSCRIPTION = RecordCodec[Subscription](
+    "subscription",
+    lambda value: {
+        "kind": value.kind.value,
+        "class": value.message_class.value,
+        "policy": value.policy,
+        "lease_s": value.lease_s,
+    },
+    _subscription,
+)
+
+
+def encode_subscription(value: Subscription) -> bytes:
+    """Return the subscription in Avro.
+
+    Raises:
+        LocalProtocolError: The value does not fit the schema.
+    """
+    return _SUBSCRIPTION.encode(value)
+
+
+def decode_subscription(data: bytes) -> Subscription:
+    """Return the subscription that a client wrote, in Avro or as a JSON object.
+
+    In JSON every key may be left out: `{}` is a guaranteed channel without end.
+
+    Raises:
+        DecodeError: Neither of both, an unknown key or a value without meaning.
+        UnknownVersionError: Its major version is not known here.
+
+    Spec: K13.
+    """
+    if data.lstrip()[:1] != b"{":
+        return _SUBSCRIPTION.decode(data)
+    try:
+        fields = json.loads(data.decode(), object_pairs_hook=_object)
+        check_version("subscription", fields.get("version", 1))
+        return _subscription(fields)
+    except (ValueError, RecursionError) as error:
+        raise DecodeError(f"subscription: {error}") from error
+
+
+def _object(pairs: Sequence[tuple[str, Any]]) -> Fields:
+    fields = dict(pairs)
+    unknown = [key for key in fields if key not in (*_KEYS, "version")]
+    if unknown:
+        raise ValueError(f"unknown key {_shown(unknown[0])}; known are {', '.join(_KEYS)}")
+    if len(fields) < len(pairs):
+        raise ValueError("a key stands there twice")
+    return fields

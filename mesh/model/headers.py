@@ -1,0 +1,21 @@
+"""Names of the record headers that belong to the mesh. Spec: K7, K8."""
+
+from __future__ import annotations
+
+MESH_HEADER = "mesh"
+"""Header of a delivered record: identity, path and class. Spec: K8."""
+
+SUBJECT_HEADER = "mesh-subject"
+"""Header by which a client addresses a record, and by which a delivery repeats it."""
+
+_RESERVED_PREFIX = f"{MESH_HEADER}-"
+
+
+def is_reserved(name: str) -> bool:
+    """Return whether clients may not set the header: `mesh`, or `mesh-` and more.
+
+    `mesh-subject` is reserved as well; at ingress the mesh reads it before it removes it.
+
+    Spec: K7.
+    """
+    return name == MESH_HEADER or name.startswith(_RESERVED_PREFIX)
