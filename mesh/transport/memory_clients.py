@@ -95,6 +95,10 @@ class MemoryReader:
             position = stop
         self._positions[place] = position
 
+    def position(self, place: TopicPartition) -> int:
+        """Return the offset to be read next; `BEGINNING` before anything is known."""
+        return self._positions.get(place, BEGINNING)
+
     def lost(self) -> Sequence[TopicPartition]:
         """Return, once each, partitions whose position is outside their log."""
         lost = list(self._lost)

@@ -84,6 +84,13 @@ class Reader(Protocol):
     def read(self, timeout_s: float, limit: int) -> Sequence[Record]:
         """Return up to `limit` records, as soon as there is one, or none after the timeout."""
 
+    def position(self, place: TopicPartition) -> int:
+        """Return the offset to be read next; `BEGINNING` before anything is known.
+
+        It also passes transaction markers and aborted records at the end of a log, so that
+        "read to the end" can be told from it even if the last entry is no record.
+        """
+
     def lost(self) -> Sequence[TopicPartition]:
         """Return, once each, partitions whose position is outside their log."""
 
