@@ -25,6 +25,11 @@ class HeartbeatKey:
 
 
 @dataclass(frozen=True, slots=True)
+class SubscribedKey:
+    """How far the node's own subscriptions are known everywhere."""
+
+
+@dataclass(frozen=True, slots=True)
 class AdvertKey:
     """One entry of a scope's interest."""
 
@@ -70,7 +75,15 @@ class LearnedKey:
 
 
 ControlKey = (
-    IdentityKey | HeartbeatKey | AdvertKey | MarkKey | AckKey | LinkKey | RepairKey | LearnedKey
+    IdentityKey
+    | HeartbeatKey
+    | SubscribedKey
+    | AdvertKey
+    | MarkKey
+    | AckKey
+    | LinkKey
+    | RepairKey
+    | LearnedKey
 )
 """Every key of `.control`, `.to.<neighbour>.c` and `.learned`."""
 
@@ -83,6 +96,11 @@ def identity_key() -> bytes:
 def heartbeat_key() -> bytes:
     """Return the key of the heartbeat."""
     return b"heartbeat"
+
+
+def subscribed_key() -> bytes:
+    """Return the key on `.control` of the acknowledgement of the own subscriptions. Spec: K24."""
+    return b"subscribed"
 
 
 def advert_key(scope: Scope, filter_: str) -> bytes:
@@ -151,6 +169,8 @@ def _parse(kind: str, rest: str) -> ControlKey:
             return IdentityKey()
         case "heartbeat", "":
             return HeartbeatKey()
+        case "subscribed", "":
+            return SubscribedKey()
         case "link", "":
             return LinkKey()
         case "advert", _:
