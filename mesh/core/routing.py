@@ -171,12 +171,8 @@ class Router:
             and member.zone == link.zone
             and (member.ownership is Ownership.OWN or not arrival.crossed_external)
         )
-        if link.neighbour in self.down:
-            if message_class is MessageClass.GUARANTEED and wish is not None and wish.durable:
-                return None
-            return Reason.NODE_DOWN if wish or message_class is MessageClass.DIRECT else Reason.NO_INTEREST
+        is_direct = message_class is MessageClass.DIRECT
         if wish is None:
-            return Reason.NO_INTEREST
-        if message_class is MessageClass.DIRECT and not wish.live:
-            return Reason.NODE_DOWN
-        return None
+            is_down = is_direct and link.neighbour in self.down
+            return Reason.NODE_DOWN if is_down else Reason.NO_INTEREST
+        return Reason.NODE_DOWN if is_direct and not wish.live else None

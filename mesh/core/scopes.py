@@ -41,7 +41,10 @@ class ScopeReader:
 
         A mark older than the newest is ignored: old records played again change nothing.
         """
-        if self.mark is not None and (mark.epoch, mark.number) < (self.mark.epoch, self.mark.number):
+        if self.mark is not None and (mark.epoch, mark.number) < (
+            self.mark.epoch,
+            self.mark.number,
+        ):
             return {}
         self.mark = mark
         changes: dict[str, Wish | None] = {}

@@ -1,0 +1,117 @@
+"""Everything a node's control plane may ask for: the effects of `NodeMachine.step`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mesh.model.control import Acknowledgement, Heartbeat, Mark, Scope, Wish
+from mesh.model.frames import MessageClass
+
+
+@dataclass(frozen=True, slots=True)
+class EnsureEndpoint:
+    """Make the endpoint's topic before anything is routed to it."""
+
+    endpoint: str
+    message_class: MessageClass
+
+
+@dataclass(frozen=True, slots=True)
+class Reroute:
+    """From here on messages are routed by newer interest: each lane commits a cut.
+
+    Attributes:
+        in_force: Versions that each lane puts in force with its next commit.
+        cuts: Node uuid -> `clients` offset, for the nodes whose subscriptions changed.
+
+    Spec: K12, K25.
+    """
+
+    in_force: Mapping[str, tuple[int, int]]
+    cuts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteAdvert:
+    """Offer an entry in a scope, or with None withdraw it. Spec: K22."""
+
+    scope: Scope
+    filter_: str
+    wish: Wish | None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteMark:
+    """Close a version of a scope, in the transaction of its adverts. Spec: K23."""
+
+    scope: Scope
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class WriteAck:
+    """Tell a neighbour how far its scope is applied. Spec: K24."""
+
+    neighbour: str
+    scope: Scope
+    ack: Acknowledgement
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSubscribed:
+    """Publish how far the own subscriptions are known everywhere. Spec: K24."""
+
+    ack: Acknowledgement
+
+
+@dataclass(frozen=True, slots=True)
+class WriteHeartbeat:
+    """Beat. Spec: K32."""
+
+    heartbeat: Heartbeat
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLinkState:
+    """Tell a neighbour the last heartbeat read of it; the shell adds the read positions."""
+
+    neighbour: str
+    epoch: int
+    beat: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndSubscription:
+    """A lease ran out: write the tombstone on `clients`. Spec: K13."""
+
+    endpoint: str
+    filter_: str
+
+
+@dataclass(frozen=True, slots=True)
+class BecameReady:
+    """Every input is proven or frozen, and the first routing is in force."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something a person should know: event name and text, for the log."""
+
+    event: str
+    text: str
+
+
+Effect = (
+    EnsureEndpoint
+    | Reroute
+    | WriteAdvert
+    | WriteMark
+    | WriteAck
+    | WriteSubscribed
+    | WriteHeartbeat
+    | WriteLinkState
+    | EndSubscription
+    | BecameReady
+    | Note
+)

@@ -1,0 +1,137 @@
+"""Everything that can happen to a node's control plane: the inputs of `NodeMachine.step`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mesh.model.control import (
+    Acknowledgement,
+    Heartbeat,
+    Mark,
+    Scope,
+    Subscription,
+    Wish,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """Time has passed: `now_ms` of the worker's monotonic clock."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionRead:
+    """A record of the own `clients` topic; None ends the subscription. Spec: K13."""
+
+    offset: int
+    endpoint: str
+    filter_: str
+    subscription: Subscription | None
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionRefused:
+    """A record of `clients` that means nothing; its offset is a version all the same."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientsCaughtUp:
+    """The own `clients` topic is read to the end found at the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdvertRead:
+    """A neighbour offers an entry, or with None withdraws it. Spec: K22."""
+
+    neighbour: str
+    scope: Scope
+    filter_: str
+    wish: Wish | None
+
+
+@dataclass(frozen=True, slots=True)
+class MarkRead:
+    """A neighbour closes a version of a scope. Spec: K23."""
+
+    neighbour: str
+    scope: Scope
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class BeatRead:
+    """A neighbour's heartbeat. Spec: K32."""
+
+    neighbour: str
+    heartbeat: Heartbeat
+
+
+@dataclass(frozen=True, slots=True)
+class NeighbourCaughtUp:
+    """A neighbour's control topic is read to the end found at the start, or is absent."""
+
+    neighbour: str
+
+
+@dataclass(frozen=True, slots=True)
+class NeighbourUnreachable:
+    """A neighbour's Kafka cluster did not answer within the time allowed. Spec: K21."""
+
+    neighbour: str
+
+
+@dataclass(frozen=True, slots=True)
+class AckRead:
+    """A neighbour acknowledges one of this node's scopes. Spec: K24."""
+
+    neighbour: str
+    scope: Scope
+    ack: Acknowledgement
+
+
+@dataclass(frozen=True, slots=True)
+class LaneApplied:
+    """A lane of this node, here or in another worker, has committed these versions. Spec: K25."""
+
+    lane: int
+    in_force: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipTaken:
+    """This worker owns lane 0 now.
+
+    Attributes:
+        epoch: The node's new epoch.
+        written: What its control topic offers at this moment, per scope.
+    """
+
+    epoch: int
+    written: Mapping[Scope, Mapping[str, Wish]]
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipLost:
+    """Lane 0 belongs to another worker now."""
+
+
+Input = (
+    Ticked
+    | SubscriptionRead
+    | SubscriptionRefused
+    | ClientsCaughtUp
+    | AdvertRead
+    | MarkRead
+    | BeatRead
+    | NeighbourCaughtUp
+    | NeighbourUnreachable
+    | AckRead
+    | LaneApplied
+    | LeadershipTaken
+    | LeadershipLost
+)

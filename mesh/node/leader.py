@@ -1,0 +1,205 @@
+"""What only the owner of lane 0 does: offer interest, prove it, acknowledge, beat.
+
+Spec: K16, K22-K26, K32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.core.completion import Completion, Need
+from mesh.core.forwarding import offers, ownership_after, scope_is_per_link
+from mesh.core.interest import Member, Members, union
+from mesh.core.routing import LocalLink
+from mesh.core.scopes import ScopeWriter
+from mesh.model.control import Heartbeat, LinkStatus, Mark, Ownership, Scope, Wish
+from mesh.model.effects import (
+    WriteAck,
+    WriteAdvert,
+    WriteHeartbeat,
+    WriteLinkState,
+    WriteMark,
+    WriteSubscribed,
+)
+from mesh.model.topology import ZoneKind
+from mesh.node.learner import CLIENTS, Learner, Round
+
+BEAT_MS = 1000
+"""Time between heartbeats. Spec: K32."""
+
+Writes = WriteAdvert | WriteMark | WriteAck | WriteSubscribed | WriteHeartbeat | WriteLinkState
+
+
+@dataclass(slots=True)
+class Leader:
+    """Offers what the learner knows, once it is in force in every lane.
+
+    Attributes:
+        node: Name of this node.
+        epoch: Its epoch, raised at each taking of lane 0.
+        links: Its links.
+        written: What its control topic offered when lane 0 was taken; empty once compared.
+    """
+
+    node: str
+    epoch: int
+    links: Sequence[LocalLink]
+    written: Mapping[Scope, Mapping[str, Wish]]
+    completion: Completion = field(init=False)
+    _scopes: dict[Scope, ScopeWriter] = field(init=False)
+    _applied: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _has_offered: bool = False
+    _beat: int = 0
+    _beat_at_ms: int = 0
+
+    def __post_init__(self) -> None:
+        """Know every scope from the start; each gets a mark even if nothing is offered in it."""
+        self.completion = Completion(self.node, self.epoch)
+        self._scopes = {scope: ScopeWriter() for scope in scopes_of(self.links)}
+
+    # -- offers ---------------------------------------------------------------------------
+
+    def offer(self, learner: Learner, round_: Round) -> Iterator[Writes]:
+        """Offer what a round in force in every lane has changed, then acknowledge it.
+
+        The first time, what the control topic offers already is compared with what it should
+        offer, and only the difference is written. Spec: K16, K25.
+        """
+        if self._has_offered:
+            yield from self._offer_changes(learner, round_.touched)
+        else:
+            yield from self._offer_everything(learner)
+        self._has_offered = True
+        self._apply(learner, round_)
+
+    def _offer_everything(self, learner: Learner) -> Iterator[Writes]:
+        entries = learner.router.table.entries
+        for scope, writer in self._scopes.items():
+            written = self.written.get(scope, {})
+            wanted: dict[str, Wish] = {}
+            for filter_ in sorted(entries):
+                wish = offered(entries[filter_], scope, self._kind(scope))
+                if wish is not None:
+                    wanted[filter_] = wish
+                    writer.change(filter_, None, wish)
+                    if written.get(filter_) != wish:
+                        yield WriteAdvert(scope, filter_, wish)
+            for filter_ in sorted(written):
+                if filter_ not in wanted:
+                    yield WriteAdvert(scope, filter_, None)
+            yield WriteMark(scope, writer.next_mark(self.epoch))
+        self.written = {}
+
+    def _offer_changes(self, learner: Learner, touched: Mapping[str, Members]) -> Iterator[Writes]:
+        table = learner.router.table
+        for scope, writer in self._scopes.items():
+            kind = self._kind(scope)
+            is_changed = False
+            for filter_ in sorted(touched):
+                before = offered(touched[filter_], scope, kind)
+                after = offered(table.members(filter_), scope, kind)
+                if before != after:
+                    is_changed = True
+                    writer.change(filter_, before, after)
+                    yield WriteAdvert(scope, filter_, after)
+            if is_changed:
+                yield WriteMark(scope, writer.next_mark(self.epoch))
+
+    def _kind(self, scope: Scope) -> ZoneKind:
+        return next(link.kind for link in self.links if link.zone == scope.zone)
+
+    # -- acknowledgements -----------------------------------------------------------------
+
+    def _apply(self, learner: Learner, round_: Round) -> None:
+        for source, (epoch, number) in round_.in_force.items():
+            if self._applied.get(source) != (epoch, number):
+                self._applied[source] = (epoch, number)
+                self.completion.applied(source, epoch, number, self._needs(source, learner))
+
+    def _needs(self, source: str, learner: Learner) -> Sequence[Need]:
+        name, _, text = source.partition(" ")
+        fed = (
+            scopes_fed(self.links, learner.neighbours[name].link, Scope.parse(text))
+            if text
+            else (scope for scope in self._scopes if scope.ownership is Ownership.OWN)
+        )
+        return [
+            Need(scope, self._scopes[scope].number, readers)
+            for scope in fed
+            if (readers := tuple(r for r in readers_of(self.links, scope) if r != name))
+        ]
+
+    def acknowledge(self) -> Iterator[Writes]:
+        """Tell neighbours and clients what is news about applied, complete and open. Spec: K24."""
+        for source, ack in self.completion.settle().items():
+            if source == CLIENTS:
+                yield WriteSubscribed(ack)
+                continue
+            name, _, text = source.partition(" ")
+            yield WriteAck(name, Scope.parse(text), ack)
+
+    # -- heartbeat ------------------------------------------------------------------------
+
+    def beat(self, learner: Learner, now_ms: int, *, is_ready: bool) -> Iterator[Writes]:
+        """Beat once a second, and tell each neighbour the last beat read of it. Spec: K32."""
+        if self._beat and now_ms - self._beat_at_ms < BEAT_MS:
+            return
+        self._beat += 1
+        self._beat_at_ms = now_ms
+        links: list[LinkStatus] = [n.status() for n in learner.neighbours.values()]
+        yield WriteHeartbeat(Heartbeat(self.epoch, self._beat, is_ready, tuple(links)))
+        for name, neighbour in learner.neighbours.items():
+            yield WriteLinkState(name, *neighbour.beat)
+
+    def marks(self) -> Mapping[Scope, Mark]:
+        """Return the newest mark of each scope."""
+        return {
+            scope: Mark(self.epoch, writer.number, writer.count, writer.digest)
+            for scope, writer in self._scopes.items()
+        }
+
+
+def scopes_of(links: Sequence[LocalLink]) -> Sequence[Scope]:
+    """Return the scopes in which a node with these links offers interest. Spec: K22."""
+    scopes: dict[Scope, None] = {}
+    for link in links:
+        reader = link.neighbour if scope_is_per_link(link.kind) else ""
+        for ownership in Ownership:
+            if offers(link.kind, learned_on_zone=False, learned_on_link=False, ownership=ownership):
+                scopes[Scope(link.zone, reader, ownership)] = None
+    return sorted(scopes)
+
+
+def readers_of(links: Sequence[LocalLink], scope: Scope) -> Sequence[str]:
+    """Return the neighbours that read a scope."""
+    return [
+        link.neighbour
+        for link in links
+        if link.zone == scope.zone and scope.neighbour in ("", link.neighbour)
+    ]
+
+
+def scopes_fed(links: Sequence[LocalLink], learned_on: LocalLink, scope: Scope) -> Sequence[Scope]:
+    """Return the scopes in which interest learned in a neighbour's scope is offered onward."""
+    ownership = ownership_after(learned_on.kind, scope.ownership)
+    member = Member(learned_on.zone, learned_on.neighbour, ownership)
+    return [
+        fed
+        for fed in scopes_of(links)
+        if _is_offered(member, fed, next(link.kind for link in links if link.zone == fed.zone))
+    ]
+
+
+def offered(members: Members, scope: Scope, kind: ZoneKind) -> Wish | None:
+    """Return what is offered in a scope of a filter with these members, or None. Spec: K22."""
+    return union(wish for member, wish in members if _is_offered(member, scope, kind))
+
+
+def _is_offered(member: Member, scope: Scope, kind: ZoneKind) -> bool:
+    return member.ownership is scope.ownership and offers(
+        kind,
+        learned_on_zone=member.zone == scope.zone,
+        learned_on_link=member.zone == scope.zone and member.name == scope.neighbour,
+        ownership=member.ownership,
+    )

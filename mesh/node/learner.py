@@ -1,0 +1,299 @@
+"""What a worker knows of interest: its own subscriptions and what its neighbours offer.
+
+Every worker of a node learns by itself, so that a mate takes over without relearning. What was
+read is gathered and comes into force in *rounds*: one change of the routing at a time, each
+committed by the lanes before the next. Spec: K16, K22-K26.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.core.forwarding import ownership_after
+from mesh.core.interest import Member, Members
+from mesh.core.routing import LocalLink, Router
+from mesh.core.scopes import ScopeReader
+from mesh.model.control import (
+    EndpointKind,
+    Heartbeat,
+    LinkStatus,
+    Mark,
+    Scope,
+    Subscription,
+    Wish,
+    node_address,
+)
+from mesh.model.effects import EndSubscription, EnsureEndpoint, Note
+from mesh.model.frames import MessageClass
+
+CLIENTS = "clients"
+"""Name of the own subscriptions among the inputs of interest."""
+
+DOWN_AFTER_MS = 10_000
+"""A neighbour is down after ten missed heartbeats of one second. Spec: K32."""
+
+_SELF = Member("", "$node")
+
+
+@dataclass(slots=True)
+class Neighbour:
+    """What is known of one neighbour.
+
+    Attributes:
+        link: The link to it.
+        caught_up: Its control topic has been read to the end found at the start.
+        frozen: It could not be reached at the start.
+        beat: (epoch, number) of its newest heartbeat; (-1, -1) for none.
+        heard_ms: When that arrived.
+        is_down: Ten beats were missed.
+        scopes: Its scopes that this node reads.
+    """
+
+    link: LocalLink
+    caught_up: bool = False
+    frozen: bool = False
+    beat: tuple[int, int] = (-1, -1)
+    heard_ms: int = 0
+    is_down: bool = False
+    scopes: dict[Scope, ScopeReader] = field(default_factory=dict)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything it offers is proven, or it is frozen. Spec: K23."""
+        return self.frozen or (self.caught_up and all(s.proven for s in self.scopes.values()))
+
+    def status(self) -> LinkStatus:
+        """Return the link's state as people see it."""
+        if self.is_down:
+            state = "down"
+        elif self.frozen and not self.caught_up:
+            state = "frozen"
+        elif not self.is_settled:
+            state = "unproven"
+        else:
+            state = "up"
+        return LinkStatus(self.link.neighbour, self.link.zone, state)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One change of the routing.
+
+    Attributes:
+        in_force: Versions of the inputs that it brings into force.
+        cuts: Node uuid -> `clients` offset, where that changed.
+        touched: Filter -> its members before, for every filter that changed.
+    """
+
+    in_force: Mapping[str, tuple[int, int]]
+    cuts: Mapping[str, int]
+    touched: Mapping[str, Members]
+
+
+@dataclass(slots=True)
+class Learner:
+    """Gathers what is read and applies it to the router in rounds.
+
+    Attributes:
+        node: Name of this node.
+        uuid: Its intrinsic identity.
+        router: Routes by what is in force.
+        neighbours: By name.
+        subscriptions: (endpoint, filter) -> what the client asked for.
+        endpoints: Endpoint -> the subscription that gave it its kind and class.
+    """
+
+    node: str
+    uuid: str
+    links: Sequence[LocalLink]
+    router: Router
+    neighbours: dict[str, Neighbour] = field(default_factory=dict)
+    subscriptions: dict[tuple[str, str], Subscription] = field(default_factory=dict)
+    clients_offset: int = -1
+    clients_caught_up: bool = False
+    endpoints: dict[str, Subscription] = field(default_factory=dict)
+    _leases: dict[tuple[str, str], int] = field(default_factory=dict)
+    _pending: dict[tuple[str, Member], Wish | None] = field(default_factory=dict)
+    _read: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _cuts: dict[str, int] = field(default_factory=dict)
+    _has_begun: bool = False
+
+    def __post_init__(self) -> None:
+        """Know the neighbours from the start, before anything is read of them."""
+        for link in self.links:
+            self.neighbours[link.neighbour] = Neighbour(link)
+        self._put(node_address(self.uuid), _SELF, Wish(clients_offset=self.clients_offset))
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether every input is read to its end and proven or frozen. Spec: K23."""
+        return self.clients_caught_up and all(n.is_settled for n in self.neighbours.values())
+
+    # -- own subscriptions ----------------------------------------------------------------
+
+    def subscription_read(
+        self, offset: int, endpoint: str, filter_: str, subscription: Subscription | None, now: int
+    ) -> Iterator[EnsureEndpoint | Note]:
+        """Take note of a record on `clients`. An endpoint has one kind and one class. Spec: K13."""
+        self.clients_passed(offset)
+        self._leases.pop((endpoint, filter_), None)
+        if subscription is None:
+            self._unsubscribe(endpoint, filter_)
+            return
+        first = self.endpoints.setdefault(endpoint, subscription)
+        if (first.kind, first.message_class) != (subscription.kind, subscription.message_class):
+            yield Note(
+                "subscription.refused",
+                f"endpoint {endpoint} is a {first.message_class} {first.kind} already",
+            )
+            return
+        if subscription.kind is EndpointKind.QUEUE:
+            yield Note("subscription.refused", f"endpoint {endpoint}: queues are not supported yet")
+            return
+        self.subscriptions[endpoint, filter_] = subscription
+        if subscription.lease_s is not None:
+            self._leases[endpoint, filter_] = now + 1000 * subscription.lease_s
+        durable = subscription.message_class is MessageClass.GUARANTEED
+        self._put(filter_, Member("", endpoint), Wish(durable=durable))
+        yield EnsureEndpoint(endpoint, subscription.message_class)
+
+    def clients_passed(self, offset: int) -> None:
+        """Take note that `clients` is read up to an offset: a version for others to know."""
+        self.clients_offset = offset
+        self._read[CLIENTS] = (0, offset)
+        self._cuts[self.uuid] = offset
+        self._put(node_address(self.uuid), _SELF, Wish(clients_offset=offset))
+
+    def _unsubscribe(self, endpoint: str, filter_: str) -> None:
+        if self.subscriptions.pop((endpoint, filter_), None) is None:
+            return
+        self._put(filter_, Member("", endpoint), None)
+        if not any(name == endpoint for name, _ in self.subscriptions):
+            del self.endpoints[endpoint]
+
+    def ended_leases(self, now: int) -> Iterator[EndSubscription]:
+        """Yield the subscriptions whose lease has run out, once each. Spec: K13."""
+        for (endpoint, filter_), until in sorted(self._leases.items()):
+            if until <= now:
+                del self._leases[endpoint, filter_]
+                yield EndSubscription(endpoint, filter_)
+
+    # -- neighbours -----------------------------------------------------------------------
+
+    def advert_read(self, name: str, scope: Scope, filter_: str, wish: Wish | None) -> None:
+        """Take note of an entry that a neighbour offers or withdraws."""
+        reader = self._scope(name, scope)
+        if reader is not None:
+            reader.advert(filter_, wish)
+
+    def mark_read(self, name: str, scope: Scope, mark: Mark) -> None:
+        """Gather what a mark brings into force."""
+        reader = self._scope(name, scope)
+        if reader is None:
+            return
+        for filter_, wish in reader.marked(mark).items():
+            self._gather(name, scope, filter_, wish)
+        if reader.mark is not None:
+            self._read[input_name(name, scope)] = (reader.mark.epoch, reader.mark.number)
+
+    def _scope(self, name: str, scope: Scope) -> ScopeReader | None:
+        """Return the reader of a scope that concerns this node, or None."""
+        neighbour = self.neighbours[name]
+        if scope.zone != neighbour.link.zone or scope.neighbour not in ("", self.node):
+            return None
+        return neighbour.scopes.setdefault(scope, ScopeReader())
+
+    def _gather(self, name: str, scope: Scope, filter_: str, wish: Wish | None) -> None:
+        neighbour = self.neighbours[name]
+        if wish is not None and neighbour.is_down:
+            wish = _while_down(wish)
+        ownership = ownership_after(neighbour.link.kind, scope.ownership)
+        self._put(filter_, Member(scope.zone, name, ownership), wish)
+        if wish is not None and wish.clients_offset is not None:
+            self._cuts[filter_.partition("/")[2]] = wish.clients_offset
+
+    def beat_read(self, name: str, heartbeat: Heartbeat, now: int) -> bool:
+        """Take note of a heartbeat; say whether the neighbour came up by it."""
+        neighbour = self.neighbours[name]
+        beat = (heartbeat.epoch, heartbeat.beat)
+        if beat <= neighbour.beat:
+            return False
+        neighbour.beat, neighbour.heard_ms = beat, now
+        if not neighbour.is_down:
+            return False
+        self._turn(neighbour, is_down=False)
+        return True
+
+    def silent(self, now: int) -> Iterator[str]:
+        """Yield neighbours that have gone down: direct interest ends, guaranteed stays. K19."""
+        for name, neighbour in self.neighbours.items():
+            if not neighbour.is_down and now - neighbour.heard_ms >= DOWN_AFTER_MS:
+                self._turn(neighbour, is_down=True)
+                yield name
+
+    def _turn(self, neighbour: Neighbour, *, is_down: bool) -> None:
+        neighbour.is_down = is_down
+        name = neighbour.link.neighbour
+        if is_down:
+            self.router.down[name] = None
+        else:
+            self.router.down.pop(name, None)
+        self.router.forget()
+        for scope, reader in neighbour.scopes.items():
+            for filter_, wish in reader.in_force():
+                self._gather(name, scope, filter_, wish)
+
+    # -- rounds ---------------------------------------------------------------------------
+
+    def _put(self, filter_: str, member: Member, wish: Wish | None) -> None:
+        self._pending[filter_, member] = wish
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a round would change anything; the first always does."""
+        return bool(self._pending or self._cuts or not self._has_begun)
+
+    def request_round(self) -> None:
+        """Have a round begin even without news: a new leader compares what it offers."""
+        self._has_begun = False
+
+    def begin_round(self) -> Round:
+        """Bring everything gathered into force in the router; return what changed."""
+        self._has_begun = True
+        touched: dict[str, Members] = {}
+        table = self.router.table
+        for (filter_, member), wish in self._pending.items():
+            before = table.members(filter_)
+            if table.put(filter_, member, wish):
+                touched.setdefault(filter_, before)
+        if touched:
+            self.router.forget()
+        begun = Round(dict(self._read), dict(self._cuts), touched)
+        self._pending.clear()
+        self._cuts.clear()
+        return begun
+
+    def all_cuts(self) -> Mapping[str, int]:
+        """Return every node whose `clients` offset is known, for a lane that starts."""
+        cuts = {self.uuid: self.clients_offset} if self.clients_offset >= 0 else {}
+        for filter_, members in self.router.table.entries.items():
+            if filter_.startswith("$node/"):
+                for _, wish in members:
+                    if wish.clients_offset is not None:
+                        cuts[filter_.partition("/")[2]] = wish.clients_offset
+        return cuts
+
+
+def _while_down(wish: Wish) -> Wish | None:
+    """Return what is left of a wish while its neighbour is down. Spec: K19."""
+    return (
+        Wish(durable=True, live=False, static=wish.static, clients_offset=wish.clients_offset)
+        if wish.durable
+        else None
+    )
+
+
+def input_name(neighbour: str, scope: Scope) -> str:
+    """Return the name of a neighbour's scope among the inputs of interest. Spec: K12."""
+    return f"{neighbour} {scope}"

@@ -1,0 +1,181 @@
+"""The control plane of one node as a state machine: `step(input) -> effects`, no I/O, no clock.
+
+The caller's duties, in this order:
+
+1. Feed every record of the own `clients` topic and of the neighbours' control topics as inputs,
+   then `ClientsCaughtUp` and `NeighbourCaughtUp` (or `NeighbourUnreachable`).
+2. Perform effects in the order given. `Reroute` means that the router has changed: each owned
+   lane commits a cut at its present positions, and then feeds `LaneApplied`.
+3. Write all control records of one `step` in one transaction.
+4. Feed `Ticked` at least every 100 ms.
+
+Spec: DESIGN 4.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from mesh.core.routing import Router, local_links
+from mesh.model.effects import BecameReady, Effect, Note, Reroute
+from mesh.model.inputs import (
+    AckRead,
+    AdvertRead,
+    BeatRead,
+    ClientsCaughtUp,
+    Input,
+    LaneApplied,
+    LeadershipLost,
+    LeadershipTaken,
+    MarkRead,
+    NeighbourCaughtUp,
+    NeighbourUnreachable,
+    SubscriptionRead,
+    SubscriptionRefused,
+    Ticked,
+)
+from mesh.model.topology import Topology
+from mesh.node.leader import Leader
+from mesh.node.learner import Learner, Round
+
+ROUND_MS = 100
+"""Least time between two changes of the routing; the first after a quiet time is at once. K25."""
+
+
+@dataclass(slots=True)
+class NodeMachine:
+    """One worker's view of its node.
+
+    Attributes:
+        topology: The mesh.
+        node: Name of the node served.
+        uuid: Its intrinsic identity.
+        is_ready: Every input is proven or frozen, and the first routing is in force.
+        in_force: Versions that the router works by.
+        has_routed: Whether the router may be asked: before the first round it knows nothing.
+    """
+
+    topology: Topology
+    node: str
+    uuid: str
+    learner: Learner = field(init=False)
+    leader: Leader | None = None
+    is_ready: bool = False
+    in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    has_routed: bool = False
+    _lanes: dict[int, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
+    _round: Round | None = None
+    _round_at_ms: int = -ROUND_MS
+    _now_ms: int = 0
+
+    def __post_init__(self) -> None:
+        """Build the learner for the node's links."""
+        links = local_links(self.topology, self.node)
+        self.learner = Learner(self.node, self.uuid, links, Router(links))
+
+    @property
+    def router(self) -> Router:
+        """The routing in force, asked by the lanes for every subject."""
+        return self.learner.router
+
+    def step(self, input_: Input) -> Sequence[Effect]:
+        """Take one input; return what must be done, in order."""
+        return [*self._take(input_), *self._turn_rounds()]
+
+    def _take(self, input_: Input) -> Iterator[Effect]:
+        learner = self.learner
+        match input_:
+            case Ticked(now_ms):
+                self._now_ms = now_ms
+                yield from self._tick(now_ms)
+            case SubscriptionRead(offset, endpoint, filter_, subscription):
+                yield from learner.subscription_read(
+                    offset, endpoint, filter_, subscription, self._now_ms
+                )
+            case SubscriptionRefused(offset):
+                learner.clients_passed(offset)
+            case ClientsCaughtUp():
+                learner.clients_caught_up = True
+            case AdvertRead(neighbour, scope, filter_, wish):
+                learner.advert_read(neighbour, scope, filter_, wish)
+            case MarkRead(neighbour, scope, mark):
+                learner.mark_read(neighbour, scope, mark)
+            case BeatRead(neighbour, heartbeat):
+                if learner.beat_read(neighbour, heartbeat, self._now_ms):
+                    yield Note("neighbour.up", f"{neighbour} beats again")
+            case NeighbourCaughtUp(neighbour):
+                learner.neighbours[neighbour].caught_up = True
+                learner.neighbours[neighbour].heard_ms = self._now_ms
+            case NeighbourUnreachable(neighbour):
+                learner.neighbours[neighbour].frozen = True
+                yield Note("neighbour.frozen", f"{neighbour} could not be reached at the start")
+            case AckRead(neighbour, scope, ack):
+                if self.leader is not None:
+                    self.leader.completion.acknowledged(neighbour, scope, ack)
+                    yield from self.leader.acknowledge()
+            case LaneApplied(lane, in_force):
+                self._lanes[lane] = in_force
+            case LeadershipTaken(epoch, written):
+                self.leader = Leader(self.node, epoch, learner.links, written)
+                learner.request_round()
+            case LeadershipLost():
+                self.leader = None
+            case _:
+                assert_never(input_)
+
+    def _tick(self, now_ms: int) -> Iterator[Effect]:
+        for name in self.learner.silent(now_ms):
+            yield Note("neighbour.down", f"{name} has not been heard for ten beats")
+        if self.leader is not None:
+            yield from self.learner.ended_leases(now_ms)
+            yield from self.leader.beat(self.learner, now_ms, is_ready=self.is_ready)
+
+    # -- rounds: at most one change of the routing is under way ------------------------------
+
+    def _turn_rounds(self) -> Iterator[Effect]:
+        if self._round is not None and self._is_in_force(self._round):
+            yield from self._close_round(self._round)
+        if self._round is None and self._may_begin():
+            yield from self._begin_round()
+
+    def _may_begin(self) -> bool:
+        learner = self.learner
+        return (
+            (self.is_ready or learner.is_synced)
+            and learner.has_news
+            and self._now_ms - self._round_at_ms >= ROUND_MS
+        )
+
+    def _begin_round(self) -> Iterator[Effect]:
+        self._round_at_ms = self._now_ms
+        self._round = self.learner.begin_round()
+        self.in_force = self._round.in_force
+        self.has_routed = True
+        yield Reroute(self._round.in_force, self._round.cuts)
+        if self._is_in_force(self._round):
+            yield from self._close_round(self._round)
+
+    def _is_in_force(self, round_: Round) -> bool:
+        """Say whether every lane of the node has committed a round's cut. Spec: K25."""
+        if self.leader is None:
+            return True
+        lanes = self.topology.nodes[self.node].lanes
+        return all(
+            lane in self._lanes and _reaches(self._lanes[lane], round_.in_force)
+            for lane in range(lanes)
+        )
+
+    def _close_round(self, round_: Round) -> Iterator[Effect]:
+        self._round = None
+        if not self.is_ready:
+            self.is_ready = True
+            yield BecameReady()
+        if self.leader is not None:
+            yield from self.leader.offer(self.learner, round_)
+            yield from self.leader.acknowledge()
+
+
+def _reaches(lane: Mapping[str, tuple[int, int]], wanted: Mapping[str, tuple[int, int]]) -> bool:
+    return all(lane.get(source, (-1, -1)) >= version for source, version in wanted.items())

@@ -1,0 +1,180 @@
+"""What one transaction of a lane writes, and the account it gives of itself.
+
+Guaranteed copies, positions, chain state and ledger are in the transaction; copies of the
+direct class are handed over after the commit, so that a crash may lose them but never double
+them. Spec: K12, K18, DESIGN 5.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from mesh.codec.keys import progress_key
+from mesh.codec.state import encode_dead_letter, encode_ledger, encode_progress
+from mesh.model.frames import MessageClass
+from mesh.model.headers import MESH_HEADER
+from mesh.model.reasons import Reason
+from mesh.model.state import (
+    Cut,
+    DeadLetter,
+    DeliveredCount,
+    Dropped,
+    Ledger,
+    NotForwarded,
+    Progress,
+    ProgressKind,
+    SentCount,
+    SourceRange,
+)
+from mesh.model.topics import TopicNames
+from mesh.transport.port import Headers, TopicPartition, Writer
+
+VALUE_KEPT = 64_000
+KEY_KEPT = 4_000
+HEADERS_KEPT = 16_000
+
+DirectRecord = tuple[str, bytes | None, bytes | None, int, int, Headers | None]
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a batch has read of one source partition."""
+
+    topic_id: bytes
+    first: int
+    next: int
+    messages: int = 0
+
+
+@dataclass(slots=True)
+class Batch:
+    """One open transaction of a lane.
+
+    Attributes:
+        node, lane, lane_epoch: Who writes it.
+        opened_ms: When it was begun.
+        messages: Messages read so far; it closes at a limit. Spec: K17.
+        direct: Copies of the direct class, handed over after the commit.
+    """
+
+    node: str
+    lane: int
+    lane_epoch: int
+    names: TopicNames
+    opened_ms: int
+    messages: int = 0
+    direct: list[DirectRecord] = field(default_factory=list)
+    readings: dict[TopicPartition, Reading] = field(default_factory=dict)
+    progress: dict[bytes, Progress] = field(default_factory=dict)
+    cuts: list[Cut] = field(default_factory=list)
+    _sent: dict[tuple[str, MessageClass], list[int]] = field(default_factory=dict)
+    _delivered: Counter[tuple[str, MessageClass]] = field(default_factory=Counter)
+    _refused: Counter[tuple[str, Reason, MessageClass]] = field(default_factory=Counter)
+    _dropped: Counter[tuple[str, TopicPartition]] = field(default_factory=Counter)
+
+    def read(self, source: TopicPartition, topic_id: bytes, first: int, last: int, n: int) -> None:
+        """Account for `n` messages read of a source partition, offsets `first` to `last`."""
+        reading = self.readings.get(source)
+        if reading is None:
+            reading = self.readings[source] = Reading(topic_id, first, first)
+        reading.next = last + 1
+        reading.messages += n
+        self.messages += n
+
+    def sent(self, neighbour: str, message_class: MessageClass, messages: int) -> None:
+        """Account for one frame."""
+        counts = self._sent.setdefault((neighbour, message_class), [0, 0])
+        counts[0] += messages
+        counts[1] += 1
+
+    def delivered(self, endpoint: str, message_class: MessageClass, messages: int) -> None:
+        """Account for deliveries to an endpoint."""
+        self._delivered[endpoint, message_class] += messages
+
+    def refused(
+        self, reasons: Sequence[tuple[str, Reason]], message_class: MessageClass, messages: int
+    ) -> None:
+        """Account for messages that did not leave on these links, each with its one reason."""
+        for neighbour, reason in reasons:
+            self._refused[neighbour, reason, message_class] += messages
+
+    def dropped(self, reason: str, source: TopicPartition, messages: int = 1) -> None:
+        """Account for messages of a source that went nowhere, or headers that were removed."""
+        self._dropped[reason, source] += messages
+
+    def note(self, progress: Progress) -> None:
+        """Have a position committed with this batch; a later one of the same key replaces it."""
+        self.progress[progress_key(progress)] = progress
+
+    def finish(self, writer: Writer, partition: int) -> None:
+        """Write progress and ledger into the transaction."""
+        for source, reading in self.readings.items():
+            self.note(
+                Progress(
+                    kind=ProgressKind.SOURCE,
+                    offset=reading.next,
+                    topic=source.topic,
+                    partition=source.partition,
+                    topic_id=reading.topic_id,
+                )
+            )
+        progress_topic = self.names.progress(self.node)
+        for key, progress in self.progress.items():
+            writer.produce(progress_topic, encode_progress(progress), key, partition)
+        writer.produce(self.names.ledger(self.node), encode_ledger(self.ledger()), None, partition)
+
+    def ledger(self) -> Ledger:
+        """Return the account of this batch."""
+        return Ledger(
+            node=self.node,
+            lane=self.lane,
+            lane_epoch=self.lane_epoch,
+            sources=[
+                SourceRange(tp.topic, r.topic_id, tp.partition, r.first, r.next, r.messages)
+                for tp, r in self.readings.items()
+            ],
+            sent=[
+                SentCount(neighbour, message_class, messages, frames)
+                for (neighbour, message_class), (messages, frames) in self._sent.items()
+            ],
+            delivered=[DeliveredCount(*key, n) for key, n in self._delivered.items()],
+            not_forwarded=[
+                NotForwarded(neighbour, reason, message_class, n)
+                for (neighbour, reason, message_class), n in self._refused.items()
+            ],
+            dropped=[
+                Dropped(reason, tp.topic, tp.partition, n)
+                for (reason, tp), n in self._dropped.items()
+            ],
+            cuts=self.cuts,
+        )
+
+
+def refuse_record(
+    produce: Callable[..., None],
+    topic: str,
+    partition: int,
+    letter: DeadLetter,
+    *,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Headers,
+) -> None:
+    """Write a refused record to the dead letters, cut to what those keep. Spec: kafka.md 1."""
+    kept: list[tuple[str, bytes | None]] = []
+    room = HEADERS_KEPT
+    for name, content in headers:
+        room -= len(name) + len(content or b"")
+        if room < 0:
+            break
+        kept.append((name, content))
+    kept.append((MESH_HEADER, encode_dead_letter(letter)))
+    produce(
+        topic,
+        value[:VALUE_KEPT] if value is not None else None,
+        key[:KEY_KEPT] if key is not None else None,
+        partition,
+        headers=kept,
+    )

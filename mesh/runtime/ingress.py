@@ -1,0 +1,189 @@
+"""What clients published becomes frames and local deliveries. Spec: K6, K7, K8, K9."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mesh.codec.deliveries import delivery_header, delivery_prefix
+from mesh.codec.frames import encode_tail
+from mesh.core.routing import PUBLISHED_HERE, Route
+from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER, is_reserved
+from mesh.model.state import DeadLetter
+from mesh.model.subject import subject_fault
+from mesh.runtime.batch import Batch, refuse_record
+from mesh.runtime.lane import Lane, Source
+from mesh.runtime.outgoing import Came, Stretch, send_stretch
+from mesh.transport.port import Headers, Record
+
+_BARE: Headers = ()
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """A stretch under construction, and what its deliveries need of the records."""
+
+    offsets: list[int] = field(default_factory=list)
+    subjects: list[str] = field(default_factory=list)
+    stamps: list[int] = field(default_factory=list)
+    tails: list[bytes] = field(default_factory=list)
+    routes: list[Route] = field(default_factory=list)
+    records: list[tuple[Record, Headers]] = field(default_factory=list)
+
+
+def take_ingress(lane: Lane, source: Source, records: Sequence[Record], now_ms: int) -> None:
+    """Route records that clients published on one ingress partition, in order."""
+    batch = lane.open(now_ms)
+    batch.read(source.at, source.topic_id, records[0].offset(), records[-1].offset(), len(records))
+    gathered = _gather(lane, batch, source, records)
+    if not gathered.routes:
+        return
+    counts = Counter(gathered.routes)
+    for route, count in counts.items():
+        batch.refused(route.refused, source.message_class, count)
+    came = Came(
+        node=lane.node,
+        source=source.identity,
+        generation=0,
+        zone="",
+        hops=0,
+        crossed_external=False,
+        path=(lane.node,),
+        frame=None,
+    )
+    if any(route.neighbours for route in counts):
+        stretch = Stretch(
+            gathered.offsets, gathered.subjects, gathered.stamps, gathered.tails, gathered.routes
+        )
+        send_stretch(lane, batch, source, came, stretch, list(counts))
+    if any(route.endpoints for route in counts):
+        _deliver(lane, batch, source, came, gathered)
+
+
+def _gather(lane: Lane, batch: Batch, source: Source, records: Sequence[Record]) -> _Gathered:
+    gathered = _Gathered()
+    known = lane.known_subjects(source.message_class)
+    limit = lane.topology.max_message_bytes
+    add_offset = gathered.offsets.append
+    add_subject = gathered.subjects.append
+    add_stamp = gathered.stamps.append
+    add_tail = gathered.tails.append
+    add_route = gathered.routes.append
+    add_record = gathered.records.append
+    for record in records:
+        headers = record.headers()
+        kept = _BARE
+        if headers is not None and len(headers) == 1 and headers[0][0] == SUBJECT_HEADER:
+            raw = headers[0][1]
+        else:
+            raw, kept = _split_headers(batch, source, headers or ())
+        found = known.get(raw)
+        if found is None:
+            found = _learn(lane, batch, source, record, raw)
+            if found is None:
+                continue
+        tail = encode_tail(record.key(), kept, record.value())
+        if len(tail) > limit:
+            _refuse(lane, batch, source, record, "TOO_LARGE", f"more than {limit} bytes")
+            continue
+        add_offset(record.offset())
+        add_subject(found[0])
+        add_stamp(record.timestamp()[1])
+        add_tail(tail)
+        add_route(found[1])
+        add_record((record, kept))
+    return gathered
+
+
+def _split_headers(batch: Batch, source: Source, headers: Headers) -> tuple[bytes | None, Headers]:
+    """Return the subject and the client's own headers; forged mesh headers are removed. K7.
+
+    Without exactly one subject header the subject is None.
+    """
+    subjects = [value for name, value in headers if name == SUBJECT_HEADER]
+    kept = [(name, value) for name, value in headers if not is_reserved(name)]
+    forged = len(headers) - len(kept) - len(subjects)
+    if forged:
+        batch.dropped("header_forged", source.at, forged)
+    return subjects[0] if len(subjects) == 1 else None, kept
+
+
+def _learn(
+    lane: Lane, batch: Batch, source: Source, record: Record, raw: bytes | None
+) -> tuple[str, Route] | None:
+    """Validate and route a subject not seen since the routing changed."""
+    if raw is None:
+        _refuse(lane, batch, source, record, "NO_SUBJECT", f"one header {SUBJECT_HEADER} is needed")
+        return None
+    try:
+        subject = raw.decode()
+    except UnicodeDecodeError:
+        fault: str | None = "the subject is not UTF-8"
+    else:
+        fault = subject_fault(subject)
+    if fault is not None:
+        _refuse(lane, batch, source, record, "INVALID_SUBJECT", fault)
+        return None
+    route = lane.router.route(subject, PUBLISHED_HERE, source.message_class)
+    return lane.remember_subject(source.message_class, raw, (subject, route))
+
+
+def _refuse(
+    lane: Lane, batch: Batch, source: Source, record: Record, reason: str, detail: str
+) -> None:
+    key, value, headers = record.key(), record.value(), record.headers() or []
+    batch.dropped(reason.lower(), source.at)
+    letter = DeadLetter(
+        reason=reason,
+        detail=detail,
+        topic=source.at.topic,
+        partition=source.at.partition,
+        offset=record.offset(),
+        topic_id=source.topic_id,
+        key_size=len(key or b""),
+        value_size=len(value or b""),
+        headers_size=sum(len(name) + len(content or b"") for name, content in headers),
+    )
+    refuse_record(
+        lane.writer.produce,
+        lane.names.dead_letters(lane.node),
+        lane.number,
+        letter,
+        key=key,
+        value=value,
+        headers=headers,
+    )
+
+
+def _deliver(lane: Lane, batch: Batch, source: Source, came: Came, gathered: _Gathered) -> None:
+    prefix = delivery_prefix(source.message_class, came.path, came.source, came.generation)
+    delivered: Counter[str] = Counter()
+    for offset, subject, stamp, route, (record, kept) in zip(
+        gathered.offsets,
+        gathered.subjects,
+        gathered.stamps,
+        gathered.routes,
+        gathered.records,
+        strict=True,
+    ):
+        if not route.endpoints:
+            continue
+        headers = [
+            *kept,
+            (SUBJECT_HEADER, subject.encode()),
+            (MESH_HEADER, delivery_header(prefix, offset)),
+        ]
+        for endpoint in route.endpoints:
+            lane.deliver(
+                batch,
+                endpoint,
+                source.at.partition,
+                record.key(),
+                record.value(),
+                stamp,
+                headers,
+            )
+        delivered.update(route.endpoints)
+    for endpoint, count in delivered.items():
+        batch.delivered(endpoint, source.message_class, count)

@@ -1,0 +1,170 @@
+"""Records of all Kafka clusters that a worker reads, in one stream.
+
+One thread per Kafka cluster waits for records, because a wait on one must not delay the others;
+everything else happens in the worker's own thread. The simulator reads without threads.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mesh.transport.port import Reader, Record, TopicPartition
+
+READ_LIMIT = 2_000
+_WAIT_S = 0.5
+_DEPTH = 3
+
+
+class Intake(Protocol):
+    """Where a worker gets its records.
+
+    `positions` tells, for watched partitions, how far the records returned so far go.
+    """
+
+    positions: dict[TopicPartition, int]
+
+    def read(self, timeout_s: float) -> Sequence[Record]:
+        """Return records as soon as there are some, or none after the timeout."""
+
+    def watch(self, kafka: str, place: TopicPartition) -> None:
+        """Keep `positions` up to date for a partition."""
+
+    def unwatch(self, place: TopicPartition) -> None:
+        """Stop that."""
+
+    def forget(self, places: Sequence[TopicPartition]) -> None:
+        """Return nothing more that was fetched of these before now; they are not assigned now."""
+
+    def close(self) -> None:
+        """Stop reading and close the readers."""
+
+
+@dataclass(slots=True)
+class PolledIntake:
+    """Reads all readers in turn, without waiting: for the simulator."""
+
+    readers: Mapping[str, Reader]
+    positions: dict[TopicPartition, int] = field(default_factory=dict)
+    _watched: dict[TopicPartition, str] = field(default_factory=dict)
+
+    def read(self, timeout_s: float) -> Sequence[Record]:  # noqa: ARG002
+        """Return what there is."""
+        records: list[Record] = []
+        for reader in self.readers.values():
+            records.extend(reader.read(0, READ_LIMIT))
+        for place, kafka in self._watched.items():
+            self.positions[place] = self.readers[kafka].position(place)
+        return records
+
+    def watch(self, kafka: str, place: TopicPartition) -> None:
+        """Keep `positions` up to date for a partition."""
+        self._watched[place] = kafka
+
+    def unwatch(self, place: TopicPartition) -> None:
+        """Stop that."""
+        self._watched.pop(place, None)
+        self.positions.pop(place, None)
+
+    def forget(self, places: Sequence[TopicPartition]) -> None:
+        """Do nothing: records never wait between a reader and the worker."""
+
+    def close(self) -> None:
+        """Close the readers."""
+        for reader in self.readers.values():
+            reader.close()
+
+
+_Fetched = tuple[int, Sequence[Record], Mapping[TopicPartition, int]]
+"""When the fetch began (see `ThreadedIntake.forget`), what it returned, and positions after it."""
+
+
+class ThreadedIntake:
+    """One thread per reader waits; the worker takes what they found, oldest first."""
+
+    def __init__(self, readers: Mapping[str, Reader]) -> None:
+        self.positions: dict[TopicPartition, int] = {}
+        self._readers = readers
+        self._watched: dict[TopicPartition, str] = {}
+        self._fetched: queue.Queue[_Fetched | BaseException] = queue.Queue(_DEPTH * len(readers))
+        self._stopping = threading.Event()
+        self._fence = 0
+        self._forgotten: dict[tuple[str, int], int] = {}
+        self._threads = [
+            threading.Thread(target=self._fetch, args=pair, name=f"read-{pair[0]}", daemon=True)
+            for pair in readers.items()
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _fetch(self, kafka: str, reader: Reader) -> None:
+        try:
+            while not self._stopping.is_set():
+                fence = self._fence
+                records = reader.read(_WAIT_S, READ_LIMIT)
+                watched = [place for place, at in list(self._watched.items()) if at == kafka]
+                positions = {place: reader.position(place) for place in watched}
+                if records or positions:
+                    self._put((fence, records, positions))
+        except BaseException as error:  # noqa: BLE001 - the worker's thread must learn of it
+            self._put(error)
+
+    def _put(self, fetched: _Fetched | BaseException) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._fetched.put(fetched, timeout=_WAIT_S)
+            except queue.Full:
+                continue
+            return
+
+    def read(self, timeout_s: float) -> Sequence[Record]:
+        """Return the records of one fetch; raises what a reading thread died of."""
+        try:
+            fetched = (
+                self._fetched.get(timeout=timeout_s)
+                if timeout_s > 0
+                else self._fetched.get_nowait()
+            )
+        except queue.Empty:
+            return ()
+        if isinstance(fetched, BaseException):
+            raise fetched
+        fence, records, positions = fetched
+        self.positions.update(positions)
+        if fence < self._fence:
+            return [
+                record
+                for record in records
+                if self._forgotten.get((record.topic(), record.partition()), 0) <= fence
+            ]
+        return records
+
+    def forget(self, places: Sequence[TopicPartition]) -> None:
+        """Return nothing more that was fetched of these before now.
+
+        A fetch that began before carries a lower number than the partitions forgotten here; one
+        that begins later sees only what is assigned later.
+        """
+        self._fence += 1
+        for place in places:
+            self._forgotten[place.topic, place.partition] = self._fence
+
+    def watch(self, kafka: str, place: TopicPartition) -> None:
+        """Keep `positions` up to date for a partition."""
+        self._watched[place] = kafka
+
+    def unwatch(self, place: TopicPartition) -> None:
+        """Stop that."""
+        self._watched.pop(place, None)
+        self.positions.pop(place, None)
+
+    def close(self) -> None:
+        """Stop the threads, then close the readers."""
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join(timeout=2 * _WAIT_S + 1)
+        for reader in self._readers.values():
+            reader.close()

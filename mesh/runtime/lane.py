@@ -1,0 +1,267 @@
+"""One lane: batches of records in, one transaction out.
+
+A lane routes by what the node machine has put in force, keeps the chain, and accounts for
+every message. It is handed records and writers and never waits. Spec: K2, K3, K11, K12, K17, K18.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.core.chain import Chains
+from mesh.core.routing import Arrival, LocalLink, Route, Router
+from mesh.model.frames import NONE_OFFSET, Chain, MessageClass, SourcePartition
+from mesh.model.state import Cut, InForce, Progress, ProgressKind
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology, ZoneKind
+from mesh.node.learner import CLIENTS, Learner
+from mesh.runtime.batch import Batch
+from mesh.runtime.positions import Positions
+from mesh.transport.port import Headers, TopicPartition, Writer
+
+Known = dict[bytes | None, tuple[str, Route]]
+"""Subject as clients wrote it -> subject and route, since the routing last changed."""
+
+MEMO_MAX = 32_768
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What becomes of frames with one subject table that came one way.
+
+    Attributes:
+        routes: Route of each subject of the table.
+        only: The one route of all of them, or None if they part.
+    """
+
+    routes: Sequence[Route]
+    only: Route | None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A partition that a lane reads: the node's own ingress, or a neighbour's outbox.
+
+    Attributes:
+        at: Topic and partition.
+        topic_id: The broker's id of the topic.
+        message_class: Class of everything in it.
+        link: The link it came over; None for the own ingress.
+    """
+
+    at: TopicPartition
+    topic_id: bytes
+    message_class: MessageClass
+    link: LocalLink | None
+
+    @property
+    def identity(self) -> SourcePartition:
+        """Return the partition by intrinsic identity."""
+        return SourcePartition(self.topic_id, self.at.partition)
+
+
+@dataclass(slots=True)
+class Lane:
+    """What one lane is and holds while this worker owns it.
+
+    Attributes:
+        topology: The mesh.
+        node: Name of the node served.
+        number: The lane.
+        learner: What the worker knows of interest.
+        writer: Writes its transactions.
+        positions: Where it stands.
+        sources: What it reads.
+        batch: The open transaction, or None.
+        repairs: Gaps found: source, its own source, last offset accepted. Spec: K11.
+    """
+
+    topology: Topology
+    node: str
+    number: int
+    learner: Learner
+    writer: Writer
+    direct_writer: Writer
+    positions: Positions
+    sources: dict[TopicPartition, Source] = field(default_factory=dict)
+    batch: Batch | None = None
+    names: TopicNames = field(init=False)
+    partitions: int = field(init=False)
+    _links: Mapping[str, LocalLink] = field(init=False)
+    repairs: list[tuple[Source, SourcePartition, int]] = field(default_factory=list)
+    _known: dict[MessageClass, Known] = field(default_factory=dict)
+    _plans: dict[tuple[Arrival, MessageClass], dict[bytes, Plan]] = field(default_factory=dict)
+    _direct_epochs: dict[TopicPartition, int] = field(default_factory=dict)
+    _in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Look up what stays the same for the lane's life."""
+        self.names = TopicNames(self.topology.prefix)
+        self.partitions = self.topology.nodes[self.node].partitions
+        self._links = {link.neighbour: link for link in self.learner.links}
+
+    @property
+    def router(self) -> Router:
+        """The routing in force."""
+        return self.learner.router
+
+    def open(self, now_ms: int) -> Batch:
+        """Return the open batch; begin its transaction if there is none."""
+        if self.batch is None:
+            self.writer.begin()
+            self.batch = Batch(self.node, self.number, self.positions.epoch, self.names, now_ms)
+        return self.batch
+
+    def commit(self) -> Mapping[str, tuple[int, int]]:
+        """Commit the open batch, then hand over the direct copies; return what is in force.
+
+        Raises:
+            TransportError: Nothing was committed; the lane must be taken anew.
+        """
+        batch, self.batch = self.batch, None
+        if batch is None:
+            return self.positions.in_force
+        batch.finish(self.writer, self.number)
+        self.writer.commit()
+        self.positions.in_force = self._in_force
+        for at, reading in batch.readings.items():
+            self.positions.next[at] = reading.next
+        produce = self.direct_writer.produce
+        for topic, value, key, partition, timestamp, headers in batch.direct:
+            produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
+        return self.positions.in_force
+
+    # -- interest -------------------------------------------------------------------------
+
+    def cut(
+        self, in_force: Mapping[str, tuple[int, int]], cuts: Mapping[str, int], now_ms: int
+    ) -> None:
+        """Have the next commit tell from which positions on the router's interest holds.
+
+        Own subscriptions are cut on every guaranteed source, those of other nodes only on the
+        own ingress, where their obligation starts. Spec: K25.
+        """
+        batch = self.open(now_ms)
+        self._in_force = in_force
+        self._known.clear()
+        self._plans.clear()
+        for source in self.sources.values():
+            if source.message_class is not MessageClass.GUARANTEED:
+                continue
+            reading = batch.readings.get(source.at)
+            position = reading.next if reading else self.positions.next.get(source.at, 0)
+            batch.cuts += [
+                Cut(source.at.topic, source.topic_id, source.at.partition, position, uuid, offset)
+                for uuid, offset in cuts.items()
+                if source.link is None or uuid == self.learner.uuid
+            ]
+        batch.note(
+            Progress(
+                kind=ProgressKind.INTEREST,
+                offset=in_force.get(CLIENTS, (0, NONE_OFFSET))[1],
+                in_force=[InForce(name, *version) for name, version in in_force.items()],
+            )
+        )
+
+    # -- what copies share ------------------------------------------------------------------
+
+    def chains(self, at: TopicPartition) -> Chains:
+        """Return what has been accepted on an outbox partition."""
+        return self.positions.chains.setdefault(at, Chains())
+
+    def next_chain(self, outbox: TopicPartition, source: Source, first: int, last: int) -> Chain:
+        """Return the chain of a frame about to be written, and remember it as sent."""
+        key = (outbox, source.identity)
+        previous = self.positions.sent.get(key, NONE_OFFSET)
+        self.positions.sent[key] = last
+        return Chain(source=source.identity, previous=previous, first=first, last=last)
+
+    def send(
+        self,
+        batch: Batch,
+        link: LocalLink,
+        source: Source,
+        key: bytes,
+        value: bytes | None,
+        messages: int,
+    ) -> None:
+        """Write one frame to a link's outbox, or keep it for after the commit if direct."""
+        outbox = self.outbox(link, source)
+        topic, partition = outbox.topic, outbox.partition
+        if source.message_class is MessageClass.GUARANTEED:
+            self.writer.produce(topic, value, key, partition)
+        else:
+            batch.direct.append((topic, value, key, partition, 0, None))
+        batch.sent(link.neighbour, source.message_class, messages)
+        batch.note(
+            Progress(
+                kind=ProgressKind.SENT,
+                offset=self.positions.sent[outbox, source.identity],
+                topic=topic,
+                partition=partition,
+                topic_id=source.topic_id,
+                source_partition=source.at.partition,
+            )
+        )
+
+    def deliver(
+        self,
+        batch: Batch,
+        endpoint: str,
+        partition: int,
+        key: bytes | None,
+        payload: bytes | None,
+        timestamp: int,
+        headers: Headers,
+    ) -> None:
+        """Write one delivery; the endpoint's topic is written by its own class. DESIGN 6."""
+        topic = self.names.endpoint(self.node, endpoint)
+        target = partition % self.partitions
+        if self.learner.endpoints[endpoint].message_class is MessageClass.GUARANTEED:
+            self.writer.produce(topic, payload, key, target, timestamp=timestamp, headers=headers)
+        else:
+            batch.direct.append((topic, payload, key, target, timestamp, headers))
+
+    # -- what is remembered while the routing stays the same ---------------------------------
+
+    def known_subjects(self, message_class: MessageClass) -> Known:
+        """Return the subjects published here that are known to be valid, with their routes."""
+        return self._known.setdefault(message_class, {})
+
+    def remember_subject(
+        self, message_class: MessageClass, raw: bytes, found: tuple[str, Route]
+    ) -> tuple[str, Route]:
+        """Remember a valid subject and its route."""
+        known = self._known[message_class]
+        if len(known) >= MEMO_MAX:
+            known.clear()
+        known[raw] = found
+        return found
+
+    def plans(self, arrival: Arrival, message_class: MessageClass) -> dict[bytes, Plan]:
+        """Return the plans for frames that came one way, by subject table."""
+        plans = self._plans.setdefault((arrival, message_class), {})
+        if len(plans) >= MEMO_MAX:
+            plans.clear()
+        return plans
+
+    def direct_epoch(self, at: TopicPartition, epoch: int) -> int:
+        """Return the highest lane epoch seen on a direct outbox partition, this one included."""
+        highest = max(epoch, self._direct_epochs.get(at, epoch))
+        self._direct_epochs[at] = highest
+        return highest
+
+    def outbox(self, link: LocalLink, source: Source) -> TopicPartition:
+        """Return where copies of a source's messages leave on a link. Spec: K3."""
+        topic = self.names.outbox(self.node, link.neighbour, source.message_class)
+        return TopicPartition(topic, source.at.partition % self.partitions)
+
+    def link(self, neighbour: str) -> LocalLink:
+        """Return the link to a neighbour."""
+        return self._links[neighbour]
+
+
+def crosses_external(link: LocalLink, *, crossed_before: bool) -> bool:
+    """Return the mark that a frame carries on this link. Spec: DESIGN 3."""
+    return crossed_before or link.kind is ZoneKind.EXTERNAL

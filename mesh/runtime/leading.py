@@ -1,0 +1,196 @@
+"""What the owner of lane 0 writes: identity, interest, acknowledgements, heartbeat.
+
+Everything that one step of the node machine asks for is written in one transaction.
+Spec: K4, K16, K23, K24.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from mesh.codec.control import (
+    decode_advert,
+    decode_identity,
+    encode_acknowledgement,
+    encode_advert,
+    encode_heartbeat,
+    encode_identity,
+    encode_link_state,
+    encode_mark,
+    encode_repair_request,
+)
+from mesh.codec.keys import (
+    AdvertKey,
+    IdentityKey,
+    ack_key,
+    advert_key,
+    heartbeat_key,
+    identity_key,
+    link_key,
+    mark_key,
+    parse_control_key,
+    repair_key,
+    subscribed_key,
+    subscription_key,
+)
+from mesh.errors import ProtocolError
+from mesh.model.control import Identity, LinkState, RepairRequest, Scope, TopicIdentity, Wish
+from mesh.model.effects import (
+    EndSubscription,
+    WriteAck,
+    WriteAdvert,
+    WriteHeartbeat,
+    WriteLinkState,
+    WriteMark,
+    WriteSubscribed,
+)
+from mesh.model.frames import MessageClass
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.runtime.catching_up import records_to_end
+from mesh.runtime.clock import Clock
+from mesh.transport.port import KafkaCluster, TopicPartition, Writer
+
+Write = (
+    WriteAdvert
+    | WriteMark
+    | WriteAck
+    | WriteSubscribed
+    | WriteHeartbeat
+    | WriteLinkState
+    | EndSubscription
+)
+
+Positions = Callable[[str], Sequence[tuple[str, int, int]]]
+"""Neighbour -> committed read positions on its outboxes: (topic, partition, position)."""
+
+
+@dataclass(slots=True)
+class Written:
+    """What a control topic says.
+
+    Attributes:
+        identity: Who wrote it last, or None if nobody did.
+        offers: Entries offered per scope.
+    """
+
+    identity: Identity | None = None
+    offers: dict[Scope, dict[str, Wish]] = field(default_factory=dict)
+
+
+def read_written(kafka: KafkaCluster, topology: Topology, node: str, clock: Clock) -> Written:
+    """Return what a node's own control topic says at this moment. Spec: K16."""
+    written = Written()
+    place = TopicPartition(TopicNames(topology.prefix).control(node), 0)
+    for record in records_to_end(kafka, f"mesh-{node}-recall", place, clock):
+        value = record.value()
+        try:
+            match parse_control_key(record.key() or b""):
+                case IdentityKey() if value is not None:
+                    written.identity = decode_identity(value)
+                case AdvertKey(scope, filter_) if value is not None:
+                    written.offers.setdefault(scope, {})[filter_] = decode_advert(value)
+                case AdvertKey(scope, filter_):
+                    written.offers.get(scope, {}).pop(filter_, None)
+                case _:
+                    pass
+        except ProtocolError:
+            continue  # a record of another version is written anew if it still matters
+    return written
+
+
+@dataclass(slots=True)
+class ControlWriter:
+    """Writes the control topics of one node.
+
+    Attributes:
+        writer: Transactional; taking it fences a former owner of lane 0.
+        read_positions: Where this node stands on each neighbour's outboxes.
+    """
+
+    topology: Topology
+    node: str
+    writer: Writer
+    read_positions: Positions
+    names: TopicNames = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Build the names once."""
+        self.names = TopicNames(self.topology.prefix)
+
+    def introduce(self, identity: Identity) -> None:
+        """Write who this is. Spec: K4."""
+        self.writer.begin()
+        self._control(identity_key(), encode_identity(identity))
+        self.writer.commit()
+
+    def write(self, writes: Iterable[Write], repairs: Iterable[tuple[str, RepairRequest]]) -> None:
+        """Write everything of one step in one transaction.
+
+        Raises:
+            TransportFencedError: Another worker owns lane 0.
+        """
+        self.writer.begin()
+        for write in writes:
+            self._write(write)
+        for neighbour, request in repairs:
+            key = repair_key(
+                request.topic_id,
+                request.partition,
+                request.outbox_partition,
+                MessageClass.GUARANTEED,
+            )
+            self._to(neighbour, key, encode_repair_request(request))
+        self.writer.commit()
+
+    def _write(self, write: Write) -> None:
+        match write:
+            case WriteAdvert(scope, filter_, wish):
+                value = None if wish is None else encode_advert(wish)
+                self._control(advert_key(scope, filter_), value)
+            case WriteMark(scope, mark):
+                self._control(mark_key(scope), encode_mark(mark))
+            case WriteSubscribed(ack):
+                self._control(subscribed_key(), encode_acknowledgement(ack))
+            case WriteHeartbeat(heartbeat):
+                self._control(heartbeat_key(), encode_heartbeat(heartbeat))
+            case WriteAck(neighbour, scope, ack):
+                self._to(neighbour, ack_key(scope), encode_acknowledgement(ack))
+            case WriteLinkState(neighbour, epoch, beat):
+                state = LinkState(epoch, beat, tuple(self.read_positions(neighbour)))
+                self._to(neighbour, link_key(), encode_link_state(state))
+            case EndSubscription(endpoint, filter_):
+                self.writer.produce(
+                    self.names.clients(self.node), None, subscription_key(endpoint, filter_), 0
+                )
+
+    def _control(self, key: bytes, value: bytes | None) -> None:
+        self.writer.produce(self.names.control(self.node), value, key, 0)
+        self.writer.produce(self.names.control_log(self.node), value, key, 0)
+
+    def _to(self, neighbour: str, key: bytes, value: bytes) -> None:
+        self.writer.produce(self.names.to_control(self.node, neighbour), value, key, 0)
+
+
+def identity_of(
+    topology: Topology, node: str, kafka: KafkaCluster, uuid: str, epoch: int
+) -> Identity:
+    """Return the identity record of a node, with the topics that exist now. Spec: K4."""
+    names = TopicNames(topology.prefix)
+    neighbours = [link.other(node) for link in topology.links_of(node)]
+    topics: list[str] = []
+    for message_class in MessageClass:
+        topics.append(names.ingress(node, message_class))
+        topics += [names.outbox(node, neighbour, message_class) for neighbour in neighbours]
+    described = kafka.admin().describe(topics)
+    return Identity(
+        node=node,
+        uuid=uuid,
+        epoch=epoch,
+        cluster_id=kafka.admin().cluster_id(),
+        lanes=topology.nodes[node].lanes,
+        topics=tuple(
+            TopicIdentity(info.name, info.topic_id, info.partitions) for info in described.values()
+        ),
+    )

@@ -1,0 +1,235 @@
+"""Control records of the node and its neighbours, as inputs of the node machine.
+
+Spec: K13, K22-K24, K32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from mesh.codec.control import (
+    decode_acknowledgement,
+    decode_advert,
+    decode_heartbeat,
+    decode_link_state,
+    decode_mark,
+)
+from mesh.codec.keys import (
+    AckKey,
+    AdvertKey,
+    HeartbeatKey,
+    IdentityKey,
+    LinkKey,
+    MarkKey,
+    RepairKey,
+    parse_control_key,
+    parse_subscription_key,
+)
+from mesh.codec.state import decode_progress
+from mesh.codec.subscriptions import decode_subscription
+from mesh.errors import DecodeError, ProtocolError, TransportError
+from mesh.model.control import LinkState
+from mesh.model.inputs import (
+    AckRead,
+    AdvertRead,
+    BeatRead,
+    ClientsCaughtUp,
+    Input,
+    LaneApplied,
+    MarkRead,
+    NeighbourCaughtUp,
+    NeighbourUnreachable,
+    SubscriptionRead,
+    SubscriptionRefused,
+)
+from mesh.model.names import name_fault
+from mesh.model.state import ProgressKind
+from mesh.model.subject import filter_fault
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.runtime.intake import Intake
+from mesh.runtime.positions import versions
+from mesh.transport.port import BEGINNING, Admin, Reader, Record, TopicPartition
+
+UNREACHABLE_AFTER_MS = 15_000
+"""How long a start waits for a neighbour's Kafka cluster before it is taken as frozen. K23."""
+
+RETRY_MS = 1_000
+"""How often a topic that does not exist yet is looked for."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Feed:
+    """One control topic that is followed from its beginning."""
+
+    place: TopicPartition
+    kafka: str
+    decode: Callable[[Record], Iterator[Input]]
+    caught_up: Input | None
+    end: int | None = None
+    assigned: bool = False
+    told: bool = False
+    tried_ms: int = -RETRY_MS
+
+
+@dataclass(slots=True)
+class Listener:
+    """Follows every control topic that a worker needs, on the worker's readers.
+
+    Attributes:
+        topology, node: Whom it listens for.
+        admins, readers: Per Kafka cluster.
+        intake: Tells how far the records taken go.
+        link_states: What each neighbour last said of this node's outboxes. Spec: K24.
+    """
+
+    topology: Topology
+    node: str
+    admins: Mapping[str, Admin]
+    readers: Mapping[str, Reader]
+    intake: Intake
+    started_ms: int
+    link_states: dict[str, LinkState] = field(default_factory=dict)
+    refused: int = 0
+    _feeds: dict[str, _Feed] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """List the topics; they are looked for as time passes."""
+        names = TopicNames(self.topology.prefix)
+        nodes = self.topology.nodes
+        own = nodes[self.node].kafka
+        self._add(names.clients(self.node), own, self._clients, ClientsCaughtUp())
+        if (lanes := nodes[self.node].lanes) > 1:
+            # With one lane its owner knows by itself; with more, lane 0 waits for the others.
+            for lane in range(lanes):
+                self._add(names.progress(self.node), own, self._progress, None, lane)
+        for link in self.topology.links_of(self.node):
+            other = link.other(self.node)
+            kafka = nodes[other].kafka
+            self._add(
+                names.control(other), kafka, self._control_of(other), NeighbourCaughtUp(other)
+            )
+            self._add(names.to_control(other, self.node), kafka, self._stream_of(other), None)
+
+    def _add(
+        self,
+        topic: str,
+        kafka: str,
+        decode: Callable[[Record], Iterator[Input]],
+        caught_up: Input | None,
+        partition: int = 0,
+    ) -> None:
+        feed = _Feed(TopicPartition(topic, partition), kafka, decode, caught_up)
+        self._feeds[f"{topic}-{partition}"] = feed
+
+    def has(self, topic: str, partition: int) -> bool:
+        """Say whether records of this partition are for the listener."""
+        return f"{topic}-{partition}" in self._feeds
+
+    def take(self, record: Record) -> Iterator[Input]:
+        """Yield what a record means. One that breaks the rules is counted and left out."""
+        feed = self._feeds[f"{record.topic()}-{record.partition()}"]
+        try:
+            yield from feed.decode(record)
+        except ProtocolError as error:
+            self.refused += 1
+            log.warning(
+                "control.refused", topic=record.topic(), offset=record.offset(), fault=str(error)
+            )
+
+    def follow(self, now_ms: int) -> Iterator[Input]:
+        """Assign topics that have appeared; yield which ones are read to their end. K23."""
+        for feed in self._feeds.values():
+            if not feed.assigned and now_ms - feed.tried_ms >= RETRY_MS:
+                feed.tried_ms = now_ms
+                yield from self._find(feed, now_ms)
+            is_due = feed.assigned and not feed.told and feed.end is not None
+            if is_due and self.intake.positions.get(feed.place, BEGINNING) >= (feed.end or 0):
+                feed.told = True
+                self.intake.unwatch(feed.place)
+                if feed.caught_up is not None:
+                    yield feed.caught_up
+
+    def _find(self, feed: _Feed, now_ms: int) -> Iterator[Input]:
+        try:
+            end = self.admins[feed.kafka].ends([feed.place]).get(feed.place)
+        except TransportError:
+            overdue = now_ms - self.started_ms >= UNREACHABLE_AFTER_MS
+            if overdue and not feed.told and isinstance(feed.caught_up, NeighbourCaughtUp):
+                feed.told = True
+                yield NeighbourUnreachable(feed.caught_up.neighbour)
+            return
+        if end is None:
+            # Reachable but absent is proven empty; what it offers later arrives as additions.
+            if not feed.told and feed.caught_up is not None:
+                feed.told = True
+                yield feed.caught_up
+            return
+        feed.end = end
+        feed.assigned = True
+        if not feed.told:
+            self.intake.watch(feed.kafka, feed.place)
+        self.readers[feed.kafka].assign({feed.place: BEGINNING})
+
+    # -- decoders -------------------------------------------------------------------------
+
+    def _clients(self, record: Record) -> Iterator[Input]:
+        value = record.value()
+        try:
+            endpoint, filter_ = parse_subscription_key(record.key() or b"")
+            subscription = None if value is None else decode_subscription(value)
+            fault = name_fault(endpoint) or filter_fault(filter_)
+            if fault is not None:
+                raise DecodeError(f"subscription {endpoint!r}: {fault}")
+        except ProtocolError:
+            yield SubscriptionRefused(record.offset())
+            raise
+        yield SubscriptionRead(record.offset(), endpoint, filter_, subscription)
+
+    def _progress(self, record: Record) -> Iterator[Input]:
+        value = record.value()
+        if value is None:
+            return
+        progress = decode_progress(value)
+        if progress.kind is ProgressKind.INTEREST:
+            yield LaneApplied(record.partition(), versions(progress))
+
+    def _control_of(self, neighbour: str) -> Callable[[Record], Iterator[Input]]:
+        def decode(record: Record) -> Iterator[Input]:
+            value = record.value()
+            match parse_control_key(record.key() or b""):
+                case AdvertKey(scope, filter_):
+                    wish = None if value is None else decode_advert(value)
+                    yield AdvertRead(neighbour, scope, filter_, wish)
+                case MarkKey(scope) if value is not None:
+                    yield MarkRead(neighbour, scope, decode_mark(value))
+                case HeartbeatKey() if value is not None:
+                    yield BeatRead(neighbour, decode_heartbeat(value))
+                case IdentityKey():
+                    pass  # read when a link comes up; nothing here depends on it
+                case _:
+                    pass
+
+        return decode
+
+    def _stream_of(self, neighbour: str) -> Callable[[Record], Iterator[Input]]:
+        def decode(record: Record) -> Iterator[Input]:
+            value = record.value()
+            if value is None:
+                return
+            match parse_control_key(record.key() or b""):
+                case AckKey(scope):
+                    yield AckRead(neighbour, scope, decode_acknowledgement(value))
+                case LinkKey():
+                    self.link_states[neighbour] = decode_link_state(value)
+                case RepairKey():
+                    log.warning("repair.requested", neighbour=neighbour)
+                case _:
+                    pass
+
+        return decode

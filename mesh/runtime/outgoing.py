@@ -1,0 +1,179 @@
+"""Frames made of messages: from the ingress, or from a frame that splits. Spec: K10, K11.
+
+Links that get the same messages share one value; only the header differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mesh.codec.frames import assemble_value, encode_header, peek, relay_key
+from mesh.core.routing import LocalLink, Route
+from mesh.model.frames import FrameHeader, Hop, Origin, SourcePartition
+from mesh.runtime.batch import Batch
+from mesh.runtime.lane import Lane, Source, crosses_external
+
+FRAME_BYTES = 256_000
+"""Frames close here; a larger single message is a frame of one. Spec: K6."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Messages of one source partition in order, as parallel sequences.
+
+    Attributes:
+        offsets: Offsets in the *origin's* ingress.
+        subjects: Subject of each message.
+        stamps: Create time of each, ms.
+        tails: Key, headers, payload and ext of each, encoded.
+        routes: Where each goes.
+    """
+
+    offsets: Sequence[int]
+    subjects: Sequence[str]
+    stamps: Sequence[int]
+    tails: Sequence[bytes]
+    routes: Sequence[Route]
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """How messages came to this node: what the headers of their copies start from.
+
+    Attributes:
+        node, source, generation: Their origin.
+        zone, hops, crossed_external: The link crossed last; empty, 0 and False at the origin.
+        path: Nodes visited, this one included.
+        frame: Offset of the incoming frame, or None at the origin, where offsets are messages'.
+    """
+
+    node: str
+    source: SourcePartition
+    generation: int
+    zone: str
+    hops: int
+    crossed_external: bool
+    path: tuple[str, ...]
+    frame: int | None
+
+
+def send_stretch(
+    lane: Lane, batch: Batch, source: Source, came: Came, stretch: Stretch, routes: Sequence[Route]
+) -> None:
+    """Write a stretch to every link that some of its routes leave on.
+
+    Args:
+        lane: Who writes.
+        batch: The open transaction.
+        source: Where the messages were read.
+        came: How they came here.
+        stretch: The messages.
+        routes: The distinct routes among them.
+    """
+    for chosen, links in _groups(routes):
+        picked: Sequence[int] = range(len(stretch.routes))
+        if len(chosen) != len(routes):
+            wanted = dict.fromkeys(chosen)
+            picked = [i for i, route in enumerate(stretch.routes) if route in wanted]
+        for chunk in _chunks(picked, stretch.tails):
+            _send_frame(lane, batch, source, came, stretch, chunk, links)
+
+
+def _groups(routes: Sequence[Route]) -> Sequence[tuple[Sequence[Route], Sequence[str]]]:
+    """Return (routes, links) pairs: links in one pair get the very same messages."""
+    by_link: dict[str, list[Route]] = {}
+    for route in routes:
+        for neighbour in route.neighbours:
+            by_link.setdefault(neighbour, []).append(route)
+    groups: dict[tuple[Route, ...], list[str]] = {}
+    for neighbour in sorted(by_link):
+        groups.setdefault(tuple(by_link[neighbour]), []).append(neighbour)
+    return list(groups.items())
+
+
+def _chunks(picked: Sequence[int], tails: Sequence[bytes]) -> Iterator[Sequence[int]]:
+    sizes = [len(tails[i]) for i in picked]
+    if sum(sizes) <= FRAME_BYTES:
+        yield picked
+        return
+    begin = 0
+    total = 0
+    for at, size in enumerate(sizes):
+        if total + size > FRAME_BYTES and at > begin:
+            yield picked[begin:at]
+            begin, total = at, 0
+        total += size
+    yield picked[begin:]
+
+
+def _send_frame(
+    lane: Lane,
+    batch: Batch,
+    source: Source,
+    came: Came,
+    stretch: Stretch,
+    chunk: Sequence[int],
+    links: Sequence[str],
+) -> None:
+    offsets, subjects, stamps, tails = (
+        stretch.offsets,
+        stretch.subjects,
+        stretch.stamps,
+        stretch.tails,
+    )
+    first = offsets[chunk[0]]
+    last = offsets[chunk[-1]]
+    base = stamps[chunk[0]]
+    table: dict[str, int] = {}
+    index_of = table.setdefault
+    value = assemble_value(
+        base,
+        [
+            (offsets[i] - first, index_of(subjects[i], len(table)), stamps[i] - base, tails[i])
+            for i in chunk
+        ],
+    )
+    origin = Origin(
+        node=came.node,
+        source=came.source,
+        generation=came.generation,
+        first=first,
+        last=last,
+        count=len(chunk),
+        subjects=tuple(table),
+    )
+    rest: bytes | None = None
+    for neighbour in links:
+        link = lane.link(neighbour)
+        hop = next_hop(lane, link, source, came, first, last)
+        if rest is None:
+            key = encode_header(FrameHeader(hop=hop, origin=origin))
+            rest = peek(key).tail
+        else:
+            key = relay_key(hop, rest)
+        lane.send(batch, link, source, key, value, len(chunk))
+
+
+def next_hop(lane: Lane, link: LocalLink, source: Source, came: Came, first: int, last: int) -> Hop:
+    """Return the hop part of a copy's header, and account for it in the chain.
+
+    Args:
+        lane: Who writes.
+        link: The link it leaves on.
+        source: Where the messages were read.
+        came: How they came here.
+        first: Origin offset of the first message, used where this node is the origin.
+        last: Likewise of the last.
+    """
+    if came.frame is not None:
+        first = last = came.frame
+    return Hop(
+        zone=link.zone,
+        hops=came.hops + 1 if link.zone == came.zone else 1,
+        join_hops=0,
+        crossed_external=crosses_external(link, crossed_before=came.crossed_external),
+        lane_epoch=lane.positions.epoch,
+        path=came.path,
+        chain=lane.next_chain(lane.outbox(link, source), source, first, last),
+    )

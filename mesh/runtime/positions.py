@@ -1,0 +1,56 @@
+"""Where a lane stands: what it has read, sent and accepted. Recovered from its progress. K12."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mesh.core.chain import Chains
+from mesh.model.frames import SourcePartition
+from mesh.model.state import Progress, ProgressKind
+from mesh.transport.port import TopicPartition
+
+
+@dataclass(slots=True)
+class Positions:
+    """State of one lane that survives it.
+
+    Attributes:
+        epoch: The lane epoch of the last taking. Spec: K18.
+        next: Next offset to read per source partition.
+        topic_ids: Topic id that a position belongs to: a topic made anew is another one.
+        sent: Last source offset sent, per outbox partition and source. Spec: K11.
+        chains: What has been accepted, per outbox partition read. Spec: K11.
+        in_force: Versions of interest in force at the last commit.
+    """
+
+    epoch: int = 0
+    next: dict[TopicPartition, int] = field(default_factory=dict)
+    topic_ids: dict[str, bytes] = field(default_factory=dict)
+    sent: dict[tuple[TopicPartition, SourcePartition], int] = field(default_factory=dict)
+    chains: dict[TopicPartition, Chains] = field(default_factory=dict)
+    in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    def recover(self, progress: Progress) -> None:
+        """Apply one progress record; later ones of the same key replace earlier ones."""
+        about = TopicPartition(progress.topic, progress.partition)
+        source = SourcePartition(progress.topic_id or b"", progress.source_partition)
+        match progress.kind:
+            case ProgressKind.EPOCH:
+                self.epoch = progress.offset
+            case ProgressKind.SOURCE:
+                self.next[about] = progress.offset
+                self.topic_ids[about.topic] = progress.topic_id or b""
+            case ProgressKind.SENT:
+                self.sent[about, source] = progress.offset
+            case ProgressKind.ACCEPTED:
+                self.chains.setdefault(about, Chains()).last[source] = progress.offset
+            case ProgressKind.INTEREST:
+                self.in_force = versions(progress)
+            case ProgressKind.HELD:
+                pass  # nothing is held yet: the field is on the wire for the catch-up reader
+
+
+def versions(progress: Progress) -> Mapping[str, tuple[int, int]]:
+    """Return the versions in force that an `interest` record tells."""
+    return {entry.scope: (entry.epoch, entry.number) for entry in progress.in_force}

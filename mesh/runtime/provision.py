@@ -1,0 +1,74 @@
+"""The Kafka topics of one node, and their settings. Spec: kafka.md 1, K2, K5, K6."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mesh.model.frames import MessageClass
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.transport.port import TopicSpec
+
+HEADROOM_BYTES = 100_000
+"""What topics allow beyond the largest message: frame and delivery headers. Spec: K6."""
+
+_DIRECT_BYTES = str(256 << 20)
+_WEEK_MS = str(7 * 24 * 3600 * 1000)
+_FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
+_BOUNDED = {"retention.ms": "-1", "retention.bytes": _DIRECT_BYTES}
+_CLIENT_TIME = {"message.timestamp.type": "CreateTime"}
+_BROKER_TIME = {"message.timestamp.type": "LogAppendTime"}
+_COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(4 << 20),
+    "segment.ms": "600000",
+    "min.cleanable.dirty.ratio": "0.2",
+    "delete.retention.ms": _WEEK_MS,
+    **_BROKER_TIME,
+}
+_LOGGED = {"cleanup.policy": "delete", "retention.ms": _WEEK_MS, **_BROKER_TIME}
+
+
+def node_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
+    """Return every topic that a node owns but its endpoints."""
+    names = TopicNames(topology.prefix)
+    lanes = topology.nodes[node].lanes
+    data = topology.nodes[node].partitions
+    neighbours = [link.other(node) for link in topology.links_of(node)]
+    wanted: list[tuple[str, int, Mapping[str, str]]] = [
+        (names.clients(node), 1, _COMPACTED),
+        (names.control(node), 1, _COMPACTED),
+        (names.control_log(node), 1, _LOGGED),
+        (names.progress(node), 2 * lanes, _COMPACTED),
+        (names.ledger(node), 2 * lanes, _LOGGED),
+        (names.dead_letters(node), 2 * lanes, _LOGGED),
+        (names.learned(node), 1, _COMPACTED),
+        (names.lanes(node), lanes, _LOGGED),
+    ]
+    for message_class in MessageClass:
+        kept = _kept(message_class)
+        wanted.append((names.ingress(node, message_class), data, {**kept, **_CLIENT_TIME}))
+        wanted += [
+            (names.outbox(node, neighbour, message_class), data, {**kept, **_BROKER_TIME})
+            for neighbour in neighbours
+        ]
+    wanted += [(names.to_control(node, neighbour), 1, _COMPACTED) for neighbour in neighbours]
+    return [_spec(topology, *topic) for topic in wanted]
+
+
+def endpoint_topic(
+    topology: Topology, node: str, endpoint: str, message_class: MessageClass
+) -> TopicSpec:
+    """Return the topic of one endpoint."""
+    name = TopicNames(topology.prefix).endpoint(node, endpoint)
+    settings = {**_kept(message_class), **_CLIENT_TIME}
+    return _spec(topology, name, topology.nodes[node].partitions, settings)
+
+
+def _kept(message_class: MessageClass) -> Mapping[str, str]:
+    return _FOREVER if message_class is MessageClass.GUARANTEED else _BOUNDED
+
+
+def _spec(topology: Topology, name: str, partitions: int, settings: Mapping[str, str]) -> TopicSpec:
+    limit = {"max.message.bytes": str(topology.max_message_bytes + HEADROOM_BYTES)}
+    return TopicSpec(name=name, partitions=partitions, settings={**settings, **limit})

@@ -1,0 +1,116 @@
+"""What a worker's lanes read: found, identified and assigned as it appears. Spec: K3, K14, R6."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from mesh.core.routing import LocalLink
+from mesh.errors import TransportError
+from mesh.model.frames import MessageClass
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.node.learner import Learner
+from mesh.runtime.intake import Intake
+from mesh.runtime.lane import Lane, Source
+from mesh.transport.port import BEGINNING, Admin, Reader, TopicInfo, TopicPartition
+
+RETRY_MS = 1_000
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _SourceTopic:
+    """An ingress or outbox topic that this node reads."""
+
+    name: str
+    kafka: str
+    message_class: MessageClass
+    link: LocalLink | None
+    info: TopicInfo | None = None
+
+
+@dataclass(slots=True)
+class Sources:
+    """Finds the topics that the lanes read, and hands their partitions to the lanes."""
+
+    topology: Topology
+    node: str
+    learner: Learner
+    admins: Mapping[str, Admin]
+    readers: Mapping[str, Reader]
+    intake: Intake
+    _topics: dict[str, _SourceTopic] = field(default_factory=dict)
+    _tried_ms: int = -RETRY_MS
+
+    def __post_init__(self) -> None:
+        """List them: the own ingress, and every neighbour's outbox for this node."""
+        names = TopicNames(self.topology.prefix)
+        nodes = self.topology.nodes
+        for message_class in MessageClass:
+            ingress = names.ingress(self.node, message_class)
+            self._add(_SourceTopic(ingress, nodes[self.node].kafka, message_class, None))
+            for link in self.learner.links:
+                outbox = names.outbox(link.neighbour, self.node, message_class)
+                kafka = nodes[link.neighbour].kafka
+                self._add(_SourceTopic(outbox, kafka, message_class, link))
+
+    def _add(self, topic: _SourceTopic) -> None:
+        self._topics[topic.name] = topic
+
+    def find(self, lanes: Mapping[int, Lane], now_ms: int) -> None:
+        """Look for topics that did not exist yet; assign what is found to the lanes."""
+        if now_ms - self._tried_ms < RETRY_MS:
+            return
+        missing = [topic for topic in self._topics.values() if topic.info is None]
+        if not missing:
+            return
+        self._tried_ms = now_ms
+        for kafka, admin in self.admins.items():
+            wanted = [topic for topic in missing if topic.kafka == kafka]
+            if not wanted:
+                continue
+            try:
+                found = admin.describe([topic.name for topic in wanted])
+            except TransportError:
+                continue
+            for topic in wanted:
+                if (info := found.get(topic.name)) is not None:
+                    topic.info = info
+                    for lane in lanes.values():
+                        self._assign(lane, topic, info)
+
+    def start(self, lane: Lane) -> None:
+        """Assign everything found so far to a lane that was just taken."""
+        for topic in self._topics.values():
+            if topic.info is not None:
+                self._assign(lane, topic, topic.info)
+
+    def stop(self, lane: Lane) -> None:
+        """Stop reading for a lane; what was fetched for it already is never routed."""
+        for place in lane.sources:
+            self.readers[self._topics[place.topic].kafka].unassign([place])
+        self.intake.forget(list(lane.sources))
+        lane.sources.clear()
+
+    def _assign(self, lane: Lane, topic: _SourceTopic, info: TopicInfo) -> None:
+        known = lane.positions.topic_ids.get(info.name)
+        if known is not None and known != info.topic_id:
+            # Positions belong to the topic that was: reading on would lose or repeat. Spec: R6.
+            log.error("source.recreated", topic=info.name, lane=lane.number)
+            return
+        lanes = self.topology.nodes[self.node].lanes
+        positions: dict[TopicPartition, int] = {}
+        for partition in range(lane.number, info.partitions, lanes):
+            place = TopicPartition(info.name, partition)
+            lane.sources[place] = Source(place, info.topic_id, topic.message_class, topic.link)
+            positions[place] = lane.positions.next.get(place, BEGINNING)
+        self.readers[topic.kafka].assign(positions)
+
+    def lost(self) -> Iterator[TopicPartition]:
+        """Yield source partitions whose position is outside their log. Spec: R6."""
+        for reader in self.readers.values():
+            yield from reader.lost()

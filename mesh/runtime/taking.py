@@ -1,0 +1,48 @@
+"""Take a lane: fence the former owner, recover where it stood, raise its epoch. Spec: K16, K18."""
+
+from __future__ import annotations
+
+from mesh.codec.keys import progress_key
+from mesh.codec.state import decode_progress, encode_progress
+from mesh.model.state import Progress, ProgressKind
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.node.learner import Learner
+from mesh.runtime.catching_up import records_to_end
+from mesh.runtime.clock import Clock
+from mesh.runtime.lane import Lane
+from mesh.runtime.positions import Positions
+from mesh.transport.port import KafkaCluster, TopicPartition, Writer
+
+
+def take_lane(
+    topology: Topology,
+    learner: Learner,
+    number: int,
+    kafka: KafkaCluster,
+    direct_writer: Writer,
+    clock: Clock,
+) -> Lane:
+    """Return the lane, owned by this worker from now on.
+
+    The order matters: opening the writer fences the former owner and ends its transaction, so
+    what is read of the progress afterwards cannot change any more.
+
+    Raises:
+        TransportError: It cannot be taken now.
+    """
+    node = learner.node
+    names = TopicNames(topology.prefix)
+    writer = kafka.writer(f"mesh-{node}-lane-{number}", names.lane_transactions(node, number))
+    place = TopicPartition(names.progress(node), number)
+    positions = Positions()
+    for record in records_to_end(kafka, f"mesh-{node}-recall-{number}", place, clock):
+        value = record.value()
+        if value is not None:
+            positions.recover(decode_progress(value))
+    positions.epoch += 1
+    raised = Progress(kind=ProgressKind.EPOCH, offset=positions.epoch)
+    writer.begin()
+    writer.produce(place.topic, encode_progress(raised), progress_key(raised), number)
+    writer.commit()
+    return Lane(topology, node, number, learner, writer, direct_writer, positions)

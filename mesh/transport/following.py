@@ -1,0 +1,83 @@
+"""Read partitions to their present end, once or again and again.
+
+State that must be known before anything else is done is read this way. Spec: K16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from mesh.errors import TransportUnavailableError
+from mesh.transport.port import BEGINNING, KafkaCluster, Reader, Record, TopicPartition
+
+DEADLINE_MS = 60_000
+_READ_S = 0.2
+_LIMIT = 5_000
+
+
+class Follower:
+    """Follows partitions of one Kafka cluster from their beginning.
+
+    Partitions that do not exist yet are picked up once they do.
+
+    Args:
+        kafka: Where they are.
+        name: Client name of the reader used.
+        now_ms: Clock for the deadline.
+    """
+
+    def __init__(self, kafka: KafkaCluster, name: str, now_ms: Callable[[], int]) -> None:
+        self._kafka = kafka
+        self._reader: Reader = kafka.reader(name)
+        self._now_ms = now_ms
+        self._assigned: dict[TopicPartition, None] = {}
+        self._wanted: dict[TopicPartition, None] = {}
+
+    def add(self, places: Sequence[TopicPartition]) -> None:
+        """Follow these too."""
+        self._wanted.update(dict.fromkeys(places))
+
+    def catch_up(self) -> Iterator[Record]:
+        """Yield what is new, up to the high watermarks found at the start of the call.
+
+        The high watermark, not the last stable offset: an open transaction must not hide what
+        is behind it.
+
+        Raises:
+            TransportUnavailableError: An end was not reached in time.
+        """
+        ends = self._kafka.admin().ends(list(self._wanted))
+        fresh = [place for place in ends if place not in self._assigned]
+        if fresh:
+            self._assigned.update(dict.fromkeys(fresh))
+            self._reader.assign(dict.fromkeys(fresh, BEGINNING))
+        deadline = self._now_ms() + DEADLINE_MS
+        waiting = {place: end for place, end in ends.items() if end > 0}
+        while waiting := {p: end for p, end in waiting.items() if self._reader.position(p) < end}:
+            yield from self._reader.read(_READ_S, _LIMIT)
+            if self._now_ms() > deadline:
+                place, end = next(iter(waiting.items()))
+                raise TransportUnavailableError(
+                    f"{place.topic}[{place.partition}]: offset {end} was not reached within "
+                    f"{DEADLINE_MS // 1000} s; look for a hanging transaction"
+                )
+
+    def close(self) -> None:
+        """Release the reader."""
+        self._reader.close()
+
+
+def records_to_end(
+    kafka: KafkaCluster, name: str, place: TopicPartition, now_ms: Callable[[], int]
+) -> Iterator[Record]:
+    """Yield every committed record of a partition up to its present high watermark.
+
+    Raises:
+        TransportUnavailableError: The end was not reached in time.
+    """
+    follower = Follower(kafka, name, now_ms)
+    follower.add([place])
+    try:
+        yield from follower.catch_up()
+    finally:
+        follower.close()
