@@ -39,7 +39,7 @@ def check_version(name: str, version: int) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RecordCodec(Generic[T]):
     """Bytes of one kind of record and the value they stand for.
 

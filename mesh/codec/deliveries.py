@@ -1,0 +1,105 @@
+"""The header `mesh` of a delivered record: identity, path, class. Spec: K8, K9.
+
+All of it but the offset is the same for a whole frame, so it is made once and the offset added
+per message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mesh.codec.blocks import NO_EXT, encode_text
+from mesh.codec.records import Fields, RecordCodec
+from mesh.codec.varint import zigzag
+from mesh.errors import LocalProtocolError
+from mesh.model.frames import Delivery, MessageClass, SourcePartition
+from schemas import VERSION
+
+_CLASSES = {MessageClass.GUARANTEED: zigzag(0), MessageClass.DIRECT: zigzag(1)}
+
+
+def delivery_prefix(
+    message_class: MessageClass, path: Sequence[str], source: SourcePartition, generation: int
+) -> bytes:
+    """Return the bytes that all messages of one frame have in common.
+
+    Args:
+        message_class: Class of the messages, not of the endpoint.
+        path: Nodes visited, origin first, the delivering node last.
+        source: Ingress partition at the origin.
+        generation: Of that partition.
+
+    Raises:
+        LocalProtocolError: The path is empty, or the topic id has not 16 bytes.
+
+    Spec: K8, K9.
+    """
+    if not path or len(source.topic_id) != 16:
+        raise LocalProtocolError(f"no delivery by path {path!r} from {source!r}")
+    return b"".join(
+        (
+            zigzag(VERSION),
+            _CLASSES[message_class],
+            zigzag(len(path)),
+            *map(encode_text, path),
+            b"\x00",
+            encode_text(path[0]),
+            source.topic_id,
+            zigzag(source.partition),
+            zigzag(generation),
+        )
+    )
+
+
+def delivery_header(prefix: bytes, offset: int, ext: bytes = NO_EXT) -> bytes:
+    """Return the header of one message: what `delivery_prefix` gave, its offset and `ext`."""
+    return b"".join((prefix, zigzag(offset), ext))
+
+
+def _delivery(fields: Fields) -> Delivery:
+    path = tuple(fields["path"])
+    if path[:1] != (fields["origin"],):
+        raise ValueError(f"origin {fields['origin']} is not where the path {path} begins")
+    return Delivery(
+        message_class=MessageClass(fields["class"]),
+        path=path,
+        source=SourcePartition(fields["topic"], fields["partition"]),
+        generation=fields["generation"],
+        offset=fields["offset"],
+        ext=fields["ext"],
+    )
+
+
+_DELIVERY = RecordCodec[Delivery](
+    "delivery",
+    lambda value: {
+        "class": value.message_class.value,
+        "path": list(value.path),
+        "origin": value.path[0],
+        "topic": value.source.topic_id,
+        "partition": value.source.partition,
+        "generation": value.generation,
+        "offset": value.offset,
+        "ext": value.ext,
+    },
+    _delivery,
+)
+
+
+def encode_delivery(value: Delivery) -> bytes:
+    """Return the header of a delivered record, whole.
+
+    Raises:
+        LocalProtocolError: The value does not fit the schema.
+    """
+    return _DELIVERY.encode(value)
+
+
+def decode_delivery(data: bytes) -> Delivery:
+    """Return what the header `mesh` of a delivered record says.
+
+    Raises:
+        DecodeError: The bytes are not such a header.
+        UnknownVersionError: Its major version is not known here.
+    """
+    return _DELIVERY.decode(data)
