@@ -1,0 +1,158 @@
+"""Which librdkafka options an operator may set, and the form of the ones the mesh must read.
+
+Everything passes through but what the mesh manages itself, because a promise hangs on it, and
+what makes the client library load or run programs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+_EXACTLY_ONCE = "exactly-once delivery depends on it"
+_LANES = "the ownership of lanes depends on it"
+_PROGRAM = "it makes the client library load or run a program"
+_LIMIT = "spec.maxMessageBytes decides it"
+
+BROKERS_MAX = 9
+"""Brokers of one embedded Kafka cluster: each is a Java process."""
+
+MANAGED: Mapping[str, str] = {
+    "isolation.level": _EXACTLY_ONCE,
+    "enable.auto.commit": _EXACTLY_ONCE,
+    "auto.commit.interval.ms": _EXACTLY_ONCE,
+    "auto.commit.enable": _EXACTLY_ONCE,
+    "enable.auto.offset.store": _EXACTLY_ONCE,
+    "auto.offset.reset": _EXACTLY_ONCE,
+    "offset.store.method": _EXACTLY_ONCE,
+    "offset.store.path": _EXACTLY_ONCE,
+    "transactional.id": _EXACTLY_ONCE,
+    "transaction.timeout.ms": _EXACTLY_ONCE,
+    "enable.idempotence": _EXACTLY_ONCE,
+    "enable.gapless.guarantee": _EXACTLY_ONCE,
+    "acks": _EXACTLY_ONCE,
+    "request.required.acks": _EXACTLY_ONCE,
+    "max.in.flight": _EXACTLY_ONCE,
+    "max.in.flight.requests.per.connection": _EXACTLY_ONCE,
+    "message.timeout.ms": _EXACTLY_ONCE,
+    "delivery.timeout.ms": _EXACTLY_ONCE,
+    "retries": _EXACTLY_ONCE,
+    "message.send.max.retries": _EXACTLY_ONCE,
+    "partitioner": _EXACTLY_ONCE,
+    "check.crcs": _EXACTLY_ONCE,
+    "enable.partition.eof": _EXACTLY_ONCE,
+    "allow.auto.create.topics": "the mesh creates its topics with the right settings",
+    "group.id": _LANES,
+    "group.instance.id": _LANES,
+    "group.protocol": _LANES,
+    "group.protocol.type": _LANES,
+    "group.remote.assignor": _LANES,
+    "partition.assignment.strategy": _LANES,
+    "session.timeout.ms": _LANES,
+    "heartbeat.interval.ms": _LANES,
+    "max.poll.interval.ms": _LANES,
+    "client.id": "the mesh sets it, so that brokers can tell its workers apart",
+    "message.max.bytes": _LIMIT,
+    "receive.message.max.bytes": _LIMIT,
+    "plugin.library.paths": _PROGRAM,
+    "ssl.engine.location": _PROGRAM,
+    "ssl.providers": _PROGRAM,
+    "sasl.kerberos.kinit.cmd": _PROGRAM,
+}
+"""Refused keys with the reason."""
+
+JAVA_NAMES: Mapping[str, str] = {
+    "sasl.jaas.config": "use sasl.username and sasl.password",
+    "ssl.truststore.location": "use ssl.ca.location with a PEM file",
+    "ssl.truststore.password": "PEM files in ssl.ca.location need none",
+    "ssl.truststore.type": "use ssl.ca.location with a PEM file",
+    "ssl.truststore.certificates": "use ssl.ca.pem",
+    "ssl.keystore.type": "use ssl.certificate.location with a PEM file",
+    "ssl.keystore.certificate.chain": "use ssl.certificate.pem",
+    "ssl.keystore.key": "use ssl.key.pem",
+    "key.serializer": "remove it: the mesh passes bytes on",
+    "value.serializer": "remove it: the mesh passes bytes on",
+    "key.deserializer": "remove it: the mesh passes bytes on",
+    "value.deserializer": "remove it: the mesh passes bytes on",
+    "max.block.ms": "use socket.timeout.ms",
+    "buffer.memory": "use queue.buffering.max.kbytes",
+    "max.request.size": "set spec.maxMessageBytes",
+    "max.poll.records": "remove it: the mesh decides on its batches",
+    "fetch.max.wait.ms": "use fetch.wait.max.ms",
+    "request.timeout.ms": "use socket.timeout.ms",
+    "default.api.timeout.ms": "use socket.timeout.ms",
+    "metadata.max.age.ms": "use topic.metadata.refresh.interval.ms",
+    "interceptor.classes": "remove it: there are no interceptors here",
+    "metric.reporters": "remove it: the mesh exports its own metrics",
+    "sasl.login.callback.handler.class": "use sasl.oauthbearer.* options",
+}
+"""Names of the Java client that librdkafka does not know, with what to do."""
+
+_REFERENCE = re.compile(r"\$\{([^}]*)\}?")
+_KNOWN_REFERENCE = re.compile(r"\$\{(env:[A-Za-z_][A-Za-z0-9_]*|file:[^}\0]+)\}")
+_BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})")
+
+
+def option_faults(options: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
+    """Yield (option, code, message) for every option that cannot be accepted.
+
+    Args:
+        options: As written.
+    """
+    for option, value in options.items():
+        if option == "brokers":
+            if isinstance(value, bool) or not isinstance(value, int):
+                yield option, "WRONG_TYPE", "must be a whole number of brokers to start"
+            elif not 1 <= value <= BROKERS_MAX:
+                yield option, "OUT_OF_RANGE", f"must be between 1 and {BROKERS_MAX}; got {value}"
+        elif not isinstance(value, str | int | float):
+            yield option, "WRONG_TYPE", "must be text, a number, true or false"
+        elif option in MANAGED:
+            yield (
+                option,
+                "MANAGED_KEY",
+                f"{option} is not yours to set: {MANAGED[option]}; remove it",
+            )
+        elif option in JAVA_NAMES:
+            yield option, "JAVA_NAME", f"is a name of the Java client; {JAVA_NAMES[option]}"
+        elif isinstance(value, str):
+            fault = reference_fault(value)
+            if fault is None and option == "bootstrap.servers" and "${" not in value:
+                fault = _bootstrap_fault(value)
+            if fault is not None:
+                yield option, "WRONG_VALUE", fault
+    if "brokers" in options and "bootstrap.servers" in options:
+        message = "brokers is for embedded Kafka; remove it, or remove bootstrap.servers"
+        yield "brokers", "CONFLICTING_KEYS", message
+
+
+def reference_fault(value: str) -> str | None:
+    """Return what is wrong with the `${...}` references in a value, or None."""
+    for match in _REFERENCE.finditer(value):
+        if _KNOWN_REFERENCE.fullmatch(match[0]) is None:
+            return f"{match[0]} is no reference; write ${{env:NAME}} or ${{file:PATH}}"
+    return None
+
+
+def option_text(value: object) -> str:
+    """Return an option's value as librdkafka reads it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _bootstrap_fault(value: str) -> str | None:
+    """Return why a list of brokers is not one."""
+    rule = "write host:port, several separated by commas"
+    for broker in value.split(","):
+        text = broker.strip()
+        if not text:
+            return f"a broker is empty; {rule}"
+        if "://" in text and not text.split("://")[0].isupper():
+            return f"{text!r} is a URL; {rule}"
+        match = _BROKER.fullmatch(text.split("://")[-1])
+        if match is None:
+            return f"{text!r} is no broker; {rule}"
+        if not 1 <= int(match[2]) <= 65535:
+            return f"port {match[2]} is not between 1 and 65535; {rule}"
+    return None

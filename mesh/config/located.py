@@ -1,0 +1,256 @@
+"""YAML files read with the place of every key, and refused where YAML would guess.
+
+Read from parser events and not through a loader: the places, a limit on depth before anything
+is built, and no surprise from aliases, duplicate keys or old number formats.
+Spec: lab.md 3, reliability of bad inputs 1-11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NoReturn
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    DocumentStartEvent,
+    Event,
+    MappingStartEvent,
+    NodeEvent,
+    ScalarEvent,
+    SequenceStartEvent,
+)
+
+from mesh.config.scalars import plain_value
+from mesh.errors import ConfigError, Problem
+
+FILE_BYTES_MAX = 256 * 1024
+DEPTH_MAX = 32
+
+KeyPath = tuple[str | int, ...]
+"""From the top of a document: keys of mappings, indexes of sequences."""
+
+Locate = Callable[[KeyPath], str]
+"""Gives the text for `Problem.where`."""
+
+
+def dotted(path: Sequence[str | int]) -> str:
+    """Return a path for people: `spec.zones.TK.links[0]`; the place of what has no file."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """What a file says, and where.
+
+    Attributes:
+        name: The file as the user named it.
+        value: Mappings, lists and plain values.
+        marks: Line and column, from 1, of each key and list item.
+        base: Path that all other paths start from.
+    """
+
+    name: str
+    value: object
+    marks: Mapping[KeyPath, tuple[int, int]] = field(repr=False)
+    base: KeyPath = ()
+
+    def where(self, path: KeyPath = ()) -> str:
+        """Return `file:line:column: path`, the place of the closest key that exists."""
+        full = self.base + path
+        known = full
+        while known and known not in self.marks:
+            known = known[:-1]
+        line, column = self.marks.get(known, (1, 1))
+        place = f"{self.name}:{line}:{column}"
+        return f"{place}: {dotted(full)}" if full else place
+
+    def within(self, *path: str | int) -> Document:
+        """Return the part of the document below a path, an absent part being None."""
+        value = self.value
+        for part in path:
+            if isinstance(value, Mapping) and isinstance(part, str):
+                value = value.get(part)
+            elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+                value = value[part]
+            else:
+                value = None
+        return replace(self, value=value, base=self.base + path)
+
+
+def read_document(path: str | Path) -> Document:
+    """Read a YAML file that people wrote.
+
+    Raises:
+        ConfigError: It cannot be read, or not without guessing; lists all problems.
+    """
+    name = str(path)
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(FILE_BYTES_MAX + 1)
+    except FileNotFoundError:
+        raise _refusal("NO_FILE", "no such file; check the path", name) from None
+    except IsADirectoryError:
+        raise _refusal("IS_DIRECTORY", "is a directory; name a file", name) from None
+    except (OSError, ValueError) as exc:
+        reason = (isinstance(exc, OSError) and exc.strerror) or str(exc)
+        raise _refusal("UNREADABLE", f"cannot be read: {reason}; check it", name) from exc
+    return parse_document(data, name)
+
+
+def parse_document(data: bytes, name: str) -> Document:
+    """Read YAML from bytes; `name` stands for the file in messages.
+
+    Raises:
+        ConfigError: As for `read_document`.
+    """
+    if len(data) > FILE_BYTES_MAX:
+        message = f"is larger than {FILE_BYTES_MAX // 1024} KiB; split it or remove what is surplus"
+        raise _refusal("TOO_LARGE", message, name)
+    if data.startswith(b"\xef\xbb\xbf"):
+        message = "starts with a byte order mark at byte 0; save it as UTF-8 without one"
+        raise _refusal("NOT_UTF8", message, name)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as exc:
+        message = f"is not UTF-8 at byte {exc.start}; save it as UTF-8"
+        raise _refusal("NOT_UTF8", message, name) from exc
+    builder = _Builder(name=name)
+    try:
+        for event in YAML(typ="safe", pure=True).parse(text):
+            builder.take(event)
+    except MarkedYAMLError as exc:
+        mark = exc.problem_mark or exc.context_mark
+        place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+        what = exc.problem or exc.context or "not YAML"
+        raise _refusal("SYNTAX", f"not valid YAML: {_one_line(what)}; correct it", place) from exc
+    except YAMLError as exc:
+        raise _refusal(
+            "SYNTAX", f"not valid YAML: {_one_line(str(exc))}; correct it", name
+        ) from exc
+    if builder.problems:
+        raise ConfigError(builder.problems)
+    if builder.root is None:
+        raise _refusal("EMPTY", "has no settings; write at least apiVersion and kind", name)
+    return Document(name=name, value=builder.root, marks=builder.marks)
+
+
+def _refusal(code: str, message: str, where: str) -> ConfigError:
+    return ConfigError([Problem(code=code, message=message, where=where)])
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A collection being read; `key` is the mapping key whose value comes next."""
+
+    path: KeyPath
+    items: list[object] | None = None
+    entries: dict[str, object] | None = None
+    key: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Builder:
+    """Turns parser events into values and marks, without recursion."""
+
+    name: str
+    root: object = None
+    marks: dict[KeyPath, tuple[int, int]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    documents: int = 0
+    _stack: list[_Frame] = field(default_factory=list)
+
+    def take(self, event: Event) -> None:
+        """Account for the next event."""
+        if isinstance(event, DocumentStartEvent):
+            self.documents += 1
+            if self.documents > 1:
+                self._stop("SYNTAX", "a second document starts here; keep one per file", event)
+        elif isinstance(event, CollectionEndEvent):
+            self._stack.pop()
+        elif isinstance(event, NodeEvent):
+            self._refuse_magic(event)
+            top = self._stack[-1] if self._stack else None
+            if top is not None and top.entries is not None and top.key is None:
+                self._key(top, event)
+            else:
+                self._value(top, event)
+
+    def _refuse_magic(self, event: NodeEvent) -> None:
+        if isinstance(event, AliasEvent):
+            self._note("ALIAS", f"alias *{event.anchor} is not allowed; write it out", event)
+        elif event.anchor is not None:
+            self._note("ALIAS", f"anchor &{event.anchor} is not allowed; write it out", event)
+        tag = getattr(event, "tag", None)
+        if tag is not None:
+            self._note("TAG", f"tag {tag} is not allowed; remove it", event)
+
+    def _key(self, top: _Frame, event: NodeEvent) -> None:
+        if not isinstance(event, ScalarEvent):
+            self._stop("SYNTAX", "a key must be plain text; quote it", event)
+        entries = top.entries
+        assert entries is not None
+        key = str(event.value)
+        path = (*top.path, key)
+        if key in entries:
+            first = self.marks[path]
+            message = f"key {key!r} is here and in line {first[0]}; remove one"
+            self._note("DUPLICATE_KEY", message, event)
+        else:
+            self.marks[path] = _mark(event)
+        entries[key] = None
+        top.key = key
+
+    def _value(self, top: _Frame | None, event: NodeEvent) -> None:
+        path: KeyPath = ()
+        if top is not None and top.items is not None:
+            path = (*top.path, len(top.items))
+            self.marks[path] = _mark(event)
+        elif top is not None and top.key is not None:
+            path = (*top.path, top.key)
+        value: object = None
+        if isinstance(event, MappingStartEvent):
+            value = entries = dict[str, object]()
+            self._push(_Frame(path, entries=entries), event)
+        elif isinstance(event, SequenceStartEvent):
+            value = items = list[object]()
+            self._push(_Frame(path, items=items), event)
+        elif isinstance(event, ScalarEvent):
+            plain = event.style is None or event.style == ""
+            value = plain_value(event.value) if plain else event.value
+        if top is None:
+            self.root = value
+        elif top.items is not None:
+            top.items.append(value)
+        elif top.entries is not None and top.key is not None:
+            top.entries[top.key] = value
+            top.key = None
+
+    def _push(self, frame: _Frame, event: NodeEvent) -> None:
+        self._stack.append(frame)
+        if len(self._stack) > DEPTH_MAX:
+            self._stop("TOO_DEEP", f"is nested deeper than {DEPTH_MAX} levels; flatten it", event)
+
+    def _note(self, code: str, message: str, event: Event) -> None:
+        line, column = _mark(event)
+        where = f"{self.name}:{line}:{column}"
+        self.problems.append(Problem(code=code, message=message, where=where))
+
+    def _stop(self, code: str, message: str, event: Event) -> NoReturn:
+        self._note(code, message, event)
+        raise ConfigError(self.problems)
+
+
+def _mark(event: Event) -> tuple[int, int]:
+    return event.start_mark.line + 1, event.start_mark.column + 1

@@ -1,0 +1,81 @@
+"""`${env:NAME}` and `${file:PATH}` in Kafka options, resolved where a connection is made.
+
+A topology keeps the references and never the secrets, so it can be printed and published.
+The environment is handed in: one place of the program reads it.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from mesh.errors import ConfigError, Problem
+
+_REFERENCE = re.compile(r"\$\{(env|file):([^}]+)\}")
+_SECRET_BYTES_MAX = 64 * 1024
+
+
+def read_secret_file(path: str) -> str:
+    """Return the text of a secret file without its final line break.
+
+    Raises:
+        ValueError: It cannot be read, everybody may read it, or it is no secret's size.
+    """
+    try:
+        file = Path(path)
+        mode = stat.S_IMODE(file.stat().st_mode)
+        data = b"" if mode & stat.S_IROTH else file.read_bytes()
+    except OSError as exc:
+        raise ValueError(f"file {path} cannot be read: {exc.strerror}; check the path") from exc
+    if mode & stat.S_IROTH:
+        raise ValueError(f"file {path} has mode {mode:04o}, readable by everybody; chmod 0600 it")
+    if len(data) > _SECRET_BYTES_MAX:
+        raise ValueError(f"file {path} has {len(data)} bytes; a secret has at most 64 KiB")
+    try:
+        return data.decode().rstrip("\r\n")
+    except UnicodeDecodeError as exc:
+        raise ValueError(f"file {path} is not UTF-8 at byte {exc.start}; correct it") from exc
+
+
+def resolve_options(
+    options: Mapping[str, str],
+    *,
+    environment: Mapping[str, str],
+    read_file: Callable[[str], str] = read_secret_file,
+    where: str = "",
+) -> Mapping[str, str]:
+    """Return Kafka options with every reference replaced by what it stands for.
+
+    Args:
+        options: As in `KafkaCluster.options`.
+        environment: Variables by name.
+        read_file: Returns the text of a file or raises ValueError with one line.
+        where: The Kafka cluster, for messages, for example `spec.kafka.tokyo`.
+
+    Raises:
+        ConfigError: A variable is not set or a file cannot be had; lists all problems.
+    """
+    problems: list[Problem] = []
+
+    def replacement(option: str, kind: str, name: str) -> str:
+        try:
+            return environment[name] if kind == "env" else read_file(name)
+        except KeyError:
+            message = f"environment variable {name} is not set; set it"
+        except ValueError as exc:
+            message = str(exc)
+        place = f"{where}.{option}" if where else option
+        problems.append(Problem(code="UNRESOLVED", message=message, where=place))
+        return ""
+
+    resolved: dict[str, str] = {}
+    for option, value in options.items():
+        resolved[option] = _REFERENCE.sub(
+            lambda match, option=option: replacement(option, match[1], match[2]),  # type: ignore[misc]
+            value,
+        )
+    if problems:
+        raise ConfigError(problems)
+    return resolved

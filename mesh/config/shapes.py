@@ -1,0 +1,161 @@
+"""Pydantic's complaints about a document, as located problems that say what to do.
+
+Spec: lab.md 3.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Annotated, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from mesh.config.located import KeyPath, Locate
+from mesh.errors import Problem
+
+Shape = TypeVar("Shape", bound="StrictModel")
+
+_SHOWN_MAX = 60
+
+
+class StrictModel(BaseModel):
+    """Base of all models of files: no unknown keys and no conversions."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """Return `; did you mean x?`, or what there is to choose from, or nothing.
+
+    Args:
+        word: What was written.
+        known: What could have been meant.
+    """
+    lowered = {name.lower(): name for name in known}
+    found = get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.5)
+    if found:
+        return f"; did you mean {lowered[found[0]]}?"
+    listed = sorted(known)
+    if not listed:
+        return ""
+    shown = ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")
+    return f"; known here: {shown}"
+
+
+def check_shape(
+    model: type[Shape], value: object, locate: Locate
+) -> tuple[Shape | None, list[Problem]]:
+    """Check a document against a model.
+
+    Returns:
+        The model's instance and no problems, or None and all problems.
+    """
+    try:
+        return model.model_validate(value), []
+    except ValidationError as exc:
+        errors = exc.errors(include_url=False, include_context=True)
+        return None, [_problem(model, error, locate) for error in errors]
+
+
+def shown(value: object) -> str:
+    """Return a value as YAML would have it, short enough for one line."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    text = repr(value)
+    return text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "..."
+
+
+def _problem(model: type[StrictModel], error: ErrorDetails, locate: Locate) -> Problem:
+    path: KeyPath = tuple(error["loc"])
+    code, message = _wording(model, error, path)
+    return Problem(code=code, message=message, where=locate(path))
+
+
+def _wording(model: type[StrictModel], error: ErrorDetails, path: KeyPath) -> tuple[str, str]:
+    kind = error["type"]
+    if kind == "extra_forbidden":
+        return "UNKNOWN_KEY", f"unknown key{nearest(str(path[-1]), _keys_at(model, path[:-1]))}"
+    if kind == "missing":
+        return "MISSING_KEY", "this key is required; add it"
+    got = shown(error["input"])
+    if kind in _WANTED:
+        return "WRONG_TYPE", _WANTED[kind](got)
+    context = error.get("ctx", {})
+    if kind in _LIMITS:
+        limit = context.get(_LIMITS[kind][1])
+        return "OUT_OF_RANGE", f"must be {_LIMITS[kind][0]} {limit}; got {got}"
+    if kind in {"too_short", "too_long"}:
+        wanted = context.get("min_length", context.get("max_length"))
+        return "WRONG_LENGTH", f"has {context.get('actual_length')} items; write {wanted}"
+    if kind == "literal_error":
+        wanted = str(context.get("expected", "")).replace("'", "")
+        return "WRONG_VALUE", f"must be {wanted}; got {got}"
+    return "WRONG_VALUE", f"{error['msg'].rstrip('.')}; got {got}"
+
+
+_WANTED: Mapping[str, Callable[[str], str]] = {
+    "string_type": lambda got: f"must be text; got {got}" + _quote_hint(got),
+    "int_type": lambda got: f"must be a whole number; got {got}",
+    "int_from_float": lambda got: f"must be a whole number; got {got}",
+    "float_type": lambda got: f"must be a number; got {got}",
+    "finite_number": lambda got: f"must be a finite number; got {got}",
+    "bool_type": lambda got: f"must be true or false; got {got}",
+    "list_type": lambda got: f"must be a list; got {got}",
+    "dict_type": lambda got: f"must be a mapping; got {got}",
+    "model_type": lambda got: f"must be a mapping; got {got}",
+    "model_attributes_type": lambda got: f"must be a mapping; got {got}",
+}
+
+_LIMITS: Mapping[str, tuple[str, str]] = {
+    "greater_than": ("more than", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("less than", "lt"),
+    "less_than_equal": ("at most", "le"),
+    "string_too_short": ("text of a length of at least", "min_length"),
+    "string_too_long": ("text of a length of at most", "max_length"),
+}
+
+
+def _quote_hint(got: str) -> str:
+    return "" if got in {"nothing", "a list", "a mapping"} else f"; quote it: '{got}'"
+
+
+def _keys_at(model: object, path: KeyPath) -> Sequence[str]:
+    """Return the keys that a model allows at a path, for the nearest match."""
+    for part in path:
+        model = _below(_bare(model), part)
+    model = _bare(model)
+    if isinstance(model, type) and issubclass(model, BaseModel):
+        return [field.alias or name for name, field in model.model_fields.items()]
+    return ()
+
+
+def _below(model: object, part: str | int) -> object:
+    if isinstance(model, type) and issubclass(model, BaseModel):
+        for name, field in model.model_fields.items():
+            if part in (name, field.alias):
+                return field.annotation
+        return None
+    arguments = get_args(model)
+    return arguments[-1] if arguments else None
+
+
+def _bare(model: object) -> object:
+    """Return a type without Annotated and without its None."""
+    while True:
+        origin = get_origin(model)
+        if origin is Annotated:
+            model = get_args(model)[0]
+        elif origin in {Union, types.UnionType}:
+            model = next(part for part in get_args(model) if part is not type(None))
+        else:
+            return model

@@ -1,0 +1,146 @@
+"""Topology files, and topologies inside other files, as `Topology` values.
+
+Spec: DESIGN 3, lab.md 1, lab.md 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from mesh.config.kafka_options import option_text
+from mesh.config.located import Document, Locate, dotted, read_document
+from mesh.config.scalars import duration_s
+from mesh.config.shapes import check_shape
+from mesh.config.topology_models import MeshFile, MeshSpec, NodeSpec, ZoneSpec
+from mesh.config.topology_rules import spec_problems
+from mesh.core.legality import judge
+from mesh.errors import ConfigError, Problem
+from mesh.model.topology import (
+    KEEP_DEFAULT_S,
+    PARTITIONS_DEFAULT,
+    KafkaCluster,
+    Node,
+    Topology,
+    Zone,
+    ZoneKind,
+)
+
+
+def load_topology(path: str | Path) -> Topology:
+    """Read a topology file. Its form is checked; whether it is legal, `judge` says.
+
+    Raises:
+        ConfigError: Something is wrong with the file; lists all problems, located.
+    """
+    return topology_of(read_document(path))
+
+
+def load_legal_topology(path: str | Path) -> Topology:
+    """Read a topology file that must be legal.
+
+    Raises:
+        ConfigError: As for `load_topology`, or the topology is illegal.
+    """
+    document = read_document(path)
+    topology = topology_of(document)
+    if problems := judge(topology, document.within("spec").where):
+        raise ConfigError(problems)
+    return topology
+
+
+def topology_of(document: Document) -> Topology:
+    """Return the topology that a document describes.
+
+    Raises:
+        ConfigError: As for `load_topology`.
+    """
+    model, problems = check_shape(MeshFile, document.value, document.where)
+    spec = document.within("spec")
+    problems += spec_problems(spec.value, spec.where)
+    if problems or model is None:
+        raise ConfigError(_in_order(problems))
+    return _built(model.spec, model.metadata.name)
+
+
+def topology_from_mapping(spec: object, locate: Locate = dotted, *, name: str = "mesh") -> Topology:
+    """Return the topology of a Mesh spec that stands in another file or nowhere.
+
+    Args:
+        spec: What would stand under `spec` in a topology file.
+        locate: Place of a path below it, for problems; `Document.within(...).where` is one.
+        name: Of the mesh.
+
+    Raises:
+        ConfigError: As for `load_topology`.
+    """
+    model, problems = check_shape(MeshSpec, spec, locate)
+    problems += spec_problems(spec, locate)
+    if problems or model is None:
+        raise ConfigError(_in_order(problems))
+    return _built(model, name)
+
+
+def topology_schema() -> dict[str, object]:
+    """Return the JSON Schema of topology files, for editors."""
+    schema: dict[str, object] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    schema.update(MeshFile.model_json_schema(by_alias=True))
+    return schema
+
+
+def _in_order(problems: list[Problem]) -> list[Problem]:
+    """Return problems by place in the file, as people read it."""
+
+    def place(problem: Problem) -> tuple[int, int]:
+        parts = problem.where.split(": ")[0].rsplit(":", 2)
+        if len(parts) == 3 and parts[1].isdecimal() and parts[2].isdecimal():
+            return int(parts[1]), int(parts[2])
+        return 0, 0
+
+    return sorted(problems, key=place)
+
+
+def _built(spec: MeshSpec, name: str) -> Topology:
+    kafka = {key: _kafka_cluster(key, value or {}) for key, value in spec.kafka.items()}
+    default = next(iter(kafka), "")
+    keep_s = duration_s(spec.keep)
+    return Topology(
+        name=name,
+        kafka=kafka,
+        nodes={key: _node(key, node, default) for key, node in spec.nodes.items()},
+        zones={key: _zone(key, zone) for key, zone in spec.zones.items()},
+        prefix=spec.prefix,
+        max_message_bytes=spec.max_message_bytes,
+        audit_kafka=spec.audit.kafka or default,
+        keep_s=KEEP_DEFAULT_S if keep_s is None else keep_s,
+    )
+
+
+def _kafka_cluster(name: str, options: Mapping[str, object]) -> KafkaCluster:
+    brokers = options.get("brokers", 1)
+    return KafkaCluster(
+        name=name,
+        options={key: option_text(value) for key, value in options.items() if key != "brokers"},
+        brokers=brokers if isinstance(brokers, int) else 1,
+    )
+
+
+def _node(name: str, node: NodeSpec, default_kafka: str) -> Node:
+    lanes = node.lanes
+    partitions = node.partitions or -(-PARTITIONS_DEFAULT // lanes) * lanes
+    return Node(
+        name=name,
+        kafka=node.kafka or default_kafka,
+        realm=node.realm,
+        lanes=lanes,
+        partitions=partitions,
+    )
+
+
+def _zone(name: str, zone: ZoneSpec) -> Zone:
+    kind = ZoneKind(zone.kind)
+    if zone.links is None:
+        nodes = zone.nodes or ()
+        return Zone.full_mesh(name, kind, nodes, title=zone.title, exclusive=zone.exclusive)
+    pairs = [(pair[0], pair[1]) for pair in zone.links]
+    return Zone.of_links(name, kind, pairs, title=zone.title, exclusive=zone.exclusive)

@@ -1,0 +1,94 @@
+"""The shape of a Mesh file; what its values mean to each other is in `topology_rules`.
+
+Spec: DESIGN 3.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from mesh.config.shapes import StrictModel
+from mesh.model.names import NAME_PATTERN
+from mesh.model.topology import KEEP_DEFAULT_S, MESSAGE_BYTES_DEFAULT
+
+MESSAGE_BYTES_MAX = 100_000_000
+LANES_MAX = 64
+PARTITIONS_MAX = 1024
+HOPS_MAX = 64
+
+_NAMED: dict[str, JsonValue] = {"propertyNames": {"pattern": f"^{NAME_PATTERN}$"}}
+
+KindName = Literal["cluster", "one-hop", "multi-hop", "external", "join"]
+Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
+
+
+class NodeSpec(StrictModel):
+    """One mesh worker identity."""
+
+    kafka: str | None = Field(None, description="Its Kafka cluster; the only one if left out.")
+    realm: str | None = Field(None, description="Locality group of the tree layer.")
+    lanes: int = Field(1, ge=1, le=LANES_MAX, description="Fixed when the node is created.")
+    partitions: int | None = Field(
+        None, ge=1, le=PARTITIONS_MAX, description="Of each data topic; a multiple of lanes."
+    )
+
+
+class ZoneSpec(StrictModel):
+    """A named set of links with one kind."""
+
+    kind: KindName
+    nodes: list[str] | None = Field(None, description="Full mesh, links implied.")
+    links: list[Pair] | None = Field(None, description="Links as listed.")
+    title: str = Field("", max_length=200, description="What people read.")
+    exclusive: bool = Field(False, description="Its members are in no other zone, joins apart.")
+    from_: str | None = Field(None, alias="from", description="Joins: where messages come from.")
+    to: str | None = Field(None, description="Joins: where they go.")
+    filter: str | None = Field(None, description="Joins: which messages.")
+    hops: int = Field(10, ge=1, le=HOPS_MAX, description="Joins: longest row of joins, less one.")
+
+
+class AuditSpec(StrictModel):
+    """Where the auditor writes."""
+
+    kafka: str | None = None
+
+
+class MeshSpec(StrictModel):
+    """One mesh."""
+
+    prefix: str = Field("mesh.", description="Start of every topic name.")
+    kafka: dict[str, dict[str, object] | None] = Field(
+        description="librdkafka options; embedded Kafka without bootstrap.servers.",
+        json_schema_extra=_NAMED,
+    )
+    nodes: dict[str, NodeSpec] = Field(json_schema_extra=_NAMED)
+    zones: dict[str, ZoneSpec] = Field(default_factory=dict, json_schema_extra=_NAMED)
+    max_message_bytes: int = Field(
+        MESSAGE_BYTES_DEFAULT,
+        alias="maxMessageBytes",
+        ge=1,
+        le=MESSAGE_BYTES_MAX,
+        description="Largest message with key and headers, uncompressed.",
+    )
+    audit: AuditSpec = Field(default_factory=AuditSpec)
+    keep: str = Field(
+        f"{KEEP_DEFAULT_S / 3600:g}h",
+        description="How long records stay after their reader has passed them, as in 1h.",
+    )
+
+
+class Metadata(StrictModel):
+    """What the file is called."""
+
+    name: str = Field(min_length=1, max_length=200)
+
+
+class MeshFile(StrictModel):
+    """A topology file."""
+
+    api_version: Literal["mesh/v1"] = Field(alias="apiVersion")
+    kind: Literal["Mesh"]
+    metadata: Metadata
+    spec: MeshSpec

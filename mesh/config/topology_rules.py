@@ -1,0 +1,255 @@
+"""What the parts of a Mesh spec must mean to each other: names, references, zones.
+
+Works on the document as read and skips what has the wrong shape, so that every problem is named
+at once. Whether walks are unique is not decided here but in `mesh.core.legality`.
+Spec: DESIGN 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.config.kafka_options import option_faults
+from mesh.config.located import KeyPath, Locate
+from mesh.config.scalars import DURATION_RULE, duration_s
+from mesh.config.shapes import nearest
+from mesh.errors import Problem
+from mesh.model.names import fold, name_fault, prefix_fault
+from mesh.model.subject import filter_fault
+from mesh.model.topology import ZoneKind
+
+_BY_NODES_ONLY = ZoneKind.CLUSTER
+_BY_LINKS_ONLY = ZoneKind.EXTERNAL
+_JOIN_KEYS = ("from", "to", "filter", "hops")
+
+Entries = Mapping[str, object]
+
+
+def spec_problems(spec: object, locate: Locate) -> list[Problem]:
+    """Return everything wrong with a Mesh spec that its shape alone does not show.
+
+    Args:
+        spec: The mapping under `spec`, as read.
+        locate: Places of paths below it.
+    """
+    checker = _Checker(locate=locate, spec=_mapping(spec))
+    checker.check()
+    return checker.problems
+
+
+def _mapping(value: object) -> Entries:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _texts(value: object) -> Iterator[tuple[int, str]]:
+    """Yield (index, text) for the texts of a list."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            if isinstance(item, str):
+                yield index, item
+
+
+@dataclass(slots=True, kw_only=True)
+class _Checker:
+    """Gathers problems; each method checks one part.
+
+    Attributes:
+        members: Per zone its nodes that exist, in order of appearance.
+    """
+
+    locate: Locate
+    spec: Entries
+    problems: list[Problem] = field(default_factory=list)
+    members: dict[str, dict[str, KeyPath]] = field(default_factory=dict)
+
+    @property
+    def kafka(self) -> Entries:
+        return _mapping(self.spec.get("kafka"))
+
+    @property
+    def nodes(self) -> Entries:
+        return _mapping(self.spec.get("nodes"))
+
+    @property
+    def zones(self) -> Entries:
+        return _mapping(self.spec.get("zones"))
+
+    def check(self) -> None:
+        """Check everything."""
+        for section in ("kafka", "nodes", "zones"):
+            self._names(section, _mapping(self.spec.get(section)))
+        self._settings()
+        for name, options in self.kafka.items():
+            for option, code, message in option_faults(_mapping(options)):
+                self._note(code, message, ("kafka", name, option))
+        for name, node in self.nodes.items():
+            self._node(name, _mapping(node))
+        for name, zone in self.zones.items():
+            self._zone(name, _mapping(zone))
+        self._one_cluster_per_node()
+        self._exclusive()
+
+    def _note(self, code: str, message: str, path: KeyPath) -> None:
+        self.problems.append(Problem(code=code, message=message, where=self.locate(path)))
+
+    def _names(self, section: str, entries: Entries) -> None:
+        seen: dict[str, str] = {}
+        for name in entries:
+            if (fault := name_fault(name)) is not None:
+                self._note("BAD_NAME", fault, (section, name))
+            other = seen.setdefault(fold(name), name)
+            if other != name:
+                message = f"{name!r} and {other!r} differ in case only; rename one"
+                self._note("NAME_CLASH", message, (section, name))
+
+    def _settings(self) -> None:
+        prefix = self.spec.get("prefix")
+        if isinstance(prefix, str) and (fault := prefix_fault(prefix)) is not None:
+            self._note("BAD_NAME", fault, ("prefix",))
+        keep = self.spec.get("keep")
+        if isinstance(keep, str) and duration_s(keep) is None:
+            self._note(
+                "WRONG_VALUE", f"{keep[:60]!r} is no duration; write {DURATION_RULE}", ("keep",)
+            )
+        kafka = _mapping(self.spec.get("audit")).get("kafka")
+        if isinstance(kafka, str):
+            self._known(kafka, self.kafka, "Kafka cluster", ("audit", "kafka"))
+
+    def _known(self, name: str, known: Entries, noun: str, path: KeyPath) -> bool:
+        if name in known:
+            return True
+        code = "UNKNOWN_KAFKA" if known is self.kafka else "UNKNOWN_NODE"
+        hint = nearest(name, list(known)) or "; none is declared"
+        self._note(code, f"no {noun} is called {name!r}{hint}", path)
+        return False
+
+    def _node(self, name: str, node: Entries) -> None:
+        kafka = node.get("kafka")
+        if isinstance(kafka, str):
+            self._known(kafka, self.kafka, "Kafka cluster", ("nodes", name, "kafka"))
+        elif kafka is None and len(self.kafka) != 1:
+            message = "say which Kafka cluster is its own, with kafka: NAME"
+            self._note("MISSING_KEY", message, ("nodes", name, "kafka"))
+        realm = node.get("realm")
+        if isinstance(realm, str) and (fault := name_fault(realm)) is not None:
+            self._note("BAD_NAME", fault, ("nodes", name, "realm"))
+        lanes, partitions = node.get("lanes", 1), node.get("partitions")
+        if not isinstance(lanes, int) or not isinstance(partitions, int) or lanes < 1:
+            return
+        if partitions % lanes:
+            above = partitions - partitions % lanes + lanes
+            message = f"{lanes} lanes cannot share {partitions} partitions evenly; write {above}"
+            self._note("WRONG_VALUE", message, ("nodes", name, "partitions"))
+
+    def _zone(self, name: str, zone: Entries) -> None:
+        kind = zone.get("kind")
+        if kind == ZoneKind.JOIN:
+            self._join(name, zone)
+            return
+        for key in _JOIN_KEYS:
+            if key in zone:
+                self._note(
+                    "CONFLICTING_KEYS", "only joins have this key; remove it", ("zones", name, key)
+                )
+        by_nodes, by_links = "nodes" in zone, "links" in zone
+        if kind in ZoneKind.__members__.values():
+            self._form(name, ZoneKind(str(kind)), by_nodes=by_nodes, by_links=by_links)
+        members = self.members.setdefault(name, {})
+        if by_nodes:
+            self._listed_nodes(name, zone["nodes"], members)
+        if by_links:
+            self._listed_links(name, zone["links"], members)
+
+    def _form(self, name: str, kind: ZoneKind, *, by_nodes: bool, by_links: bool) -> None:
+        path: KeyPath = ("zones", name)
+        if kind is _BY_NODES_ONLY and by_links:
+            message = "a cluster is fully linked: list its nodes and no links"
+            self._note("WRONG_FORM", message, (*path, "links"))
+        elif kind is _BY_LINKS_ONLY and by_nodes:
+            message = "external links are listed one by one: write links and no nodes"
+            self._note("WRONG_FORM", message, (*path, "nodes"))
+        elif by_nodes and by_links:
+            message = "has nodes (a full mesh) and links (as listed); keep one of the two"
+            self._note("WRONG_FORM", message, path)
+        elif not by_nodes and not by_links:
+            wanted = "nodes" if kind is _BY_NODES_ONLY else "links"
+            if kind not in {_BY_NODES_ONLY, _BY_LINKS_ONLY}:
+                wanted = "nodes (a full mesh) or links (as listed)"
+            self._note("WRONG_FORM", f"says not what it links; add {wanted}", path)
+
+    def _listed_nodes(self, name: str, listed: object, members: dict[str, KeyPath]) -> None:
+        for index, node in _texts(listed):
+            path: KeyPath = ("zones", name, "nodes", index)
+            if not self._known(node, self.nodes, "node", path):
+                continue
+            if node in members:
+                self._note("DUPLICATE_NODE", f"node {node} is listed twice; remove one", path)
+            members.setdefault(node, path)
+
+    def _listed_links(self, name: str, listed: object, members: dict[str, KeyPath]) -> None:
+        pairs: dict[tuple[str, ...], int] = {}
+        for index, pair in enumerate(listed if isinstance(listed, list) else ()):
+            path: KeyPath = ("zones", name, "links", index)
+            ends = [(place, end) for place, end in _texts(pair)]
+            if len(ends) != 2:
+                continue
+            known = [self._known(end, self.nodes, "node", (*path, place)) for place, end in ends]
+            (_, a), (_, b) = ends
+            if not all(known):
+                continue
+            first = pairs.setdefault(tuple(sorted((a, b))), index)
+            if a == b:
+                self._note("SELF_LINK", f"links node {a} to itself; remove it", path)
+            elif first != index:
+                message = (
+                    f"{a} and {b} are linked twice in zone {name}, "
+                    f"first as links[{first}]; remove one"
+                )
+                self._note("DUPLICATE_LINK", message, path)
+            for place, end in ends:
+                members.setdefault(end, (*path, place))
+
+    def _join(self, name: str, zone: Entries) -> None:
+        path: KeyPath = ("zones", name)
+        message = f"zone {name}: kind join is not supported yet; remove it"
+        self._note("NOT_YET", message, path)
+        for key in ("from", "to"):
+            end = zone.get(key)
+            if end is None:
+                self._note("MISSING_KEY", "a join needs from and to; add it", (*path, key))
+            elif isinstance(end, str):
+                self._known(end, self.nodes, "node", (*path, key))
+        for key in ("nodes", "links"):
+            if key in zone:
+                message = "a join has from and to instead; remove it"
+                self._note("CONFLICTING_KEYS", message, (*path, key))
+        filter_ = zone.get("filter")
+        if isinstance(filter_, str) and (fault := filter_fault(filter_)) is not None:
+            self._note("WRONG_VALUE", fault, (*path, "filter"))
+
+    def _one_cluster_per_node(self) -> None:
+        first: dict[str, str] = {}
+        for name in self._zones_where("kind", ZoneKind.CLUSTER):
+            for node, path in self.members.get(name, {}).items():
+                other = first.setdefault(node, name)
+                if other != name:
+                    message = (
+                        f"node {node} is in the cluster zones {other} and {name}; "
+                        "a node is in at most one: remove it from one"
+                    )
+                    self._note("TWO_CLUSTERS", message, path)
+
+    def _exclusive(self) -> None:
+        for name in self._zones_where("exclusive", value=True):
+            for node in self.members.get(name, {}):
+                for other, members in self.members.items():
+                    if other != name and node in members:
+                        message = (
+                            f"node {node} is in zone {other} and in zone {name}, which is "
+                            "exclusive: remove it from one"
+                        )
+                        self._note("EXCLUSIVE", message, members[node])
+
+    def _zones_where(self, key: str, value: object) -> Sequence[str]:
+        return [name for name, zone in self.zones.items() if _mapping(zone).get(key) == value]

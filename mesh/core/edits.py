@@ -1,0 +1,240 @@
+"""The smallest edit that makes an illegal topology legal. Spec: DESIGN 3, lab.md 3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from mesh.core.conflicts import Conflict, first_conflict
+from mesh.core.walks import Graph
+from mesh.model.topology import Link, Topology, Zone, ZoneKind
+
+EXPANDED_MAX = 1_000_000
+"""Visits that the exact search may go on from; a few seconds."""
+
+REMOVALS_MAX = 2_000
+"""Beyond this no edit is proposed: the file wants another idea, not a list."""
+
+
+class Operation(StrEnum):
+    """What an edit does to one link; better ones first."""
+
+    MOVE = "move"
+    REMOVE = "remove"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One operation on one link.
+
+    Attributes:
+        operation: What to do.
+        link: The link as it is now.
+        zone: Where it is put, or where it is removed from.
+    """
+
+    operation: Operation
+    link: Link
+    zone: str
+
+    @property
+    def rank(self) -> tuple[bool, tuple[str, str], str, str]:
+        """Return the order among edits: move before remove, then by name."""
+        return (
+            self.operation is Operation.REMOVE,
+            self.link.ends,
+            self.zone,
+            self.link.zone,
+        )
+
+    def __str__(self) -> str:
+        """Return the edit as advice."""
+        first, second = self.link.ends
+        if self.operation is Operation.REMOVE:
+            return f"remove link {first}-{second} from zone {self.zone}"
+        return f"move link {first}-{second} from zone {self.link.zone} to zone {self.zone}"
+
+    def as_mapping(self) -> Mapping[str, object]:
+        """Return the edit for scripts. Spec: lab.md 3."""
+        return {"op": str(self.operation), "link": list(self.link.ends), "zone": self.zone}
+
+
+def smallest_edit(topology: Topology) -> Sequence[Edit]:
+    """Return the fewest operations that make a topology legal.
+
+    Of edits with equally many operations the one with most moves is taken, then the first by
+    name. The links of a cluster zone are not edited, for a cluster is always fully linked; no
+    link is moved into or out of an exclusive zone, whose members are in no other. A `nodes:`
+    zone of another kind becomes one of explicit links.
+
+    The search branches only over links of two conflicting walks: an edit that touches none of
+    them leaves both in place. It is exact within `EXPANDED_MAX`; beyond it the edit consists of
+    removals of which none can be left out, or is empty beyond `REMOVALS_MAX`.
+
+    Returns:
+        Operations in order; none if the topology is legal.
+
+    Spec: lab.md 3.
+    """
+    try:
+        return _Search.over(topology).smallest()
+    except _ExhaustedError:
+        return _removals(_Search.over(topology))
+
+
+class _ExhaustedError(Exception):
+    """The exact search has become too long."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Search:
+    """Tries edits on a graph in place and undoes each.
+
+    Attributes:
+        graph: As edited so far.
+        zones: Of the topology.
+        targets: Zones that a link can be moved to, sorted.
+        sources: Nodes, the one that showed a conflict last first: it often shows the next.
+        seen: Sets of edits tried, for the same can be reached in any order.
+        best: Best edit of the present size.
+    """
+
+    graph: Graph
+    zones: Mapping[str, Zone]
+    targets: Sequence[str]
+    sources: list[str]
+    seen: set[frozenset[Edit]] = field(default_factory=set)
+    best: tuple[Edit, ...] | None = None
+
+    @classmethod
+    def over(cls, topology: Topology) -> _Search:
+        """Return a search that has tried nothing yet."""
+        return cls(
+            graph=Graph.of(topology),
+            zones=topology.zones,
+            targets=sorted(
+                name
+                for name, zone in topology.zones.items()
+                if zone.kind in _HOLDS_LISTED_LINKS and not zone.exclusive
+            ),
+            sources=sorted(topology.nodes),
+        )
+
+    def smallest(self) -> Sequence[Edit]:
+        """Return the best of the smallest edits.
+
+        Raises:
+            _ExhaustedError: There are too many to try.
+        """
+        size = 0
+        while self.best is None:
+            self.seen.clear()
+            self._branch((), size, only_one=size == 1)
+            size += 1
+        return self.best
+
+    def conflict(self) -> Conflict | None:
+        """Return a conflict of the graph as edited, or None if it is legal."""
+        found = first_conflict(self.graph, self.sources)
+        if found is not None and found.source != self.sources[0]:
+            self.sources.remove(found.source)
+            self.sources.insert(0, found.source)
+        return found
+
+    def _branch(self, edits: tuple[Edit, ...], left: int, *, only_one: bool) -> None:
+        if self.graph.expanded > EXPANDED_MAX:
+            raise _ExhaustedError
+        conflict = self.conflict()
+        if conflict is None:
+            ordered = tuple(sorted(edits, key=_rank))
+            if self.best is None or _ranks(ordered) < _ranks(self.best):
+                self.best = ordered
+            return
+        if left == 0:
+            return
+        settled = {_result(edit) for edit in edits}
+        for link in conflict.links():
+            if link in settled:
+                continue
+            for edit in self._edits_of(link, only_one=only_one):
+                extended = (*edits, edit)
+                key = frozenset(extended)
+                if key in self.seen:
+                    continue
+                self.seen.add(key)
+                self.apply(edit)
+                self._branch(extended, left - 1, only_one=only_one)
+                self.undo(edit)
+
+    def _edits_of(self, link: Link, *, only_one: bool) -> Iterator[Edit]:
+        """Yield what can be done with a link.
+
+        A link moved to a zone without links at its ends is alone there, whatever the zone: with
+        only one edit, the first such zone by name stands for all of its kind.
+        """
+        zone = self.zones[link.zone]
+        if zone.kind is ZoneKind.CLUSTER:
+            return
+        alone: dict[bool, None] = {}
+        for name in () if zone.exclusive else self.targets:
+            if name == link.zone or self.graph.has(Link(name, link.ends)):
+                continue
+            if only_one and not any(self.graph.exits[end].get(name) for end in link.ends):
+                is_external = self.zones[name].kind is ZoneKind.EXTERNAL
+                if is_external in alone:
+                    continue
+                alone[is_external] = None
+            yield Edit(Operation.MOVE, link, name)
+        yield Edit(Operation.REMOVE, link, link.zone)
+
+    def apply(self, edit: Edit) -> None:
+        """Change the graph."""
+        self.graph.remove(edit.link)
+        if edit.operation is Operation.MOVE:
+            self.graph.add(_result(edit))
+
+    def undo(self, edit: Edit) -> None:
+        """Change the graph back."""
+        if edit.operation is Operation.MOVE:
+            self.graph.remove(_result(edit))
+        self.graph.add(edit.link)
+
+
+_HOLDS_LISTED_LINKS = (ZoneKind.ONE_HOP, ZoneKind.MULTI_HOP, ZoneKind.EXTERNAL)
+
+
+def _result(edit: Edit) -> Link:
+    """Return the link as the edit leaves it, or as it was when removed."""
+    return Link(edit.zone, edit.link.ends)
+
+
+def _rank(edit: Edit) -> tuple[bool, tuple[str, str], str, str]:
+    return edit.rank
+
+
+def _ranks(edits: Sequence[Edit]) -> tuple[object, ...]:
+    removals = sum(edit.operation is Operation.REMOVE for edit in edits)
+    return (removals, tuple(edit.rank for edit in edits))
+
+
+def _removals(search: _Search) -> Sequence[Edit]:
+    """Return removals that make the graph legal and of which none can be left out."""
+    edits: list[Edit] = []
+    while (conflict := search.conflict()) is not None:
+        if len(edits) >= REMOVALS_MAX:
+            return ()
+        movable = [x for x in conflict.loop() if search.zones[x.zone].kind is not ZoneKind.CLUSTER]
+        edit = Edit(Operation.REMOVE, movable[0], movable[0].zone)
+        search.apply(edit)
+        edits.append(edit)
+    budget = search.graph.expanded + EXPANDED_MAX
+    for edit in list(edits):
+        if search.graph.expanded > budget:
+            break
+        search.undo(edit)
+        if search.conflict() is None:
+            edits.remove(edit)
+        else:
+            search.apply(edit)
+    return sorted(edits, key=_rank)

@@ -1,0 +1,186 @@
+"""Every way a message can take through a topology, under interest everywhere.
+
+A walk is a sequence of links; where it may go on depends on how it came, by the table in
+`mesh.core.forwarding` and nothing else. Spec: DESIGN 3, EMS-0, lab.md 3.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from mesh.core.forwarding import crosses_external, may_leave
+from mesh.model.topology import Link, Topology, ZoneKind
+
+WALKS_MAX = 10_000
+"""An illegal topology can have more walks than anyone can read; the listing stops here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walk:
+    """One way from a source.
+
+    Attributes:
+        nodes: Visited nodes, source first; it ends at the first that is repeated.
+        links: Crossed links, one less than nodes.
+    """
+
+    nodes: tuple[str, ...]
+    links: tuple[Link, ...]
+
+    def __str__(self) -> str:
+        """Return `a -TK-> b -WO-> c`, for people."""
+        steps = zip(self.links, self.nodes[1:], strict=True)
+        return self.nodes[0] + "".join(f" -{link.zone}-> {node}" for link, node in steps)
+
+    def reversed(self) -> Walk:
+        """Return the way back; it is allowed too, because the table is symmetric."""
+        return Walk(nodes=self.nodes[::-1], links=self.links[::-1])
+
+
+@dataclass(slots=True, eq=False)
+class Visit:
+    """A message at a node, with how it came: the state that a walk goes on from.
+
+    Not frozen only because a thousand nodes make a million of them.
+
+    Attributes:
+        node: Where it is.
+        link: The link it arrived on, or None at the source.
+        crossed_external: Whether it has crossed an external link.
+        before: The visit it came from, or None at the source.
+    """
+
+    node: str
+    link: Link | None = None
+    crossed_external: bool = False
+    before: Visit | None = None
+
+    def walk(self) -> Walk:
+        """Return the way that led here."""
+        links: list[Link] = []
+        nodes = [self.node]
+        visit = self
+        while visit.before is not None and visit.link is not None:
+            links.append(visit.link)
+            visit = visit.before
+            nodes.append(visit.node)
+        return Walk(nodes=tuple(reversed(nodes)), links=tuple(reversed(links)))
+
+    def is_repeated(self) -> bool:
+        """Return whether the walk has been at this node before."""
+        visit = self.before
+        while visit is not None:
+            if visit.node == self.node:
+                return True
+            visit = visit.before
+        return False
+
+
+@dataclass(slots=True)
+class Graph:
+    """Links by node and zone, so that a zone in which nothing may leave costs one look.
+
+    Attributes:
+        kinds: Kind of each zone.
+        exits: Per node and zone the links with the node at their other end, sorted.
+        expanded: Visits gone on from so far: what searching on this graph has cost.
+    """
+
+    kinds: Mapping[str, ZoneKind]
+    exits: dict[str, dict[str, list[tuple[Link, str]]]] = field(default_factory=dict)
+    expanded: int = 0
+
+    @classmethod
+    def of(cls, topology: Topology) -> Graph:
+        """Return the graph of a topology, nodes sorted."""
+        kinds = {name: zone.kind for name, zone in topology.zones.items()}
+        return cls.of_links(sorted(topology.nodes), kinds, topology.links)
+
+    @classmethod
+    def of_links(
+        cls, nodes: Iterable[str], kinds: Mapping[str, ZoneKind], links: Iterable[Link]
+    ) -> Graph:
+        """Return the graph of these links, in this order at each node."""
+        exits: dict[str, dict[str, list[tuple[Link, str]]]] = {node: {} for node in nodes}
+        for link in links:
+            first, second = link.ends
+            exits[first].setdefault(link.zone, []).append((link, second))
+            exits[second].setdefault(link.zone, []).append((link, first))
+        return cls(kinds, exits)
+
+    def add(self, link: Link) -> None:
+        """Put a link in, in order."""
+        for node in link.ends:
+            exits = self.exits[node].setdefault(link.zone, [])
+            insort(exits, (link, link.other(node)))
+
+    def remove(self, link: Link) -> None:
+        """Take a link out."""
+        for node in link.ends:
+            self.exits[node][link.zone].remove((link, link.other(node)))
+
+    def has(self, link: Link) -> bool:
+        """Return whether a link is in."""
+        node, other = link.ends
+        return (link, other) in self.exits[node].get(link.zone, ())
+
+    def onward(self, visit: Visit) -> Iterator[Visit]:
+        """Yield the visits one hop further: every link on which a message may leave."""
+        self.expanded += 1
+        arrival = visit.link
+        crossed = visit.crossed_external
+        for zone, exits in self.exits[visit.node].items():
+            kind = self.kinds[zone]
+            on_zone = arrival is not None and arrival.zone == zone
+            refused = may_leave(
+                kind, arrived_on_zone=on_zone, arrived_on_link=False, crossed_external=crossed
+            )
+            if refused is not None:
+                continue
+            mark = crossed or crosses_external(kind)
+            for link, neighbour in exits:
+                if on_zone and link == arrival:
+                    refused = may_leave(
+                        kind, arrived_on_zone=True, arrived_on_link=True, crossed_external=crossed
+                    )
+                    if refused is not None:
+                        continue
+                yield Visit(neighbour, link, mark, visit)
+
+
+def walks_from(
+    topology: Topology, source: str, *, walks_max: int = WALKS_MAX
+) -> Mapping[str, list[Walk]]:
+    """Return every walk from a node, by the node it ends at; unreached nodes are left out.
+
+    In a legal topology each reached node has one walk, and the source has none. In an illegal
+    one a walk ends at the first repeated node, and the listing at `walks_max` walks.
+
+    Args:
+        topology: Legal or not.
+        source: Where messages are published.
+        walks_max: Largest number of walks.
+
+    Returns:
+        Nodes in the order of reach, walks shortest first.
+
+    Spec: lab.md 3.
+    """
+    graph = Graph.of(topology)
+    found: dict[str, list[Walk]] = {}
+    count = 0
+    edge = [Visit(source)]
+    while edge:
+        reached: list[Visit] = []
+        for visit in edge:
+            for step in graph.onward(visit):
+                if count >= walks_max:
+                    return found
+                count += 1
+                found.setdefault(step.node, []).append(step.walk())
+                if not step.is_repeated():
+                    reached.append(step)
+        edge = reached
+    return found
