@@ -35,6 +35,16 @@ class Problem:
         place = f"{self.where}: " if self.where else ""
         return f"{place}{self.message} [{self.code}]"
 
+    def as_mapping(self) -> dict[str, object]:
+        """Return the problem as scripts read it. Spec: lab.md 3."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "where": self.where,
+            "walks": [list(walk) for walk in self.walks],
+            "edit": list(self.edit),
+        }
+
 
 class ConfigError(MeshError):
     """What the user wrote is wrong; lists all problems at once. Exit code 2."""
@@ -82,6 +92,13 @@ class TransportUnavailableError(TransportError):
 
 class TransportFencedError(TransportError):
     """A successor holds this lane: stop at once."""
+
+
+class TransportUnknownError(TransportError):
+    """Whether a transaction was committed is unknown, or a late request could disturb the next one.
+
+    The writer is spent: open one with the same transactional id and read the positions again.
+    """
 
 
 class TransportDeniedError(TransportError):

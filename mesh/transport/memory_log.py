@@ -22,7 +22,7 @@ class MemoryRecord:
 
     __slots__ = ("_headers", "_key", "_offset", "_partition", "_timestamp", "_topic", "_value")
 
-    def __init__(  # noqa: PLR0917 - made once per record, by position because that is faster
+    def __init__(
         self,
         topic: str,
         partition: int,

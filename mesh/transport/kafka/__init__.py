@@ -1,0 +1,105 @@
+"""Real Kafka clusters. The modules of this package are the only ones that talk to Kafka."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TypeVar
+
+from mesh.transport.kafka.admin import KafkaAdmin, cluster_id
+from mesh.transport.kafka.faults import Site
+from mesh.transport.kafka.health import Health
+from mesh.transport.kafka.member import KafkaMembership
+from mesh.transport.kafka.reader import KafkaReader
+from mesh.transport.kafka.settings import (
+    BATCH_BYTES_MAX,
+    admin_settings,
+    member_settings,
+    reader_settings,
+    writer_settings,
+)
+from mesh.transport.kafka.writer import KafkaWriter
+
+__all__ = ["RealKafka", "cluster_id"]
+
+_Made = TypeVar("_Made", KafkaReader, KafkaWriter, KafkaMembership)
+
+MEMBER_TIMEOUT_MS = 6_000
+"""The shortest that stock brokers accept."""
+
+
+class RealKafka:
+    """One Kafka cluster. Making it does no input or output; its ports connect.
+
+    Args:
+        name: What the topology file calls it; stands in error texts.
+        options: librdkafka options, `bootstrap.servers` among them.
+        client_prefix: Begins every client id: `mesh-<node>` for a worker.
+        member_timeout_ms: How long a silent worker keeps its lanes.
+        batch_bytes_max: Largest batch on the wire: what the mesh's own topics allow, which is
+            `maxMessageBytes` and 100 kB. Spec: K6.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        options: Mapping[str, str],
+        *,
+        client_prefix: str = "mesh",
+        member_timeout_ms: int = MEMBER_TIMEOUT_MS,
+        batch_bytes_max: int = BATCH_BYTES_MAX,
+    ) -> None:
+        self._site = Site(name, options.get("bootstrap.servers", "?"))
+        self._options = dict(options)
+        self._prefix = client_prefix
+        self._member_timeout_ms = member_timeout_ms
+        self._batch_bytes_max = batch_bytes_max
+        self._lock = threading.Lock()
+        self._admin: KafkaAdmin | None = None
+        self._health = Health(lambda: self.admin().ask())
+        self._made: list[KafkaReader | KafkaWriter | KafkaMembership] = []
+
+    def reader(self, name: str) -> KafkaReader:
+        """Return a new reader; `name` ends up in the broker's metrics as client id."""
+        settings = reader_settings(self._options, f"{self._prefix}-{name}")
+        return self._keep(KafkaReader(self._site, name, settings, self._health))
+
+    def writer(self, name: str, transactional_id: str | None = None) -> KafkaWriter:
+        """Return a new writer. With an id, predecessors are fenced and their transactions ended.
+
+        Raises:
+            TransportUnavailableError: No broker answers, or none took the id in time.
+            TransportDeniedError: The brokers refuse the id or this client.
+        """
+        settings = writer_settings(
+            self._options, f"{self._prefix}-{name}", transactional_id, self._batch_bytes_max
+        )
+        return self._keep(KafkaWriter(self._site, name, settings, transactional_id))
+
+    def membership(self, name: str, group: str, topic: str) -> KafkaMembership:
+        """Join the group that shares out the partitions of `topic`."""
+        client_id = f"{self._prefix}-{name}"
+        settings = member_settings(self._options, client_id, group, self._member_timeout_ms)
+        return self._keep(KafkaMembership(self._site, name, settings, topic))
+
+    def admin(self) -> KafkaAdmin:
+        """Return the one admin of this Kafka cluster."""
+        with self._lock:
+            if self._admin is None:
+                settings = admin_settings(self._options, f"{self._prefix}-admin")
+                self._admin = KafkaAdmin(self._site, settings)
+            return self._admin
+
+    def _keep(self, made: _Made) -> _Made:
+        with self._lock:
+            self._made = [one for one in self._made if not one.is_closed]
+            self._made.append(made)
+        return made
+
+    def close(self) -> None:
+        """Release everything that was made here; no thread may read any more."""
+        with self._lock:
+            made, self._made = self._made, []
+            self._admin = None
+        for one in made:
+            one.close()

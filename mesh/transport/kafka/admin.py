@@ -1,0 +1,277 @@
+"""Admin on real brokers, and the identity of a Kafka cluster."""
+
+from __future__ import annotations
+
+import time
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import TypeVar
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, Uuid
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs export only one
+    AdminClient,
+    NewTopic,
+    OffsetSpec,
+    TopicDescription,
+)
+
+from mesh.errors import TransportUnavailableError
+from mesh.transport.kafka.faults import (
+    MISSING,
+    Site,
+    error_of,
+    is_away,
+    transport_error,
+)
+from mesh.transport.kafka.health import ANSWER_WITHIN_S
+from mesh.transport.kafka.settings import Settings
+from mesh.transport.port import TopicInfo, TopicPartition, TopicSpec
+
+REQUEST_S = 5.0
+DEADLINE_S = 15.0
+CREATE_DEADLINE_S = 60.0
+_RETRY_S = 0.1
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+class KafkaAdmin:
+    """Looks after the topics of one Kafka cluster; threads may share it."""
+
+    def __init__(self, site: Site, settings: Settings) -> None:
+        self._site = site
+        # Kept referenced: requests of a temporary client end with its destruction.
+        try:
+            self._client = AdminClient(settings)  # type: ignore[arg-type] # it takes a logger too
+        except KafkaException as exc:
+            raise transport_error(site, "open the admin client", error_of(exc)) from exc
+
+    def cluster_id(self) -> str:
+        """Return the identity that the broker reports.
+
+        Raises:
+            TransportUnavailableError: No broker answers.
+        """
+
+        def ask() -> Mapping[str, Future[object]]:
+            return {"": self.ask(REQUEST_S)}
+
+        answer = self._answers("ask for the cluster id", ask)[""]
+        return str(getattr(answer, "cluster_id", ""))
+
+    def ask(self, timeout_s: float = ANSWER_WITHIN_S) -> Future[object]:
+        """Send the smallest request there is; the future ends when it is answered."""
+        self._client.poll(0)
+        future: Future[object] = self._client.describe_cluster(request_timeout=timeout_s)
+        return future
+
+    def create(self, topics: Sequence[TopicSpec]) -> None:
+        """Create those that do not exist yet, and wait until all have leaders.
+
+        Raises:
+            TransportDeniedError: The broker refuses, with its own words.
+            TransportUnavailableError: No broker answers, or a leader is missing for too long.
+        """
+        known = self.describe([spec.name for spec in topics])
+        missing = [
+            NewTopic(spec.name, spec.partitions, -1, config=dict(spec.settings))
+            for spec in topics
+            if spec.name not in known
+        ]
+        if not missing:
+            return
+
+        def ask() -> Mapping[str, Future[None]]:
+            futures: Mapping[str, Future[None]] = self._client.create_topics(
+                missing, request_timeout=REQUEST_S, operation_timeout=REQUEST_S
+            )
+            return futures
+
+        self._answers("create topic", ask, good=frozenset({KafkaError.TOPIC_ALREADY_EXISTS}))
+        self._wait_usable([topic.topic for topic in missing])
+
+    def _wait_usable(self, names: Sequence[str]) -> None:
+        deadline_s = time.monotonic() + CREATE_DEADLINE_S
+        waiting = list(names)
+        while True:
+            found = self._descriptions(waiting)
+            waiting = [
+                name
+                for name in waiting
+                if name not in found
+                or any(
+                    partition.leader is None or partition.leader.id < 0
+                    for partition in found[name].partitions
+                )
+            ]
+            if not waiting:
+                return
+            if time.monotonic() > deadline_s:
+                raise TransportUnavailableError(
+                    self._site.text(
+                        f"topic {waiting[0]} was created but has no leader after "
+                        f"{CREATE_DEADLINE_S:.0f} s; look at the brokers"
+                    )
+                )
+            time.sleep(_RETRY_S)
+
+    def describe(self, names: Sequence[str]) -> Mapping[str, TopicInfo]:
+        """Return those that exist."""
+        return {
+            name: TopicInfo(name, _id_bytes(found.topic_id), len(found.partitions))
+            for name, found in self._descriptions(names).items()
+        }
+
+    def _descriptions(self, names: Sequence[str]) -> Mapping[str, TopicDescription]:
+        if not names:
+            return {}
+
+        def ask() -> Mapping[str, Future[TopicDescription]]:
+            futures: Mapping[str, Future[TopicDescription]] = self._client.describe_topics(
+                TopicCollection(list(dict.fromkeys(names))), request_timeout=REQUEST_S
+            )
+            return futures
+
+        return self._answers("describe topic", ask, good=MISSING)
+
+    def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return high watermarks (open transactions included), of the partitions that exist."""
+        return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+    def starts(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the first offsets still there, of the partitions that exist."""
+        return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+    def _offsets(
+        self, partitions: Sequence[TopicPartition], which: OffsetSpec
+    ) -> Mapping[TopicPartition, int]:
+        if not partitions:
+            return {}
+        # Asked about a partition beyond the last, the client library would retry to its timeout.
+        known = self.describe([place.topic for place in partitions])
+        wanted = {
+            Place(place.topic, place.partition): which
+            for place in partitions
+            if place.topic in known and place.partition < known[place.topic].partitions
+        }
+        if not wanted:
+            return {}
+
+        def ask() -> Mapping[Place, Future[object]]:
+            futures: Mapping[Place, Future[object]] = self._client.list_offsets(
+                wanted,
+                isolation_level=IsolationLevel.READ_UNCOMMITTED,
+                request_timeout=REQUEST_S,
+            )
+            return futures
+
+        answers = self._answers("list offsets of", ask, good=MISSING)
+        return {
+            TopicPartition(place.topic, place.partition): int(getattr(answer, "offset", -1))
+            for place, answer in answers.items()
+        }
+
+    def delete_before(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Delete the records below these offsets; partitions that do not exist are left out.
+
+        Raises:
+            TransportDeniedError: A topic is compacted, or rights are missing.
+            TransportError: An offset is beyond the end.
+        """
+        if not positions:
+            return
+        known = self.describe([place.topic for place in positions])
+        wanted = [
+            Place(place.topic, place.partition, offset)
+            for place, offset in positions.items()
+            if place.topic in known and place.partition < known[place.topic].partitions
+        ]
+        if not wanted:
+            return
+
+        def ask() -> Mapping[Place, Future[object]]:
+            futures: Mapping[Place, Future[object]] = self._client.delete_records(
+                wanted, request_timeout=REQUEST_S
+            )
+            return futures
+
+        self._answers("delete records of", ask, good=MISSING)
+
+    def _answers(
+        self,
+        what: str,
+        ask: Callable[[], Mapping[_K, Future[_V]]],
+        *,
+        good: Iterable[int] = (),
+    ) -> dict[_K, _V]:
+        """Ask until every part is answered, or the deadline is over.
+
+        Args:
+            what: Begins the text of an error.
+            ask: Sends the whole request; it can be repeated without harm.
+            good: Error codes that are as good as an answer; such parts are left out.
+        """
+        passed = frozenset(good)
+        deadline_s = time.monotonic() + DEADLINE_S
+        while True:
+            self._client.poll(0)
+            answers: dict[_K, _V] = {}
+            again: KafkaError | None = None
+            for key, future in ask().items():
+                try:
+                    answers[key] = future.result(REQUEST_S + 1)
+                except FutureTimeoutError:
+                    again = KafkaError(KafkaError._TIMED_OUT, "no answer in time")
+                except KafkaException as exc:
+                    error = error_of(exc)
+                    if error.code() in passed:
+                        continue
+                    if not is_away(error):
+                        part = f"{what} {_label(key)}".rstrip()
+                        raise transport_error(self._site, part, error) from exc
+                    again = error
+            if again is None:
+                return answers
+            if time.monotonic() > deadline_s:
+                raise transport_error(self._site, what, again)
+            time.sleep(_RETRY_S)
+
+
+def _label(key: object) -> str:
+    if isinstance(key, Place):
+        return f"{key.topic}[{key.partition}]"
+    return str(key)
+
+
+def _id_bytes(topic_id: Uuid) -> bytes:
+    # Its text is base64 without the two equal signs that 16 bytes end in.
+    return b64decode(f"{topic_id}==", validate=True)
+
+
+def cluster_id(
+    bootstrap_servers: str, timeout_s: float, options: Mapping[str, str] | None = None
+) -> str:
+    """Ask a Kafka cluster for its identity, which is also the cheapest sign that it serves.
+
+    Args:
+        bootstrap_servers: ``host:port``, several separated by commas.
+        timeout_s: How long to try, in seconds.
+        options: Further librdkafka options, for example security settings.
+
+    Raises:
+        TransportUnavailableError: No broker answered in time.
+
+    Spec: K4
+    """
+    quick = {"reconnect.backoff.ms": "50", "reconnect.backoff.max.ms": "200", "log_level": "0"}
+    admin = AdminClient({**quick, **(options or {}), "bootstrap.servers": bootstrap_servers})
+    try:
+        description = admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1)
+    except (KafkaException, TimeoutError) as error:
+        raise TransportUnavailableError(
+            f"no Kafka broker answers at {bootstrap_servers}"
+        ) from error
+    return str(description.cluster_id)

@@ -1,0 +1,145 @@
+"""The one mapping from the client library's errors to ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, KafkaException
+
+from mesh.errors import (
+    TransportDeniedError,
+    TransportError,
+    TransportFencedError,
+    TransportUnavailableError,
+)
+
+FENCED = frozenset(
+    {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+)
+MISSING = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_ID,
+    }
+)
+_RIGHTS = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+IDENTITY = frozenset(
+    {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL}
+)
+_SIZE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
+_CONFIGURATION = frozenset(
+    {
+        KafkaError._INVALID_ARG,
+        KafkaError.INVALID_CONFIG,
+        KafkaError.INVALID_PARTITIONS,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_REPLICATION_FACTOR,
+        KafkaError.INVALID_SESSION_TIMEOUT,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.UNSUPPORTED_VERSION,
+        KafkaError._UNSUPPORTED_FEATURE,
+    }
+)
+_AWAY = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TRANSPORT,
+        KafkaError._RESOLVE,
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._WAIT_COORD,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.CONCURRENT_TRANSACTIONS,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+_ADVICE = (
+    (MISSING, "create it, or wait until its owner has"),
+    (_RIGHTS, "give this principal the right, `mesh acl` lists them"),
+    (IDENTITY, "check the user, the password and the certificates"),
+    (_SIZE, "send smaller records or raise the topic's max.message.bytes"),
+    (_CONFIGURATION, "check the options and topic settings"),
+    (_AWAY, "check the address and that the brokers run"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The Kafka cluster that an error text names.
+
+    Attributes:
+        name: What the topology file calls it.
+        servers: Its bootstrap servers.
+    """
+
+    name: str
+    servers: str
+
+    def text(self, what: str) -> str:
+        """Return one line that begins with the place."""
+        return f"Kafka cluster {self.name} at {self.servers}: {what}"
+
+
+def error_of(exc: KafkaException) -> KafkaError:
+    """Return the error that an exception of the client library carries."""
+    error = exc.args[0]
+    if not isinstance(error, KafkaError):
+        return KafkaError(KafkaError._FAIL, str(error))
+    return error
+
+
+def is_away(error: KafkaError) -> bool:
+    """Say whether trying again is right: no broker answers, or it asks for patience."""
+    return error.code() in _AWAY or error.retriable()
+
+
+def is_denied(error: KafkaError) -> bool:
+    """Say whether the broker refuses for good."""
+    code = error.code()
+    return any(code in codes for codes in (MISSING, _RIGHTS, IDENTITY, _SIZE, _CONFIGURATION))
+
+
+def transport_error(
+    site: Site, what: str, error: KafkaError, *, topics: Sequence[str] = ()
+) -> TransportError:
+    """Return our error for one of the client library's.
+
+    Args:
+        site: Where it happened.
+        what: What was tried, for example ``create topic x``.
+        error: The client library's error.
+        topics: The topics that refused, if any did.
+    """
+    code = error.code()
+    advice = next((text for codes, text in _ADVICE if code in codes), "")
+    line = site.text(f"{what}: {error.str()}" + (f"; {advice}" if advice else ""))
+    if code in FENCED:
+        return TransportFencedError(line)
+    if is_denied(error):
+        return TransportDeniedError(line, topics=topics)
+    if is_away(error):
+        return TransportUnavailableError(line)
+    return TransportError(line)

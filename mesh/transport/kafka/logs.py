@@ -1,0 +1,42 @@
+"""Where the client library's log lines go: the logger `mesh.kafka`, each line now and then."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable
+
+REPEAT_S = 30.0
+"""How long the same line is kept back after it was let through."""
+KINDS_MAX = 500
+_AGE = re.compile(r"\(after \d+ms")
+
+
+class Repeats(logging.Filter):
+    """Keeps back lines that came less than `REPEAT_S` ago.
+
+    A client that cannot connect says so ten times a second.
+    """
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock_s = clock_s
+        self._seen_s: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether this line is news."""
+        kind = _AGE.sub("(after", record.getMessage())
+        now_s = self._clock_s()
+        if now_s - self._seen_s.get(kind, -REPEAT_S) < REPEAT_S:
+            return False
+        if len(self._seen_s) >= KINDS_MAX:
+            self._seen_s.clear()
+        self._seen_s[kind] = now_s
+        return True
+
+
+LOG = logging.getLogger("mesh.kafka")
+# Without a handler Python would print warnings to stderr.
+LOG.addHandler(logging.NullHandler())
+LOG.addFilter(Repeats())

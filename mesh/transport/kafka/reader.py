@@ -1,0 +1,177 @@
+"""Reader on real brokers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as Place
+
+from mesh.transport.kafka.faults import MISSING, Site, error_of, transport_error
+from mesh.transport.kafka.health import Health
+from mesh.transport.kafka.logs import LOG
+from mesh.transport.kafka.settings import Settings
+from mesh.transport.port import BEGINNING, Record, TopicPartition
+
+SLICE_S = 0.05
+"""Longest single wait in the client library: how long a change of the assignment may take."""
+
+_GONE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+_EOF = KafkaError._PARTITION_EOF
+
+
+class KafkaReader:
+    """Reads committed records of assigned partitions.
+
+    Only the thread that calls `read` touches the client library, which lets a second thread wait
+    for as long as the first one polls. All other methods leave notes that the next read (or the
+    running one, within `SLICE_S`) acts on, so they never wait.
+    """
+
+    def __init__(self, site: Site, name: str, settings: Settings, health: Health) -> None:
+        self.name = name
+        self.is_closed = False
+        self._site = site
+        self._health = health
+        try:
+            self._consumer = Consumer(settings)
+        except KafkaException as exc:
+            raise transport_error(site, f"open reader {name}", error_of(exc)) from exc
+        # Guards what follows; never held while the client library waits.
+        self._lock = threading.Lock()
+        self._starts: dict[TopicPartition, int] = {}
+        self._changes: dict[TopicPartition, int | None] = {}
+        self._passed: dict[TopicPartition, int] = {}
+        self._watched: dict[TopicPartition, None] = {}
+        self._lost: dict[TopicPartition, None] = {}
+        self._told: set[tuple[str, int]] = set()
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Add partitions from these offsets; one that is assigned already is moved there."""
+        with self._lock:
+            for place, offset in positions.items():
+                self._changes[place] = offset
+                self._starts[place] = offset
+                self._passed.pop(place, None)
+                self._lost.pop(place, None)
+
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        """Stop reading these; records of them already fetched may still be returned once."""
+        with self._lock:
+            for place in partitions:
+                if self._starts.pop(place, None) is not None:
+                    self._changes[place] = None
+                self._passed.pop(place, None)
+                self._watched.pop(place, None)
+                self._lost.pop(place, None)
+
+    def read(self, timeout_s: float, limit: int) -> Sequence[Record]:
+        """Return up to `limit` records, as soon as there is one, or none after the timeout."""
+        if self.is_closed or limit < 1:
+            return ()
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            if self._changes:
+                self._apply_changes()
+            wait_s = deadline_s - time.monotonic()
+            found: list[Message] = []
+            # One poll returns with the first record; a consume would wait until it has them all.
+            first = self._consumer.poll(min(max(wait_s, 0), SLICE_S))
+            if first is not None:
+                found = self._consumer.consume(limit - 1, 0) if limit > 1 else []
+                found.insert(0, first)
+                found = self._sift(found)
+            if found or wait_s <= 0:
+                if self._watched:
+                    self._note_positions()
+                return cast("Sequence[Record]", found)
+
+    def _apply_changes(self) -> None:
+        with self._lock:
+            changes, self._changes = self._changes, {}
+        assigned = {(place.topic, place.partition) for place in self._consumer.assignment()}
+        moved = [place for place in changes if (place.topic, place.partition) in assigned]
+        if moved:
+            self._consumer.incremental_unassign([Place(at.topic, at.partition) for at in moved])
+        added = [
+            Place(place.topic, place.partition, offset)
+            for place, offset in changes.items()
+            if offset is not None
+        ]
+        if added:
+            self._consumer.incremental_assign(added)
+
+    def _sift(self, found: list[Message]) -> list[Message]:
+        records = [message for message in found if message.error() is None]
+        if len(records) != len(found):
+            for message in found:
+                if (error := message.error()) is not None:
+                    self._take_event(message, error)
+        return records
+
+    def _take_event(self, message: Message, error: KafkaError) -> None:
+        code = error.code()
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        if topic is None or partition is None:
+            return  # about the connection: logged by the client library, judged by `reachable`
+        place = TopicPartition(topic, partition)
+        with self._lock:
+            if place not in self._starts or place in self._changes:
+                return
+            if code == _EOF:
+                self._passed[place] = offset or 0
+                return
+            if code in _GONE:
+                self._lost[place] = None
+                return
+        if code not in MISSING and (topic, code) not in self._told:
+            # A topic that is missing may still come; anything else is worth one line.
+            self._told.add((topic, code))
+            LOG.warning(self._site.text(f"reader {self.name}: topic {topic}: {error.str()}"))
+
+    def _note_positions(self) -> None:
+        with self._lock:
+            asked = [place for place in self._watched if place not in self._changes]
+        if not asked:
+            return
+        places = self._consumer.position([Place(at.topic, at.partition) for at in asked])
+        with self._lock:
+            for place, answer in zip(asked, places, strict=True):
+                # An end of partition may already have told more; a move since then begins anew.
+                if place in self._starts and place not in self._changes:
+                    known = self._passed.get(place, BEGINNING)
+                    self._passed[place] = max(known, answer.offset)
+
+    def position(self, place: TopicPartition) -> int:
+        """Return the offset to be read next; `BEGINNING` before anything is known.
+
+        Never too high. It is exact at the end of a partition; elsewhere from the second read on
+        after it was first asked for.
+        """
+        with self._lock:
+            start = self._starts.get(place)
+            if start is None:
+                return BEGINNING
+            self._watched[place] = None
+            return max(start, self._passed.get(place, BEGINNING))
+
+    def lost(self) -> Sequence[TopicPartition]:
+        """Return, once each, partitions whose position is outside their log."""
+        with self._lock:
+            lost = list(self._lost)
+            self._lost.clear()
+        return lost
+
+    def reachable(self) -> bool:
+        """Say whether the Kafka cluster answers; does not wait, False before the first answer."""
+        return self._health.is_up()
+
+    def close(self) -> None:
+        """Release everything; call it when no thread reads any more."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._consumer.close()

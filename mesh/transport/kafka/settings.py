@@ -1,0 +1,120 @@
+"""Settings of the client library: tuned ones, then the operator's, then those promises hang on.
+
+An operator's option wins over the first group and loses against the last. The figures come from
+measurements on real brokers; `docs/` has them.
+
+Spec: K5, K6, K15
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mesh.transport.kafka.logs import LOG
+
+Settings = dict[str, object]
+
+BATCH_BYTES_MAX = 1_000_000
+TRANSACTION_TIMEOUT_MS = 15_000
+MESSAGE_TIMEOUT_MS = 10_000
+HEARTBEAT_MS = 200
+
+_TUNED: Settings = {
+    "socket.nagle.disable": True,
+    # A broker that hangs is noticed by this, so it is well below a minute.
+    "socket.timeout.ms": 10_000,
+    "reconnect.backoff.ms": 100,
+    "reconnect.backoff.max.ms": 1_000,
+    "retry.backoff.ms": 100,
+    "retry.backoff.max.ms": 1_000,
+    "topic.metadata.refresh.interval.ms": 30_000,
+    # Broker-side metrics subscriptions: nobody of ours asks, and each client would poll for them.
+    "enable.metrics.push": False,
+    "log_level": 4,
+}
+_TUNED_READER: Settings = {
+    "fetch.wait.max.ms": 500,
+    # The default of 1 s halts a partition that long whenever the prefetch is full.
+    "fetch.queue.backoff.ms": 20,
+    "fetch.error.backoff.ms": 100,
+    "queued.min.messages": 20_000,
+    # Bounds what one reader holds in memory; the default is 64 MB.
+    "queued.max.messages.kbytes": 16_384,
+}
+_TUNED_WRITER: Settings = {
+    "linger.ms": 5,
+    "queue.buffering.max.messages": 0,
+    "queue.buffering.max.kbytes": 65_536,
+    # How long a topic may be unknown before it counts as missing; the default of 30 s would be
+    # longer than a transaction may take.
+    "topic.metadata.propagation.max.ms": 2_000,
+}
+_MANAGED: Settings = {"allow.auto.create.topics": False, "logger": LOG}
+_MANAGED_READER: Settings = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",
+    "isolation.level": "read_committed",
+    "check.crcs": True,
+    # The only way to learn that markers and aborted records at the end were passed.
+    "enable.partition.eof": True,
+}
+_MANAGED_WRITER: Settings = {
+    "acks": "all",
+    "enable.idempotence": True,
+    "delivery.report.only.error": True,
+    "message.timeout.ms": MESSAGE_TIMEOUT_MS,
+    # Same partition for a key as the Java client.
+    "partitioner": "murmur2_random",
+    # The topic's own limit decides, so that the refusal names the topic.
+    "message.max.bytes": 100_000_000,
+}
+
+
+def admin_settings(options: Mapping[str, str], client_id: str) -> Settings:
+    """Return the settings of an admin client."""
+    return {**_TUNED, **options, **_MANAGED, "client.id": client_id}
+
+
+def reader_settings(options: Mapping[str, str], client_id: str) -> Settings:
+    """Return the settings of a reader. The group is never joined; the library wants its name."""
+    own: Settings = {"client.id": client_id, "group.id": client_id}
+    return {**_TUNED, **_TUNED_READER, **options, **_MANAGED, **_MANAGED_READER, **own}
+
+
+def writer_settings(
+    options: Mapping[str, str],
+    client_id: str,
+    transactional_id: str | None,
+    batch_bytes_max: int,
+) -> Settings:
+    """Return the settings of a writer.
+
+    Args:
+        options: The operator's.
+        client_id: What brokers show.
+        transactional_id: None for a writer without transactions.
+        batch_bytes_max: Largest batch on the wire; a topic refuses batches above its limit.
+    """
+    own: Settings = {"client.id": client_id, "batch.size": min(BATCH_BYTES_MAX, batch_bytes_max)}
+    if transactional_id is not None:
+        own["transactional.id"] = transactional_id
+        own["transaction.timeout.ms"] = TRANSACTION_TIMEOUT_MS
+    return {**_TUNED, **_TUNED_WRITER, **options, **_MANAGED, **_MANAGED_WRITER, **own}
+
+
+def member_settings(
+    options: Mapping[str, str], client_id: str, group: str, member_timeout_ms: int
+) -> Settings:
+    """Return the settings of a group member that reads nothing. Spec: K15."""
+    own: Settings = {
+        "group.id": group,
+        "group.protocol": "classic",
+        "partition.assignment.strategy": "cooperative-sticky",
+        "session.timeout.ms": member_timeout_ms,
+        "heartbeat.interval.ms": min(HEARTBEAT_MS, member_timeout_ms // 3),
+        # A commit may take its whole deadline without the loop standing still for good.
+        "max.poll.interval.ms": max(60_000, member_timeout_ms),
+        "enable.partition.eof": False,
+    }
+    return {**reader_settings(options, client_id), **own}

@@ -1,0 +1,149 @@
+"""Begin, commit and abort on real brokers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from mesh.errors import (
+    InvariantError,
+    TransportFencedError,
+    TransportUnavailableError,
+    TransportUnknownError,
+)
+from mesh.transport.kafka.faults import FENCED, IDENTITY, error_of, is_away, transport_error
+from mesh.transport.kafka.state import WriterState
+
+OPEN_DEADLINE_S = 15.0
+COMMIT_DEADLINE_S = 20.0
+"""Above the transaction timeout: by then the brokers have decided."""
+_SLICE_S = 1.0
+
+
+class Transactions:
+    """The transactions of one writer.
+
+    The client library may send a request to end a transaction again after a lost connection, and
+    brokers may apply the late first copy to the *next* transaction of the same producer epoch.
+    So when a connection was lost, the next transaction is refused with TransportUnknownError;
+    its owner opens a new writer, which raises the epoch. Spec: reliability.md R3.
+    """
+
+    def __init__(self, producer: Producer, state: WriterState) -> None:
+        self._producer = producer
+        self._state = state
+
+    def init(self) -> None:
+        """Fence predecessors and end their transactions."""
+        state = self._state
+        what = f"take transactional id {state.transactional_id}"
+        deadline_s = time.monotonic() + OPEN_DEADLINE_S
+        while True:
+            try:
+                self._producer.init_transactions(_SLICE_S)
+            except KafkaException as exc:
+                error = error_of(exc)
+                self._producer.poll(0)
+                cause = state.last_error or error
+                if cause.code() in IDENTITY:
+                    raise transport_error(state.site, what, cause) from exc
+                if not is_away(error):
+                    raise transport_error(state.site, what, error) from exc
+                if time.monotonic() > deadline_s:
+                    raise TransportUnavailableError(
+                        state.site.text(f"{what}: {cause.str()}; check that the brokers run")
+                    ) from exc
+            else:
+                break
+        # What was lost on the way here was lost under no transaction of this epoch.
+        self._producer.poll(0)
+        state.connection_lost = False
+
+    def begin(self) -> None:
+        """Open a transaction."""
+        state = self._state
+        if state.spent is not None:
+            raise state.spent
+        if state.transactional_id is None or state.is_open:
+            raise InvariantError(
+                f"writer {state.name}: begin without an id or within a transaction"
+            )
+        self._producer.poll(0)
+        if state.connection_lost:
+            state.spent = TransportUnknownError(
+                state.site.text(
+                    f"a connection was lost under {state.transactional_id}; open a new writer"
+                )
+            )
+            raise state.spent
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as exc:
+            self._spend(error_of(exc), "begin a transaction", exc)
+        state.reset()
+        state.is_open = True
+
+    def commit(self) -> None:
+        """Commit the open transaction, or raise."""
+        state = self._state
+        if state.spent is not None:
+            raise state.spent
+        if not state.is_open:
+            raise InvariantError(f"writer {state.name}: commit without a transaction")
+        self._producer.poll(0)
+        if (refusal := state.refusal("nothing was committed")) is not None:
+            self.abort()
+            raise refusal
+        error = self._end(self._producer.commit_transaction, "commit")
+        if error is None:
+            state.is_open = False
+            return
+        self._producer.poll(0)
+        refusal = state.refusal("nothing was committed")
+        self.abort()
+        raise refusal or transport_error(state.site, "commit, nothing was committed", error)
+
+    def abort(self) -> None:
+        """Abort the open transaction, if any."""
+        state = self._state
+        if state.spent is not None:
+            raise state.spent
+        if not state.is_open:
+            return
+        error = self._end(self._producer.abort_transaction, "abort")
+        if error is not None:
+            self._spend(error, "abort", KafkaException(error))
+        self._producer.poll(0)
+        state.is_open = False
+        state.reset()
+
+    def _end(self, end: Callable[[float], None], what: str) -> KafkaError | None:
+        """Call again until it is done; return an error that asks for an abort."""
+        deadline_s = time.monotonic() + COMMIT_DEADLINE_S
+        while True:
+            try:
+                end(max(deadline_s - time.monotonic(), _SLICE_S))
+            except KafkaException as exc:
+                error = error_of(exc)
+                if error.txn_requires_abort():
+                    return error
+                if not error.retriable() or time.monotonic() > deadline_s:
+                    self._spend(error, what, exc)
+            else:
+                return None
+
+    def _spend(self, error: KafkaError, what: str, cause: KafkaException) -> NoReturn:
+        """Give the writer up: fenced, or nobody can say what became of the transaction."""
+        state = self._state
+        state.is_open = False
+        what = f"{what} under {state.transactional_id}: {error.str()}"
+        if error.code() in FENCED:
+            state.spent = TransportFencedError(state.site.text(f"{what}; stop this writer"))
+        else:
+            state.spent = TransportUnknownError(
+                state.site.text(f"{what}; open a new writer and read the positions again")
+            )
+        raise state.spent from cause

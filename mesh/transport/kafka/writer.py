@@ -1,0 +1,177 @@
+"""Writer on real brokers, with and without transactions."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NoReturn, Protocol
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from mesh.errors import InvariantError
+from mesh.transport.kafka.faults import Site, error_of, transport_error
+from mesh.transport.kafka.logs import LOG
+from mesh.transport.kafka.settings import MESSAGE_TIMEOUT_MS, Settings
+from mesh.transport.kafka.state import WriterState
+from mesh.transport.kafka.transactions import Transactions
+from mesh.transport.port import Headers
+
+ROOM_DEADLINE_S = 10.0
+"""How long one record of a transaction waits for room in the queue."""
+_GRACE_S = 2.0
+
+
+class Produce(Protocol):
+    """The shape of `Writer.produce`."""
+
+    def __call__(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        partition: int = -1,
+        *,
+        timestamp: int = 0,
+        headers: Headers | None = None,
+    ) -> None:
+        """Hand over one record."""
+
+
+class KafkaWriter:
+    """Writes records; one thread uses it.
+
+    Attributes:
+        produce: Hands over one record. A closure that passes arguments by position: faster than
+            the client library's own method called with names.
+        begin: Opens a transaction; see `Transactions`, as for `commit` and `abort`.
+    """
+
+    def __init__(
+        self, site: Site, name: str, settings: Settings, transactional_id: str | None
+    ) -> None:
+        self.name = name
+        self.transactional_id = transactional_id
+        self.is_closed = False
+        state = WriterState(site, name, transactional_id)
+        callbacks = {"on_delivery": state.on_delivery, "error_cb": state.on_error}
+        try:
+            self._producer: Producer | None = Producer({**settings, **callbacks})
+        except KafkaException as exc:
+            raise transport_error(site, f"open writer {name}", error_of(exc)) from exc
+        self._state = state
+        self._transactions: Transactions | None = Transactions(self._producer, state)
+        self.produce: Produce = _produce(self._producer, state)
+        if transactional_id is not None:
+            try:
+                self._transactions.init()
+            except BaseException:
+                self.close()
+                raise
+
+    def begin(self) -> None:
+        """Open a transaction.
+
+        Raises:
+            TransportFencedError: A successor has taken the transactional id, or the brokers
+                ended a transaction that took too long.
+            TransportUnknownError: A connection was lost since the last one: open a new writer.
+        """
+        self._open_transactions().begin()
+
+    def commit(self) -> None:
+        """Commit the open transaction; returns when it is committed.
+
+        Raises:
+            TransportFencedError: As for `begin`.
+            TransportUnknownError: Nobody answered in time: it may be committed or not.
+            TransportDeniedError: A broker refused a record; nothing was committed.
+            TransportError: Nothing was committed; the transaction is aborted.
+        """
+        self._open_transactions().commit()
+
+    def abort(self) -> None:
+        """Abort the open transaction, if any.
+
+        Raises:
+            TransportFencedError: As for `begin`.
+            TransportUnknownError: Nobody answered in time; a new writer ends it for sure.
+        """
+        self._open_transactions().abort()
+
+    def _open_transactions(self) -> Transactions:
+        if self._transactions is None:
+            raise InvariantError(f"writer {self.name} is closed")
+        return self._transactions
+
+    def flush(self) -> int:
+        """Wait until all records handed over are acknowledged; return how many failed for good.
+
+        In a transaction the failures stay on record: its commit raises them.
+        """
+        producer, state = self._producer, self._state
+        if producer is None:
+            return 0
+        if state.spent is not None:
+            raise state.spent
+        if producer.flush(MESSAGE_TIMEOUT_MS / 1000 + _GRACE_S) > 0:
+            producer.purge()
+            producer.flush(_GRACE_S)
+        if state.is_open:
+            return state.failed
+        if (refusal := state.refusal("not in a transaction")) is not None:
+            LOG.warning("%d records failed: %s", state.failed, refusal)
+        return state.reset()
+
+    def close(self) -> None:
+        """Release everything, without waiting for records in flight."""
+        producer, self._producer = self._producer, None
+        self.is_closed = True
+        self._transactions = None
+        self.produce = _refuse_closed
+        if producer is not None:
+            producer.purge(blocking=False)
+            producer.flush(0)
+
+
+def _refuse_closed(*_args: Any, **_options: Any) -> NoReturn:
+    raise InvariantError("a writer is used after it was closed")
+
+
+def _produce(producer: Producer, state: WriterState) -> Produce:
+    """Return a function that hands over records; failures go to the state."""
+    send: Any = producer.produce
+    refuse = state.refuse
+
+    def make_room(topic: str, arguments: tuple[Any, ...]) -> None:
+        # In a transaction records wait for room; without one a full queue is a lost record.
+        wait_s = ROOM_DEADLINE_S if state.is_open else 0.0
+        deadline_s = time.monotonic() + wait_s
+        while True:
+            producer.poll(min(wait_s, 0.1))
+            try:
+                send(*arguments)
+            except BufferError:
+                if time.monotonic() < deadline_s:
+                    continue
+                code = KafkaError._QUEUE_FULL
+                refuse(topic, KafkaError(code, "the queue to the brokers stays full"))
+            except KafkaException as exc:
+                refuse(topic, error_of(exc))
+            return
+
+    def produce(
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        partition: int = -1,
+        *,
+        timestamp: int = 0,
+        headers: Headers | None = None,
+    ) -> None:
+        try:
+            send(topic, value, key, partition, None, None, timestamp, headers)
+        except KafkaException as exc:
+            refuse(topic, error_of(exc))
+        except BufferError:
+            make_room(topic, (topic, value, key, partition, None, None, timestamp, headers))
+
+    return produce
