@@ -6,7 +6,7 @@ Spec: K16, K22-K26, K32.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mesh.core.completion import Completion, Need
 from mesh.core.forwarding import offers, ownership_after, scope_is_per_link
@@ -134,7 +134,7 @@ class Leader:
         """Tell neighbours and clients what is news about applied, complete and open. Spec: K24."""
         for source, ack in self.completion.settle().items():
             if source == CLIENTS:
-                yield WriteSubscribed(ack)
+                yield WriteSubscribed(replace(ack, epoch=self.epoch))
                 continue
             name, _, text = source.partition(" ")
             yield WriteAck(name, Scope.parse(text), ack)

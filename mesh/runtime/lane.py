@@ -18,7 +18,7 @@ from mesh.model.topology import Topology, ZoneKind
 from mesh.node.learner import CLIENTS, Learner
 from mesh.runtime.batch import Batch
 from mesh.runtime.positions import Positions
-from mesh.transport.port import Headers, TopicPartition, Writer
+from mesh.transport.port import BEGINNING, Headers, TopicPartition, Writer
 
 Known = dict[bytes | None, tuple[str, Route]]
 """Subject as clients wrote it -> subject and route, since the routing last changed."""
@@ -149,8 +149,7 @@ class Lane:
         for source in self.sources.values():
             if source.message_class is not MessageClass.GUARANTEED:
                 continue
-            reading = batch.readings.get(source.at)
-            position = reading.next if reading else self.positions.next.get(source.at, 0)
+            position = max(0, self.position(source.at))
             batch.cuts += [
                 Cut(source.at.topic, source.topic_id, source.at.partition, position, uuid, offset)
                 for uuid, offset in cuts.items()
@@ -163,6 +162,11 @@ class Lane:
                 in_force=[InForce(name, *version) for name, version in in_force.items()],
             )
         )
+
+    def position(self, at: TopicPartition) -> int:
+        """Return the next offset of a source to be routed; the beginning if none was ever."""
+        reading = self.batch.readings.get(at) if self.batch is not None else None
+        return reading.next if reading is not None else self.positions.next.get(at, BEGINNING)
 
     # -- what copies share ------------------------------------------------------------------
 

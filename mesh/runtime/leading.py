@@ -48,8 +48,8 @@ from mesh.model.effects import (
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.catching_up import records_to_end
 from mesh.runtime.clock import Clock
+from mesh.transport.following import records_to_end
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 
 Write = (
@@ -83,7 +83,7 @@ def read_written(kafka: KafkaCluster, topology: Topology, node: str, clock: Cloc
     """Return what a node's own control topic says at this moment. Spec: K16."""
     written = Written()
     place = TopicPartition(TopicNames(topology.prefix).control(node), 0)
-    for record in records_to_end(kafka, f"mesh-{node}-recall", place, clock):
+    for record in records_to_end(kafka, f"mesh-{node}-recall", place, clock.now_ms):
         value = record.value()
         try:
             match parse_control_key(record.key() or b""):

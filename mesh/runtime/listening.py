@@ -5,7 +5,7 @@ Spec: K13, K22-K24, K32.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -71,6 +71,8 @@ class _Feed:
     kafka: str
     decode: Callable[[Record], Iterator[Input]]
     caught_up: Input | None
+    neighbour: str
+    next: int = BEGINNING
     end: int | None = None
     assigned: bool = False
     told: bool = False
@@ -96,6 +98,7 @@ class Listener:
     started_ms: int
     link_states: dict[str, LinkState] = field(default_factory=dict)
     refused: int = 0
+    _cut: tuple[str, ...] = ()
     _feeds: dict[str, _Feed] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -112,9 +115,14 @@ class Listener:
             other = link.other(self.node)
             kafka = nodes[other].kafka
             self._add(
-                names.control(other), kafka, self._control_of(other), NeighbourCaughtUp(other)
+                names.control(other),
+                kafka,
+                self._control_of(other),
+                NeighbourCaughtUp(other),
+                neighbour=other,
             )
-            self._add(names.to_control(other, self.node), kafka, self._stream_of(other), None)
+            stream = names.to_control(other, self.node)
+            self._add(stream, kafka, self._stream_of(other), None, neighbour=other)
 
     def _add(
         self,
@@ -123,8 +131,9 @@ class Listener:
         decode: Callable[[Record], Iterator[Input]],
         caught_up: Input | None,
         partition: int = 0,
+        neighbour: str = "",
     ) -> None:
-        feed = _Feed(TopicPartition(topic, partition), kafka, decode, caught_up)
+        feed = _Feed(TopicPartition(topic, partition), kafka, decode, caught_up, neighbour)
         self._feeds[f"{topic}-{partition}"] = feed
 
     def has(self, topic: str, partition: int) -> bool:
@@ -134,6 +143,7 @@ class Listener:
     def take(self, record: Record) -> Iterator[Input]:
         """Yield what a record means. One that breaks the rules is counted and left out."""
         feed = self._feeds[f"{record.topic()}-{record.partition()}"]
+        feed.next = record.offset() + 1
         try:
             yield from feed.decode(record)
         except ProtocolError as error:
@@ -145,6 +155,9 @@ class Listener:
     def follow(self, now_ms: int) -> Iterator[Input]:
         """Assign topics that have appeared; yield which ones are read to their end. K23."""
         for feed in self._feeds.values():
+            if feed.neighbour in self._cut:
+                yield from self._give_up(feed, now_ms)
+                continue
             if not feed.assigned and now_ms - feed.tried_ms >= RETRY_MS:
                 feed.tried_ms = now_ms
                 yield from self._find(feed, now_ms)
@@ -159,10 +172,7 @@ class Listener:
         try:
             end = self.admins[feed.kafka].ends([feed.place]).get(feed.place)
         except TransportError:
-            overdue = now_ms - self.started_ms >= UNREACHABLE_AFTER_MS
-            if overdue and not feed.told and isinstance(feed.caught_up, NeighbourCaughtUp):
-                feed.told = True
-                yield NeighbourUnreachable(feed.caught_up.neighbour)
+            yield from self._give_up(feed, now_ms)
             return
         if end is None:
             # Reachable but absent is proven empty; what it offers later arrives as additions.
@@ -174,7 +184,23 @@ class Listener:
         feed.assigned = True
         if not feed.told:
             self.intake.watch(feed.kafka, feed.place)
-        self.readers[feed.kafka].assign({feed.place: BEGINNING})
+        self.readers[feed.kafka].assign({feed.place: feed.next})
+
+    def cut(self, neighbours: Sequence[str]) -> None:
+        """Read nothing of exactly these neighbours; the others go on where they stood."""
+        self._cut = tuple(neighbours)
+        for feed in self._feeds.values():
+            if feed.assigned and feed.neighbour in self._cut:
+                feed.assigned = False
+                self.readers[feed.kafka].unassign([feed.place])
+                self.intake.forget([feed.place])
+
+    def _give_up(self, feed: _Feed, now_ms: int) -> Iterator[Input]:
+        """Take a neighbour as frozen that could not be reached for too long. Spec: K21, K23."""
+        overdue = now_ms - self.started_ms >= UNREACHABLE_AFTER_MS
+        if overdue and not feed.told and isinstance(feed.caught_up, NeighbourCaughtUp):
+            feed.told = True
+            yield NeighbourUnreachable(feed.neighbour)
 
     # -- decoders -------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -44,6 +44,7 @@ class Sources:
     readers: Mapping[str, Reader]
     intake: Intake
     _topics: dict[str, _SourceTopic] = field(default_factory=dict)
+    _cut: tuple[str, ...] = ()
     _tried_ms: int = -RETRY_MS
 
     def __post_init__(self) -> None:
@@ -103,12 +104,29 @@ class Sources:
             log.error("source.recreated", topic=info.name, lane=lane.number)
             return
         lanes = self.topology.nodes[self.node].lanes
+        is_cut = topic.link is not None and topic.link.neighbour in self._cut
         positions: dict[TopicPartition, int] = {}
         for partition in range(lane.number, info.partitions, lanes):
             place = TopicPartition(info.name, partition)
             lane.sources[place] = Source(place, info.topic_id, topic.message_class, topic.link)
             positions[place] = lane.positions.next.get(place, BEGINNING)
-        self.readers[topic.kafka].assign(positions)
+        if not is_cut:
+            self.readers[topic.kafka].assign(positions)
+
+    def cut(self, neighbours: Sequence[str], lanes: Mapping[int, Lane]) -> None:
+        """Read nothing of exactly these neighbours; the others go on where they stood."""
+        before, self._cut = self._cut, tuple(neighbours)
+        for lane in lanes.values():
+            for source in lane.sources.values():
+                if source.link is None:
+                    continue
+                was, now = source.link.neighbour in before, source.link.neighbour in neighbours
+                reader = self.readers[self._topics[source.at.topic].kafka]
+                if now and not was:
+                    reader.unassign([source.at])
+                    self.intake.forget([source.at])
+                elif was and not now:
+                    reader.assign({source.at: lane.position(source.at)})
 
     def lost(self) -> Iterator[TopicPartition]:
         """Yield source partitions whose position is outside their log. Spec: R6."""

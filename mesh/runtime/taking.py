@@ -8,10 +8,10 @@ from mesh.model.state import Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
-from mesh.runtime.catching_up import records_to_end
 from mesh.runtime.clock import Clock
 from mesh.runtime.lane import Lane
 from mesh.runtime.positions import Positions
+from mesh.transport.following import records_to_end
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 
 
@@ -36,7 +36,7 @@ def take_lane(
     writer = kafka.writer(f"mesh-{node}-lane-{number}", names.lane_transactions(node, number))
     place = TopicPartition(names.progress(node), number)
     positions = Positions()
-    for record in records_to_end(kafka, f"mesh-{node}-recall-{number}", place, clock):
+    for record in records_to_end(kafka, f"mesh-{node}-recall-{number}", place, clock.now_ms):
         value = record.value()
         if value is not None:
             positions.recover(decode_progress(value))

@@ -203,7 +203,7 @@ def _deliver(
     partition = source.at.partition
     delivered: dict[Route, int] = {}
     deliver = lane.deliver
-    for offset, index, stamp, key, headers, payload in decode_messages(value, origin, wanted):
+    for offset, index, stamp, key, headers, payload, _ in decode_messages(value, origin, wanted):
         if offset <= after:
             continue
         route = plan.routes[index]

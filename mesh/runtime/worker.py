@@ -87,7 +87,7 @@ class Worker:
     lanes: dict[int, Lane] = field(default_factory=dict)
     _home: KafkaCluster = field(init=False)
     _names: TopicNames = field(init=False)
-    _membership: Membership = field(init=False)
+    membership: Membership = field(init=False)
     _direct: Writer = field(init=False)
     _listener: Listener = field(init=False)
     _sources: Sources | None = None
@@ -96,13 +96,14 @@ class Worker:
     _ticked_ms: int = -TICK_MS
     _standby_ms: int = -STANDBY_RETRY_MS
     _committed_ms: int = -COMMIT_GAP_MS
+    _cut: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Make the node's topics and join its workers."""
         self._names = TopicNames(self.topology.prefix)
         self._home = self.kafka[self.topology.nodes[self.node].kafka]
         self._home.admin().create(node_topics(self.topology, self.node))
-        self._membership = self._home.membership(
+        self.membership = self._home.membership(
             f"mesh-{self.node}-lanes",
             self._names.lanes_group(self.node),
             self._names.lanes(self.node),
@@ -119,7 +120,7 @@ class Worker:
         return (
             self.machine is not None
             and self.machine.is_ready
-            and set(self.lanes) >= self._membership.lanes()
+            and set(self.lanes) >= self.membership.lanes()
         )
 
     # -- one turn -------------------------------------------------------------------------
@@ -130,7 +131,7 @@ class Worker:
         Returns:
             Whether anything was read or committed.
         """
-        self._membership.poll()
+        self.membership.poll()
         self._follow_membership()
         records = self.intake.read(self._patience(timeout_s))
         now = self.clock.now_ms()
@@ -179,7 +180,7 @@ class Worker:
     # -- membership -----------------------------------------------------------------------
 
     def _follow_membership(self) -> None:
-        owned = self._membership.lanes()
+        owned = self.membership.lanes()
         for number in [number for number in self.lanes if number not in owned]:
             self._drop(number)
         if 0 in owned:
@@ -227,6 +228,7 @@ class Worker:
             self.readers,
             self.intake,
         )
+        self._sources.cut(self._cut, self.lanes)
 
     def _stop_leading(self) -> None:
         if self._control is not None:
@@ -241,7 +243,7 @@ class Worker:
         machine, sources = self.machine, self._sources
         if machine is None or sources is None or not machine.has_routed:
             return
-        for number in sorted(self._membership.lanes() - set(self.lanes)):
+        for number in sorted(self.membership.lanes() - set(self.lanes)):
             try:
                 lane = take_lane(
                     self.topology, machine.learner, number, self._home, self._direct, self.clock
@@ -376,12 +378,22 @@ class Worker:
             and source.at in lane.positions.next
         ]
 
+    def cut(self, neighbours: Sequence[str]) -> None:
+        """Read nothing of exactly these neighbours from now on, as if the network were cut.
+
+        For drills: what the neighbours write stays, and is read when the link heals.
+        """
+        self._listener.cut(neighbours)
+        if self._sources is not None:
+            self._sources.cut(neighbours, self.lanes)
+        self._cut = tuple(neighbours)
+
     def close(self) -> None:
         """Commit what is open, leave the group at once, and release everything."""
         for lane in list(self.lanes.values()):
             self._commit(lane)
         self._write_control()
-        self._membership.close()
+        self.membership.close()
         for lane in self.lanes.values():
             lane.writer.close()
         if self._control is not None:

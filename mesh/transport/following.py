@@ -46,13 +46,8 @@ class Follower:
         Raises:
             TransportUnavailableError: An end was not reached in time.
         """
-        ends = self._kafka.admin().ends(list(self._wanted))
-        fresh = [place for place in ends if place not in self._assigned]
-        if fresh:
-            self._assigned.update(dict.fromkeys(fresh))
-            self._reader.assign(dict.fromkeys(fresh, BEGINNING))
         deadline = self._now_ms() + DEADLINE_MS
-        waiting = {place: end for place, end in ends.items() if end > 0}
+        waiting = self._ends()
         while waiting := {p: end for p, end in waiting.items() if self._reader.position(p) < end}:
             yield from self._reader.read(_READ_S, _LIMIT)
             if self._now_ms() > deadline:
@@ -61,6 +56,23 @@ class Follower:
                     f"{place.topic}[{place.partition}]: offset {end} was not reached within "
                     f"{DEADLINE_MS // 1000} s; look for a hanging transaction"
                 )
+
+    def poll(self) -> Iterator[Record]:
+        """Yield what is new and committed, without insisting on the ends: for repeated looks."""
+        waiting = self._ends()
+        while waiting := {p: end for p, end in waiting.items() if self._reader.position(p) < end}:
+            records = self._reader.read(_READ_S, _LIMIT)
+            if not records:
+                return
+            yield from records
+
+    def _ends(self) -> dict[TopicPartition, int]:
+        ends = self._kafka.admin().ends(list(self._wanted))
+        fresh = [place for place in ends if place not in self._assigned]
+        if fresh:
+            self._assigned.update(dict.fromkeys(fresh))
+            self._reader.assign(dict.fromkeys(fresh, BEGINNING))
+        return {place: end for place, end in ends.items() if end > 0}
 
     def close(self) -> None:
         """Release the reader."""

@@ -1,0 +1,178 @@
+"""The whole mesh as its control topics show it: any client can see it, no node is asked.
+
+Spec: K13, K22-K24, K32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from mesh.codec.control import (
+    decode_acknowledgement,
+    decode_advert,
+    decode_heartbeat,
+    decode_identity,
+    decode_link_state,
+    decode_mark,
+)
+from mesh.codec.keys import (
+    AckKey,
+    AdvertKey,
+    HeartbeatKey,
+    IdentityKey,
+    LinkKey,
+    MarkKey,
+    SubscribedKey,
+    parse_control_key,
+    parse_subscription_key,
+)
+from mesh.codec.subscriptions import decode_subscription
+from mesh.errors import ProtocolError, TransportError
+from mesh.model.control import (
+    Acknowledgement,
+    Heartbeat,
+    Identity,
+    LinkState,
+    Mark,
+    Scope,
+    Subscription,
+    Wish,
+)
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.transport.following import Follower
+from mesh.transport.port import KafkaCluster, Record, TopicPartition
+
+
+@dataclass(slots=True)
+class NodeView:
+    """One node as it shows itself.
+
+    Attributes:
+        identity: Who it is, or None if it never ran.
+        heartbeat: Its newest.
+        heard_ms: When this view first saw that heartbeat.
+        marks: Newest mark per scope.
+        offers: Entries offered per scope.
+        subscribed: How far its own subscriptions are known everywhere.
+        acks: What it acknowledges, per (neighbour, scope of the neighbour).
+        link_states: What it says it has read of each neighbour.
+        subscriptions: Its clients' wishes, per (endpoint, filter).
+        clients_offset: Offset of the newest record on `clients`, or -1.
+    """
+
+    identity: Identity | None = None
+    heartbeat: Heartbeat | None = None
+    heard_ms: int = -1
+    marks: dict[Scope, Mark] = field(default_factory=dict)
+    offers: dict[Scope, dict[str, Wish]] = field(default_factory=dict)
+    subscribed: Acknowledgement | None = None
+    acks: dict[tuple[str, Scope], Acknowledgement] = field(default_factory=dict)
+    link_states: dict[str, LinkState] = field(default_factory=dict)
+    subscriptions: dict[tuple[str, str], Subscription] = field(default_factory=dict)
+    clients_offset: int = -1
+
+    @property
+    def epoch(self) -> int:
+        """Its present incarnation; 0 before the first."""
+        return self.identity.epoch if self.identity is not None else 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its last heartbeat said that it serves."""
+        beat = self.heartbeat
+        return beat is not None and beat.ready and beat.epoch == self.epoch
+
+
+class MeshView:
+    """Reads the control topics of every node, to their ends, again and again.
+
+    Attributes:
+        nodes: What is seen of each node.
+        unreachable: Kafka clusters that did not answer at the last refresh, with the reason.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        kafka: Mapping[str, KafkaCluster],
+        now_ms: Callable[[], int],
+        *,
+        name: str = "mesh-view",
+    ) -> None:
+        self.nodes: dict[str, NodeView] = {node: NodeView() for node in topology.nodes}
+        self.unreachable: dict[str, str] = {}
+        self._now_ms = now_ms
+        self._followers: dict[str, Follower] = {}
+        self._decoders: dict[str, tuple[str, str]] = {}
+        names = TopicNames(topology.prefix)
+        for node, declared in topology.nodes.items():
+            topics = {names.control(node): "", names.clients(node): "clients"}
+            topics |= {names.to_control(node, p): p for p in topology.neighbours(node)}
+            self._decoders |= {topic: (node, about) for topic, about in topics.items()}
+            if declared.kafka not in self._followers:
+                self._followers[declared.kafka] = Follower(kafka[declared.kafka], name, now_ms)
+            self._followers[declared.kafka].add([TopicPartition(topic, 0) for topic in topics])
+
+    def refresh(self) -> None:
+        """Read what is new. A Kafka cluster that does not answer is named in `unreachable`."""
+        for kafka, follower in self._followers.items():
+            try:
+                self._take(follower.poll())
+            except TransportError as error:
+                self.unreachable[kafka] = str(error)
+            else:
+                self.unreachable.pop(kafka, None)
+
+    def _take(self, records: Iterable[Record]) -> None:
+        for record in records:
+            node, about = self._decoders[record.topic()]
+            view = self.nodes[node]
+            try:
+                if about == "clients":
+                    self._take_client(view, record)
+                else:
+                    self._take_control(view, about, record)
+            except ProtocolError:
+                continue  # the node itself counts and logs what it cannot read
+
+    def _take_client(self, view: NodeView, record: Record) -> None:
+        view.clients_offset = record.offset()
+        key = parse_subscription_key(record.key() or b"")
+        value = record.value()
+        if value is None:
+            view.subscriptions.pop(key, None)
+        else:
+            view.subscriptions[key] = decode_subscription(value)
+
+    def _take_control(self, view: NodeView, neighbour: str, record: Record) -> None:
+        value = record.value()
+        key = parse_control_key(record.key() or b"")
+        if value is None:
+            if isinstance(key, AdvertKey):
+                view.offers.get(key.scope, {}).pop(key.filter, None)
+            return
+        match key:
+            case IdentityKey():
+                view.identity = decode_identity(value)
+            case HeartbeatKey():
+                view.heartbeat = decode_heartbeat(value)
+                view.heard_ms = self._now_ms()
+            case SubscribedKey():
+                view.subscribed = decode_acknowledgement(value)
+            case AdvertKey(scope, filter_):
+                view.offers.setdefault(scope, {})[filter_] = decode_advert(value)
+            case MarkKey(scope):
+                view.marks[scope] = decode_mark(value)
+            case AckKey(scope):
+                view.acks[neighbour, scope] = decode_acknowledgement(value)
+            case LinkKey():
+                view.link_states[neighbour] = decode_link_state(value)
+            case _:
+                pass
+
+    def close(self) -> None:
+        """Release the readers."""
+        for follower in self._followers.values():
+            follower.close()

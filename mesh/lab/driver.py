@@ -1,0 +1,293 @@
+"""Runs the steps of a scenario against a backend. Spec: lab.md 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.client.settled import laggards
+from mesh.client.view import MeshView
+from mesh.codec.keys import subscription_key
+from mesh.codec.subscriptions import encode_subscription
+from mesh.errors import TransportError
+from mesh.lab.backend import Backend
+from mesh.lab.scenario import (
+    Drain,
+    Expect,
+    LinkStep,
+    NamedStep,
+    NodeStep,
+    Publish,
+    Settle,
+    Subscribe,
+    Unsubscribe,
+)
+from mesh.lab.tally import Tally
+from mesh.model.control import EndpointKind, Subscription
+from mesh.model.frames import MessageClass
+from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.runtime.provision import node_topics
+from mesh.transport.port import TopicPartition, Writer
+
+Detail = Mapping[str, object]
+
+
+class StepFailedError(Exception):
+    """A step that did not come to its end; the text says what was still missing."""
+
+
+@dataclass(slots=True)
+class Wish:
+    """A subscription of the scenario, with the steps between which it must be served.
+
+    Attributes:
+        node, endpoint, filter_: Whose it is, and what for.
+        settled_at: Step of the settle that followed, or -1.
+        ended_at: Step of its unsubscribe, or None.
+    """
+
+    node: str
+    endpoint: str
+    filter_: str
+    settled_at: int = -1
+    ended_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What one publish step wrote: offsets from `begins` below `ends` of one ingress."""
+
+    step: int
+    begins: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+
+
+@dataclass(slots=True)
+class Driver:
+    """Runs steps and remembers what they promised.
+
+    Attributes:
+        wishes: Every subscription so far.
+        publications: Every publish so far.
+        drains: Steps that were a drain.
+        running: Nodes whose workers run.
+    """
+
+    topology: Topology
+    backend: Backend
+    tally: Tally
+    view: MeshView
+    wishes: list[Wish] = field(default_factory=list)
+    publications: list[Publication] = field(default_factory=list)
+    drains: list[int] = field(default_factory=list)
+    running: dict[str, None] = field(default_factory=dict)
+    _cut: dict[frozenset[str], None] = field(default_factory=dict)
+    _least_epochs: dict[str, int] = field(default_factory=dict)
+    _writers: dict[str, Writer] = field(default_factory=dict)
+    _names: TopicNames = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make every node's topics, then start every node."""
+        self._names = TopicNames(self.topology.prefix)
+        for name in self.topology.kafka:
+            specs = [
+                spec
+                for node, declared in self.topology.nodes.items()
+                if declared.kafka == name
+                for spec in node_topics(self.topology, node)
+            ]
+            self.backend.kafka[name].admin().create(specs)
+        for node in self.topology.nodes:
+            self._start(node)
+
+    def run(self, number: int, named: NamedStep) -> Detail:
+        """Run one step; return what there is to say about it.
+
+        Raises:
+            StepFailedError: It was not done in time, or Kafka refused.
+        """
+        try:
+            return self._run(number, named)
+        except TransportError as error:
+            raise StepFailedError(str(error)) from error
+
+    def _run(self, number: int, named: NamedStep) -> Detail:
+        step = named.step
+        match step:
+            case Subscribe():
+                return self._subscribe(step)
+            case Unsubscribe():
+                return self._unsubscribe(number, step)
+            case Settle():
+                return self._settle(number, named.timeout_s)
+            case Publish():
+                return self._publish(number, step)
+            case Drain():
+                return self._drain(number, named.timeout_s)
+            case NodeStep(node=node):
+                return self._node(named.word, node)
+            case LinkStep(link=link):
+                return self._link(named.word, link)
+            case Expect():
+                self.tally.refresh()
+                return {}
+
+    # -- clients --------------------------------------------------------------------------
+
+    def _writer(self, node: str) -> Writer:
+        kafka = self.topology.nodes[node].kafka
+        if kafka not in self._writers:
+            self._writers[kafka] = self.backend.kafka[kafka].writer("mesh-lab-client")
+        return self._writers[kafka]
+
+    def _write(self, node: str, topic: str, key: bytes, value: bytes | None) -> None:
+        writer = self._writer(node)
+        writer.produce(topic, value, key, 0)
+        if writer.flush():
+            raise StepFailedError(f"Kafka did not take the record for {topic}")
+
+    def _subscribe(self, step: Subscribe) -> Detail:
+        subscription = Subscription(EndpointKind(step.kind), MessageClass(step.class_))
+        key = subscription_key(step.endpoint, step.filter)
+        self._write(
+            step.node, self._names.clients(step.node), key, encode_subscription(subscription)
+        )
+        self.tally.follow_endpoint(step.node, step.endpoint)
+        self.wishes.append(Wish(step.node, step.endpoint, step.filter))
+        return {}
+
+    def _unsubscribe(self, number: int, step: Unsubscribe) -> Detail:
+        key = subscription_key(step.endpoint, step.filter)
+        self._write(step.node, self._names.clients(step.node), key, None)
+        for wish in self.wishes:
+            same = (wish.node, wish.endpoint, wish.filter_)
+            if same == (step.node, step.endpoint, step.filter) and wish.ended_at is None:
+                wish.ended_at = number
+        return {}
+
+    def _publish(self, number: int, step: Publish) -> Detail:
+        message_class = MessageClass(step.class_)
+        topic = self._names.ingress(step.node, message_class)
+        kafka = self.backend.kafka[self.topology.nodes[step.node].kafka]
+        partitions = range(self.topology.nodes[step.node].partitions)
+        places = [TopicPartition(topic, partition) for partition in partitions]
+        begins = kafka.admin().ends(places)
+        writer = self._writer(step.node)
+        key = None if step.key is None else step.key.encode()
+        headers = [(SUBJECT_HEADER, step.subject.encode())]
+        for index in range(step.count):
+            payload = step.payload if step.count == 1 else f"{step.payload}-{index}"
+            writer.produce(topic, payload.encode(), key, headers=headers)
+        failed = writer.flush()
+        self.publications.append(Publication(number, begins, kafka.admin().ends(places)))
+        if failed:
+            raise StepFailedError(f"{failed} of {step.count} messages were not acknowledged")
+        return {"published": step.count}
+
+    # -- waiting --------------------------------------------------------------------------
+
+    def _wait(self, timeout_s: float, missing: Callable[[], Sequence[str]]) -> None:
+        deadline = self.backend.now_ms() + int(timeout_s * 1000)
+        while left := missing():
+            if self.backend.now_ms() > deadline:
+                shown = "; ".join(left[:5]) + ("; ..." if len(left) > 5 else "")
+                raise StepFailedError(f"not done within {timeout_s:g} s: {shown}")
+            self.backend.advance()
+
+    def _settle(self, number: int, timeout_s: float) -> Detail:
+        self.view.refresh()
+        wanted = {node: self.view.nodes[node].clients_offset for node in self.running}
+
+        def missing() -> Sequence[str]:
+            self.view.refresh()
+            return list(
+                laggards(self.topology, self.view, wanted, self._least_epochs, self._is_excused)
+            )
+
+        began = self.backend.now_ms()
+        self._wait(timeout_s, missing)
+        for wish in self.wishes:
+            if wish.settled_at < 0:
+                wish.settled_at = number
+        return {"ms": self.backend.now_ms() - began}
+
+    def _is_excused(self, source: str, target: str) -> bool:
+        return (
+            frozenset((source, target)) in self._cut
+            or source not in self.running
+            or target not in self.running
+        )
+
+    def _drain(self, number: int, timeout_s: float) -> Detail:
+        waiting: dict[str, int] = {}
+
+        def missing() -> Sequence[str]:
+            self.tally.refresh()
+            waiting.clear()
+            left: list[str] = []
+            for place, end in self.tally.ends.items():
+                owner, reader = self._reader_of(place.topic)
+                behind = end - self.tally.positions.get((reader, place), 0)
+                if behind <= 0:
+                    continue
+                stopped = reader not in self.running
+                if stopped or (owner != reader and frozenset((owner, reader)) in self._cut):
+                    waiting[f"{place.topic}[{place.partition}]"] = behind
+                else:
+                    left.append(f"{place.topic}[{place.partition}] lacks {behind}")
+            return left
+
+        self._wait(timeout_s, missing)
+        self.drains.append(number)
+        return {"waiting": dict(sorted(waiting.items()))}
+
+    def _reader_of(self, topic: str) -> tuple[str, str]:
+        """Return (owner, reader) of an ingress or outbox."""
+        words = topic.removeprefix(self.topology.prefix).split(".")
+        return (words[0], words[0]) if words[1] == "in" else (words[0], words[2])
+
+    # -- faults ---------------------------------------------------------------------------
+
+    def _start(self, node: str) -> None:
+        self.view.refresh()
+        self._least_epochs[node] = self.view.nodes[node].epoch + 1
+        self.backend.cut(node, self._cut_neighbours(node))
+        self.backend.start(node)
+        self.running[node] = None
+
+    def _node(self, word: str, node: str) -> Detail:
+        if word == "start":
+            if node in self.running:
+                raise StepFailedError(f"{node} runs already")
+            self._start(node)
+            return {}
+        if node not in self.running:
+            raise StepFailedError(f"{node} does not run")
+        (self.backend.kill if word == "kill" else self.backend.stop)(node)
+        del self.running[node]
+        return {}
+
+    def _link(self, word: str, ends: Sequence[str]) -> Detail:
+        if word == "cut":
+            self._cut[frozenset(ends)] = None
+        else:
+            self._cut.pop(frozenset(ends), None)
+        for node in ends:
+            self.backend.cut(node, self._cut_neighbours(node))
+        return {}
+
+    def _cut_neighbours(self, node: str) -> Sequence[str]:
+        return sorted(
+            other
+            for other in self.topology.neighbours(node)
+            if frozenset((node, other)) in self._cut
+        )
+
+    def close(self) -> None:
+        """Release what the driver opened."""
+        for writer in self._writers.values():
+            writer.close()
+        self.tally.close()
+        self.view.close()

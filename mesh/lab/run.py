@@ -1,0 +1,141 @@
+"""Run a scenario and give its result. Spec: lab.md 2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mesh.client.view import MeshView
+from mesh.lab.backend import Backend
+from mesh.lab.driver import Driver, StepFailedError, Wish
+from mesh.lab.scenario import Expect, NamedStep, Scenario
+from mesh.lab.tally import EndpointTally, MessageId, Tally
+from mesh.model.frames import MessageClass
+from mesh.model.subject import matches
+
+Result = Mapping[str, object]
+
+
+def run_scenario(scenario: Scenario, backend: Backend, *, backend_name: str) -> Result:
+    """Run every step, whatever fails, and return the result document.
+
+    Args:
+        scenario: What to do.
+        backend: Where.
+        backend_name: `sim` or `kafka`, as the result tells it.
+    """
+    topology = scenario.topology
+    tally = Tally(topology, backend.kafka, backend.now_ms)
+    view = MeshView(topology, backend.kafka, backend.now_ms, name="mesh-lab-view")
+    driver = Driver(topology, backend, tally, view)
+    steps: list[dict[str, object]] = []
+    try:
+        for number, named in enumerate(scenario.steps):
+            steps.append(_run_step(driver, number, named))
+        audit = backend.audit()
+        tally.refresh()
+        return {
+            "name": scenario.name,
+            "backend": backend_name,
+            "ok": all(step["ok"] for step in steps),
+            "steps": steps,
+            "links": {
+                name: {"messages": t.messages, "frames": t.frames, "control": t.control}
+                for name, t in sorted(tally.links.items())
+            },
+            "endpoints": {
+                name: _endpoint(driver, name, t) for name, t in sorted(tally.endpoints.items())
+            },
+            "not_forwarded": dict(sorted(tally.not_forwarded.items())),
+            "refusals": [],
+            "audit": audit,
+        }
+    finally:
+        driver.close()
+
+
+def _run_step(driver: Driver, number: int, named: NamedStep) -> dict[str, object]:
+    try:
+        detail = dict(driver.run(number, named))
+    except StepFailedError as error:
+        return {"step": named.word, "ok": False, "detail": {"error": str(error)}}
+    if isinstance(named.step, Expect):
+        faults = judge(driver, named.step)
+        if faults:
+            return {"step": named.word, "ok": False, "detail": {"error": "; ".join(faults)}}
+    return {"step": named.word, "ok": True, "detail": detail}
+
+
+def judge(driver: Driver, expect: Expect) -> Sequence[str]:
+    """Return how the counts differ from what is expected; `count: n` also means no duplicate."""
+    faults: list[str] = []
+    if expect.link is not None:
+        link = driver.tally.links[expect.link]
+        for name in ("messages", "frames", "control"):
+            wanted, found = getattr(expect, name), getattr(link, name)
+            if wanted is not None and wanted != found:
+                faults.append(f"{expect.link}: {name} {found}, expected {wanted}")
+        return faults
+    name = expect.endpoint or ""
+    endpoint = driver.tally.endpoints.get(name, EndpointTally())
+    if expect.count is not None and (endpoint.count, endpoint.distinct) != (
+        expect.count,
+        expect.count,
+    ):
+        faults.append(
+            f"{name}: {endpoint.count} records, {endpoint.distinct} distinct, "
+            f"expected {expect.count} of each"
+        )
+    if expect.ordered is not None and expect.ordered != (endpoint.disordered == 0):
+        faults.append(f"{name}: {endpoint.disordered} disordered")
+    return faults
+
+
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    """Messages that an endpoint must have."""
+
+    guaranteed: frozenset[MessageId]
+    direct: frozenset[MessageId]
+
+
+def _endpoint(driver: Driver, name: str, tally: EndpointTally) -> Mapping[str, object]:
+    owed = _owed(driver, name)
+    missing = len(owed.guaranteed - tally.seen)
+    absent_direct = len(owed.direct - tally.seen)
+    return {
+        "count": tally.count,
+        "distinct": tally.distinct,
+        "duplicates": tally.count - tally.distinct,
+        "missing": missing + max(0, absent_direct - driver.tally.discarded_direct),
+        "disordered": tally.disordered,
+        "paths": dict(sorted(tally.paths.items())),
+    }
+
+
+def _owed(driver: Driver, name: str) -> _Owed:
+    """Return what an endpoint must hold: published after the settle, drained before the end.
+
+    Spec: lab.md 2 (`missing`).
+    """
+    wishes = [wish for wish in driver.wishes if f"{wish.node}/{wish.endpoint}" == name]
+    owed: dict[MessageClass, set[MessageId]] = {cls: set() for cls in MessageClass}
+    for publication in driver.publications:
+        served = [wish for wish in wishes if _is_served(wish, publication.step, driver.drains)]
+        if not served:
+            continue
+        for identity, message in driver.tally.published.items():
+            begin = publication.begins.get(message.place, 0)
+            end = publication.ends.get(message.place, -1)
+            if begin <= message.offset < end and any(
+                matches(wish.filter_, message.subject) for wish in served
+            ):
+                owed[message.message_class].add(identity)
+    return _Owed(frozenset(owed[MessageClass.GUARANTEED]), frozenset(owed[MessageClass.DIRECT]))
+
+
+def _is_served(wish: Wish, step: int, drains: Sequence[int]) -> bool:
+    drained = next((drain for drain in drains if drain > step), None)
+    if not 0 <= wish.settled_at < step or drained is None:
+        return False
+    return wish.ended_at is None or drained < wish.ended_at

@@ -1,0 +1,216 @@
+"""What really is in the topics: counted from the outside, the same way for every backend.
+
+Spec: lab.md 2.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from mesh.codec.deliveries import decode_delivery
+from mesh.codec.frames import decode_header
+from mesh.codec.keys import AdvertKey, parse_control_key
+from mesh.codec.state import decode_ledger, decode_progress
+from mesh.model.frames import FrameFlags, MessageClass
+from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
+from mesh.model.state import ProgressKind
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.transport.following import Follower
+from mesh.transport.port import KafkaCluster, Record, TopicPartition
+
+MessageId = tuple[bytes, int, int, int]
+"""Identity of a message: ingress topic id, partition, generation, offset. Spec: K9."""
+
+
+@dataclass(slots=True)
+class LinkTally:
+    """One direction of a link."""
+
+    messages: int = 0
+    frames: int = 0
+    control: int = 0
+
+
+@dataclass(slots=True)
+class EndpointTally:
+    """One endpoint topic."""
+
+    count: int = 0
+    seen: set[MessageId] = field(default_factory=set)
+    disordered: int = 0
+    paths: Counter[str] = field(default_factory=Counter)
+    newest: dict[tuple[bytes, int], int] = field(default_factory=dict)
+
+    @property
+    def distinct(self) -> int:
+        """Messages, each counted once."""
+        return len(self.seen)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A message in an ingress topic."""
+
+    place: TopicPartition
+    offset: int
+    message_class: MessageClass
+    subject: str
+
+
+class Tally:
+    """Follows every topic of a mesh and counts.
+
+    Attributes:
+        links: Per direction, `a->b`.
+        endpoints: Per endpoint, `node/name`.
+        not_forwarded: Messages per reason.
+        published: Every message of every ingress.
+        ends: Offset after the last committed record of each ingress and outbox partition.
+        positions: Next offset to be read by the reader of that partition.
+    """
+
+    def __init__(
+        self, topology: Topology, kafka: Mapping[str, KafkaCluster], now_ms: Callable[[], int]
+    ) -> None:
+        self.links: dict[str, LinkTally] = {}
+        self.endpoints: dict[str, EndpointTally] = {}
+        self.not_forwarded: Counter[str] = Counter()
+        self.discarded_direct = 0
+        self.published: dict[MessageId, Published] = {}
+        self.ends: dict[TopicPartition, int] = {}
+        self.positions: dict[tuple[str, TopicPartition], int] = {}
+        self._topology = topology
+        self._kafka = kafka
+        self._names = TopicNames(topology.prefix)
+        self._decoders: dict[str, Callable[[Record], None]] = {}
+        self._topic_ids: dict[str, bytes] = {}
+        self._followers = {
+            name: Follower(kafka[name], "mesh-lab-tally", now_ms) for name in topology.kafka
+        }
+        for node in topology.nodes:
+            self._follow_node(node)
+
+    def _follow_node(self, node: str) -> None:
+        names, declared = self._names, self._topology.nodes[node]
+        for message_class in MessageClass:
+            self._follow(
+                node, names.ingress(node, message_class), declared.partitions, self._ingress
+            )
+        for link in self._topology.links_of(node):
+            other = link.other(node)
+            self.links[f"{node}->{other}"] = LinkTally()
+            for message_class in MessageClass:
+                outbox = names.outbox(node, other, message_class)
+                self._follow(node, outbox, declared.partitions, self._frames_of(node, other))
+        self._follow(node, names.ledger(node), 2 * declared.lanes, self._ledger)
+        self._follow(node, names.progress(node), 2 * declared.lanes, self._progress_of(node))
+        self._follow(node, names.control_log(node), 1, self._control_of(node))
+
+    def _follow(
+        self, node: str, topic: str, partitions: int, decode: Callable[[Record], None]
+    ) -> None:
+        self._decoders[topic] = decode
+        follower = self._followers[self._topology.nodes[node].kafka]
+        follower.add([TopicPartition(topic, partition) for partition in range(partitions)])
+
+    def follow_endpoint(self, node: str, endpoint: str) -> None:
+        """Count an endpoint from now on, its past included."""
+        name = f"{node}/{endpoint}"
+        if name in self.endpoints:
+            return
+        tally = self.endpoints[name] = EndpointTally()
+        topic = self._names.endpoint(node, endpoint)
+        partitions = self._topology.nodes[node].partitions
+        self._follow(node, topic, partitions, lambda record: _deliver(tally, record))
+
+    def refresh(self) -> None:
+        """Read everything that is new."""
+        for follower in self._followers.values():
+            for record in follower.poll():
+                self._decoders[record.topic()](record)
+
+    # -- decoders -------------------------------------------------------------------------
+
+    def _ingress(self, record: Record) -> None:
+        topic = record.topic()
+        place = TopicPartition(topic, record.partition())
+        self.ends[place] = record.offset() + 1
+        subjects = [value for name, value in record.headers() or [] if name == SUBJECT_HEADER]
+        subject = (subjects[0] or b"").decode(errors="replace") if len(subjects) == 1 else ""
+        is_direct = topic.endswith(f".{MessageClass.DIRECT.letter}")
+        message_class = MessageClass.DIRECT if is_direct else MessageClass.GUARANTEED
+        identity = (self.topic_id(topic), place.partition, 0, record.offset())
+        self.published[identity] = Published(place, record.offset(), message_class, subject)
+
+    def topic_id(self, topic: str) -> bytes:
+        """Return the broker's id of an ingress topic, or nothing if it does not exist."""
+        if topic not in self._topic_ids:
+            for kafka in self._kafka.values():
+                for name, info in kafka.admin().describe([topic]).items():
+                    self._topic_ids[name] = info.topic_id
+        return self._topic_ids.get(topic, b"")
+
+    def _frames_of(self, source: str, target: str) -> Callable[[Record], None]:
+        tally = self.links[f"{source}->{target}"]
+
+        def decode(record: Record) -> None:
+            place = TopicPartition(record.topic(), record.partition())
+            self.ends[place] = record.offset() + 1
+            header = decode_header(record.key() or b"")
+            if not header.flags & FrameFlags.REPAIR:
+                tally.messages += header.origin.count
+                tally.frames += 1
+
+        return decode
+
+    def _control_of(self, node: str) -> Callable[[Record], None]:
+        links = self._topology.links_of(node)
+
+        def decode(record: Record) -> None:
+            key = parse_control_key(record.key() or b"")
+            if not isinstance(key, AdvertKey) or key.filter.startswith("$node/"):
+                return
+            for link in links:
+                reader = link.other(node)
+                if link.zone == key.scope.zone and key.scope.neighbour in ("", reader):
+                    self.links[f"{node}->{reader}"].control += 1
+
+        return decode
+
+    def _ledger(self, record: Record) -> None:
+        for entry in decode_ledger(record.value() or b"").not_forwarded:
+            self.not_forwarded[entry.reason] += entry.messages
+            if entry.message_class is MessageClass.DIRECT and entry.reason != "no_interest":
+                self.discarded_direct += entry.messages
+
+    def _progress_of(self, node: str) -> Callable[[Record], None]:
+        def decode(record: Record) -> None:
+            value = record.value()
+            if value is None:
+                return
+            progress = decode_progress(value)
+            if progress.kind is ProgressKind.SOURCE:
+                place = TopicPartition(progress.topic, progress.partition)
+                self.positions[node, place] = progress.offset
+
+        return decode
+
+    def close(self) -> None:
+        """Release the readers."""
+        for follower in self._followers.values():
+            follower.close()
+
+
+def _deliver(tally: EndpointTally, record: Record) -> None:
+    content = next(value for name, value in reversed(record.headers() or []) if name == MESH_HEADER)
+    delivery = decode_delivery(content or b"")
+    source = (delivery.source.topic_id, delivery.source.partition)
+    tally.count += 1
+    tally.seen.add((*source, delivery.generation, delivery.offset))
+    if delivery.offset < tally.newest.get(source, -1):
+        tally.disordered += 1
+    tally.newest[source] = max(delivery.offset, tally.newest.get(source, -1))
+    tally.paths[">".join(delivery.path)] += 1
