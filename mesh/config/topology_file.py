@@ -42,7 +42,15 @@ def load_legal_topology(path: str | Path) -> Topology:
     Raises:
         ConfigError: As for `load_topology`, or the topology is illegal.
     """
-    document = read_document(path)
+    return legal_topology_of(read_document(path))
+
+
+def legal_topology_of(document: Document) -> Topology:
+    """Return the legal topology that a document describes.
+
+    Raises:
+        ConfigError: As for `load_legal_topology`.
+    """
     topology = topology_of(document)
     if problems := judge(topology, document.within("spec").where):
         raise ConfigError(problems)

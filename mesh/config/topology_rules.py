@@ -119,7 +119,7 @@ class _Checker:
     def _known(self, name: str, known: Entries, noun: str, path: KeyPath) -> bool:
         if name in known:
             return True
-        code = "UNKNOWN_KAFKA" if known is self.kafka else "UNKNOWN_NODE"
+        code = "UNKNOWN_NODE" if noun == "node" else "UNKNOWN_KAFKA"
         hint = nearest(name, list(known)) or "; none is declared"
         self._note(code, f"no {noun} is called {name!r}{hint}", path)
         return False

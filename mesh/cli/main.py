@@ -1,0 +1,40 @@
+"""The command `mesh`. Commands import what they need themselves: `mesh --help` must be quick."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import typer
+
+from mesh.cli import topology
+from mesh.cli.problems import asked_output, report
+from mesh.errors import InvariantError, MeshError
+
+app = typer.Typer(
+    name="mesh",
+    help="An event mesh on your own Kafka clusters.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+topology.mount(app)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command line and exit.
+
+    Exit codes: 0 ok, 1 could not run, 2 wrong input, and what a command says of its own.
+
+    Spec: lab.md 2, lab.md 3.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        app(given, prog_name="mesh")
+    except InvariantError:
+        raise
+    except MeshError as exc:
+        sys.exit(report(exc, asked_output(given)))
+    sys.exit(0)

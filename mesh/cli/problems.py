@@ -1,0 +1,68 @@
+"""How problems and errors reach the user: one line each, or JSON for scripts. Spec: lab.md 3."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+
+from mesh.cli.render import Output, View, render
+from mesh.errors import ConfigError, MeshError, Problem
+
+EXIT_COULD_NOT_RUN = 1
+EXIT_WRONG_INPUT = 2
+
+
+def print_lines(problems: Sequence[Problem]) -> None:
+    """Print problems for people, on standard error."""
+    for problem in problems:
+        sys.stderr.write(_safe(problem.line()) + "\n")
+
+
+def report(error: MeshError, output: Output) -> int:
+    """Print an error in the form the user asked for and return the exit code."""
+    if isinstance(error, ConfigError):
+        problems: Sequence[Problem] = error.problems
+        code = EXIT_WRONG_INPUT
+    else:
+        problems = [Problem(code=_code(error), message=" ".join(str(error).split()))]
+        code = EXIT_COULD_NOT_RUN
+    if output is Output.TABLE:
+        print_lines(problems)
+    else:
+        listed = [problem.as_mapping() for problem in problems]
+        render(View(data={"error": listed}, table=lambda: ""), output)
+    return code
+
+
+def asked_output(arguments: Sequence[str]) -> Output:
+    """Return the output that a command line asks for.
+
+    Looked up here and not in the command, because errors come from anywhere below it.
+    """
+    chosen = Output.TABLE
+    for index, argument in enumerate(arguments):
+        if argument in {"-o", "--output"} and index + 1 < len(arguments):
+            value = arguments[index + 1]
+        elif argument.startswith("--output="):
+            value = argument.removeprefix("--output=")
+        elif argument.startswith("-o"):
+            value = argument.removeprefix("-o").removeprefix("=")
+        else:
+            continue
+        if value in {str(output) for output in Output}:
+            chosen = Output(value)
+    return chosen
+
+
+def _code(error: MeshError) -> str:
+    """Return the type of an error as a word for scripts: StartError is START."""
+    name = type(error).__name__.removesuffix("Error")
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper() or "MESH"
+
+
+def _safe(text: str) -> str:
+    """Return text that cannot steer a terminal or break a line."""
+    return "".join(
+        character if character.isprintable() else f"\\u{ord(character):04x}" for character in text
+    )

@@ -1,0 +1,96 @@
+"""One way to print: every command makes a view, and `-o` decides how it looks."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from io import StringIO
+from typing import Annotated
+
+import typer
+from rich.console import Console, RenderableType
+
+WIDTH_WITHOUT_TERMINAL = 160
+
+
+class Output(StrEnum):
+    """How a result is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+OutputOption = Annotated[
+    Output, typer.Option("-o", "--output", help="table for people, json and yaml for scripts")
+]
+"""The option that every command takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """The result of a command.
+
+    Attributes:
+        data: What scripts get: mappings, lists and plain values.
+        table: Makes what people get; called only for them.
+    """
+
+    data: Mapping[str, object]
+    table: Callable[[], RenderableType]
+
+
+def render(view: View, output: Output) -> None:
+    """Print a view on standard output.
+
+    A terminal gets colours unless NO_COLOR is set; a pipe gets plain text.
+    """
+    if output is Output.TABLE:
+        _console().print(view.table())
+        return
+    text = as_json(view.data) if output is Output.JSON else _as_yaml(view.data)
+    if sys.stdout.isatty():
+        from rich.syntax import Syntax
+
+        _console().print(Syntax(text, str(output), background_color="default", word_wrap=True))
+    else:
+        sys.stdout.write(text + "\n")
+
+
+def grid(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> RenderableType:
+    """Return a plain table; numbers stand to the right."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for index, column in enumerate(columns):
+        is_number = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
+        table.add_column(column, justify="right" if is_number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(str, row))
+    return table
+
+
+def as_json(data: Mapping[str, object]) -> str:
+    """Return JSON for scripts."""
+    return json.dumps(data, indent=2)
+
+
+def _as_yaml(data: Mapping[str, object]) -> str:
+    from ruamel.yaml import YAML
+
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    text = StringIO()
+    # Through JSON first: tuples, enums and mapping types become what YAML knows.
+    yaml.dump(json.loads(json.dumps(data)), text)
+    return text.getvalue().rstrip("\n")
+
+
+def _console() -> Console:
+    width = None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL
+    return Console(markup=False, highlight=False, emoji=False, width=width)

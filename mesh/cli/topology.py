@@ -1,0 +1,83 @@
+"""`mesh validate`, `mesh walks` and `mesh schema`. Spec: lab.md 3."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import RenderableType
+
+from mesh.cli.problems import EXIT_WRONG_INPUT, print_lines
+from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.errors import ConfigError, Problem
+
+FileArgument = Annotated[Path, typer.Argument(help="A topology file (kind: Mesh).")]
+SourceOption = Annotated[str, typer.Option("--from", help="Where to publish.")]
+
+
+def mount(app: typer.Typer) -> None:
+    """Put the commands of this module on the command line."""
+    app.command()(validate)
+    app.command()(walks)
+    app.command()(schema)
+
+
+def validate(file: FileArgument, output: OutputOption = Output.TABLE) -> None:
+    """Judge a topology file: its form, and that no message can arrive twice."""
+    from mesh.config.topology_file import load_legal_topology
+
+    try:
+        topology = load_legal_topology(file)
+    except ConfigError as exc:
+        _refuse(exc.problems, output)
+    summary = (
+        f"{topology.name} is legal: {len(topology.nodes)} nodes, "
+        f"{len(topology.zones)} zones, {len(topology.links)} links"
+    )
+    render(View(data={"legal": True, "problems": []}, table=lambda: summary), output)
+
+
+def walks(file: FileArgument, source: SourceOption, output: OutputOption = Output.TABLE) -> None:
+    """List the way from one node to every other, if all want everything."""
+    from mesh.config.shapes import nearest
+    from mesh.config.topology_file import load_legal_topology
+    from mesh.core.walks import walks_from
+
+    try:
+        topology = load_legal_topology(file)
+    except ConfigError as exc:
+        _refuse(exc.problems, output)
+    if source not in topology.nodes:
+        message = f"no node is called {source!r}{nearest(source, list(topology.nodes))}"
+        raise ConfigError([Problem(code="UNKNOWN_NODE", message=message, where="--from")])
+    found = walks_from(topology, source)
+    reached = {node: [list(walk.nodes) for walk in found[node]] for node in sorted(found)}
+    data = {"source": source, "reached": reached}
+    render(View(data=data, table=lambda: _walks_table(reached)), output)
+
+
+def schema(output: OutputOption = Output.JSON) -> None:
+    """Print the JSON Schema of topology files, for editors."""
+    from mesh.config.topology_file import topology_schema
+
+    data = topology_schema()
+    render(View(data=data, table=lambda: ""), Output.JSON if output is Output.TABLE else output)
+
+
+def _walks_table(reached: Mapping[str, Sequence[Sequence[str]]]) -> RenderableType:
+    rows = [
+        (node, len(walk) - 1, " > ".join(walk)) for node, ways in reached.items() for walk in ways
+    ]
+    return grid(("NODE", "HOPS", "WALK"), rows)
+
+
+def _refuse(problems: Sequence[Problem], output: Output) -> NoReturn:
+    """Print why a file is refused, and end with the exit code for wrong input."""
+    if output is Output.TABLE:
+        print_lines(problems)
+    else:
+        listed = [problem.as_mapping() for problem in problems]
+        render(View(data={"legal": False, "problems": listed}, table=lambda: ""), output)
+    raise typer.Exit(EXIT_WRONG_INPUT)
