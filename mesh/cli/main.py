@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import typer
 
-from mesh.cli import topology
+from mesh.cli import node, topology
 from mesh.cli.problems import asked_output, report
 from mesh.errors import InvariantError, MeshError
 
@@ -21,6 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 topology.mount(app)
+app.add_typer(node.app, name="node")
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

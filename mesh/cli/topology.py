@@ -32,9 +32,13 @@ def validate(file: FileArgument, output: OutputOption = Output.TABLE) -> None:
         topology = load_legal_topology(file)
     except ConfigError as exc:
         _refuse(exc.problems, output)
-    summary = (
-        f"{topology.name} is legal: {len(topology.nodes)} nodes, "
-        f"{len(topology.zones)} zones, {len(topology.links)} links"
+    summary = f"{topology.name} is legal: " + ", ".join(
+        f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+        for count, noun in (
+            (len(topology.nodes), "node"),
+            (len(topology.zones), "zone"),
+            (len(topology.links), "link"),
+        )
     )
     render(View(data={"legal": True, "problems": []}, table=lambda: summary), output)
 

@@ -83,7 +83,7 @@ def read_written(kafka: KafkaCluster, topology: Topology, node: str, clock: Cloc
     """Return what a node's own control topic says at this moment. Spec: K16."""
     written = Written()
     place = TopicPartition(TopicNames(topology.prefix).control(node), 0)
-    for record in records_to_end(kafka, f"mesh-{node}-recall", place, clock.now_ms):
+    for record in records_to_end(kafka, "recall", place, clock.now_ms):
         value = record.value()
         try:
             match parse_control_key(record.key() or b""):

@@ -33,10 +33,10 @@ def take_lane(
     """
     node = learner.node
     names = TopicNames(topology.prefix)
-    writer = kafka.writer(f"mesh-{node}-lane-{number}", names.lane_transactions(node, number))
+    writer = kafka.writer(f"lane-{number}", names.lane_transactions(node, number))
     place = TopicPartition(names.progress(node), number)
     positions = Positions()
-    for record in records_to_end(kafka, f"mesh-{node}-recall-{number}", place, clock.now_ms):
+    for record in records_to_end(kafka, f"recall-{number}", place, clock.now_ms):
         value = record.value()
         if value is not None:
             positions.recover(decode_progress(value))

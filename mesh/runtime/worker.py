@@ -104,11 +104,11 @@ class Worker:
         self._home = self.kafka[self.topology.nodes[self.node].kafka]
         self._home.admin().create(node_topics(self.topology, self.node))
         self.membership = self._home.membership(
-            f"mesh-{self.node}-lanes",
+            "lanes",
             self._names.lanes_group(self.node),
             self._names.lanes(self.node),
         )
-        self._direct = self._home.writer(f"mesh-{self.node}-direct")
+        self._direct = self._home.writer("direct")
         admins = {name: kafka.admin() for name, kafka in self.kafka.items()}
         self._listener = Listener(
             self.topology, self.node, admins, self.readers, self.intake, self.clock.now_ms()
@@ -194,9 +194,7 @@ class Worker:
 
     def _lead(self) -> None:
         """Take the control topics: the writer first, so that what is read stays true. K16."""
-        writer = self._home.writer(
-            f"mesh-{self.node}-control", self._names.control_transactions(self.node)
-        )
+        writer = self._home.writer("control", self._names.control_transactions(self.node))
         written = read_written(self._home, self.topology, self.node, self.clock)
         former = written.identity
         uuid = former.uuid if former is not None else self.new_uuid()

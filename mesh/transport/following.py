@@ -5,7 +5,7 @@ State that must be known before anything else is done is read this way. Spec: K1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from mesh.errors import TransportUnavailableError
 from mesh.transport.port import BEGINNING, KafkaCluster, Reader, Record, TopicPartition
@@ -46,8 +46,25 @@ class Follower:
         Raises:
             TransportUnavailableError: An end was not reached in time.
         """
+        yield from self._read_to(self._kafka.admin().ends(list(self._wanted)))
+
+    def poll(self) -> Iterator[Record]:
+        """Yield what is new, up to the last stable offsets found at the start of the call.
+
+        What an open transaction hides is left for the next call.
+
+        Raises:
+            TransportUnavailableError: An end was not reached in time.
+        """
+        yield from self._read_to(self._kafka.admin().stable_ends(list(self._wanted)))
+
+    def _read_to(self, ends: Mapping[TopicPartition, int]) -> Iterator[Record]:
+        fresh = [place for place in ends if place not in self._assigned]
+        if fresh:
+            self._assigned.update(dict.fromkeys(fresh))
+            self._reader.assign(dict.fromkeys(fresh, BEGINNING))
         deadline = self._now_ms() + DEADLINE_MS
-        waiting = self._ends()
+        waiting = {place: end for place, end in ends.items() if end > 0}
         while waiting := {p: end for p, end in waiting.items() if self._reader.position(p) < end}:
             yield from self._reader.read(_READ_S, _LIMIT)
             if self._now_ms() > deadline:
@@ -56,23 +73,6 @@ class Follower:
                     f"{place.topic}[{place.partition}]: offset {end} was not reached within "
                     f"{DEADLINE_MS // 1000} s; look for a hanging transaction"
                 )
-
-    def poll(self) -> Iterator[Record]:
-        """Yield what is new and committed, without insisting on the ends: for repeated looks."""
-        waiting = self._ends()
-        while waiting := {p: end for p, end in waiting.items() if self._reader.position(p) < end}:
-            records = self._reader.read(_READ_S, _LIMIT)
-            if not records:
-                return
-            yield from records
-
-    def _ends(self) -> dict[TopicPartition, int]:
-        ends = self._kafka.admin().ends(list(self._wanted))
-        fresh = [place for place in ends if place not in self._assigned]
-        if fresh:
-            self._assigned.update(dict.fromkeys(fresh))
-            self._reader.assign(dict.fromkeys(fresh, BEGINNING))
-        return {place: end for place, end in ends.items() if end > 0}
 
     def close(self) -> None:
         """Release the reader."""

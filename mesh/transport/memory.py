@@ -116,6 +116,12 @@ class MemoryAdmin:
         logs = {place: self._broker.log(place) for place in partitions}
         return {place: log.end for place, log in logs.items() if log is not None}
 
+    def stable_ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return last stable offsets: how far a reader of committed records can get now."""
+        self._broker.require_available()
+        logs = {place: self._broker.log(place) for place in partitions}
+        return {place: log.stable for place, log in logs.items() if log is not None}
+
     def starts(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the first offsets still there, of the partitions that exist."""
         self._broker.require_available()

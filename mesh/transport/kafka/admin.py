@@ -31,7 +31,9 @@ from mesh.transport.kafka.settings import Settings
 from mesh.transport.port import TopicInfo, TopicPartition, TopicSpec
 
 REQUEST_S = 5.0
-DEADLINE_S = 15.0
+DEADLINE_S = 10.0
+IMPATIENT_S = 0.5
+"""Both of the above after a call that nobody answered, until one is: callers try again anyway."""
 CREATE_DEADLINE_S = 60.0
 _RETRY_S = 0.1
 _K = TypeVar("_K")
@@ -43,11 +45,16 @@ class KafkaAdmin:
 
     def __init__(self, site: Site, settings: Settings) -> None:
         self._site = site
+        self._is_away = False
         # Kept referenced: requests of a temporary client end with its destruction.
         try:
             self._client = AdminClient(settings)  # type: ignore[arg-type] # it takes a logger too
         except KafkaException as exc:
             raise transport_error(site, "open the admin client", error_of(exc)) from exc
+
+    @property
+    def _request_s(self) -> float:
+        return IMPATIENT_S if self._is_away else REQUEST_S
 
     def cluster_id(self) -> str:
         """Return the identity that the broker reports.
@@ -57,7 +64,7 @@ class KafkaAdmin:
         """
 
         def ask() -> Mapping[str, Future[object]]:
-            return {"": self.ask(REQUEST_S)}
+            return {"": self.ask(self._request_s)}
 
         answer = self._answers("ask for the cluster id", ask)[""]
         return str(getattr(answer, "cluster_id", ""))
@@ -86,7 +93,7 @@ class KafkaAdmin:
 
         def ask() -> Mapping[str, Future[None]]:
             futures: Mapping[str, Future[None]] = self._client.create_topics(
-                missing, request_timeout=REQUEST_S, operation_timeout=REQUEST_S
+                missing, request_timeout=self._request_s, operation_timeout=REQUEST_S
             )
             return futures
 
@@ -131,7 +138,7 @@ class KafkaAdmin:
 
         def ask() -> Mapping[str, Future[TopicDescription]]:
             futures: Mapping[str, Future[TopicDescription]] = self._client.describe_topics(
-                TopicCollection(list(dict.fromkeys(names))), request_timeout=REQUEST_S
+                TopicCollection(list(dict.fromkeys(names))), request_timeout=self._request_s
             )
             return futures
 
@@ -141,12 +148,20 @@ class KafkaAdmin:
         """Return high watermarks (open transactions included), of the partitions that exist."""
         return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
+    def stable_ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return last stable offsets: how far a reader of committed records can get now."""
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        return self._offsets(partitions, latest, IsolationLevel.READ_COMMITTED)
+
     def starts(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the first offsets still there, of the partitions that exist."""
         return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
     def _offsets(
-        self, partitions: Sequence[TopicPartition], which: OffsetSpec
+        self,
+        partitions: Sequence[TopicPartition],
+        which: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> Mapping[TopicPartition, int]:
         if not partitions:
             return {}
@@ -163,8 +178,8 @@ class KafkaAdmin:
         def ask() -> Mapping[Place, Future[object]]:
             futures: Mapping[Place, Future[object]] = self._client.list_offsets(
                 wanted,
-                isolation_level=IsolationLevel.READ_UNCOMMITTED,
-                request_timeout=REQUEST_S,
+                isolation_level=isolation,
+                request_timeout=self._request_s,
             )
             return futures
 
@@ -194,7 +209,7 @@ class KafkaAdmin:
 
         def ask() -> Mapping[Place, Future[object]]:
             futures: Mapping[Place, Future[object]] = self._client.delete_records(
-                wanted, request_timeout=REQUEST_S
+                wanted, request_timeout=self._request_s
             )
             return futures
 
@@ -215,14 +230,14 @@ class KafkaAdmin:
             good: Error codes that are as good as an answer; such parts are left out.
         """
         passed = frozenset(good)
-        deadline_s = time.monotonic() + DEADLINE_S
+        deadline_s = time.monotonic() + (IMPATIENT_S if self._is_away else DEADLINE_S)
         while True:
             self._client.poll(0)
             answers: dict[_K, _V] = {}
             again: KafkaError | None = None
             for key, future in ask().items():
                 try:
-                    answers[key] = future.result(REQUEST_S + 1)
+                    answers[key] = future.result(self._request_s + 1)
                 except FutureTimeoutError:
                     again = KafkaError(KafkaError._TIMED_OUT, "no answer in time")
                 except KafkaException as exc:
@@ -234,8 +249,10 @@ class KafkaAdmin:
                         raise transport_error(self._site, part, error) from exc
                     again = error
             if again is None:
+                self._is_away = False
                 return answers
             if time.monotonic() > deadline_s:
+                self._is_away = True
                 raise transport_error(self._site, what, again)
             time.sleep(_RETRY_S)
 

@@ -1,0 +1,62 @@
+"""`mesh node run`: one worker process. Spec: K15."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mesh.cli.faults import wrong_input
+
+app = typer.Typer(help="Run workers.", no_args_is_help=True, rich_markup_mode=None)
+
+
+def addresses_of(options: list[str]) -> dict[str, str]:
+    """Return `--bootstrap NAME=HOST:PORT` options as a mapping.
+
+    Raises:
+        ConfigError: One of them has another form.
+    """
+    found: dict[str, str] = {}
+    for option in options:
+        name, equals, address = option.partition("=")
+        if not (equals and name and ":" in address):
+            raise wrong_input(f"--bootstrap {option}", "write NAME=HOST:PORT")
+        found[name] = address
+    return found
+
+
+@app.command("run")
+def run(
+    node: Annotated[str, typer.Argument(help="Name of the node.")],
+    file: Annotated[Path, typer.Option("-f", "--file", help="Topology file.")],
+    bootstrap: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=HOST:PORT of a Kafka cluster; wins over the file."),
+    ] = None,
+    ready_file: Annotated[
+        Path | None, typer.Option(help="File that exists while the node serves here.")
+    ] = None,
+    cuts_file: Annotated[Path | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Serve a node until SIGTERM. Several workers may serve one node."""
+    from mesh.config.topology_file import load_legal_topology
+    from mesh.lab.fleet import with_addresses
+    from mesh.runtime.logs import set_up_logs
+    from mesh.runtime.serve import Serving
+
+    topology = with_addresses(load_legal_topology(file), addresses_of(bootstrap or []))
+    if node not in topology.nodes:
+        raise wrong_input(f"{file}: spec.nodes", f"has no node {node!r}: check the name")
+    for name in {topology.nodes[n].kafka: None for n in [node, *topology.neighbours(node)]}:
+        if topology.kafka[name].is_embedded:
+            raise wrong_input(
+                f"{file}: spec.kafka.{name}",
+                "has no bootstrap.servers: add it, give --bootstrap, or use `mesh up`",
+            )
+    set_up_logs()
+    for path in (ready_file, cuts_file):
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+    Serving(topology, node, ready_file, cuts_file).run()

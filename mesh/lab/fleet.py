@@ -1,0 +1,195 @@
+"""A whole mesh on this machine: embedded Kafka where none is given, and a process per worker."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from mesh.errors import StartError
+from mesh.lab.brokers import KafkaClusters, start_brokers
+from mesh.lab.jars import Progress, silent
+from mesh.lab.processes import Process, spawn, stop_all
+from mesh.model.topology import Topology
+from mesh.runtime.provision import node_topics
+from mesh.transport.kafka import RealKafka
+
+STOP_S = 10.0
+
+
+def with_addresses(topology: Topology, addresses: Mapping[str, str]) -> Topology:
+    """Return the topology with `bootstrap.servers` set for these Kafka clusters."""
+    kafka = {
+        name: replace(one, options={**one.options, "bootstrap.servers": addresses[name]})
+        if name in addresses
+        else one
+        for name, one in topology.kafka.items()
+    }
+    return replace(topology, kafka=kafka)
+
+
+@dataclass(slots=True)
+class Fleet:
+    """Brokers and workers of one mesh.
+
+    Attributes:
+        topology: The mesh, every Kafka cluster with its address.
+        file: The topology file that workers read.
+        directory: Logs, broker data and drill files.
+        brokers: The embedded Kafka clusters.
+        workers: Worker processes by node.
+    """
+
+    topology: Topology
+    file: Path
+    directory: Path
+    addresses: Mapping[str, str]
+    brokers: KafkaClusters
+    workers: dict[str, list[Process]] = field(default_factory=dict)
+
+    @classmethod
+    def start(
+        cls,
+        topology: Topology,
+        file: Path,
+        directory: Path,
+        *,
+        addresses: Mapping[str, str] | None = None,
+        progress: Progress = silent,
+    ) -> Fleet:
+        """Start the Kafka clusters that nobody gave an address; no node runs yet.
+
+        Args:
+            topology: The mesh.
+            file: Its file.
+            directory: Where everything is kept.
+            addresses: Bootstrap addresses of Kafka clusters that run already.
+            progress: Told what is going on.
+
+        Raises:
+            StartError: A broker could not be started.
+            TransportUnavailableError: A given Kafka cluster does not answer.
+        """
+        given = dict(addresses or {})
+        embedded = {
+            name: kafka.brokers
+            for name, kafka in topology.kafka.items()
+            if kafka.is_embedded and name not in given
+        }
+        brokers = (
+            start_brokers(embedded, directory / "kafka", progress=progress)
+            if embedded
+            else KafkaClusters({})
+        )
+        given |= {name: broker.bootstrap_servers for name, broker in brokers.items()}
+        fleet = cls(with_addresses(topology, given), file, directory, given, brokers)
+        try:
+            fleet.provision(progress)
+        except BaseException:
+            fleet.stop()
+            raise
+        return fleet
+
+    def provision(self, progress: Progress) -> None:
+        """Make every node's topics; refuse one Kafka cluster under two names. Spec: EMS-16."""
+        seen: dict[str, str] = {}
+        for name in self.topology.kafka:
+            kafka = self.kafka(name)
+            identity = kafka.admin().cluster_id()
+            if identity in seen:
+                raise StartError(
+                    f"kafka {seen[identity]} and {name} are one Kafka cluster ({identity}): "
+                    "give each its own, or use one name for both"
+                )
+            seen[identity] = name
+            nodes = [n for n, declared in self.topology.nodes.items() if declared.kafka == name]
+            progress(f"making the topics of {', '.join(nodes)} on {name}")
+            kafka.admin().create(
+                [spec for node in nodes for spec in node_topics(self.topology, node)]
+            )
+            kafka.close()
+
+    def kafka(self, name: str, client_prefix: str = "mesh") -> RealKafka:
+        """Return a new client of one Kafka cluster."""
+        options = self.topology.kafka[name].options
+        return RealKafka(name, options, client_prefix=client_prefix)
+
+    def start_node(self, node: str, workers: int = 1) -> None:
+        """Start the worker processes of a node; returns when they run."""
+        running = self.workers.setdefault(node, [])
+        for index in range(len(running), len(running) + workers):
+            running.append(
+                spawn(
+                    [*self.command(node, index)],
+                    name=f"worker {index} of {node}",
+                    log=self.directory / "log" / f"{node}-{index}.log",
+                )
+            )
+
+    def command(self, node: str, index: int) -> Sequence[str]:
+        """Return the command line of one worker."""
+        options = [
+            part
+            for name, address in self.addresses.items()
+            for part in ("--bootstrap", f"{name}={address}")
+        ]
+        return [
+            sys.executable,
+            "-m",
+            "mesh",
+            "node",
+            "run",
+            node,
+            "-f",
+            str(self.file),
+            *options,
+            "--ready-file",
+            str(self.ready_file(node, index)),
+            "--cuts-file",
+            str(self.cuts_file(node)),
+        ]
+
+    def ready_file(self, node: str, index: int = 0) -> Path:
+        """Return the file that exists while a worker serves."""
+        return self.directory / "run" / f"{node}-{index}.ready"
+
+    def cuts_file(self, node: str) -> Path:
+        """Return the file that tells a node's workers which neighbours are cut off."""
+        return self.directory / "run" / f"{node}.cuts.json"
+
+    def cut(self, node: str, neighbours: Sequence[str]) -> None:
+        """Have the node read nothing of exactly these neighbours."""
+        path = self.cuts_file(node)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps(list(neighbours)), encoding="utf-8")
+        fresh.rename(path)
+
+    def kill_node(self, node: str) -> None:
+        """SIGKILL all workers of a node; returns when they are gone."""
+        for process in self.workers.pop(node, []):
+            process.kill()
+        self._forget_ready(node)
+
+    def stop_node(self, node: str) -> None:
+        """SIGTERM all workers of a node; returns when they are gone."""
+        stop_all(self.workers.pop(node, []), STOP_S)
+        self._forget_ready(node)
+
+    def _forget_ready(self, node: str) -> None:
+        for path in (self.directory / "run").glob(f"{node}-*.ready"):
+            path.unlink(missing_ok=True)
+
+    def fallen(self) -> Sequence[Process]:
+        """Return worker processes that ended by themselves."""
+        return [p for running in self.workers.values() for p in running if not p.is_alive]
+
+    def stop(self) -> None:
+        """Stop workers first, then brokers; nothing is left."""
+        try:
+            stop_all([p for running in self.workers.values() for p in running], STOP_S)
+        finally:
+            self.workers.clear()
+            self.brokers.stop()

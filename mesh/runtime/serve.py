@@ -1,0 +1,137 @@
+"""One worker process on real Kafka: made, run and ended.
+
+The main thread owns the loop and the signals: SIGTERM and SIGINT end it after the turn.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import signal
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from mesh.errors import TransportUnavailableError
+from mesh.model.topology import Topology
+from mesh.runtime.clock import MonotonicClock
+from mesh.runtime.intake import ThreadedIntake
+from mesh.runtime.provision import HEADROOM_BYTES
+from mesh.runtime.worker import Worker
+from mesh.transport.kafka import RealKafka
+
+TURN_S = 0.1
+"""Longest wait for records in one turn: how soon signals and timers are seen."""
+
+RETRY_S = 1.0
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Serving:
+    """One worker process.
+
+    Attributes:
+        topology: The mesh; every Kafka cluster in it has its addresses.
+        node: Whom it serves.
+        ready_file: Exists while the node serves here; None for none.
+        cuts_file: For drills: JSON list of neighbours of which nothing is read.
+    """
+
+    topology: Topology
+    node: str
+    ready_file: Path | None = None
+    cuts_file: Path | None = None
+    _stopping: bool = False
+    _was_ready: bool = False
+    _cuts: tuple[str, ...] = field(default=())
+
+    def run(self) -> None:
+        """Serve until a signal comes.
+
+        Raises:
+            TransportError: The start failed for good.
+        """
+        signal.signal(signal.SIGTERM, self._stop)
+        signal.signal(signal.SIGINT, self._stop)
+        structlog.contextvars.bind_contextvars(node=self.node)
+        clusters = self._clusters()
+        worker = self._start(clusters)
+        if worker is None:
+            return
+        # What exists now lives as long as the process: the collector need not look at it.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 50)
+        try:
+            while not self._stopping:
+                worker.turn(TURN_S)
+                self._follow_cuts(worker)
+                self._tell_ready(is_ready=worker.is_ready)
+        finally:
+            self._tell_ready(is_ready=False)
+            worker.close()
+            log.info("node.stopped")
+
+    def _stop(self, number: int, frame: object) -> None:  # noqa: ARG002
+        self._stopping = True
+
+    def _clusters(self) -> Mapping[str, RealKafka]:
+        nodes = [self.node, *self.topology.neighbours(self.node)]
+        names = sorted({self.topology.nodes[name].kafka: None for name in nodes})
+        return {
+            name: RealKafka(
+                name,
+                self.topology.kafka[name].options,
+                client_prefix=f"mesh-{self.node}",
+                batch_bytes_max=self.topology.max_message_bytes + HEADROOM_BYTES,
+            )
+            for name in names
+        }
+
+    def _start(self, clusters: Mapping[str, RealKafka]) -> Worker | None:
+        """Return the worker once the own Kafka cluster answers, or None if told to stop."""
+        clock = MonotonicClock()
+        while not self._stopping:
+            readers = {name: kafka.reader("read") for name, kafka in clusters.items()}
+            intake = ThreadedIntake(readers)
+            try:
+                return Worker(
+                    self.topology,
+                    self.node,
+                    clusters,
+                    readers,
+                    intake,
+                    clock,
+                    lambda: str(uuid.uuid4()),
+                )
+            except TransportUnavailableError as error:
+                intake.close()
+                log.warning("kafka.unreachable", fault=str(error))
+                clock.wait(RETRY_S)
+        return None
+
+    def _follow_cuts(self, worker: Worker) -> None:
+        if self.cuts_file is None:
+            return
+        try:
+            cuts = tuple(json.loads(self.cuts_file.read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            return  # being written, or not there: no change
+        if cuts != self._cuts:
+            self._cuts = cuts
+            worker.cut(cuts)
+            log.warning("drill.cut", neighbours=list(cuts))
+
+    def _tell_ready(self, *, is_ready: bool) -> None:
+        if is_ready == self._was_ready or self.ready_file is None:
+            return
+        self._was_ready = is_ready
+        if is_ready:
+            self.ready_file.write_text("ready\n", encoding="utf-8")
+        else:
+            self.ready_file.unlink(missing_ok=True)
