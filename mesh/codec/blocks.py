@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mesh.codec.varint import read_zigzag, zigzag
-from mesh.errors import DecodeError
+from mesh.errors import DecodeError, LocalProtocolError
 
 NO_EXT = b"\x00"
 """The bytes of an empty `ext`."""
@@ -18,6 +18,10 @@ NO_EXT = b"\x00"
 #: Fewest bytes of one item: a string; a map entry of two lengths; a header of length and union.
 _STRING_LEAST = 1
 _ENTRY_LEAST = 2
+
+#: Names are few; if a client invents them without end, the memo starts anew.
+_NAMES_MAX = 4_096
+_names: dict[str, bytes] = {}
 
 Step = Callable[[int, int], int]
 """Reads a block's items: (position, how many) -> position after them."""
@@ -29,10 +33,7 @@ def read_bytes(buffer: bytes, position: int) -> tuple[bytes, int]:
     Raises:
         DecodeError: The length is negative or goes past the end.
     """
-    length, start = read_zigzag(buffer, position)
-    end = start + length
-    if length < 0 or end > len(buffer):
-        raise DecodeError(f"{length} bytes at byte {position}, {len(buffer) - start} are left")
+    start, end = _extent(buffer, position)
     return buffer[start:end], end
 
 
@@ -42,9 +43,9 @@ def read_text(buffer: bytes, position: int) -> tuple[str, int]:
     Raises:
         DecodeError: As for `read_bytes`, or it is not UTF-8.
     """
-    raw, end = read_bytes(buffer, position)
+    start, end = _extent(buffer, position)
     try:
-        return raw.decode(), end
+        return buffer[start:end].decode(), end
     except UnicodeDecodeError as error:
         raise DecodeError(f"the text at byte {position} is not UTF-8") from error
 
@@ -55,10 +56,15 @@ def skip_bytes(buffer: bytes, position: int) -> int:
     Raises:
         DecodeError: As for `read_bytes`.
     """
+    return _extent(buffer, position)[1]
+
+
+def _extent(buffer: bytes, position: int) -> tuple[int, int]:
     length, start = read_zigzag(buffer, position)
-    if length < 0 or start + length > len(buffer):
+    end = start + length
+    if length < 0 or end > len(buffer):
         raise DecodeError(f"{length} bytes at byte {position}, {len(buffer) - start} are left")
-    return start + length
+    return start, end
 
 
 def each_block(buffer: bytes, position: int, least: int, step: Step) -> int:
@@ -146,9 +152,30 @@ def read_ext(buffer: bytes, position: int) -> tuple[dict[str, bytes], int]:
 
 
 def encode_text(text: str) -> bytes:
-    """Return an Avro string."""
-    raw = text.encode()
+    """Return an Avro string.
+
+    Raises:
+        LocalProtocolError: It holds a lone surrogate and so is not Unicode.
+    """
+    try:
+        raw = text.encode()
+    except UnicodeEncodeError as error:
+        raise LocalProtocolError(f"{text!r} is not Unicode") from error
     return zigzag(len(raw)) + raw
+
+
+def encode_name(name: str) -> bytes:
+    """Return an Avro string that comes again and again: of a node, a zone, a header.
+
+    Raises:
+        LocalProtocolError: As for `encode_text`.
+    """
+    encoded = _names.get(name)
+    if encoded is None:
+        if len(_names) >= _NAMES_MAX:
+            _names.clear()
+        encoded = _names[name] = encode_text(name)
+    return encoded
 
 
 def encode_ext(entries: Mapping[str, bytes]) -> bytes:
@@ -157,5 +184,5 @@ def encode_ext(entries: Mapping[str, bytes]) -> bytes:
         return NO_EXT
     pieces = [zigzag(len(entries))]
     for name, value in entries.items():
-        pieces += (encode_text(name), zigzag(len(value)), value)
+        pieces += (encode_name(name), zigzag(len(value)), value)
     return b"".join((*pieces, NO_EXT))

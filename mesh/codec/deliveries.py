@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mesh.codec.blocks import NO_EXT, encode_text
+from mesh.codec.blocks import NO_EXT, encode_name
 from mesh.codec.records import Fields, RecordCodec
 from mesh.codec.varint import zigzag
 from mesh.errors import LocalProtocolError
@@ -41,9 +41,9 @@ def delivery_prefix(
             zigzag(VERSION),
             _CLASSES[message_class],
             zigzag(len(path)),
-            *map(encode_text, path),
+            *map(encode_name, path),
             b"\x00",
-            encode_text(path[0]),
+            encode_name(path[0]),
             source.topic_id,
             zigzag(source.partition),
             zigzag(generation),

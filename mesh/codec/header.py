@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from mesh.codec.blocks import (
     NO_EXT,
     encode_ext,
-    encode_text,
+    encode_name,
     read_ext,
     read_text,
     read_texts,
@@ -91,11 +91,8 @@ def encode_header(header: FrameHeader) -> bytes:
 
     Spec: K10.
     """
-    try:
-        rest = _origin_bytes(header.origin) + zigzag(header.flags) + encode_ext(header.ext)
-    except UnicodeEncodeError as error:
-        raise LocalProtocolError(f"a name or subject is not Unicode: {error}") from error
-    return relay_key(header.hop, rest, header.kind)
+    tail = _origin_bytes(header.origin) + _int(header.flags) + encode_ext(header.ext)
+    return relay_key(header.hop, tail, header.kind)
 
 
 def relay_key(hop: Hop, tail: bytes, kind: FrameKind = FrameKind.DATA) -> bytes:
@@ -111,23 +108,17 @@ def relay_key(hop: Hop, tail: bytes, kind: FrameKind = FrameKind.DATA) -> bytes:
 
     Spec: K10.
     """
-    chain = hop.chain
-    try:
-        pieces = [
+    path, chain = hop.path, hop.chain
+    return b"".join(
+        (
             _PREFIXES[kind],
-            encode_text(hop.zone),
+            encode_name(hop.zone),
             _int(hop.hops),
             _int(hop.join_hops),
             _TRUTH[hop.crossed_external],
             zigzag(hop.lane_epoch),
-        ]
-        if hop.path:
-            pieces += (zigzag(len(hop.path)), *map(encode_text, hop.path))
-    except UnicodeEncodeError as error:
-        raise LocalProtocolError(f"a name is not Unicode: {error}") from error
-    return b"".join(
-        (
-            *pieces,
+            zigzag(len(path)) if path else b"",
+            *map(encode_name, path),
             b"\x00",
             _source_bytes(chain.source),
             zigzag(chain.previous),
@@ -142,7 +133,7 @@ def flagged_tail(peeked: Peeked, flags: FrameFlags) -> bytes:
     """Return the tail with other flags, as a repair writes it. Spec: K20."""
     _, after = read_zigzag(peeked.key, peeked.table_end)
     origin = peeked.key[peeked.origin_start : peeked.table_end]
-    return origin + zigzag(flags) + peeked.key[after:]
+    return origin + _int(flags) + peeked.key[after:]
 
 
 def peek(key: bytes) -> Peeked:
@@ -196,7 +187,7 @@ def origin_of(peeked: Peeked) -> Origin:
 def _origin_bytes(origin: Origin) -> bytes:
     return b"".join(
         (
-            encode_text(origin.node),
+            encode_name(origin.node),
             _source_bytes(origin.source),
             _int(origin.generation),
             zigzag(origin.first),
@@ -220,6 +211,9 @@ def _int(number: int) -> bytes:
 
 
 def _read_int(key: bytes, position: int) -> tuple[int, int]:
+    if position < len(key) and key[position] < 128:
+        byte = key[position]
+        return (byte >> 1) ^ -(byte & 1), position + 1
     number, end = read_zigzag(key, position)
     if not _INT_MIN <= number <= _INT_MAX:
         raise DecodeError(f"{number} at byte {position} does not fit into a 32-bit number")
@@ -289,7 +283,7 @@ def _peek(key: bytes) -> tuple[Peeked, int]:
         first=first,
         last=last,
         count=count,
-        flags=FrameFlags(flags),
+        flags=FrameFlags.NONE if flags == 0 else FrameFlags(flags),
         origin_start=origin_start,
         table_start=table_start,
         table_end=table_end,

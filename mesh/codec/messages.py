@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mesh.codec.blocks import NO_EXT, each_block, encode_text, read_ext, read_text, skip_bytes
-from mesh.codec.varint import SMALL, read_zigzag, zigzag
-from mesh.errors import DecodeError, LocalProtocolError
+from mesh.codec.blocks import NO_EXT, each_block, encode_name, read_ext, read_text, skip_bytes
+from mesh.codec.varint import SMALL, read_unsigned, read_zigzag, zigzag
+from mesh.errors import DecodeError
 from mesh.model.frames import Origin
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -25,13 +25,17 @@ Scanned = tuple[int, int, int, int, int]
 
 _MESSAGE_LEAST = 7
 _HEADER_LEAST = 2
-_NAMES_MAX = 4_096
+#: The two branches of a union [null, bytes].
+_NULL, _BYTES = 0, 2
 
 #: Second branch of a union [null, bytes], up to the bytes themselves; and the same after the
 #: empty array of headers.
 _SOME = [b"\x02" + zigzag(length) for length in range(8_192)]
 _BARE_SOME = [b"\x00" + some for some in _SOME]
-_names: dict[str, bytes] = {}
+#: The same read backwards: two bytes before a short key, four before a payload of 64 bytes to
+#: 8 kB that no headers precede. Most messages look like that, and two look-ups read them.
+_SHORT_KEY = {some: length for length, some in enumerate(_SOME[:64])}
+_BARE = {bare: length for length, bare in enumerate(_BARE_SOME) if len(bare) == 4}
 
 
 def encode_tail(
@@ -65,20 +69,8 @@ def _headers_bytes(headers: Headers | None) -> bytes:
         return b"\x00"
     pieces = [zigzag(len(headers))]
     for name, value in headers:
-        pieces += (_names.get(name) or _name_bytes(name), _optional(value))
+        pieces += (encode_name(name), _optional(value))
     return b"".join((*pieces, b"\x00"))
-
-
-def _name_bytes(name: str) -> bytes:
-    """Encode a header's name; few names come again and again, so they are kept."""
-    try:
-        encoded = encode_text(name)
-    except UnicodeEncodeError as error:
-        raise LocalProtocolError(f"a header's name is not Unicode: {error}") from error
-    if len(_names) >= _NAMES_MAX:
-        _names.clear()
-    _names[name] = encoded
-    return encoded
 
 
 def assemble_value(base_timestamp: int, items: Sequence[tuple[int, int, int, bytes]]) -> bytes:
@@ -96,10 +88,13 @@ def assemble_value(base_timestamp: int, items: Sequence[tuple[int, int, int, byt
     pieces = [zigzag(base_timestamp), zigzag(len(items))]
     extend = pieces.extend
     small = SMALL
-    for offset, subject, timestamp, tail in items:
-        try:
+    try:
+        for offset, subject, timestamp, tail in items:
             extend((small[offset], small[subject], small[timestamp], tail))
-        except IndexError:
+    except KeyError:
+        # Beyond the table, as in frames of few messages out of many: from the start, slower.
+        del pieces[2:]
+        for offset, subject, timestamp, tail in items:
             extend((zigzag(offset), zigzag(subject), zigzag(timestamp), tail))
     pieces.append(b"\x00")
     return b"".join(pieces)
@@ -117,11 +112,8 @@ def scan_value(value: bytes) -> tuple[int, list[Scanned]]:
 
     def step(at: int, count: int) -> int:
         for _ in range(count):
-            offset, at = read_zigzag(value, at)
-            subject, at = read_zigzag(value, at)
-            timestamp, at = read_zigzag(value, at)
-            start = at
-            at = _skip_tail(value, at)
+            offset, subject, timestamp, start = _read_numbers(value, at)
+            at = _skip_tail(value, start)
             append((offset, subject, timestamp, start, at))
         return at
 
@@ -153,25 +145,17 @@ def decode_messages(
         nonlocal seen, before
         seen += count
         for _ in range(count):
-            offset, at = read_zigzag(value, at)
-            subject, at = read_zigzag(value, at)
-            timestamp, at = read_zigzag(value, at)
+            offset, subject, timestamp, at = _read_numbers(value, at)
             if not before < offset <= span:
                 raise DecodeError(f"offset delta {offset} after {before}, in a stretch of {span}")
             if not 0 <= subject < subjects:
                 raise DecodeError(f"subject {subject} in a table of {subjects}")
             before = offset
-            if wanted is not None and not wanted[subject]:
+            if wanted is None or wanted[subject]:
+                key, headers, payload, ext, at = _read_tail(value, at)
+                append((first + offset, subject, base + timestamp, key, headers, payload, ext))
+            else:
                 at = _skip_tail(value, at)
-                continue
-            key, at = _read_optional(value, at)
-            headers, at = _read_headers(value, at)
-            payload, at = _read_optional(value, at)
-            end = _skip_ext(value, at)
-            append(
-                (first + offset, subject, base + timestamp, key, headers, payload, value[at:end])
-            )
-            at = end
         return at
 
     _whole(value, position, step)
@@ -181,29 +165,120 @@ def decode_messages(
 
 
 def _whole(value: bytes, position: int, step: Callable[[int, int], int]) -> None:
-    end = each_block(value, position, _MESSAGE_LEAST, step)
+    try:
+        end = each_block(value, position, _MESSAGE_LEAST, step)
+    except IndexError:
+        raise DecodeError("the bytes end inside a message") from None
     if end != len(value):
         raise DecodeError(f"{len(value) - end} bytes follow the messages")
 
 
-def _read_optional(value: bytes, position: int) -> tuple[bytes | None, int]:
-    branch, start = read_zigzag(value, position)
-    if branch == 0:
-        return None, start
-    length, start = read_zigzag(value, start)
-    end = start + length
-    if branch != 1 or length < 0 or end > len(value):
-        raise DecodeError(f"no key, header or payload at byte {position}")
-    return value[start:end], end
+# Below, numbers of one and two bytes are read in place, because a call costs more than all the
+# rest: `number += (value[at] - 1) << 7` joins the second byte to a first one of 128 or more, and
+# the sum stays below 16,384 exactly if the second byte is the last. What the sum says is
+# zigzag still: odd is negative, which no length and no index may be. An index beyond the end
+# raises IndexError, which `_whole` turns into DecodeError.
 
 
-def _skip_optional(value: bytes, position: int) -> int:
-    branch, start = read_zigzag(value, position)
-    if branch == 0:
-        return start
-    if branch != 1:
-        raise DecodeError(f"no key, header or payload at byte {position}")
-    return skip_bytes(value, start)
+def _read_numbers(value: bytes, at: int) -> tuple[int, int, int, int]:
+    """Read offset delta, subject index, time stamp delta; return them and what follows."""
+    number = value[at]
+    at += 1
+    if number > 127:
+        number += (value[at] - 1) << 7
+        at += 1
+        if number > 16383:
+            number, at = read_unsigned(value, at - 2)
+    offset = (number >> 1) ^ -(number & 1)
+    number = value[at]
+    at += 1
+    if number > 127:
+        number += (value[at] - 1) << 7
+        at += 1
+        if number > 16383:
+            number, at = read_unsigned(value, at - 2)
+    subject = (number >> 1) ^ -(number & 1)
+    number = value[at]
+    at += 1
+    if number > 127:
+        number += (value[at] - 1) << 7
+        at += 1
+        if number > 16383:
+            number, at = read_unsigned(value, at - 2)
+    return offset, subject, (number >> 1) ^ -(number & 1), at
+
+
+def _read_optional(value: bytes, at: int) -> tuple[bytes | None, int]:
+    branch = value[at]
+    if branch == _NULL:
+        return None, at + 1
+    number = value[at + 1]
+    at += 2
+    if number > 127:
+        number += (value[at] - 1) << 7
+        at += 1
+        if number > 16383:
+            number, at = read_unsigned(value, at - 2)
+    end = at + (number >> 1)
+    if branch != _BYTES or number & 1 or end > len(value):
+        raise DecodeError(f"no key, header or payload before byte {at}")
+    return value[at:end], end
+
+
+def _skip_optional(value: bytes, at: int) -> int:
+    branch = value[at]
+    if branch == _NULL:
+        return at + 1
+    number = value[at + 1]
+    at += 2
+    if number > 127:
+        number += (value[at] - 1) << 7
+        at += 1
+        if number > 16383:
+            number, at = read_unsigned(value, at - 2)
+    end = at + (number >> 1)
+    if branch != _BYTES or number & 1 or end > len(value):
+        raise DecodeError(f"no key, header or payload before byte {at}")
+    return end
+
+
+def _read_tail(value: bytes, at: int) -> tuple[bytes | None, Headers, bytes | None, bytes, int]:
+    """Read a tail; return key, headers, payload, bytes of `ext`, and what follows."""
+    start = at + 2
+    length = _SHORT_KEY.get(value[at:start])
+    if length is not None:
+        key_end = start + length
+        start_payload = key_end + 4
+        length = _BARE.get(value[key_end:start_payload])
+        if length is not None:
+            end = start_payload + length
+            if not value[end]:
+                return value[start:key_end], (), value[start_payload:end], NO_EXT, end + 1
+    key, at = _read_optional(value, at)
+    headers: Headers = ()
+    if value[at]:
+        headers, at = _read_headers(value, at)
+    else:
+        at += 1
+    payload, at = _read_optional(value, at)
+    if value[at]:
+        end = read_ext(value, at)[1]
+        return key, headers, payload, value[at:end], end
+    return key, headers, payload, NO_EXT, at + 1
+
+
+def _skip_tail(value: bytes, at: int) -> int:
+    """Return what follows a tail, as `_read_tail` would."""
+    length = _SHORT_KEY.get(value[at : at + 2])
+    if length is not None:
+        start = at + 6 + length
+        length = _BARE.get(value[start - 4 : start])
+        if length is not None and not value[start + length]:
+            return start + length + 1
+    at = _skip_optional(value, at)
+    at = _skip_headers(value, at) if value[at] else at + 1
+    at = _skip_optional(value, at)
+    return read_ext(value, at)[1] if value[at] else at + 1
 
 
 def _read_headers(value: bytes, position: int) -> tuple[Headers, int]:
@@ -219,11 +294,10 @@ def _read_headers(value: bytes, position: int) -> tuple[Headers, int]:
     return headers, each_block(value, position, _HEADER_LEAST, step)
 
 
-def _skip_ext(value: bytes, position: int) -> int:
-    return read_ext(value, position)[1]
+def _skip_headers(value: bytes, position: int) -> int:
+    def step(at: int, count: int) -> int:
+        for _ in range(count):
+            at = _skip_optional(value, skip_bytes(value, at))
+        return at
 
-
-def _skip_tail(value: bytes, position: int) -> int:
-    position = _skip_optional(value, position)
-    position = _read_headers(value, position)[1]
-    return _skip_ext(value, _skip_optional(value, position))
+    return each_block(value, position, _HEADER_LEAST, step)

@@ -20,7 +20,7 @@ def encode_table(subjects: Sequence[str]) -> bytes:
     """Return the table as one block that names its size, so that a hop can jump over it.
 
     Raises:
-        UnicodeEncodeError: A subject holds a lone surrogate.
+        LocalProtocolError: A subject holds a lone surrogate.
     """
     if not subjects:
         return b"\x00"
