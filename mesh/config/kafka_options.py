@@ -108,11 +108,7 @@ def option_faults(options: Mapping[str, object]) -> Iterator[tuple[str, str, str
         elif not isinstance(value, str | int | float):
             yield option, "WRONG_TYPE", "must be text, a number, true or false"
         elif option in MANAGED:
-            yield (
-                option,
-                "MANAGED_KEY",
-                f"{option} is not yours to set: {MANAGED[option]}; remove it",
-            )
+            yield option, "MANAGED_KEY", f"is not yours to set: {MANAGED[option]}; remove it"
         elif option in JAVA_NAMES:
             yield option, "JAVA_NAME", f"is a name of the Java client; {JAVA_NAMES[option]}"
         elif isinstance(value, str):

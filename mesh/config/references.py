@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import stat
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from mesh.errors import ConfigError, Problem
@@ -59,7 +60,8 @@ def resolve_options(
     """
     problems: list[Problem] = []
 
-    def replacement(option: str, kind: str, name: str) -> str:
+    def replacement(option: str, match: re.Match[str]) -> str:
+        kind, name = match[1], match[2]
         try:
             return environment[name] if kind == "env" else read_file(name)
         except KeyError:
@@ -70,12 +72,10 @@ def resolve_options(
         problems.append(Problem(code="UNRESOLVED", message=message, where=place))
         return ""
 
-    resolved: dict[str, str] = {}
-    for option, value in options.items():
-        resolved[option] = _REFERENCE.sub(
-            lambda match, option=option: replacement(option, match[1], match[2]),  # type: ignore[misc]
-            value,
-        )
+    resolved = {
+        option: _REFERENCE.sub(partial(replacement, option), value)
+        for option, value in options.items()
+    }
     if problems:
         raise ConfigError(problems)
     return resolved

@@ -1,0 +1,434 @@
+"""Topology files: what is read from good ones, what is said about bad ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from mesh.config.located import parse_document
+from mesh.config.topology_file import (
+    load_legal_topology,
+    load_topology,
+    topology_from_mapping,
+    topology_of,
+    topology_schema,
+)
+from mesh.errors import ConfigError
+from mesh.model.topology import Topology, ZoneKind
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "topologies"
+
+GOOD = """\
+apiVersion: mesh/v1
+kind: Mesh
+metadata: {name: worldwide}
+spec:
+  kafka:
+    tokyo: {bootstrap.servers: "localhost:19092", socket.keepalive.enable: true, linger.ms: 5}
+    newyork: {brokers: 3}
+  nodes:
+    tk1: {kafka: tokyo, realm: asia, lanes: 3}
+    tk2: {kafka: tokyo, lanes: 2, partitions: 8}
+    ny1: {kafka: newyork}
+  zones:
+    TK: {kind: one-hop, nodes: [tk2, tk1], title: Tokyo, exclusive: false}
+    WO: {kind: multi-hop, links: [[tk1, ny1]]}
+"""
+
+
+def parsed(text: str) -> Topology:
+    """The topology of a file with this text."""
+    return topology_of(parse_document(text.encode(), "m.yaml"))
+
+
+def refused(text: str) -> list[str]:
+    """What a person is told about such a file."""
+    with pytest.raises(ConfigError) as caught:
+        parsed(text)
+    return [problem.line() for problem in caught.value.problems]
+
+
+def spec(zones: str, nodes: str = "a: {}, b: {}, c: {}", kafka: str = "k: {}") -> str:
+    """A file with these parts; zones begin in line 7."""
+    return (
+        "apiVersion: mesh/v1\nkind: Mesh\nmetadata: {name: m}\nspec:\n"
+        f"  kafka: {{{kafka}}}\n  nodes: {{{nodes}}}\n{zones}"
+    )
+
+
+def test_good_file_is_read_whole() -> None:
+    """Every setting arrives, with defaults where nothing is said. Spec: DESIGN 3, K2, K5, K6."""
+    topology = parsed(GOOD)
+    assert topology.name == "worldwide"
+    assert (topology.prefix, topology.max_message_bytes, topology.keep_s) == (
+        "mesh.",
+        900_000,
+        3600.0,
+    )
+    assert topology.audit_kafka == "tokyo"
+    assert topology.kafka["tokyo"].options == {
+        "bootstrap.servers": "localhost:19092",
+        "socket.keepalive.enable": "true",
+        "linger.ms": "5",
+    }
+    assert not topology.kafka["tokyo"].is_embedded
+    assert topology.kafka["newyork"].is_embedded
+    assert topology.kafka["newyork"].brokers == 3
+    nodes = topology.nodes
+    assert (nodes["tk1"].realm, nodes["tk1"].lanes, nodes["tk1"].partitions) == ("asia", 3, 6)
+    assert (nodes["tk2"].lanes, nodes["tk2"].partitions, nodes["ny1"].partitions) == (2, 8, 4)
+    assert topology.zones["TK"].kind is ZoneKind.ONE_HOP
+    assert topology.zones["TK"].title == "Tokyo"
+    assert topology.neighbours("tk1") == ["ny1", "tk2"]
+
+
+def test_settings_of_the_mesh() -> None:
+    """The settings that stand beside the parts."""
+    topology = topology_from_mapping(
+        {
+            "kafka": {"a": None, "b": {}},
+            "nodes": {"n": {"kafka": "b"}},
+            "prefix": "x.",
+            "maxMessageBytes": 1000,
+            "audit": {"kafka": "b"},
+            "keep": "10m",
+        }
+    )
+    assert (topology.prefix, topology.max_message_bytes) == ("x.", 1000)
+    assert (topology.audit_kafka, topology.keep_s) == ("b", 600.0)
+
+
+def test_a_node_may_leave_out_the_only_kafka_cluster() -> None:
+    """With one Kafka cluster there is no question; with two there is."""
+    assert parsed(spec("")).nodes["a"].kafka == "k"
+    assert refused(spec("", nodes="a: {}", kafka="k: {}, l: {}")) == [
+        (
+            "m.yaml:6:11: spec.nodes.a.kafka: say which Kafka cluster is its own, with kafka: NAME "
+            "[MISSING_KEY]"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line"),
+    [
+        (
+            "mesh/v1",
+            "mesh/v2",
+            "m.yaml:1:1: apiVersion: must be mesh/v1; got 'mesh/v2' [WRONG_VALUE]",
+        ),
+        (
+            "kind: Mesh",
+            "kind: Scenario",
+            "m.yaml:2:1: kind: must be Mesh; got 'Scenario' [WRONG_VALUE]",
+        ),
+        (
+            "metadata: {name: worldwide}\n",
+            "",
+            "m.yaml:1:1: metadata: this key is required; add it [MISSING_KEY]",
+        ),
+        (
+            "realm: asia",
+            "relm: asia",
+            "m.yaml:9:25: spec.nodes.tk1.relm: unknown key; did you mean realm? [UNKNOWN_KEY]",
+        ),
+        (
+            "realm: asia",
+            "zz: 1",
+            "m.yaml:9:25: spec.nodes.tk1.zz: unknown key; known here: kafka, lanes, partitions, realm [UNKNOWN_KEY]",
+        ),
+        (
+            "realm: asia",
+            "realm: true",
+            "m.yaml:9:25: spec.nodes.tk1.realm: must be text; got true; quote it: 'true' [WRONG_TYPE]",
+        ),
+        (
+            "realm: asia",
+            "realm: a/b",
+            "m.yaml:9:25: spec.nodes.tk1.realm: 'a/b' is no name; write a letter or digit, then at most 63 letters, digits or hyphens [BAD_NAME]",
+        ),
+        (
+            "lanes: 3",
+            "lanes: 0",
+            "m.yaml:9:38: spec.nodes.tk1.lanes: must be at least 1; got 0 [OUT_OF_RANGE]",
+        ),
+        (
+            "lanes: 3",
+            "lanes: .nan",
+            "m.yaml:9:38: spec.nodes.tk1.lanes: must be a whole number; got nan [WRONG_TYPE]",
+        ),
+        (
+            "lanes: 3",
+            "lanes: 1e99",
+            "m.yaml:9:38: spec.nodes.tk1.lanes: must be a whole number; got 1e+99 [WRONG_TYPE]",
+        ),
+        (
+            "lanes: 3",
+            "lanes: '3'",
+            "m.yaml:9:38: spec.nodes.tk1.lanes: must be a whole number; got '3' [WRONG_TYPE]",
+        ),
+        (
+            "partitions: 8",
+            "partitions: 7",
+            "m.yaml:10:35: spec.nodes.tk2.partitions: 2 lanes cannot share 7 partitions evenly; write 8 [WRONG_VALUE]",
+        ),
+        (
+            "kafka: newyork",
+            "kafka: newyrk",
+            "m.yaml:11:11: spec.nodes.ny1.kafka: no Kafka cluster is called 'newyrk'; did you mean newyork? [UNKNOWN_KAFKA]",
+        ),
+        (
+            "brokers: 3",
+            "brokers: 0",
+            "m.yaml:7:15: spec.kafka.newyork.brokers: must be between 1 and 9; got 0 [OUT_OF_RANGE]",
+        ),
+        (
+            "kind: one-hop",
+            "kind: onehop",
+            "m.yaml:13:10: spec.zones.TK.kind: must be cluster, one-hop, multi-hop, external or join; got 'onehop' [WRONG_VALUE]",
+        ),
+        (
+            "[[tk1, ny1]]",
+            "[[tk1, ny1, tk2]]",
+            "m.yaml:14:35: spec.zones.WO.links[0]: has 3 items; write 2 [WRONG_LENGTH]",
+        ),
+        (
+            "nodes: [tk2, tk1]",
+            "nodes: tk1",
+            "m.yaml:13:25: spec.zones.TK.nodes: must be a list; got 'tk1' [WRONG_TYPE]",
+        ),
+        (
+            "  kafka:\n",
+            "  keep: 5\n  kafka:\n",
+            "m.yaml:5:3: spec.keep: must be text; got 5; quote it: '5' [WRONG_TYPE]",
+        ),
+        (
+            "  kafka:\n",
+            "  keep: 5 hours\n  kafka:\n",
+            "m.yaml:5:3: spec.keep: '5 hours' is no duration; write a number with its unit: 500ms, 5s, 10m, 1h or 7d [WRONG_VALUE]",
+        ),
+        (
+            "  kafka:\n",
+            "  maxMessageBytes: -1\n  kafka:\n",
+            "m.yaml:5:3: spec.maxMessageBytes: must be at least 1; got -1 [OUT_OF_RANGE]",
+        ),
+        (
+            "  kafka:\n",
+            "  prefix: mesh\n  kafka:\n",
+            "m.yaml:5:3: spec.prefix: 'mesh' is no topic prefix; write names that each end with a dot, as in mesh. [BAD_NAME]",
+        ),
+        (
+            "  kafka:\n",
+            "  audit: {kafka: x}\n  kafka:\n",
+            "m.yaml:5:11: spec.audit.kafka: no Kafka cluster is called 'x'; known here: newyork, tokyo [UNKNOWN_KAFKA]",
+        ),
+    ],
+)
+def test_bad_setting_is_one_located_line(before: str, after: str, line: str) -> None:
+    """`file:line:column: path: what is wrong; what to do [CODE]`. Spec: lab.md 3."""
+    assert before in GOOD
+    assert refused(GOOD.replace(before, after, 1)) == [line]
+
+
+@pytest.mark.parametrize(
+    ("zones", "lines"),
+    [
+        (
+            "  zones: {Z: {kind: one-hop, nodes: [a, d]}}",
+            [
+                "m.yaml:7:41: spec.zones.Z.nodes[1]: no node is called 'd'; known here: a, b, c [UNKNOWN_NODE]"
+            ],
+        ),
+        (
+            "  zones: {Z: {kind: one-hop, links: [[a, bb]]}}",
+            [
+                "m.yaml:7:42: spec.zones.Z.links[0][1]: no node is called 'bb'; did you mean b? [UNKNOWN_NODE]"
+            ],
+        ),
+        (
+            "  zones: {Z: {kind: multi-hop, links: [[a, a]]}}",
+            ["m.yaml:7:40: spec.zones.Z.links[0]: links node a to itself; remove it [SELF_LINK]"],
+        ),
+        (
+            "  zones: {Z: {kind: multi-hop, links: [[a, b], [b, a]]}}",
+            [
+                "m.yaml:7:48: spec.zones.Z.links[1]: b and a are linked twice in zone Z, first as links[0]; remove one [DUPLICATE_LINK]"
+            ],
+        ),
+        (
+            "  zones: {Z: {kind: one-hop, nodes: [a, b, a]}}",
+            [
+                "m.yaml:7:44: spec.zones.Z.nodes[2]: node a is listed twice; remove one [DUPLICATE_NODE]"
+            ],
+        ),
+        (
+            "  zones: {Z: {kind: one-hop}}",
+            [
+                "m.yaml:7:11: spec.zones.Z: says not what it links; add nodes (a full mesh) or links (as listed) [WRONG_FORM]"
+            ],
+        ),
+        (
+            "  zones: {Z: {kind: one-hop, nodes: [a], links: []}}",
+            [
+                "m.yaml:7:11: spec.zones.Z: has nodes (a full mesh) and links (as listed); keep one of the two [WRONG_FORM]"
+            ],
+        ),
+        (
+            "  zones: {Z: {kind: cluster, links: [[a, b]]}}",
+            [
+                "m.yaml:7:30: spec.zones.Z.links: a cluster is fully linked: list its nodes and no links [WRONG_FORM]"
+            ],
+        ),
+        (
+            "  zones: {Z: {kind: external, nodes: [a, b]}}",
+            [
+                "m.yaml:7:31: spec.zones.Z.nodes: external links are listed one by one: write links and no nodes [WRONG_FORM]"
+            ],
+        ),
+        (
+            "  zones: {Z: {kind: one-hop, nodes: [], hops: 3}}",
+            [
+                "m.yaml:7:41: spec.zones.Z.hops: only joins have this key; remove it [CONFLICTING_KEYS]"
+            ],
+        ),
+        (
+            "  zones: {Z: {kind: one-hop, nodes: []}, z: {kind: one-hop, nodes: []}}",
+            ["m.yaml:7:42: spec.zones.z: 'z' and 'Z' differ in case only; rename one [NAME_CLASH]"],
+        ),
+        (
+            "  zones: {J: {kind: join, from: a, to: b, filter: 'x/>', hops: 10}}",
+            [
+                "m.yaml:7:11: spec.zones.J: zone J: kind join is not supported yet; remove it [NOT_YET]"
+            ],
+        ),
+        (
+            "  zones: {C: {kind: cluster, nodes: [a, b]}, D: {kind: cluster, nodes: [b, c]}}",
+            [
+                "m.yaml:7:73: spec.zones.D.nodes[0]: node b is in the cluster zones C and D; a node is in at most one: remove it from one [TWO_CLUSTERS]"
+            ],
+        ),
+        (
+            "  zones: {U: {kind: one-hop, nodes: [a, b], exclusive: true}, V: {kind: multi-hop, links: [[b, c]]}}",
+            [
+                "m.yaml:7:93: spec.zones.V.links[0][0]: node b is in zone V and in zone U, which is exclusive: remove it from one [EXCLUSIVE]"
+            ],
+        ),
+    ],
+)
+def test_bad_zone_is_one_located_line(zones: str, lines: list[str]) -> None:
+    """What zones, nodes and links must mean to each other. Spec: DESIGN 3, UM-8."""
+    assert refused(spec(zones)) == lines
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "a_b", "x" * 65, "audit", "''"])
+def test_bad_node_name_is_refused(name: str) -> None:
+    """Names become topic names, so their rule is strict. Spec: DESIGN 3."""
+    (line,) = refused(spec("", nodes=f"{name}: {{}}"))
+    assert line.startswith("m.yaml:6:11: spec.nodes.")
+    assert line.endswith("[BAD_NAME]")
+
+
+def test_join_with_every_key_is_refused_once_and_checked() -> None:
+    """A join is read as far as it goes, so its mistakes show beside NOT_YET."""
+    lines = refused(spec("  zones: {J: {kind: join, to: x, hops: 99, filter: 'a//b', nodes: [a]}}"))
+    assert [line.rsplit(" ", 1)[1] for line in lines] == [
+        "[NOT_YET]",
+        "[MISSING_KEY]",
+        "[UNKNOWN_NODE]",
+        "[OUT_OF_RANGE]",
+        "[WRONG_VALUE]",
+        "[CONFLICTING_KEYS]",
+    ]
+
+
+def test_all_problems_are_named_at_once_in_the_order_of_the_file() -> None:
+    """Shape and meaning are checked together, so nobody corrects a file five times."""
+    text = (
+        GOOD.replace("realm: asia", "relm: asia")
+        .replace("kafka: newyork", "kafka: york")
+        .replace("[tk2, tk1]", "[tk2, tk9]")
+        .replace("linger.ms", "group.id")
+    )
+    codes = [line.rsplit(" ", 1)[1] for line in refused(text)]
+    assert codes == ["[MANAGED_KEY]", "[UNKNOWN_KEY]", "[UNKNOWN_KAFKA]", "[UNKNOWN_NODE]"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        7,
+        "text",
+        [],
+        {"kafka": [], "nodes": 3, "zones": "x"},
+        {"nodes": {"a": None}, "kafka": {"k": 3}, "zones": {"Z": 1}},
+    ],
+)
+def test_any_shape_is_refused_without_a_traceback(value: object) -> None:
+    """Whatever stands where, the answer is a list of problems."""
+    with pytest.raises(ConfigError) as caught:
+        topology_from_mapping(value)
+    assert all(problem.code for problem in caught.value.problems)
+
+
+def test_inline_mesh_is_located_in_its_own_file() -> None:
+    """Problems of a mesh inside a scenario name the scenario's lines."""
+    text = b"spec:\n  mesh:\n    kafka: {k: {}}\n    nodes:\n      a: {kafca: k}\n"
+    part = parse_document(text, "s.yaml").within("spec", "mesh")
+    with pytest.raises(ConfigError) as caught:
+        topology_from_mapping(part.value, part.where)
+    assert str(caught.value) == (
+        "s.yaml:5:11: spec.mesh.nodes.a.kafca: unknown key; did you mean kafka? [UNKNOWN_KEY]"
+    )
+
+
+def test_zones_and_nodes_may_be_many_and_apart() -> None:
+    """Unlinked nodes, empty zones and equal titles are no fault. Spec: UM-8, DESIGN 3."""
+    zones = "  zones: {Y: {kind: one-hop, nodes: [], title: T}, Z: {kind: cluster, nodes: [a], title: T}}"
+    assert parsed(spec(zones)).links == ()
+
+
+def test_illegal_file_is_located_at_the_zone_that_closes_the_loop() -> None:
+    """The refusal names both walks and the edit, at the zone's line."""
+    path = EXAMPLES / "illegal" / "parallel-links.yaml"
+    assert len(load_topology(path).links) == 2
+    with pytest.raises(ConfigError) as caught:
+        load_legal_topology(path)
+    (problem,) = caught.value.problems
+    assert problem.where.endswith("parallel-links.yaml:12:5: spec.zones.Z2")
+    assert problem.walks == (("a", "b"), ("a", "b"))
+    assert problem.edit == ({"op": "remove", "link": ["a", "b"], "zone": "Z1"},)
+    assert problem.message == (
+        "a reaches b by two walks: a -Z1-> b and a -Z2-> b; remove link a-b from zone Z1"
+    )
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_examples_are_legal(path: Path) -> None:
+    """What a reader copies works."""
+    assert load_legal_topology(path).name == path.stem
+
+
+@pytest.mark.parametrize(
+    "path", sorted(EXAMPLES.glob("illegal/*.yaml")), ids=lambda path: path.stem
+)
+def test_illegal_examples_are_refused(path: Path) -> None:
+    """What shall show a refusal is refused, for its walks and nothing else."""
+    assert load_topology(path)
+    with pytest.raises(ConfigError) as caught:
+        load_legal_topology(path)
+    assert {problem.code for problem in caught.value.problems} == {"TWO_WALKS"}
+
+
+def test_schema_agrees_with_the_reader() -> None:
+    """Editors that know the schema accept good files and mark bad ones."""
+    schema = topology_schema()
+    Draft202012Validator.check_schema(schema)
+    validator = Draft202012Validator(schema)
+    good = parse_document(GOOD.encode(), "m.yaml").value
+    assert not list(validator.iter_errors(good))
+    bad = json.loads(json.dumps(good).replace("realm", "relm").replace("tk2", "tk_2"))
+    assert len(list(validator.iter_errors(bad))) >= 2
