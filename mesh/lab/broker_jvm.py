@@ -103,12 +103,7 @@ class BrokerJvm:
 
     def errors_since(self, position: int) -> Sequence[str]:
         """Return the error lines that the broker logged since a position."""
-        if not self.log.exists():
-            return ()
-        with self.log.open("rb") as log:
-            log.seek(position)
-            lines = log.read().decode("utf-8", "replace").splitlines()
-        return [line for line in lines if " ERROR " in line or "Exception" in line]
+        return error_lines(self.log, position)
 
     def _java(self, arguments: Sequence[str], *, name: str, log: Path, heap_mb: int) -> Process:
         options = [f"-Xmx{heap_mb}m", *self._jvm, *_SMALL_JVM, *_LOGGING]
@@ -116,3 +111,13 @@ class BrokerJvm:
         # glibc would otherwise keep a heap per thread, which doubles the resident memory.
         env = {**os.environ, "MALLOC_ARENA_MAX": "2"}
         return spawn([*command, *arguments], name=name, log=log, env=env)
+
+
+def error_lines(log: Path, position: int = 0) -> Sequence[str]:
+    """Return the lines of a Java program's log, from a position, that tell of an error."""
+    if not log.exists():
+        return ()
+    with log.open("rb") as text:
+        text.seek(position)
+        lines = text.read().decode("utf-8", "replace").splitlines()
+    return [line.strip() for line in lines if " ERROR " in line or "Exception" in line]

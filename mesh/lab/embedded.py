@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mesh.errors import StartError, TransportUnavailableError
-from mesh.lab.broker_jvm import YOUNG_JVM, BrokerJvm
+from mesh.lab.broker_jvm import YOUNG_JVM, BrokerJvm, error_lines
 from mesh.lab.broker_settings import BrokerAddress, server_properties
 from mesh.lab.jars import KafkaSoftware, Progress, find_kafka, silent
 from mesh.lab.ports import LOOPBACK, free_port, is_free
@@ -272,7 +272,7 @@ class EmbeddedKafka:
 
     def _complaint(self, what: str) -> str:
         cause = next(iter(self._errors()), "nothing was logged")
-        return f"Kafka cluster {self.name} {what}: {cause.strip()}; log: {self._brokers[0].log}"
+        return f"Kafka cluster {self.name} {what}: {cause}; log: {self._brokers[0].log}"
 
 
 def start_together(clusters: Sequence[EmbeddedKafka], deadline_s: float = START_DEADLINE_S) -> None:
@@ -302,4 +302,5 @@ def start_together(clusters: Sequence[EmbeddedKafka], deadline_s: float = START_
 
 def _wait_formatted(tool: Process, end_s: float) -> None:
     if not tool.wait(end_s - time.monotonic()) or tool.returncode != 0:
-        raise StartError(f"{tool.name} failed: {tool.log_tail(1)}; log: {tool.log}")
+        cause = next(iter(error_lines(tool.log)), tool.log_tail(1))
+        raise StartError(f"{tool.name} failed: {cause}; log: {tool.log}")

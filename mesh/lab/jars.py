@@ -24,7 +24,10 @@ from mesh.errors import StartError
 from mesh.lab.java import find_java
 from mesh.lab.processes import Process, spawn
 
-KAFKA_VERSION = "4.3.0"
+# Not 4.3: its brokers may lose the commit marker of a transaction when they restart after kill -9
+# (KAFKA-20734), and whoever reads committed records waits for ever. Seen in 2 of 5 kills with
+# 4.3.0, in none with 4.2; tests/kafka/test_embedded.py watches over it.
+KAFKA_VERSION = "4.2.1"
 _SLF4J_VERSION = "1.7.36"  # the API version that Kafka brings; without a binding nothing is logged
 _FETCH_DEADLINE_S = 900.0
 _POLL_S = 0.2

@@ -1,0 +1,82 @@
+"""What every tier of tests shares: real Kafka clusters, and skips that cannot hide."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from mesh.errors import StartError
+from mesh.lab.brokers import KafkaClusters, start_brokers
+from mesh.lab.jars import KafkaSoftware, cache_folder, find_kafka
+
+Unavailable = Callable[[str, str], NoReturn]
+ClustersOf = Callable[[int], Sequence[str]]
+
+
+@pytest.fixture(scope="session")
+def unavailable() -> Unavailable:
+    """Skip aloud because something is missing, or fail when MESH_REQUIRE names it."""
+    required = os.environ.get("MESH_REQUIRE", "").replace(" ", "").split(",")
+
+    def give_up(what: str, reason: str) -> NoReturn:
+        if what in required:
+            pytest.fail(f"MESH_REQUIRE names {what}: {reason}", pytrace=False)
+        pytest.skip(reason)
+
+    return give_up
+
+
+@pytest.fixture(scope="session")
+def kafka_software(unavailable: Unavailable) -> KafkaSoftware:
+    """Java and Kafka's jars, fetched on first use. Only a missing Java is a reason to skip."""
+    cache = cache_folder(os.environ.get("MESH_CACHE"))
+    try:
+        return find_kafka(cache=cache, java_home=os.environ.get("JAVA_HOME"), progress=print)
+    except StartError as error:
+        if "Java" not in str(error):
+            raise
+        unavailable("java", str(error))
+
+
+@pytest.fixture(scope="session")
+def kafka_clusters(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClustersOf]:
+    """`kafka_clusters(n)`: bootstrap addresses of n Kafka clusters, shared by the whole session.
+
+    MESH_TEST_BOOTSTRAP (``a:1;b:2;c:3``) names given ones; else embedded ones are started when
+    first asked for. Topics get a unique prefix per test: nobody cleans up.
+    """
+    given = [one for one in os.environ.get("MESH_TEST_BOOTSTRAP", "").split(";") if one]
+    directory = tmp_path_factory.mktemp("kafka")
+    running: list[KafkaClusters] = []
+
+    def addresses(count: int) -> Sequence[str]:
+        if given:
+            assert len(given) >= count, f"MESH_TEST_BOOTSTRAP names {len(given)}, not {count}"
+            return given[:count]
+        here = sum(map(len, running))
+        if here < count:
+            software: KafkaSoftware = request.getfixturevalue("kafka_software")
+            names = [f"k{index}" for index in range(here + 1, count + 1)]
+            running.append(start_brokers(names, directory, software=software, progress=print))
+        found = [kafka.bootstrap_servers for some in running for kafka in some.values()]
+        return found[:count]
+
+    try:
+        yield addresses
+    finally:
+        for some in running:
+            some.stop()
+        _drop_data(directory)
+
+
+def _drop_data(directory: Path) -> None:
+    """Keep the logs for whoever looks into a failure, not the data."""
+    for data in directory.glob("*/broker-*/data"):
+        shutil.rmtree(data, ignore_errors=True)
