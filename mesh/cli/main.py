@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import typer
 
-from mesh.cli import node, topology
+from mesh.cli import context, node, topology
 from mesh.cli.problems import asked_output, report
 from mesh.errors import InvariantError, MeshError
 
@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 topology.mount(app)
 app.add_typer(node.app, name="node")
+app.add_typer(context.app, name="context")
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

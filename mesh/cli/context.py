@@ -1,0 +1,95 @@
+"""`mesh context ls|use|show|rm`: which mesh the other commands speak to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mesh.cli.render import Output, OutputOption, View, grid, render
+
+if TYPE_CHECKING:
+    from mesh.config.context import Context
+
+app = typer.Typer(help="Which mesh commands speak to.", no_args_is_help=True, rich_markup_mode=None)
+
+NameArgument = Annotated[str, typer.Argument(help="Name of the context.")]
+
+
+@app.command("ls")
+def list_all(output: OutputOption = Output.TABLE) -> None:
+    """List the contexts; the one in force is marked."""
+    from mesh.config.context import current_context, list_contexts
+
+    current = current_context()
+    name = current.name if current is not None else ""
+    found = [{**_as_mapping(one), "current": one.name == name} for one in list_contexts()]
+    rows = [
+        ("*" if one["current"] else "", one["name"], one["file"], _addresses(one["addresses"]))
+        for one in found
+    ]
+    render(
+        View(
+            data={"contexts": found},
+            table=lambda: (
+                grid(("", "NAME", "FILE", "KAFKA"), rows)
+                if rows
+                else "no contexts; `mesh up FILE` makes one"
+            ),
+        ),
+        output,
+    )
+
+
+@app.command("use")
+def use(name: NameArgument, output: OutputOption = Output.TABLE) -> None:
+    """Select a context."""
+    from mesh.config.context import context_named, select_context
+
+    select_context(name)
+    _show(context_named(name), output)
+
+
+@app.command("show")
+def show(
+    name: Annotated[str | None, typer.Argument(help="The one in force if left out.")] = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show a context."""
+    from mesh.cli.faults import wrong_input
+    from mesh.config.context import context_named, current_context
+
+    context = current_context() if name is None else context_named(name)
+    if context is None:
+        raise wrong_input("context", "none is selected: `mesh context use NAME`", code="NO_CONTEXT")
+    _show(context, output)
+
+
+@app.command("rm")
+def remove(name: NameArgument, output: OutputOption = Output.TABLE) -> None:
+    """Forget a context; the mesh itself is left alone."""
+    from mesh.config.context import remove_context
+
+    remove_context(name)
+    render(View(data={"removed": name}, table=lambda: f"context {name} is forgotten"), output)
+
+
+def _as_mapping(context: Context) -> dict[str, object]:
+    return {
+        "name": context.name,
+        "file": str(context.file),
+        "addresses": dict(context.addresses),
+    }
+
+
+def _addresses(addresses: object) -> str:
+    return (
+        ", ".join(f"{k}={v}" for k, v in addresses.items()) if isinstance(addresses, dict) else ""
+    )
+
+
+def _show(context: Context, output: Output) -> None:
+    data = _as_mapping(context)
+    rows = [("name", context.name), ("file", context.file)]
+    rows += [(f"kafka {name}", address) for name, address in context.addresses.items()]
+    render(View(data=data, table=lambda: grid(("KEY", "VALUE"), rows)), output)

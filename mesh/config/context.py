@@ -1,0 +1,180 @@
+"""Contexts: which mesh a command speaks to when nobody names a file.
+
+Kept per user as one JSON file with mode 0600, because addresses say where things are. `mesh up`
+and `mesh demo` select one; `MESH_CONTEXT` wins over the selected one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from platformdirs import user_config_dir
+
+from mesh.config.shapes import nearest
+from mesh.errors import ConfigError, Problem
+from mesh.model.names import name_fault
+
+VARIABLE = "MESH_CONTEXT"
+"""Environment variable that names the context in force."""
+
+_APPLICATION = "trellis-mesh"
+_FILE = "contexts.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One mesh by name.
+
+    Attributes:
+        name: What the user calls it.
+        file: Its topology file, absolute.
+        addresses: Bootstrap addresses of Kafka clusters, where they are not those of the file.
+    """
+
+    name: str
+    file: Path
+    addresses: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Stored:
+    contexts: dict[str, Context]
+    selected: str
+
+
+def save_context(context: Context, *, folder: Path | None = None) -> None:
+    """Add a context, or replace the one of that name. It is not selected by this.
+
+    Args:
+        context: What to keep.
+        folder: Where contexts are kept; the user's configuration folder if left out.
+
+    Raises:
+        ConfigError: The name is no name, or the folder cannot be written.
+    """
+    if (fault := name_fault(context.name)) is not None:
+        raise _problem("BAD_NAME", fault, "context")
+    stored = _load(folder)
+    file = context.file.absolute()
+    stored.contexts[context.name] = Context(context.name, file, dict(context.addresses))
+    _store(stored, folder)
+
+
+def select_context(name: str, *, folder: Path | None = None) -> None:
+    """Make a saved context the one in force.
+
+    Raises:
+        ConfigError: No context is called that.
+    """
+    stored = _load(folder)
+    stored.selected = _known(stored, name, "context").name
+    _store(stored, folder)
+
+
+def current_context(
+    *, folder: Path | None = None, environment: Mapping[str, str] | None = None
+) -> Context | None:
+    """Return the context in force, or None if none was ever selected.
+
+    Raises:
+        ConfigError: `MESH_CONTEXT` names a context that does not exist.
+    """
+    stored = _load(folder)
+    named = (os.environ if environment is None else environment).get(VARIABLE, "")
+    if named:
+        return _known(stored, named, VARIABLE)
+    return stored.contexts.get(stored.selected)
+
+
+def list_contexts(*, folder: Path | None = None) -> Sequence[Context]:
+    """Return the saved contexts by name."""
+    stored = _load(folder)
+    return [stored.contexts[name] for name in sorted(stored.contexts)]
+
+
+def context_named(name: str, *, folder: Path | None = None) -> Context:
+    """Return a saved context.
+
+    Raises:
+        ConfigError: No context is called that.
+    """
+    return _known(_load(folder), name, "context")
+
+
+def remove_context(name: str, *, folder: Path | None = None) -> None:
+    """Forget a context; if it was selected, none is.
+
+    Raises:
+        ConfigError: No context is called that.
+    """
+    stored = _load(folder)
+    del stored.contexts[_known(stored, name, "context").name]
+    if stored.selected == name:
+        stored.selected = ""
+    _store(stored, folder)
+
+
+def _path(folder: Path | None) -> Path:
+    return (folder or Path(user_config_dir(_APPLICATION))) / _FILE
+
+
+def _known(stored: _Stored, name: str, where: str) -> Context:
+    if name in stored.contexts:
+        return stored.contexts[name]
+    hint = nearest(name, list(stored.contexts)) or "; `mesh up FILE` makes one"
+    raise _problem("UNKNOWN_CONTEXT", f"no context is called {name!r}{hint}", where)
+
+
+def _load(folder: Path | None) -> _Stored:
+    path = _path(folder)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return _Stored({}, "")
+    except OSError as exc:
+        raise _problem(
+            "UNREADABLE", f"cannot be read: {exc.strerror}; check its rights", str(path)
+        ) from exc
+    try:
+        data = json.loads(text)
+        contexts = {
+            name: Context(name, Path(one["file"]), dict(one["addresses"]))
+            for name, one in data["contexts"].items()
+        }
+        return _Stored(contexts, str(data["selected"]))
+    except (AttributeError, KeyError, TypeError, ValueError) as exc:
+        raise _problem(
+            "UNREADABLE", "is no list of contexts; remove it and select one anew", str(path)
+        ) from exc
+
+
+def _store(stored: _Stored, folder: Path | None) -> None:
+    path = _path(folder)
+    data = {
+        "selected": stored.selected,
+        "contexts": {
+            name: {"file": str(one.file), "addresses": dict(one.addresses)}
+            for name, one in sorted(stored.contexts.items())
+        },
+    }
+    # Written aside and renamed, so that a command started meanwhile never reads half of it.
+    fresh = path.with_suffix(f".{os.getpid()}.new")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh.unlink(missing_ok=True)
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(data, file, indent=2)
+        fresh.replace(path)
+    except OSError as exc:
+        raise _problem(
+            "UNWRITABLE", f"cannot be written: {exc.strerror}; check its rights", str(path)
+        ) from exc
+
+
+def _problem(code: str, message: str, where: str) -> ConfigError:
+    return ConfigError([Problem(code=code, message=message, where=where)])
