@@ -9,6 +9,7 @@ from mesh.client.settled import laggards
 from mesh.client.view import MeshView
 from mesh.codec.keys import subscription_key
 from mesh.codec.subscriptions import encode_subscription
+from mesh.core.walks import walks_from
 from mesh.errors import TransportError
 from mesh.lab.backend import Backend
 from mesh.lab.scenario import (
@@ -60,6 +61,7 @@ class Publication:
     """What one publish step wrote: offsets from `begins` below `ends` of one ingress."""
 
     step: int
+    node: str
     begins: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
 
@@ -86,6 +88,7 @@ class Driver:
     _cut: dict[frozenset[str], None] = field(default_factory=dict)
     _least_epochs: dict[str, int] = field(default_factory=dict)
     _writers: dict[str, Writer] = field(default_factory=dict)
+    _reach: dict[str, dict[str, None]] = field(default_factory=dict)
     _names: TopicNames = field(init=False)
 
     def __post_init__(self) -> None:
@@ -181,7 +184,7 @@ class Driver:
             payload = step.payload if step.count == 1 else f"{step.payload}-{index}"
             writer.produce(topic, payload.encode(), key, headers=headers)
         failed = writer.flush()
-        self.publications.append(Publication(number, begins, kafka.admin().ends(places)))
+        self.publications.append(Publication(number, step.node, begins, kafka.admin().ends(places)))
         if failed:
             raise StepFailedError(f"{failed} of {step.count} messages were not acknowledged")
         return {"published": step.count}
@@ -247,6 +250,12 @@ class Driver:
         """Return (owner, reader) of an ingress or outbox."""
         words = topic.removeprefix(self.topology.prefix).split(".")
         return (words[0], words[0]) if words[1] == "in" else (words[0], words[2])
+
+    def reaches(self, source: str, target: str) -> bool:
+        """Say whether the topology has a way from one node to another. Spec: DESIGN 3."""
+        if source not in self._reach:
+            self._reach[source] = {source: None} | dict.fromkeys(walks_from(self.topology, source))
+        return target in self._reach[source]
 
     # -- faults ---------------------------------------------------------------------------
 

@@ -119,10 +119,11 @@ def _owed(driver: Driver, name: str) -> _Owed:
     Spec: lab.md 2 (`missing`).
     """
     wishes = [wish for wish in driver.wishes if f"{wish.node}/{wish.endpoint}" == name]
+    node = name.partition("/")[0]
     owed: dict[MessageClass, set[MessageId]] = {cls: set() for cls in MessageClass}
     for publication in driver.publications:
         served = [wish for wish in wishes if _is_served(wish, publication.step, driver.drains)]
-        if not served:
+        if not served or not driver.reaches(publication.node, node):
             continue
         for identity, message in driver.tally.published.items():
             begin = publication.begins.get(message.place, 0)

@@ -117,7 +117,7 @@ class Learner:
     _pending: dict[tuple[str, Member], Wish | None] = field(default_factory=dict)
     _read: dict[str, tuple[int, int]] = field(default_factory=dict)
     _cuts: dict[str, int] = field(default_factory=dict)
-    _has_begun: bool = False
+    _begun: dict[str, tuple[int, int]] | None = None
 
     def __post_init__(self) -> None:
         """Know the neighbours from the start, before anything is read of them."""
@@ -251,16 +251,16 @@ class Learner:
 
     @property
     def has_news(self) -> bool:
-        """Whether a round would change anything; the first always does."""
-        return bool(self._pending or self._cuts or not self._has_begun)
+        """Whether a round would change anything, be it only a version to acknowledge."""
+        return bool(self._pending or self._cuts) or self._begun != self._read
 
     def request_round(self) -> None:
         """Have a round begin even without news: a new leader compares what it offers."""
-        self._has_begun = False
+        self._begun = None
 
     def begin_round(self) -> Round:
         """Bring everything gathered into force in the router; return what changed."""
-        self._has_begun = True
+        self._begun = dict(self._read)
         touched: dict[str, Members] = {}
         table = self.router.table
         for (filter_, member), wish in self._pending.items():
@@ -269,10 +269,10 @@ class Learner:
                 touched.setdefault(filter_, before)
         if touched:
             self.router.forget()
-        begun = Round(dict(self._read), dict(self._cuts), touched)
+        round_ = Round(self._begun, dict(self._cuts), touched)
         self._pending.clear()
         self._cuts.clear()
-        return begun
+        return round_
 
     def all_cuts(self) -> Mapping[str, int]:
         """Return every node whose `clients` offset is known, for a lane that starts."""

@@ -1,0 +1,111 @@
+"""Exactness on random legal topologies: one copy per link, none unwanted, each endpoint once."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from mesh.lab.backend import SimulatedBackend
+from mesh.lab.run import run_scenario
+from mesh.lab.scenario import Drain, NamedStep, Publish, Scenario, Settle, Subscribe
+from mesh.model.subject import matches
+from mesh.model.topology import Topology
+from tests.sim.meshes import naive_ways, random_legal_topology
+
+LEVELS = ["a", "b", "c"]
+
+
+def random_subject(rng: random.Random) -> str:
+    return "/".join(rng.choice(LEVELS) for _ in range(rng.randint(1, 3)))
+
+
+def random_filter(rng: random.Random) -> str:
+    levels = [rng.choice([*LEVELS, "*"]) for _ in range(rng.randint(1, 3))]
+    if rng.random() < 0.3:
+        levels.append(">")
+    return "/".join(levels)
+
+
+def random_scenario(seed: int, *, lanes_max: int = 1) -> Scenario:
+    rng = random.Random(seed)
+    topology = random_legal_topology(rng, lanes_max=lanes_max)
+    nodes = sorted(topology.nodes)
+    steps: list[NamedStep] = []
+    for index in range(rng.randint(1, 8)):
+        wish = Subscribe.model_validate(
+            {"node": rng.choice(nodes), "endpoint": f"e{index % 3}", "filter": random_filter(rng)}
+        )
+        steps.append(NamedStep("subscribe", wish))
+    steps.append(NamedStep("settle", Settle()))
+    for _ in range(rng.randint(1, 10)):
+        message = Publish(
+            node=rng.choice(nodes),
+            subject=random_subject(rng),
+            count=rng.randint(1, 5),
+            key=rng.choice([None, "k1", "k2"]),
+        )
+        steps.append(NamedStep("publish", message))
+    steps.append(NamedStep("drain", Drain()))
+    return Scenario(
+        name=f"random-{seed}", seed=seed, audit=False, topology=topology, steps=tuple(steps)
+    )
+
+
+def expected(scenario: Scenario) -> tuple[Counter[str], Counter[str], Counter[tuple[str, str]]]:
+    """Return messages per link, per endpoint, and per (endpoint, path)."""
+    topology: Topology = scenario.topology
+    wishes = [s.step for s in scenario.steps if isinstance(s.step, Subscribe)]
+    links: Counter[str] = Counter()
+    endpoints: Counter[str] = Counter()
+    paths: Counter[tuple[str, str]] = Counter()
+    for named in scenario.steps:
+        message = named.step
+        if not isinstance(message, Publish):
+            continue
+        wanted: dict[str, set[str]] = {}
+        for wish in wishes:
+            if matches(wish.filter, message.subject):
+                wanted.setdefault(wish.node, set()).add(wish.endpoint)
+        ways = {way.nodes[-1]: way for way in naive_ways(topology, message.node)}
+        crossed: set[str] = set()
+        for node, names in wanted.items():
+            if node == message.node:
+                path = node
+            elif node in ways:
+                path = ">".join(ways[node].nodes)
+                crossed.update(ways[node].links)
+            else:
+                continue
+            for name in names:
+                endpoints[f"{node}/{name}"] += message.count
+                paths[f"{node}/{name}", path] += message.count
+        for link in crossed:
+            links[link] += message.count
+    return links, endpoints, paths
+
+
+def assert_exact(scenario: Scenario) -> None:
+    backend = SimulatedBackend(scenario.topology, scenario.seed)
+    result = run_scenario(scenario, backend, backend_name="sim")
+    links, endpoints, paths = expected(scenario)
+    assert result["ok"], result["steps"]
+    found_links = {name: link["messages"] for name, link in result["links"].items()}
+    assert {name: n for name, n in found_links.items() if n} == dict(links)
+    for name, endpoint in result["endpoints"].items():
+        assert endpoint["count"] == endpoint["distinct"] == endpoints[name]
+        assert endpoint["missing"] == endpoint["disordered"] == 0
+        assert endpoint["paths"] == {p: n for (e, p), n in paths.items() if e == name}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_wanted_message_crosses_each_link_once(seed: int) -> None:
+    """Spec: DESIGN 1, DESIGN 3."""
+    assert_exact(random_scenario(seed))
+
+
+@pytest.mark.parametrize("seed", range(1000, 1020))
+def test_several_lanes_change_nothing(seed: int) -> None:
+    """Spec: K2, K14."""
+    assert_exact(random_scenario(seed, lanes_max=3))
