@@ -10,8 +10,11 @@ from mesh.core.conflicts import Conflict, first_conflict
 from mesh.core.walks import Graph
 from mesh.model.topology import Link, Topology, Zone, ZoneKind
 
+BRANCHES_MAX = 20_000
+"""Edits that the exact search may try."""
+
 EXPANDED_MAX = 1_000_000
-"""Visits that the exact search may go on from; a few seconds."""
+"""Visits that it may go on from; with the other limit, a few seconds."""
 
 REMOVALS_MAX = 2_000
 """Beyond this no edit is proposed: the file wants another idea, not a list."""
@@ -69,8 +72,9 @@ def smallest_edit(topology: Topology) -> Sequence[Edit]:
     zone of another kind becomes one of explicit links.
 
     The search branches only over links of two conflicting walks: an edit that touches none of
-    them leaves both in place. It is exact within `EXPANDED_MAX`; beyond it the edit consists of
-    removals of which none can be left out, or is empty beyond `REMOVALS_MAX`.
+    them leaves both in place. It is exact within `BRANCHES_MAX` and `EXPANDED_MAX`; beyond them
+    the edit consists of removals of which none can be left out, or is empty beyond
+    `REMOVALS_MAX`.
 
     Returns:
         Operations in order; none if the topology is legal.
@@ -98,6 +102,7 @@ class _Search:
         sources: Nodes, the one that showed a conflict last first: it often shows the next.
         seen: Sets of edits tried, for the same can be reached in any order.
         best: Best edit of the present size.
+        branches: Edits tried so far.
     """
 
     graph: Graph
@@ -106,6 +111,7 @@ class _Search:
     sources: list[str]
     seen: set[frozenset[Edit]] = field(default_factory=set)
     best: tuple[Edit, ...] | None = None
+    branches: int = 0
 
     @classmethod
     def over(cls, topology: Topology) -> _Search:
@@ -143,7 +149,8 @@ class _Search:
         return found
 
     def _branch(self, edits: tuple[Edit, ...], left: int, *, only_one: bool) -> None:
-        if self.graph.expanded > EXPANDED_MAX:
+        self.branches += 1
+        if self.branches > BRANCHES_MAX or self.graph.expanded > EXPANDED_MAX:
             raise _ExhaustedError
         conflict = self.conflict()
         if conflict is None:
