@@ -1,0 +1,45 @@
+"""Applied, complete and open: how far a subscription is known."""
+
+from __future__ import annotations
+
+from mesh.core.completion import Completion, Need
+from mesh.model.control import Acknowledgement, Ownership, Scope
+
+OUT = Scope("Z", "", Ownership.OWN)
+
+
+def test_complete_follows_the_readers_and_open_names_the_links() -> None:
+    """Spec: K24."""
+    completion = Completion("a", epoch=3)
+    completion.applied("clients", 0, 7, [Need(OUT, 2, ("b", "c"))])
+    assert completion.settle() == {"clients": Acknowledgement(0, 7, -1, (("a", "b"), ("a", "c")))}
+    completion.acknowledged("b", OUT, Acknowledgement(3, 2, 2))
+    completion.acknowledged("c", OUT, Acknowledgement(3, 2, 1, (("c", "d"),)))
+    assert completion.settle() == {"clients": Acknowledgement(0, 7, -1, (("c", "d"),))}
+    completion.acknowledged("c", OUT, Acknowledgement(3, 2, 2))
+    assert completion.settle() == {"clients": Acknowledgement(0, 7, 7)}
+    assert completion.settle() == {}
+
+
+def test_acknowledgements_of_an_older_epoch_do_not_count() -> None:
+    """Spec: K24."""
+    completion = Completion("a", epoch=3)
+    completion.acknowledged("b", OUT, Acknowledgement(2, 99, 99))
+    completion.applied("clients", 0, 1, [Need(OUT, 1, ("b",))])
+    assert completion.settle()["clients"].complete == -1
+
+
+def test_a_version_that_feeds_nothing_is_complete_at_once() -> None:
+    """Spec: K24."""
+    completion = Completion("a", epoch=1)
+    completion.applied("b Z:/own", 5, 4, [])
+    assert completion.settle() == {"b Z:/own": Acknowledgement(5, 4, 4)}
+
+
+def test_a_new_epoch_of_the_input_starts_anew() -> None:
+    """Spec: K23, K24."""
+    completion = Completion("a", epoch=1)
+    completion.applied("b Z:/own", 5, 4, [])
+    completion.settle()
+    completion.applied("b Z:/own", 6, 1, [Need(OUT, 1, ("c",))])
+    assert completion.settle()["b Z:/own"] == Acknowledgement(6, 1, -1, (("a", "c"),))

@@ -1,0 +1,60 @@
+"""A reader proves that it holds a scope, or keeps what it may not yet remove."""
+
+from __future__ import annotations
+
+from mesh.core.scopes import ScopeReader, ScopeWriter
+from mesh.model.control import Mark, Wish
+
+WISH = Wish()
+
+
+def written(*filters: str) -> ScopeWriter:
+    writer = ScopeWriter()
+    for filter_ in filters:
+        writer.change(filter_, None, WISH)
+    return writer
+
+
+def test_a_mark_that_agrees_proves_and_brings_into_force() -> None:
+    """Spec: K23."""
+    reader = ScopeReader()
+    reader.advert("a", WISH)
+    reader.advert("b/>", WISH)
+    assert reader.marked(written("a", "b/>").next_mark(1)) == {"a": WISH, "b/>": WISH}
+    assert reader.proven
+
+
+def test_without_a_proof_additions_count_and_removals_wait() -> None:
+    """Spec: K23."""
+    reader = ScopeReader()
+    writer = written("a", "lost")
+    reader.advert("a", WISH)
+    assert reader.marked(writer.next_mark(1)) == {"a": WISH}
+    assert not reader.proven
+    reader.advert("a", None)
+    writer.change("a", WISH, None)
+    assert reader.marked(writer.next_mark(1)) == {}
+    assert dict(reader.in_force()) == {"a": WISH}
+    reader.advert("lost", WISH)
+    assert reader.marked(writer.next_mark(1)) == {"lost": WISH, "a": None}
+    assert reader.proven
+
+
+def test_old_marks_played_again_change_nothing() -> None:
+    """Spec: K23, reliability.md R8."""
+    reader = ScopeReader()
+    old = Mark(1, 1, 0, 0)
+    reader.marked(Mark(2, 1, 0, 0))
+    reader.advert("a", WISH)
+    assert reader.marked(old) == {}
+    assert reader.mark == Mark(2, 1, 0, 0)
+
+
+def test_events_out_of_order_leave_no_wrong_number() -> None:
+    """Spec: K-8: a removal before its addition must not go negative."""
+    reader = ScopeReader()
+    reader.advert("a", None)
+    reader.advert("a", WISH)
+    reader.advert("a", WISH)
+    assert reader.marked(written("a").next_mark(1)) == {"a": WISH}
+    assert reader.proven
