@@ -1,0 +1,212 @@
+"""What was published and what was delivered, per block of source offsets. Spec: K29."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from streaming.audits.interest import EndpointKey
+from streaming.audits.names import Names
+from streaming.audits.passing import Ticket
+from streaming.tables.digest import BLOCK_OFFSETS, NOTHING, Digest
+from streaming.tables.rows import DeliveryRow, IngressRow, TopicPartition
+from streaming.tables.topics import GUARANTEED, place_of
+
+RETAIN_S = 10.0
+"""How long a certified block is kept for late cuts and late deliveries, in seconds."""
+
+RETAIN_FAULTY_S = 600.0
+"""How long a block with a fault is kept, in case that what is missing comes after all."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Messages of one subject in a block: digest, lowest and highest offset."""
+
+    digest: Digest
+    first: int
+    last: int
+
+
+@dataclass(slots=True)
+class Receipt:
+    """What one endpoint got of a block.
+
+    Attributes:
+        digest: Of the messages.
+        records: Partition of the endpoint topic -> lowest and highest offset there.
+    """
+
+    digest: Digest = NOTHING
+    records: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def take(self, row: DeliveryRow) -> None:
+        """Add the deliveries of a batch."""
+        first, last = self.records.get(row.place.partition, (row.record_first, row.record_last))
+        self.records[row.place.partition] = (
+            min(first, row.record_first),
+            max(last, row.record_last),
+        )
+        self.digest += row.digest
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """That an endpoint got exactly what it had to, or that it did not. Spec: K29, lab.md 2.
+
+    Attributes:
+        source: Ingress partition, `mesh.tk3.in.g/0`.
+        block: Number of the block.
+        first: First source offset that it speaks for.
+        last: Last one.
+        endpoint: `pa2/s1`.
+        expected: Messages that had to come, and those that came and were allowed to.
+        delivered: Records that came.
+        equal: Whether these are the same messages, each once.
+        partial: Whether the block is still open.
+    """
+
+    source: str
+    block: int
+    first: int
+    last: int
+    endpoint: str
+    expected: int
+    delivered: int
+    equal: bool
+    partial: bool
+
+    @property
+    def key(self) -> str:
+        """Return what a later certificate for the same replaces it by."""
+        return f"{self.source} {self.block} {self.endpoint}"
+
+
+@dataclass(slots=True)
+class Block:
+    """One block of an ingress partition.
+
+    Attributes:
+        subjects: What was published, by subject.
+        receipts: What was delivered, by endpoint.
+        last: Highest offset published, refused messages included; -1 for none.
+        stamp: Rises with every change.
+        changed_s: Time of the last change.
+        judged_s: Time of the last judgement; of the first sight before that.
+        judged: Stamp and version of interest that all is settled for.
+        ticket: The way of what is late, while it is followed.
+        issued: Newest certificate per endpoint.
+        looked: Per endpoint, the stamp and version that were read message by message.
+        cleared: Of these, the ones that turned out to be equal.
+    """
+
+    subjects: dict[str, Tally] = field(default_factory=dict)
+    receipts: dict[EndpointKey, Receipt] = field(default_factory=dict)
+    last: int = -1
+    stamp: int = 0
+    changed_s: float = 0.0
+    judged_s: float = 0.0
+    judged: tuple[int, int] = (-1, -1)
+    ticket: Ticket | None = None
+    issued: dict[EndpointKey, Certificate] = field(default_factory=dict)
+    looked: dict[EndpointKey, tuple[int, int]] = field(default_factory=dict)
+    cleared: dict[EndpointKey, tuple[int, int]] = field(default_factory=dict)
+
+    def touch(self, now_s: float) -> None:
+        """Note that something has changed."""
+        self.stamp += 1
+        self.changed_s = now_s
+
+    @property
+    def is_faultless(self) -> bool:
+        """Whether every certificate says equal."""
+        return all(certificate.equal for certificate in self.issued.values())
+
+
+@dataclass(slots=True)
+class Blocks:
+    """Blocks that are not yet certified for good.
+
+    Attributes:
+        prefix: Start of every topic name.
+        open: By ingress partition and number.
+        parked: Deliveries whose source nobody has named yet.
+        dropped: Highest block that is no longer kept, per ingress partition.
+    """
+
+    prefix: str
+    open: dict[TopicPartition, dict[int, Block]] = field(default_factory=dict)
+    parked: list[DeliveryRow] = field(default_factory=list)
+    dropped: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def publish(self, rows: Sequence[IngressRow], now_s: float) -> None:
+        """Take what was published in a batch; direct messages are not certified."""
+        for row in rows:
+            if place_of(self.prefix, row.place.topic).letter != GUARANTEED:
+                continue
+            block = self._block(row.place, row.block, now_s)
+            block.last = max(block.last, row.last)
+            if row.subject is None:
+                continue
+            tally = block.subjects.get(row.subject)
+            if tally is None:
+                block.subjects[row.subject] = Tally(row.digest, row.first, row.last)
+            else:
+                tally.digest += row.digest
+                tally.first = min(tally.first, row.first)
+                tally.last = max(tally.last, row.last)
+
+    def deliver(self, rows: Sequence[DeliveryRow], names: Names, now_s: float) -> None:
+        """Take what was delivered in a batch, and what was parked before."""
+        waiting, self.parked = [*self.parked, *rows], []
+        for row in waiting:
+            place = names.place(row.source)
+            if place is None:
+                self.parked.append(row)
+            elif self._is_certified(place, row):
+                topic = place_of(self.prefix, row.place.topic)
+                block = self._block(place, row.block, now_s)
+                endpoint = EndpointKey(topic.node, topic.other)
+                block.receipts.setdefault(endpoint, Receipt()).take(row)
+
+    def _is_certified(self, place: TopicPartition, row: DeliveryRow) -> bool:
+        is_guaranteed = place_of(self.prefix, place.topic).letter == GUARANTEED
+        return is_guaranteed and row.generation == 0 and row.block > self.dropped.get(place, -1)
+
+    def _block(self, place: TopicPartition, number: int, now_s: float) -> Block:
+        blocks = self.open.setdefault(place, {})
+        block = blocks.get(number)
+        if block is None:
+            block = blocks[number] = Block(judged_s=now_s)
+        block.touch(now_s)
+        return block
+
+    def is_closed(self, place: TopicPartition, number: int, read: int) -> bool:
+        """Say whether nothing more can be published to a block.
+
+        Args:
+            place: The ingress partition.
+            number: Of the block.
+            read: Offset up to which the auditor has read the partition.
+        """
+        is_passed = read >= (number + 1) * BLOCK_OFFSETS
+        return is_passed or any(other > number for other in self.open.get(place, ()))
+
+    def walk(self) -> Iterator[tuple[TopicPartition, int, Block]]:
+        """Yield all blocks in order."""
+        for place, blocks in sorted(self.open.items()):
+            for number, block in sorted(blocks.items()):
+                yield place, number, block
+
+    def forget(self, now_s: float) -> None:
+        """Drop blocks that are certified for good."""
+        for place, blocks in self.open.items():
+            for number in sorted(blocks):
+                block = blocks[number]
+                keep_s = RETAIN_S if block.is_faultless else RETAIN_FAULTY_S
+                is_old = not 0 <= now_s - block.changed_s < keep_s
+                is_settled = block.judged[0] == block.stamp and block.ticket is None
+                if not (is_old and is_settled and self.is_closed(place, number, 0)):
+                    break
+                del blocks[number]
+                self.dropped[place] = number

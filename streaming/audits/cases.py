@@ -1,0 +1,114 @@
+"""Blocks and endpoints that are read again message by message, and what that gave. Spec: K29."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from streaming.audits.findings import IDS_MAX, Finding, FindingKind, message_id
+from streaming.audits.interest import EndpointKey
+from streaming.tables.rows import SourceKey, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """Messages of one subject that an endpoint must get, or may."""
+
+    subject: str
+    first: int
+    last: int
+    is_must: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One block and endpoint to be read again message by message.
+
+    Attributes:
+        place: The ingress partition.
+        source: The same by topic id; None: nothing can have been delivered from it.
+        block: Number of the block.
+        endpoint: Who.
+        first: First source offset to look at.
+        last: Last one that must be there.
+        delivered_last: Last one whose delivery counts.
+        wants: What must and may come.
+        records: Partition of the endpoint topic -> lowest and highest offset to read there.
+        is_passed: Whether every hop has passed all of it, so that what is not there is missing.
+    """
+
+    place: TopicPartition
+    source: SourceKey | None
+    block: int
+    endpoint: EndpointKey
+    first: int
+    last: int
+    delivered_last: int
+    wants: tuple[Want, ...]
+    records: Mapping[int, tuple[int, int]]
+    is_passed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What reading a case message by message gave; offsets in order, at most `IDS_MAX` each."""
+
+    expected: int
+    delivered: int
+    missing: int = 0
+    missing_offsets: tuple[int, ...] = ()
+    duplicate: int = 0
+    duplicate_offsets: tuple[int, ...] = ()
+    unexpected: int = 0
+    unexpected_offsets: tuple[int, ...] = ()
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether all that must came, nothing that may not, and each message once."""
+        return not (self.missing or self.duplicate or self.unexpected)
+
+
+def case_findings(case: Case, outcome: Outcome) -> Iterator[Finding]:
+    """Yield the faults of an outcome."""
+    faults = (
+        (FindingKind.MISSING, outcome.missing, outcome.missing_offsets),
+        (FindingKind.DUPLICATE, outcome.duplicate, outcome.duplicate_offsets),
+        (FindingKind.UNEXPECTED, outcome.unexpected, outcome.unexpected_offsets),
+    )
+    for kind, count, offsets in faults:
+        if count:
+            yield fault(kind, case.place, case.block, case.endpoint, count, offsets)
+
+
+_TEXTS = {
+    FindingKind.MISSING: "every hop has passed messages of {source} that {endpoint} did not get",
+    FindingKind.DUPLICATE: "{endpoint} got messages of {source} more than once",
+    FindingKind.UNEXPECTED: "{endpoint} got messages of {source} that were not published for it",
+    FindingKind.DISORDER: "{endpoint} got messages of {source} after later ones",
+}
+
+
+def fault(
+    kind: FindingKind,
+    place: TopicPartition,
+    block: int,
+    endpoint: EndpointKey,
+    count: int = 0,
+    offsets: Sequence[int] = (),
+) -> Finding:
+    """Return the finding about messages of one block at one endpoint.
+
+    Whoever finds it, it has the same id.
+    """
+    source = str(place)
+    return Finding(
+        kind=kind,
+        text=_TEXTS[kind].format(source=source, endpoint=endpoint),
+        ids=tuple(message_id(source, 0, offset) for offset in offsets[:IDS_MAX]),
+        endpoint=str(endpoint),
+        source=source,
+        first=min(offsets, default=None),
+        last=max(offsets, default=None),
+        count=count,
+        anchor=str(block),
+    )

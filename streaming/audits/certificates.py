@@ -1,0 +1,282 @@
+"""Certificates: what had to be delivered against what was, by digest or message by message.
+
+Spec: K29, K30, K31.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from streaming.audits.blocks import Block, Blocks, Certificate
+from streaming.audits.cases import Case, Outcome, case_findings, fault
+from streaming.audits.chains import ChainHead, ChainKey
+from streaming.audits.findings import FindingKind, Register
+from streaming.audits.interest import Carriers, Claim, EndpointKey, Interest
+from streaming.audits.names import Names
+from streaming.audits.passing import Now, Passing
+from streaming.audits.verdicts import Verdict, compare, wants_of
+from streaming.tables.digest import BLOCK_OFFSETS
+from streaming.tables.rows import TopicPartition
+from streaming.tables.topics import place_of
+
+QUIET_S = 2.0
+"""An open block without news for so long is certified for its range so far. Spec: K29."""
+
+PATIENCE_S = 30.0
+"""A busy block is certified for its range so far this often. Spec: K29."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A range that is not certified yet, and what it waits for; for people and the lab."""
+
+    source: str
+    block: int
+    endpoint: str
+    last: int
+    reason: str
+
+
+@dataclass(slots=True)
+class World:
+    """What a judgement looks at besides the blocks; all of it belongs to other audits."""
+
+    names: Names
+    interest: Interest
+    passing: Passing
+    heads: Mapping[ChainKey, ChainHead]
+    carriers: Carriers
+    read: Mapping[TopicPartition, int]
+    register: Register
+
+
+@dataclass(slots=True)
+class Judgement:
+    """One block under judgement, until its cases are settled.
+
+    Attributes:
+        place: The ingress partition.
+        number: Of the block.
+        block: Its state.
+        late: Endpoints that are not certified.
+        is_passed: Whether what is not there now is missing.
+    """
+
+    place: TopicPartition
+    number: int
+    block: Block
+    late: dict[EndpointKey, None]
+    is_passed: bool
+
+
+@dataclass(slots=True)
+class Round:
+    """One judgement of all blocks: the cases to read, and the blocks that wait for them."""
+
+    cases: list[Case] = field(default_factory=list)
+    judgements: list[Judgement] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Certifier:
+    """Issues certificates.
+
+    Attributes:
+        blocks: What is not certified for good.
+        unpublished: Certificates to be written, by key.
+        waiting: What is not certified, as of the last judgement.
+    """
+
+    blocks: Blocks
+    unpublished: dict[str, Certificate] = field(default_factory=dict)
+    waiting: list[Waiting] = field(default_factory=list)
+
+    def judge(self, world: World, now: Now, *, is_last: bool = False) -> Round:
+        """Certify what digests can certify; return what must be read message by message.
+
+        Every case of the round is settled with `settle`, then `finish` ends it.
+
+        Args:
+            world: The other audits.
+            now: The moment.
+            is_last: Certify open ranges at once: there will be no later judgement.
+        """
+        self.waiting = []
+        round_ = Round()
+        claims: dict[tuple[TopicPartition, EndpointKey], Sequence[Claim]] = {}
+        for place, number, block in self.blocks.walk():
+            if block.judged == (block.stamp, world.interest.version):
+                continue
+            if block.ticket is not None:
+                world.passing.advance(block.ticket, world.heads, world.names, now)
+            if is_last or _is_due(block, now):
+                self._judge_block(round_, place, number, block, world, claims, now)
+            else:
+                self._wait(place, number, block, "*", "news to settle")
+        return round_
+
+    def _judge_block(
+        self,
+        round_: Round,
+        place: TopicPartition,
+        number: int,
+        block: Block,
+        world: World,
+        claims: dict[tuple[TopicPartition, EndpointKey], Sequence[Claim]],
+        now: Now,
+    ) -> None:
+        block.judged_s = now.clock_s
+        is_passed = block.ticket is not None and block.ticket.is_done
+        judgement = Judgement(place, number, block, {}, is_passed)
+        stamp = (block.stamp, world.interest.version)
+        round_.judgements.append(judgement)
+        for endpoint in _endpoints(block, world):
+            claim = claims.get((place, endpoint))
+            if claim is None:
+                claim = claims[place, endpoint] = _claims_of(place, endpoint, world)
+            verdict, expected = compare(block, endpoint, claim)
+            if verdict is Verdict.EQUAL:
+                self._issue(judgement, endpoint, block.last, expected, expected, world)
+                _take_back(judgement, endpoint, world)
+            elif verdict is not Verdict.NOTHING and block.cleared.get(endpoint) != stamp:
+                judgement.late[endpoint] = None
+                is_news = block.looked.get(endpoint) != stamp
+                if is_passed or (verdict is Verdict.UNSURE and is_news):
+                    block.looked[endpoint] = stamp
+                    round_.cases.append(_case(judgement, endpoint, claim, world, now))
+
+    def settle(self, round_: Round, case: Case, outcome: Outcome, world: World) -> None:
+        """Take what reading a case gave."""
+        judgement = next(
+            one for one in round_.judgements if one.place == case.place and one.number == case.block
+        )
+        if not (outcome.is_equal or case.is_passed):
+            return
+        self._issue(
+            judgement,
+            case.endpoint,
+            case.last,
+            outcome.expected,
+            outcome.delivered,
+            world,
+            is_equal=outcome.is_equal,
+        )
+        _take_back(judgement, case.endpoint, world)
+        for finding in case_findings(case, outcome):
+            world.register.replace(finding)
+        if outcome.is_equal:
+            judgement.late.pop(case.endpoint, None)
+            if case.last >= judgement.block.last:
+                stamp = (judgement.block.stamp, world.interest.version)
+                judgement.block.cleared[case.endpoint] = stamp
+
+    def finish(self, round_: Round, world: World, now: Now) -> None:
+        """End a judgement: what is late is followed, what is settled rests until news come."""
+        for judgement in round_.judgements:
+            block = judgement.block
+            is_all_passed = judgement.is_passed and (
+                block.ticket is None or block.ticket.bound >= block.last
+            )
+            if not judgement.late or is_all_passed:
+                block.judged = (block.stamp, world.interest.version)
+                block.ticket = None
+                continue
+            if block.ticket is None or judgement.is_passed:
+                block.ticket = world.passing.open(judgement.place, block.last)
+            reason = world.passing.where(block.ticket)
+            for endpoint in judgement.late:
+                self._wait(judgement.place, judgement.number, block, str(endpoint), reason)
+        self.blocks.forget(now.clock_s)
+
+    def _wait(
+        self, place: TopicPartition, number: int, block: Block, endpoint: str, reason: str
+    ) -> None:
+        self.waiting.append(Waiting(str(place), number, endpoint, block.last, reason))
+
+    def _issue(
+        self,
+        judgement: Judgement,
+        endpoint: EndpointKey,
+        last: int,
+        expected: int,
+        delivered: int,
+        world: World,
+        *,
+        is_equal: bool = True,
+    ) -> None:
+        place, number = judgement.place, judgement.number
+        is_closed = self.blocks.is_closed(place, number, world.read.get(place, 0))
+        end = (number + 1) * BLOCK_OFFSETS - 1
+        certificate = Certificate(
+            source=str(place),
+            block=number,
+            first=number * BLOCK_OFFSETS,
+            last=end if is_closed and last == judgement.block.last else last,
+            endpoint=str(endpoint),
+            expected=expected,
+            delivered=delivered,
+            equal=is_equal,
+            partial=not is_closed,
+        )
+        if judgement.block.issued.get(endpoint) != certificate:
+            judgement.block.issued[endpoint] = certificate
+            self.unpublished[certificate.key] = certificate
+
+
+def _is_due(block: Block, now: Now) -> bool:
+    is_quiet = not 0 <= now.clock_s - block.changed_s < QUIET_S
+    is_old = not 0 <= now.clock_s - block.judged_s < PATIENCE_S
+    return is_quiet or is_old or (block.ticket is not None and block.ticket.is_done)
+
+
+def _take_back(judgement: Judgement, endpoint: EndpointKey, world: World) -> None:
+    """Withdraw what was said before of the same messages: it is said anew if it still holds."""
+    for kind in (FindingKind.MISSING, FindingKind.UNEXPECTED):
+        finding = fault(kind, judgement.place, judgement.number, endpoint)
+        world.register.withdraw(finding.id)
+
+
+def _endpoints(block: Block, world: World) -> Sequence[EndpointKey]:
+    """Return the certified endpoints, and those that got something nobody asked for."""
+    wishes = world.interest.wishes
+    strangers = [endpoint for endpoint in block.receipts if endpoint not in wishes]
+    return sorted((*world.interest.certified(), *strangers))
+
+
+def _claims_of(place: TopicPartition, endpoint: EndpointKey, world: World) -> Sequence[Claim]:
+    return world.interest.claims(
+        endpoint,
+        world.names.uuids.get(endpoint.node),
+        place,
+        world.names.key(place),
+        is_local=place_of(world.passing.prefix, place.topic).node == endpoint.node,
+        carriers=world.carriers,
+    )
+
+
+def _case(
+    judgement: Judgement,
+    endpoint: EndpointKey,
+    claims: Sequence[Claim],
+    world: World,
+    now: Now,
+) -> Case:
+    block, number = judgement.block, judgement.number
+    end = (number + 1) * BLOCK_OFFSETS - 1
+    is_whole = block.ticket is None or block.ticket.bound >= block.last
+    last = block.last if is_whole or block.ticket is None else block.ticket.bound
+    receipt = block.receipts.get(endpoint)
+    is_quiet = not 0 <= now.clock_s - block.changed_s < QUIET_S
+    return Case(
+        place=judgement.place,
+        source=world.names.key(judgement.place),
+        block=number,
+        endpoint=endpoint,
+        first=number * BLOCK_OFFSETS,
+        last=last,
+        delivered_last=end if is_quiet and is_whole else last,
+        wants=tuple(wants_of(block, claims, number * BLOCK_OFFSETS, end)),
+        records={} if receipt is None else dict(receipt.records),
+        is_passed=judgement.is_passed,
+    )

@@ -1,0 +1,118 @@
+"""The chain of each outbox partition and source: what was sent goes on where it ended. Spec: K11.
+
+Guaranteed outboxes only: a direct frame that never came is no fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from streaming.audits.findings import Finding, FindingKind, message_range
+from streaming.audits.names import Names
+from streaming.tables.rows import FramePlace, FrameRow, SourceKey, TopicPartition
+from streaming.tables.topics import GUARANTEED, place_of
+
+NO_OFFSET = -1
+
+
+class ChainKey(NamedTuple):
+    """One chain: an outbox partition and a source of its sender."""
+
+    outbox: TopicPartition
+    source: SourceKey
+
+
+@dataclass(frozen=True, slots=True)
+class ChainHead:
+    """How far a chain goes.
+
+    Attributes:
+        last: Last source offset sent.
+        offset: Offset of the last frame in the outbox.
+    """
+
+    last: int
+    offset: int
+
+
+@dataclass(slots=True)
+class Chains:
+    """How far every chain goes.
+
+    Attributes:
+        prefix: Start of every topic name.
+        heads: By chain.
+        begins: Offset of the first record read of each outbox partition: above 0 the records
+            before it are gone, and chains may begin anywhere.
+    """
+
+    prefix: str
+    heads: dict[ChainKey, ChainHead] = field(default_factory=dict)
+    begins: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def absorb(self, rows: Sequence[FrameRow], names: Names) -> Iterator[Finding]:
+        """Take the frames of a batch, in outbox order; yield the gaps."""
+        for row in rows:
+            self.begins.setdefault(row.place, row.head.offset)
+        chains: dict[ChainKey, list[FrameRow]] = {}
+        for row in rows:
+            is_judged = place_of(self.prefix, row.place.topic).letter == GUARANTEED
+            if is_judged and row.kind == "gap":
+                yield self._announced(row, names)
+            if is_judged and not row.is_repair:
+                chains.setdefault(ChainKey(row.place, row.chain), []).append(row)
+        for key, group in chains.items():
+            yield from self._follow(key, group, names)
+
+    def _follow(self, key: ChainKey, rows: Sequence[FrameRow], names: Names) -> Iterator[Finding]:
+        head = min((row.head for row in rows), key=lambda frame: frame.offset)
+        tail = max((row.tail for row in rows), key=lambda frame: frame.offset)
+        expected = self._expected(key, head)
+        if head.previous > expected:
+            yield self._gap(key, expected, head, names)
+        for row in rows:
+            for broken in row.broken:
+                if broken.frame.previous > broken.expected:
+                    yield self._gap(key, broken.expected, broken.frame, names)
+        reached = max(expected, *(row.tail.last for row in rows))
+        self.heads[key] = ChainHead(reached, tail.offset)
+
+    def _expected(self, key: ChainKey, head: FramePlace) -> int:
+        known = self.heads.get(key)
+        if known is not None:
+            return known.last
+        return NO_OFFSET if self.begins[key.outbox] == 0 else head.previous
+
+    def _gap(self, key: ChainKey, expected: int, frame: FramePlace, names: Names) -> Finding:
+        link = place_of(self.prefix, key.outbox.topic).link
+        source = names.text(key.source)
+        first, last = expected + 1, frame.previous
+        return Finding(
+            kind=FindingKind.GAP,
+            text=f"{key.outbox} lacks what was sent of {source} from {first} to {last},"
+            f" before its offset {frame.offset}",
+            ids=(message_range(source, 0, first, last),),
+            link=link,
+            source=source,
+            first=first,
+            last=last,
+            count=last - first + 1,
+            anchor=f"{key.outbox}@{frame.offset}",
+        )
+
+    def _announced(self, row: FrameRow, names: Names) -> Finding:
+        source = names.text(row.source)
+        return Finding(
+            kind=FindingKind.GAP,
+            text=f"the sender announces that {source} from {row.first} to {row.last} is lost",
+            ids=(message_range(source, row.generation, row.first, row.last),),
+            link=place_of(self.prefix, row.place.topic).link,
+            path=row.path,
+            source=source,
+            first=row.first,
+            last=row.last,
+            count=row.last - row.first + 1,
+            anchor=f"{row.place}@{row.head.offset}",
+        )

@@ -1,0 +1,138 @@
+"""What the auditor has found, each finding once: the same fault always gets the same id.
+
+Spec: lab.md 2, DESIGN 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from hashlib import blake2b
+
+IDS_MAX = 100
+"""Identities that one finding spells out; `count` tells how many there are."""
+
+
+class FindingKind(StrEnum):
+    """What is wrong; `split` and `heal` are news rather than faults."""
+
+    LOOP = "loop"
+    DUPLICATE = "duplicate"
+    MISSING = "missing"
+    UNEXPECTED = "unexpected"
+    GAP = "gap"
+    DISORDER = "disorder"
+    UNPLANNED_PATH = "unplanned-path"
+    SPLIT = "split"
+    HEAL = "heal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One fault, or one change of the parts of the mesh.
+
+    Attributes:
+        kind: What it is.
+        text: One line for a person.
+        ids: Identities `ingress topic/partition/generation/offset`, or ranges of them; for
+            `split` and `heal` the parts.
+        link: `tk1->ny1`, or empty.
+        endpoint: `pa2/s1`, or empty.
+        path: Nodes visited, or none.
+        source: Source partition concerned, or empty.
+        first: Lowest source offset concerned, or None.
+        last: Highest one, or None.
+        count: Messages concerned, also those that `ids` leaves out.
+        anchor: What tells apart two faults alike in all of the above.
+    """
+
+    kind: FindingKind
+    text: str
+    ids: tuple[str, ...] = ()
+    link: str = ""
+    endpoint: str = ""
+    path: tuple[str, ...] = ()
+    source: str = ""
+    first: int | None = None
+    last: int | None = None
+    count: int = 0
+    anchor: str = ""
+
+    @property
+    def id(self) -> str:
+        """Return 16 hexadecimal digits that stand for this fault, in every run."""
+        parts = (
+            self.kind,
+            self.link,
+            self.endpoint,
+            ">".join(self.path),
+            self.source,
+            self.anchor,
+        )
+        return blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
+
+
+def message_id(source: str, generation: int, offset: int) -> str:
+    """Return the identity of a message as findings spell it. Spec: K9."""
+    return f"{source}/{generation}/{offset}"
+
+
+def message_range(source: str, generation: int, first: int, last: int) -> str:
+    """Return the identities from `first` to `last` in one word."""
+    end = "" if first == last else f"-{last}"
+    return f"{source}/{generation}/{first}{end}"
+
+
+@dataclass(slots=True)
+class Register:
+    """All findings so far, and which of them are not yet published."""
+
+    findings: dict[str, Finding] = field(default_factory=dict)
+    unpublished: dict[str, None] = field(default_factory=dict)
+
+    def add(self, finding: Finding) -> None:
+        """Take a finding; one that is known already grows instead."""
+        known = self.findings.get(finding.id)
+        merged = finding if known is None else _merged(known, finding)
+        if merged != known:
+            self.findings[finding.id] = merged
+            self.unpublished[finding.id] = None
+
+    def replace(self, finding: Finding) -> None:
+        """Take a finding that tells all there is: what was known of it before is dropped."""
+        if self.findings.get(finding.id) != finding:
+            self.findings[finding.id] = finding
+            self.unpublished[finding.id] = None
+
+    def withdraw(self, id_: str) -> None:
+        """Take a finding back: what was missing has come after all."""
+        if self.findings.pop(id_, None) is not None:
+            self.unpublished[id_] = None
+
+    def take_unpublished(self) -> Sequence[tuple[str, Finding | None]]:
+        """Return what to publish, None for a finding taken back, and forget that it waits."""
+        taken = [(id_, self.findings.get(id_)) for id_ in self.unpublished]
+        self.unpublished.clear()
+        return taken
+
+
+def _merged(known: Finding, more: Finding) -> Finding:
+    ids = tuple(dict.fromkeys((*known.ids, *more.ids)))
+    is_spelled_out = len(ids) <= IDS_MAX and known.count <= len(known.ids)
+    count = len(ids) if is_spelled_out and more.count <= len(more.ids) else 0
+    return replace(
+        known,
+        ids=ids[:IDS_MAX],
+        first=_lower(known.first, more.first),
+        last=_higher(known.last, more.last),
+        count=count or known.count + more.count,
+    )
+
+
+def _lower(one: int | None, other: int | None) -> int | None:
+    return min(known) if (known := [n for n in (one, other) if n is not None]) else None
+
+
+def _higher(one: int | None, other: int | None) -> int | None:
+    return max(known) if (known := [n for n in (one, other) if n is not None]) else None

@@ -1,0 +1,256 @@
+"""Who must get a message and who may: from `clients` records and cuts alone. Spec: K25, K31.
+
+An endpoint *must* get a message from the cut on with which the origin's ingress partition began
+to know the subscription, up to the last message that the subscriber's own lanes had routed when
+they put its end in force. Before and after it *may*.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+from mesh.model.control import EndpointKind, Subscription
+from mesh.model.frames import MessageClass
+from mesh.model.state import Cut
+from streaming.tables.rows import SourceKey, TopicPartition
+
+Carriers = Callable[[str, SourceKey], Sequence[TopicPartition]]
+"""Node and source -> outbox partitions over which the node got messages of the source."""
+
+
+class Level(IntEnum):
+    """How much of a stretch of matching messages an endpoint must get."""
+
+    NONE = 0
+    MAY = 1
+    MIXED = 2
+    MUST = 3
+
+
+@dataclass(slots=True)
+class Wish:
+    """One subscription, from its record on `clients` to the one that ends it.
+
+    Attributes:
+        filter: What it asks for.
+        is_certified: Guaranteed channel: the mesh promises each message exactly once.
+        added: Offset of the record; its version. Spec: K13.
+        removed: Offset of the record that ends it, or None.
+    """
+
+    filter: str
+    is_certified: bool
+    added: int
+    removed: int | None = None
+
+
+class EndpointKey(NamedTuple):
+    """An endpoint and the node whose clients made it."""
+
+    node: str
+    name: str
+
+    def __str__(self) -> str:
+        """Return `pa2/s1`."""
+        return f"{self.node}/{self.name}"
+
+
+class CutKey(NamedTuple):
+    """The cuts of one source partition for one subscriber's node."""
+
+    place: TopicPartition
+    uuid: str
+
+
+class EndKey(NamedTuple):
+    """The frames of an outbox partition below an offset, where an unsubscribe took effect."""
+
+    outbox: TopicPartition
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Source offsets from `first` on, up to `last` or without end, that must be delivered."""
+
+    first: int
+    last: int | None = None
+
+    def level(self, first: int, last: int) -> Level:
+        """Return how the offsets from `first` to `last` stand to this span."""
+        if last < self.first or (self.last is not None and first > self.last):
+            return Level.MAY
+        is_inside = self.first <= first and (self.last is None or last <= self.last)
+        return Level.MUST if is_inside else Level.MIXED
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What one wish claims of one source: the filter, and the span that must come, if any."""
+
+    filter: str
+    span: Span | None
+
+
+@dataclass(slots=True)
+class Interest:
+    """All subscriptions that ever were, and where routing began to know them.
+
+    Attributes:
+        wishes: By endpoint, in order of their versions.
+        cuts: Per source partition and uuid: positions and `clients` offsets, both rising.
+        ends: For unsubscribes: last origin offset per source in the frames below a position.
+        version: Rises with every change, so that answers can be kept until then.
+    """
+
+    wishes: dict[EndpointKey, list[Wish]] = field(default_factory=dict)
+    cuts: dict[CutKey, list[tuple[int, int]]] = field(default_factory=dict)
+    ends: dict[EndKey, dict[SourceKey, int]] = field(default_factory=dict)
+    version: int = 0
+
+    def subscribe(
+        self, endpoint: EndpointKey, filter_: str, subscription: Subscription, offset: int
+    ) -> None:
+        """Take a subscription record; one that repeats what is in force changes nothing."""
+        is_certified = (
+            subscription.kind is EndpointKind.CHANNEL
+            and subscription.message_class is MessageClass.GUARANTEED
+        )
+        known = self._open(endpoint, filter_)
+        if known is not None and known.is_certified == is_certified:
+            return
+        self.unsubscribe(endpoint, filter_, offset)
+        wish = Wish(filter_, is_certified, offset)
+        self.wishes.setdefault(endpoint, []).append(wish)
+        self.version += 1
+
+    def unsubscribe(self, endpoint: EndpointKey, filter_: str, offset: int) -> None:
+        """Take a tombstone: the wish, if there is one, ends with this version."""
+        known = self._open(endpoint, filter_)
+        if known is not None:
+            known.removed = offset
+            self.version += 1
+
+    def _open(self, endpoint: EndpointKey, filter_: str) -> Wish | None:
+        for wish in self.wishes.get(endpoint, ()):
+            if wish.filter == filter_ and wish.removed is None:
+                return wish
+        return None
+
+    def cut(self, cut: Cut) -> None:
+        """Take a cut; one that tells no newer `clients` offset than an earlier one is no news."""
+        key = CutKey(TopicPartition(cut.topic, cut.partition), cut.uuid)
+        known = self.cuts.setdefault(key, [])
+        if not known or (cut.clients_offset > known[-1][1] and cut.position >= known[-1][0]):
+            known.append((cut.position, cut.clients_offset))
+            self.version += 1
+
+    def _position(self, place: TopicPartition, uuid: str, version: int) -> int | None:
+        """Return where routing at a source partition began to know a version, if it does."""
+        cuts = self.cuts.get(CutKey(place, uuid), [])
+        number = bisect_left(cuts, version, key=lambda cut: cut[1])
+        return cuts[number][0] if number < len(cuts) else None
+
+    def certified(self) -> Iterator[EndpointKey]:
+        """Yield the endpoints that certificates speak of, sorted."""
+        for endpoint, wishes in sorted(self.wishes.items()):
+            if any(wish.is_certified for wish in wishes):
+                yield endpoint
+
+    def claims(
+        self,
+        endpoint: EndpointKey,
+        uuid: str | None,
+        place: TopicPartition,
+        source: SourceKey | None,
+        *,
+        is_local: bool,
+        carriers: Carriers,
+    ) -> Sequence[Claim]:
+        """Return what an endpoint claims of one ingress partition.
+
+        Args:
+            endpoint: Who claims.
+            uuid: Of its node; None as long as the node has not told it.
+            place: The ingress partition.
+            source: The same by topic id, if known.
+            is_local: Whether the ingress belongs to the endpoint's own node.
+            carriers: How messages came to the endpoint's node.
+        """
+        claims = []
+        for wish in self.wishes.get(endpoint, ()):
+            span = None
+            if wish.is_certified and uuid is not None and source is not None:
+                ways = (place,) if is_local else tuple(carriers(endpoint.node, source))
+                span = self._span(wish, uuid, place, source, ways)
+            claims.append(Claim(wish.filter, span))
+        return claims
+
+    def _span(
+        self,
+        wish: Wish,
+        uuid: str,
+        place: TopicPartition,
+        source: SourceKey,
+        ways: Sequence[TopicPartition],
+    ) -> Span | None:
+        first = self._position(place, uuid, wish.added)
+        if first is None:
+            return None
+        if wish.removed is None:
+            return Span(first)
+        last = max((self._end(way, place, source, uuid, wish.removed) for way in ways), default=-1)
+        forgotten = self._position(place, uuid, wish.removed)
+        if forgotten is not None:
+            last = min(last, forgotten - 1)
+        return Span(first, last) if first <= last else None
+
+    def _end(
+        self,
+        way: TopicPartition,
+        place: TopicPartition,
+        source: SourceKey,
+        uuid: str,
+        removed: int,
+    ) -> int:
+        """Return the last offset of the source that came this way before the wish ended."""
+        position = self._position(way, uuid, removed)
+        if position is None:
+            return -1
+        if way == place:
+            return position - 1
+        return self.ends.get(EndKey(way, position), {}).get(source, -1)
+
+    def unknown_ends(
+        self, uuids: Mapping[str, str], reader_of: Callable[[str], str]
+    ) -> Sequence[EndKey]:
+        """Return what must be read of outboxes to know where wishes ended.
+
+        Args:
+            uuids: Node -> uuid.
+            reader_of: Topic -> the node that reads it as an outbox; empty for other topics.
+        """
+        found: dict[EndKey, None] = {}
+        for endpoint, wishes in self.wishes.items():
+            uuid = uuids.get(endpoint.node)
+            removed = [wish.removed for wish in wishes if wish.removed is not None]
+            ways = [
+                key.place
+                for key in (self.cuts if removed else ())
+                if key.uuid == uuid and reader_of(key.place.topic) == endpoint.node
+            ]
+            for way in ways:
+                for version in removed:
+                    position = self._position(way, uuid or "", version)
+                    if position is not None:
+                        found[EndKey(way, position)] = None
+        return sorted(key for key in found if key not in self.ends)
+
+    def ended(self, key: EndKey, last: dict[SourceKey, int]) -> None:
+        """Take what was read of an outbox: last origin offset per source below the position."""
+        self.ends[key] = last
+        self.version += 1

@@ -1,0 +1,106 @@
+"""What crossed each link, and what did not by reason: the figures behind rates. Spec: lab.md 2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.model.state import Ledger
+from mesh.model.topology import Topology
+from streaming.tables.rows import FrameRow
+from streaming.tables.topics import DIRECT, place_of
+
+
+@dataclass(slots=True)
+class LinkCount:
+    """What was written to both outboxes of one direction of a link.
+
+    Attributes:
+        messages: Messages in frames, repairs left out.
+        frames: These frames.
+        repairs: Messages sent again as repairs.
+        direct: Of `messages`, the direct ones.
+        not_forwarded: Reason -> messages that did not leave on this link, as the node says.
+    """
+
+    messages: int = 0
+    frames: int = 0
+    repairs: int = 0
+    direct: int = 0
+    not_forwarded: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Links:
+    """Counts of all links, both directions.
+
+    Attributes:
+        prefix: Start of every topic name.
+        counts: By link, `tk1->ny1`.
+        changed: Links to be published.
+        measured: Messages at the last measurement of rates.
+        moving: Links whose last rate was above 0.
+    """
+
+    prefix: str
+    counts: dict[str, LinkCount] = field(default_factory=dict)
+    changed: dict[str, None] = field(default_factory=dict)
+    measured: dict[str, int] = field(default_factory=dict)
+    moving: dict[str, None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, topology: Topology) -> Links:
+        """Return zeros for every link."""
+        names = [
+            f"{source}->{target}"
+            for link in topology.links
+            for source, target in (link.ends, link.ends[::-1])
+        ]
+        counts = {name: LinkCount() for name in sorted(names)}
+        return cls(topology.prefix, counts, dict.fromkeys(counts))
+
+    def _count(self, link: str) -> LinkCount:
+        self.changed[link] = None
+        return self.counts.setdefault(link, LinkCount())
+
+    def frames(self, rows: Sequence[FrameRow]) -> None:
+        """Count the frames of a batch."""
+        for row in rows:
+            place = place_of(self.prefix, row.place.topic)
+            count = self._count(place.link)
+            if row.is_repair:
+                count.repairs += row.messages
+                continue
+            count.messages += row.messages
+            count.frames += row.frames
+            count.direct += row.messages if place.letter == DIRECT else 0
+
+    def ledger(self, ledger: Ledger) -> None:
+        """Count what a node says it did not forward."""
+        for refused in ledger.not_forwarded:
+            if not refused.messages:
+                continue
+            reasons = self._count(f"{ledger.node}->{refused.neighbour}").not_forwarded
+            reasons[refused.reason] = reasons.get(refused.reason, 0) + refused.messages
+
+    def take_rates(self, over_s: float) -> Mapping[str, float]:
+        """Return messages per second since the last measurement, of all links.
+
+        A link that has fallen silent is published once more, with a rate of 0.
+
+        Args:
+            over_s: Time since then, in seconds; 0: measure nothing.
+        """
+        if over_s <= 0:
+            return {}
+        rates: dict[str, float] = {}
+        for link, count in self.counts.items():
+            more = count.messages - self.measured.get(link, 0)
+            rates[link] = more / over_s
+            if more:
+                self.measured[link] = count.messages
+                self.moving[link] = None
+            elif link in self.moving:
+                del self.moving[link]
+                self.changed[link] = None
+        return rates

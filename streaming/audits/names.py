@@ -1,0 +1,44 @@
+"""What the nodes call themselves and their topics: learned from `control`. Spec: K4."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mesh.model.control import Identity
+from streaming.tables.rows import SourceKey, TopicPartition
+
+
+@dataclass(slots=True)
+class Names:
+    """Names for intrinsic identities, and back.
+
+    Attributes:
+        topics: Topic id (hexadecimal) -> topic name.
+        ids: Topic name -> newest topic id.
+        uuids: Node -> uuid.
+    """
+
+    topics: dict[str, str] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    uuids: dict[str, str] = field(default_factory=dict)
+
+    def learn(self, identity: Identity) -> None:
+        """Take what a node says about itself."""
+        self.uuids[identity.node] = identity.uuid
+        for topic in identity.topics:
+            self.topics[topic.topic_id.hex()] = topic.name
+            self.ids[topic.name] = topic.topic_id.hex()
+
+    def place(self, source: SourceKey) -> TopicPartition | None:
+        """Return the partition by name, or None as long as nobody has told it."""
+        name = self.topics.get(source.topic_id)
+        return None if name is None else TopicPartition(name, source.partition)
+
+    def key(self, place: TopicPartition) -> SourceKey | None:
+        """Return the partition by topic id, or None as long as nobody has told it."""
+        topic_id = self.ids.get(place.topic)
+        return None if topic_id is None else SourceKey(topic_id, place.partition)
+
+    def text(self, source: SourceKey) -> str:
+        """Return the partition for people: by name where it is known."""
+        return str(self.place(source) or TopicPartition(source.topic_id, source.partition))

@@ -1,0 +1,131 @@
+"""Whether a link carries a message twice, or a node gets it over two links. Spec: DESIGN 3, K11.
+
+The fast tier looks at the intervals of headers and only suspects; frames that it suspects are
+read again message by message, because a split frame speaks for offsets that it does not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from streaming.tables.rows import FrameRow, SourceKey, TopicPartition
+from streaming.tables.topics import place_of
+
+
+class OriginKey(NamedTuple):
+    """Messages of one source on one outbox partition."""
+
+    outbox: TopicPartition
+    source: SourceKey
+    generation: int
+
+
+class ArrivalKey(NamedTuple):
+    """Messages of one source at one node that got them over links."""
+
+    receiver: str
+    source: SourceKey
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Origin offsets from `first` to `last`, both included."""
+
+    first: int
+    last: int
+
+    def __or__(self, other: Interval) -> Interval:
+        """Return the smallest interval around both."""
+        return Interval(min(self.first, other.first), max(self.last, other.last))
+
+    def overlaps(self, other: Interval) -> bool:
+        """Say whether an offset is in both."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSuspicion:
+    """Frames to read again.
+
+    Attributes:
+        outboxes: Where; several for a message that may have come over several links.
+        source: Messages of this source.
+        generation: Of the source.
+        since: Only messages in records from this outbox offset on are news; with several
+            outboxes, only source offsets from here on.
+        until: Read up to this outbox offset; with several outboxes, this source offset.
+        receiver: Node that may get them over several links, or empty.
+    """
+
+    outboxes: tuple[TopicPartition, ...]
+    source: SourceKey
+    generation: int
+    since: int
+    until: int
+    receiver: str = ""
+
+
+@dataclass(slots=True)
+class Origins:
+    """Which origin offsets have crossed where.
+
+    Attributes:
+        prefix: Start of every topic name.
+        reached: Highest origin offset per outbox partition and source.
+        arrived: Per receiver and source: outbox partition -> interval of origin offsets.
+    """
+
+    prefix: str
+    reached: dict[OriginKey, int] = field(default_factory=dict)
+    arrived: dict[ArrivalKey, dict[TopicPartition, Interval]] = field(default_factory=dict)
+
+    def absorb(self, rows: Sequence[FrameRow]) -> Iterator[FrameSuspicion]:
+        """Take the frames of a batch; yield what must be looked at closely."""
+        groups: dict[OriginKey, list[FrameRow]] = {}
+        for row in rows:
+            if not row.is_repair and row.kind == "data":
+                groups.setdefault(OriginKey(row.place, row.source, row.generation), []).append(row)
+        for key, group in groups.items():
+            interval = Interval(min(row.first for row in group), max(row.last for row in group))
+            reached = self.reached.get(key, -1)
+            if interval.first <= reached or any(row.late for row in group):
+                yield FrameSuspicion(
+                    (key.outbox,),
+                    key.source,
+                    key.generation,
+                    min(row.head.offset for row in group),
+                    max(row.tail.offset for row in group),
+                )
+            self.reached[key] = max(reached, interval.last)
+            yield from self._arrive(key, interval)
+
+    def _arrive(self, key: OriginKey, interval: Interval) -> Iterator[FrameSuspicion]:
+        receiver = place_of(self.prefix, key.outbox.topic).other
+        arrivals = self.arrived.setdefault(ArrivalKey(receiver, key.source, key.generation), {})
+        others = [
+            outbox
+            for outbox, known in arrivals.items()
+            if outbox.topic != key.outbox.topic and known.overlaps(interval)
+        ]
+        known = arrivals.get(key.outbox)
+        arrivals[key.outbox] = interval if known is None else known | interval
+        if others:
+            yield FrameSuspicion(
+                tuple(sorted((key.outbox, *others))),
+                key.source,
+                key.generation,
+                interval.first,
+                interval.last,
+                receiver,
+            )
+
+    def carriers(self, receiver: str, source: SourceKey) -> Sequence[TopicPartition]:
+        """Return the outbox partitions over which a node got messages of a source."""
+        found: dict[TopicPartition, None] = {}
+        for key, outboxes in self.arrived.items():
+            if key.receiver == receiver and key.source == source:
+                found.update(dict.fromkeys(outboxes))
+        return sorted(found)

@@ -1,0 +1,150 @@
+"""Whether the mesh falls into parts: from heartbeats and what neighbours have read of them.
+
+A dead node is no split: its links count as they stood when it died, so that a mesh whose middle
+has died is still one part. Spec: K24, K32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mesh.model.control import Heartbeat, LinkState
+from mesh.model.topology import Topology
+from streaming.audits.findings import Finding, FindingKind
+
+BEHIND_MAX = 10
+"""Heartbeats that an acknowledgement may lag. Spec: K32."""
+
+SILENT_S = 5.0
+"""A node not heard for so long is not asked about its links: half of what makes a link down, so
+that a node that dies is known to be dead before its links look cut."""
+
+
+class PairKey(NamedTuple):
+    """One direction of a link: who reads whose heartbeats."""
+
+    reader: str
+    neighbour: str
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """A node's newest heartbeat, and when the auditor heard it, on its monotonic clock."""
+
+    epoch: int
+    number: int
+    heard_s: float
+
+
+@dataclass(slots=True)
+class Splits:
+    """The parts of the mesh.
+
+    Attributes:
+        nodes: All nodes, sorted.
+        links: Pairs of linked nodes, sorted.
+        beats: Newest heartbeat of each node.
+        read: What each node has last read of a neighbour: epoch and beat.
+        since: Beat of the neighbour when both ends were first heard together: a reader that has
+            just come is not late yet.
+        cut: Links that are cut.
+        changes: Findings so far; tells two equal splits apart.
+    """
+
+    nodes: Sequence[str] = ()
+    links: Sequence[tuple[str, str]] = ()
+    beats: dict[str, Beat] = field(default_factory=dict)
+    read: dict[PairKey, tuple[int, int]] = field(default_factory=dict)
+    since: dict[PairKey, tuple[int, int, int]] = field(default_factory=dict)
+    cut: dict[tuple[str, str], None] = field(default_factory=dict)
+    changes: int = 0
+
+    @classmethod
+    def of(cls, topology: Topology) -> Splits:
+        """Return the state before anything was heard."""
+        pairs = sorted({link.ends: None for link in topology.links})
+        return cls(tuple(sorted(topology.nodes)), tuple(pairs))
+
+    def beat(self, node: str, heartbeat: Heartbeat, now_s: float) -> None:
+        """Take a heartbeat; one that is not newer is no sign of life."""
+        known = self.beats.get(node)
+        if known is None or (heartbeat.epoch, heartbeat.beat) > (known.epoch, known.number):
+            self.beats[node] = Beat(heartbeat.epoch, heartbeat.beat, now_s)
+
+    def acknowledge(self, reader: str, neighbour: str, state: LinkState) -> None:
+        """Take what a node has read of a neighbour's heartbeats."""
+        self.read[PairKey(reader, neighbour)] = (state.epoch, state.beat)
+
+    def _is_heard(self, node: str, now_s: float) -> bool:
+        beat = self.beats.get(node)
+        return beat is not None and now_s - beat.heard_s < SILENT_S
+
+    def _is_behind(self, pair: PairKey) -> bool:
+        """Say whether the reader lags too far, since both ends have been heard together."""
+        beat, own = self.beats[pair.neighbour], self.beats[pair.reader]
+        since = self.since.get(pair)
+        if since is None or since[:2] != (own.epoch, beat.epoch):
+            since = self.since[pair] = (own.epoch, beat.epoch, beat.number)
+        epoch, number = self.read.get(pair, (-1, -1))
+        known = max(since[2], number) if epoch == beat.epoch else since[2]
+        return beat.number - known > BEHIND_MAX
+
+    def judge(self, now_s: float) -> Iterator[Finding]:
+        """Yield a finding if links were cut or joined and the number of parts is another."""
+        before = dict(self.cut)
+        for link in self.links:
+            self._judge_link(link, now_s)
+        if before != self.cut:
+            yield from self._compare(before, now_s)
+
+    def _judge_link(self, link: tuple[str, str], now_s: float) -> None:
+        pairs = (PairKey(*link), PairKey(link[1], link[0]))
+        if not all(self._is_heard(node, now_s) for node in link):
+            for pair in pairs:
+                self.since.pop(pair, None)
+            return
+        behind = [self._is_behind(pair) for pair in pairs]
+        if any(behind):
+            self.cut[link] = None
+        else:
+            self.cut.pop(link, None)
+
+    def _compare(self, before: Mapping[tuple[str, str], None], now_s: float) -> Iterator[Finding]:
+        """Yield what changed for the nodes that beat now: their parts then and now."""
+        parts = self.living_parts(self.cut, now_s)
+        change = len(parts) - len(self.living_parts(before, now_s))
+        if change == 0:
+            return
+        self.changes += 1
+        told = tuple(",".join(part) for part in parts)
+        links = ", ".join("-".join(link) for link in sorted(self.cut))
+        text = f"parts of the mesh: {' | '.join(told)}"
+        yield Finding(
+            kind=FindingKind.SPLIT if change > 0 else FindingKind.HEAL,
+            text=f"{text}; cut links: {links}" if links else text,
+            ids=told,
+            link=links,
+            anchor=str(self.changes),
+        )
+
+    def living_parts(
+        self, cut: Mapping[tuple[str, str], None], now_s: float
+    ) -> Sequence[Sequence[str]]:
+        """Return the parts with a node that beats, and of each the nodes that beat, sorted."""
+        part_of = {node: node for node in self.nodes}
+        for first, second in self.links:
+            if (first, second) not in cut:
+                part_of[_root(part_of, first)] = _root(part_of, second)
+        parts: dict[str, list[str]] = {}
+        for node in self.nodes:
+            if self._is_heard(node, now_s):
+                parts.setdefault(_root(part_of, node), []).append(node)
+        return sorted(parts.values())
+
+
+def _root(part_of: Mapping[str, str], node: str) -> str:
+    while part_of[node] != node:
+        node = part_of[node]
+    return node

@@ -1,0 +1,63 @@
+"""What the digests of a block tell about one endpoint. Spec: K29, K31."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import Enum
+
+from streaming.audits.blocks import Block
+from streaming.audits.cases import Want
+from streaming.audits.interest import Claim, EndpointKey, Level
+from streaming.audits.matching import is_subject, selects
+from streaming.tables.digest import NOTHING, Digest
+
+
+class Verdict(Enum):
+    """What digests alone tell."""
+
+    NOTHING = "nothing to certify"
+    EQUAL = "equal"
+    UNEQUAL = "unequal"
+    UNSURE = "some may come and some must: only the messages tell"
+
+
+def compare(block: Block, endpoint: EndpointKey, claims: Sequence[Claim]) -> tuple[Verdict, int]:
+    """Return what the digests tell, and how many messages were expected if they are equal."""
+    sums: dict[Level, Digest] = {}
+    for subject, tally in block.subjects.items():
+        level = _level(claims, subject, tally.first, tally.last)
+        if level is not Level.NONE:
+            sums[level] = sums.get(level, NOTHING) + tally.digest
+    receipt = block.receipts.get(endpoint)
+    delivered = NOTHING if receipt is None else receipt.digest
+    must = sums.get(Level.MUST, NOTHING)
+    everything = sum(sums.values(), NOTHING)
+    if delivered == everything or (delivered == must and Level.MIXED not in sums):
+        return (Verdict.EQUAL if delivered.count else Verdict.NOTHING), delivered.count
+    is_sure = Level.MAY not in sums and Level.MIXED not in sums
+    return (Verdict.UNEQUAL if is_sure else Verdict.UNSURE), 0
+
+
+def _level(claims: Sequence[Claim], subject: str, first: int, last: int) -> Level:
+    if not is_subject(subject):
+        return Level.NONE
+    levels = [
+        Level.MAY if claim.span is None else claim.span.level(first, last)
+        for claim in claims
+        if selects(claim.filter, subject)
+    ]
+    return max(levels, default=Level.NONE)
+
+
+def wants_of(block: Block, claims: Sequence[Claim], first: int, last: int) -> Iterator[Want]:
+    """Yield what must and what may come of a block, for reading it message by message."""
+    for subject in block.subjects:
+        if not is_subject(subject):
+            continue
+        matching = [claim for claim in claims if selects(claim.filter, subject)]
+        if matching:
+            yield Want(subject, first, last, is_must=False)
+        for span in [claim.span for claim in matching]:
+            if span is not None and span.level(first, last) is not Level.MAY:
+                end = last if span.last is None else min(last, span.last)
+                yield Want(subject, max(first, span.first), end, is_must=True)

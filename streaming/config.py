@@ -1,0 +1,126 @@
+"""What the auditor is told: by arguments, the environment and the topology file."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from mesh.config.references import resolve_options
+from mesh.config.topology_file import load_topology
+from mesh.errors import ConfigError, Problem
+from mesh.model.topology import Topology
+
+QUERY_VERSION = "v1"
+"""Part of every checkpoint path: a query that reads other topics must not use an old one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSettings:
+    """Everything the auditor is told.
+
+    Attributes:
+        topology: The mesh to be audited.
+        kafka: librdkafka options per Kafka cluster that a node uses, references resolved.
+        checkpoint: Folder that makes a restart go on where it ended.
+        cache: Folder for Spark's jars, shared with the rest of the mesh.
+        until_drained: End by itself when all that was published is certified.
+        trigger_s: Least time between two micro-batches, in seconds; 0: as fast as they go.
+        offsets_max: Records of one Kafka cluster that a micro-batch takes at most: bounds memory.
+        memory: Heap of the JVM.
+    """
+
+    topology: Topology
+    kafka: Mapping[str, Mapping[str, str]]
+    checkpoint: Path
+    cache: Path
+    until_drained: bool = False
+    trigger_s: float = 1.0
+    offsets_max: int = 150_000
+    memory: str = "1g"
+
+
+def arguments() -> argparse.ArgumentParser:
+    """Return the command line's parser."""
+    parser = argparse.ArgumentParser(
+        prog="python -m streaming",
+        description="Audit a mesh live: findings and certificates on <prefix>audit.*",
+    )
+    parser.add_argument("-f", "--file", required=True, type=Path, help="topology file")
+    parser.add_argument(
+        "--bootstrap",
+        action="append",
+        default=[],
+        metavar="NAME=HOST:PORT",
+        help="address of a Kafka cluster of the file, for instance of an embedded one; repeatable",
+    )
+    parser.add_argument(
+        "--checkpoint", type=Path, metavar="DIR", help="where a restart goes on; kept by default"
+    )
+    parser.add_argument(
+        "--until-drained",
+        action="store_true",
+        help="end when all that was published is read and certified",
+    )
+    parser.add_argument(
+        "--trigger", type=float, default=1.0, metavar="S", help="seconds between micro-batches"
+    )
+    return parser
+
+
+def settings_of(argv: Sequence[str], environment: Mapping[str, str]) -> AuditSettings:
+    """Return the settings that a command line asks for.
+
+    Raises:
+        ConfigError: A file or an argument is wrong; lists all problems.
+        SystemExit: The command line itself is wrong, or asks for help.
+    """
+    options = arguments().parse_args(argv)
+    topology = load_topology(options.file)
+    cache = Path(environment.get("MESH_CACHE") or platformdirs.user_cache_dir("trellis-mesh"))
+    state = Path(platformdirs.user_state_dir("trellis-mesh"), "audit", topology.name)
+    return AuditSettings(
+        topology=topology,
+        kafka=_kafka(topology, options.bootstrap, environment),
+        checkpoint=(options.checkpoint or state) / QUERY_VERSION,
+        cache=cache,
+        until_drained=options.until_drained,
+        trigger_s=max(options.trigger, 0.0),
+    )
+
+
+def _kafka(
+    topology: Topology, given: Sequence[str], environment: Mapping[str, str]
+) -> Mapping[str, Mapping[str, str]]:
+    problems: list[Problem] = []
+    addresses: dict[str, str] = {}
+    for argument in given:
+        name, equals, address = argument.partition("=")
+        if not (equals and address):
+            problems.append(_problem(argument, "write NAME=HOST:PORT"))
+        elif name not in topology.kafka:
+            known = ", ".join(sorted(topology.kafka))
+            problems.append(_problem(argument, f"the file has no Kafka cluster {name}; {known}"))
+        addresses[name] = address
+    used = {topology.audit_kafka, *(node.kafka for node in topology.nodes.values())}
+    clusters: dict[str, Mapping[str, str]] = {}
+    for name in sorted(used):
+        cluster = topology.kafka[name]
+        where = f"spec.kafka.{name}"
+        options = dict(resolve_options(cluster.options, environment=environment, where=where))
+        if name in addresses:
+            options["bootstrap.servers"] = addresses[name]
+        if "bootstrap.servers" not in options:
+            message = f"has no address; give --bootstrap {name}=HOST:PORT"
+            problems.append(Problem(code="NO_ADDRESS", message=message, where=where))
+        clusters[name] = options
+    if problems:
+        raise ConfigError(problems)
+    return clusters
+
+
+def _problem(argument: str, message: str) -> Problem:
+    return Problem(code="ARGUMENT", message=message, where=f"--bootstrap {argument}")

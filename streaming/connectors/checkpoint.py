@@ -1,0 +1,31 @@
+"""What Spark's checkpoint says about a micro-batch: up to where each partition is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from streaming.tables.rows import TopicPartition
+
+
+def read_positions(checkpoint: Path, batch: int) -> Mapping[TopicPartition, int]:
+    """Return the next offset of every topic partition after a batch.
+
+    Spark writes the plan of a batch before it runs it: a version line, a line about the batch,
+    then one line per source.
+
+    Args:
+        checkpoint: The query's checkpoint folder.
+        batch: Number of a batch that has been planned.
+    """
+    lines = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
+    positions: dict[TopicPartition, int] = {}
+    for line in lines[2:]:
+        # A source without any topic yet is a dash.
+        if not line.startswith("{"):
+            continue
+        for topic, partitions in json.loads(line).items():
+            for partition, offset in partitions.items():
+                positions[TopicPartition(topic, int(partition))] = offset
+    return positions

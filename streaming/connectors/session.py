@@ -1,0 +1,90 @@
+"""The Spark session of the auditor: one process, few cores, little memory. Spec: DESIGN 10."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from mesh.errors import StartError
+
+Progress = Callable[[str], None]
+
+#: Small heaps do best with the serial collector; class data and code have bounds of their own.
+_JAVA_OPTIONS = (
+    "-XX:+UseSerialGC -Xss512k -XX:ReservedCodeCacheSize=160m -XX:MaxMetaspaceSize=256m "
+)
+
+
+def packages() -> str:
+    """Return the Maven names of Spark's Kafka source and Avro functions, at Spark's version."""
+    version = pyspark.__version__
+    names = ("spark-sql-kafka-0-10_2.13", "spark-avro_2.13")
+    return ",".join(f"org.apache.spark:{name}:{version}" for name in names)
+
+
+def start_session(
+    cache: Path, *, cores: int = 2, memory: str = "1g", progress: Progress = lambda _: None
+) -> SparkSession:
+    """Start Spark in this process, fetching its jars on the first start.
+
+    Args:
+        cache: Folder for the jars; Ivy gets a home of its own in it, because a half-filled
+            local Maven repository makes resolution fail.
+        cores: Task slots, and partitions of a shuffle.
+        memory: Heap of the JVM.
+        progress: Told what is going on, in short lines.
+
+    Raises:
+        StartError: Java or the jars could not be had.
+    """
+    ivy = cache / "ivy-spark"
+    # The worker's interpreter is this one, wherever it stands.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    has_jars = ivy.is_dir()
+    progress(f"starting Spark {pyspark.__version__}" + ("" if has_jars else ", fetching its jars"))
+    settings = {
+        "spark.jars.packages": packages(),
+        "spark.jars.ivy": str(ivy),
+        "spark.driver.memory": memory,
+        "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.streaming.metricsEnabled": "false",
+        "spark.sql.streaming.minBatchesToRetain": "10",
+        "spark.sql.streaming.stopTimeout": "20s",
+        "spark.sql.ui.retainedExecutions": "10",
+        "spark.ui.retainedJobs": "20",
+        "spark.ui.retainedStages": "20",
+        # One consumer per topic partition is used again in every batch: never close them early.
+        "spark.kafka.consumer.cache.capacity": "4096",
+        "spark.kafka.consumer.cache.timeout": "2m",
+        # Python call sites of every column would cost more than the columns.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+    }
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("trellis-audit")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:
+        raise StartError(
+            "Spark did not start: it needs Java 17 and, the first time, its jars "
+            f"{packages()} from Maven Central; see the lines above ({_first_line(error)})"
+        ) from error
+    progress("Spark runs")
+    return session
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0][:200]

@@ -1,0 +1,93 @@
+"""Reading Kafka with Spark's own source, live and again. Spec: reliability.md 9."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from streaming.tables.rows import TopicPartition
+
+COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+
+Ranges = Mapping[TopicPartition, tuple[int, int]]
+"""Partition -> first offset, and the one after the last."""
+
+_CLIENT = {
+    "kafka.isolation.level": "read_committed",
+    # A prefetch that waits for data blocks the next seek of the same consumer for as long.
+    "kafka.fetch.max.wait.ms": "10",
+    "kafka.max.poll.records": "5000",
+    "kafka.metadata.max.age.ms": "5000",
+    "kafka.enable.metrics.push": "false",
+    "kafka.auto.include.jmx.reporter": "false",
+    "includeHeaders": "true",
+    "failOnDataLoss": "true",
+}
+
+
+def _with(reader: Any, kafka: Mapping[str, str], more: Mapping[str, str]) -> Any:
+    settings = {f"kafka.{name}": value for name, value in kafka.items()}
+    for name, value in {**settings, **_CLIENT, **more}.items():
+        reader = reader.option(name, value)
+    return reader
+
+
+def live(
+    session: SparkSession,
+    clusters: Mapping[str, Mapping[str, str]],
+    pattern: str,
+    offsets_max: int,
+) -> DataFrame:
+    """Return the records of all topics of all Kafka clusters as they come, from the beginning.
+
+    Args:
+        session: Spark.
+        clusters: Options of Kafka's Java client, by name of the Kafka cluster. Their order is
+            part of the checkpoint.
+        pattern: Java regular expression of the topics; new topics are found at every batch.
+        offsets_max: Records that one batch takes of one Kafka cluster at most.
+    """
+    streams = []
+    for kafka in clusters.values():
+        more = {
+            "subscribePattern": pattern,
+            "startingOffsets": "earliest",
+            "maxOffsetsPerTrigger": str(offsets_max),
+        }
+        reader = _with(session.readStream.format("kafka"), kafka, more)
+        streams.append(reader.load().select(*COLUMNS))
+    return reduce(DataFrame.union, streams)
+
+
+def again(session: SparkSession, kafka: Mapping[str, str], ranges: Ranges) -> DataFrame:
+    """Return the committed records of some ranges of one Kafka cluster.
+
+    Args:
+        session: Spark.
+        kafka: Options of Kafka's Java client.
+        ranges: What to read; records that are no longer there are left out.
+    """
+    topics: dict[str, dict[str, tuple[int, int]]] = {}
+    for place, range_ in sorted(ranges.items()):
+        topics.setdefault(place.topic, {})[str(place.partition)] = range_
+    more = {
+        "assign": json.dumps({topic: [int(p) for p in parts] for topic, parts in topics.items()}),
+        "startingOffsets": _side(topics, 0),
+        "endingOffsets": _side(topics, 1),
+        # Deleted records cannot be read again; what is left is still worth reading.
+        "failOnDataLoss": "false",
+    }
+    return _with(session.read.format("kafka"), kafka, more).load().select(*COLUMNS)
+
+
+def _side(topics: Mapping[str, Mapping[str, tuple[int, int]]], side: int) -> str:
+    return json.dumps(
+        {
+            topic: {partition: range_[side] for partition, range_ in partitions.items()}
+            for topic, partitions in topics.items()
+        }
+    )

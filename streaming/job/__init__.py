@@ -1,0 +1,1 @@
+"""The auditor put together: micro-batches in, findings and certificates out."""

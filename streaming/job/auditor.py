@@ -1,0 +1,216 @@
+"""The auditor: takes micro-batches, reads again what is doubtful, judges, and publishes.
+
+One batch: small rows from the JVM, into the audits; suspicions read again; certificates judged;
+outputs written; state saved. A batch that Spark runs again after a crash starts from the state
+before it and writes the same records under the same keys.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+
+from mesh.errors import ConfigError, Problem
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from streaming.audits.cases import fault
+from streaming.audits.findings import Finding, FindingKind, message_id
+from streaming.audits.interest import EndpointKey
+from streaming.audits.order import DeliverySuspicion
+from streaming.audits.origins import FrameSuspicion
+from streaming.audits.passing import Now
+from streaming.audits.paths import LinkPlan
+from streaming.connectors.sink import Output
+from streaming.job.intake import take_batch
+from streaming.job.outputs import status_json, take_outputs
+from streaming.job.rereads import Repeats, Rereader
+from streaming.job.snapshots import Snapshots
+from streaming.job.state import State
+from streaming.tables.aggregates import batch_rows
+from streaming.tables.columns import parsed
+from streaming.tables.rows import TopicPartition, read_batch
+from streaming.tables.topics import OUTBOX, place_of
+
+IDLE_S = 3.0
+"""Without a batch for so long, Kafka has nothing new: Spark asks it at every trigger."""
+
+
+@dataclass(slots=True)
+class Auditor:
+    """Everything but the stream itself.
+
+    Attributes:
+        topology: The mesh.
+        rereader: Reads ranges again.
+        snapshots: Where states are kept.
+        write: Writes outputs, or raises.
+        positions: Batch -> next offsets after it.
+        tasks: Tasks that parse a batch side by side.
+        offsets_max: Records of one Kafka cluster in one batch; a full batch means lag.
+    """
+
+    topology: Topology
+    rereader: Rereader
+    snapshots: Snapshots[State]
+    write: Callable[[Sequence[Output]], None]
+    positions: Callable[[int], Mapping[TopicPartition, int]]
+    tasks: int
+    offsets_max: int
+    state: State = field(init=False)
+    plan: LinkPlan = field(init=False)
+    batch_at_s: float = field(init=False)
+    is_lagging: bool = False
+
+    def __post_init__(self) -> None:
+        """Go on where the last run ended."""
+        fresh = State.of(self.topology)
+        self.state = self.snapshots.load() or fresh
+        # Who is linked to whom is the file's to say, not a former run's.
+        self.state.splits.nodes, self.state.splits.links = fresh.splits.nodes, fresh.splits.links
+        self.plan = LinkPlan.of(self.topology)
+        self.batch_at_s = time.monotonic()
+
+    def take(self, records: DataFrame, batch: int) -> None:
+        """Take one micro-batch.
+
+        Raises:
+            ConfigError: The state beside the checkpoint is not of the batch before.
+        """
+        state = self.state
+        if batch <= state.batch:
+            return
+        if batch != state.batch + 1 and batch != 0:
+            message = f"is of batch {state.batch}, but Spark goes on with {batch}; remove both"
+            where = str(self.snapshots.folder)
+            raise ConfigError([Problem(code="CHECKPOINT", message=message, where=where)])
+        began_s = time.monotonic()
+        rows = self._rows(records)
+        before, state.read = state.read, dict(self.positions(batch))
+        state.batch = batch
+        self.is_lagging = self._is_full(before)
+        suspicions = take_batch(state, self.plan, read_batch(rows), time.monotonic())
+        self._look_at_deliveries(suspicions.deliveries)
+        self._look_at_frames(suspicions.frames)
+        self.judge(rates_over_s=began_s - self.batch_at_s)
+        self.batch_at_s = time.monotonic()
+
+    def _rows(self, records: DataFrame) -> Sequence[str]:
+        topology = self.topology
+        opened = parsed(records.coalesce(self.tasks), topology.prefix, topology.max_message_bytes)
+        opened.persist()
+        try:
+            return [row[0] for row in batch_rows(opened).collect()]
+        finally:
+            opened.unpersist()
+
+    def _is_full(self, before: Mapping[TopicPartition, int]) -> bool:
+        read = self.state.read
+        return sum(end - before.get(place, 0) for place, end in read.items()) > (
+            self.offsets_max * 0.9
+        )
+
+    def judge(self, *, rates_over_s: float = 0.0, is_last: bool = False) -> None:
+        """Certify what can be, publish what is new and save the state.
+
+        Args:
+            rates_over_s: Time over which links are measured; 0 leaves rates out.
+            is_last: There will be no later judgement: certify open ranges at once.
+        """
+        state, now_s = self.state, time.monotonic()
+        now = Now(now_s, state.batch, now_s - self.batch_at_s >= IDLE_S)
+        self._find_ends()
+        world = state.world()
+        round_ = state.certifier.judge(world, now, is_last=is_last)
+        if round_.cases:
+            outcomes = self.rereader.cases(round_.cases)
+            for case, outcome in zip(round_.cases, outcomes, strict=True):
+                state.certifier.settle(round_, case, outcome, world)
+        state.certifier.finish(round_, world, now)
+        if not self.is_lagging:
+            for finding in state.splits.judge(now_s):
+                state.register.add(finding)
+        self._publish(rates_over_s, is_last=is_last)
+
+    def _publish(self, rates_over_s: float, *, is_last: bool) -> None:
+        state, names = self.state, TopicNames(self.topology.prefix)
+        rates = state.links.take_rates(rates_over_s)
+        outputs = list(take_outputs(state, names, rates))
+        status = status_json(state, int(time.time() * 1000), is_final=is_last)
+        outputs.append(Output(names.audit("status"), "position", status))
+        self.write(outputs)
+        if state.batch >= 0:
+            self.snapshots.save(state.batch, state)
+
+    def _find_ends(self) -> None:
+        """Read where unsubscribes took effect, if some did."""
+        interest = self.state.interest
+        keys = interest.unknown_ends(self.state.names.uuids, self._reader_of)
+        if keys:
+            for key, last in zip(keys, self.rereader.ends(keys), strict=True):
+                interest.ended(key, dict(last))
+
+    def _reader_of(self, topic: str) -> str:
+        place = place_of(self.topology.prefix, topic)
+        return place.other if place.role == OUTBOX else ""
+
+    def _look_at_deliveries(self, doubts: Sequence[DeliverySuspicion]) -> None:
+        if not doubts:
+            return
+        for doubt, found in zip(doubts, self.rereader.deliveries(doubts), strict=True):
+            topic = place_of(self.topology.prefix, doubt.key.endpoint.topic)
+            endpoint = EndpointKey(topic.node, topic.other)
+            source = self.state.names.place(doubt.key.source) or TopicPartition(*doubt.key.source)
+            for repeats in found:
+                for kind, count, offsets in _kinds(repeats):
+                    finding = fault(kind, source, repeats.block, endpoint, count, offsets)
+                    self.state.register.add(finding)
+
+    def _look_at_frames(self, doubts: Sequence[FrameSuspicion]) -> None:
+        if not doubts:
+            return
+        answers = self.rereader.frames(doubts, self.state.read)
+        for doubt, found in zip(doubts, answers, strict=True):
+            for repeats in found:
+                for kind, count, offsets in _kinds(repeats):
+                    finding = self._frame_finding(doubt, repeats.block, kind, count, offsets)
+                    self.state.register.add(finding)
+
+    def _frame_finding(
+        self,
+        doubt: FrameSuspicion,
+        block: int,
+        kind: FindingKind,
+        count: int,
+        offsets: Sequence[int],
+    ) -> Finding:
+        source = self.state.names.text(doubt.source)
+        links = [place_of(self.topology.prefix, place.topic).link for place in doubt.outboxes]
+        told = ", ".join(links)
+        if doubt.receiver:
+            text = f"{doubt.receiver} gets messages of {source} over several links: {told}"
+        elif kind is FindingKind.DUPLICATE:
+            text = f"messages of {source} cross {told} more than once"
+        else:
+            text = f"messages of {source} cross {told} after later ones"
+        return Finding(
+            kind=kind,
+            text=text,
+            ids=tuple(message_id(source, doubt.generation, offset) for offset in offsets),
+            link=told,
+            source=source,
+            first=min(offsets),
+            last=max(offsets),
+            count=count,
+            anchor=str(block),
+        )
+
+
+def _kinds(repeats: Repeats) -> Sequence[tuple[FindingKind, int, tuple[int, ...]]]:
+    kinds = (
+        (FindingKind.DUPLICATE, repeats.duplicate, repeats.duplicate_offsets),
+        (FindingKind.DISORDER, repeats.disorder, repeats.disorder_offsets),
+    )
+    return [one for one in kinds if one[1]]

@@ -1,0 +1,135 @@
+"""One micro-batch's small rows into the audits, in an order that lets each know what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mesh.codec.control import (
+    decode_heartbeat,
+    decode_identity,
+    decode_link_state,
+    decode_subscription,
+)
+from mesh.codec.keys import parse_subscription_key
+from mesh.codec.state import decode_ledger, decode_progress
+from mesh.errors import RemoteProtocolError
+from mesh.model.names import name_fault
+from streaming.audits.findings import Finding, FindingKind
+from streaming.audits.interest import EndpointKey
+from streaming.audits.matching import is_filter
+from streaming.audits.order import DeliverySuspicion
+from streaming.audits.origins import FrameSuspicion
+from streaming.audits.paths import LinkPlan
+from streaming.job.state import State
+from streaming.tables.rows import Batch, DeliveryRow, FrameRow, SmallRow, StrayRow
+from streaming.tables.topics import ENDPOINT, OUTBOX, TopicPlace, place_of
+
+
+@dataclass(slots=True)
+class Suspicions:
+    """What must be read again before the batch is done."""
+
+    deliveries: list[DeliverySuspicion] = field(default_factory=list)
+    frames: list[FrameSuspicion] = field(default_factory=list)
+
+
+def take_batch(state: State, plan: LinkPlan, batch: Batch, now_s: float) -> Suspicions:
+    """Take a batch; findings go to the state's register.
+
+    Args:
+        state: All audits.
+        plan: The links of the topology.
+        batch: The small rows.
+        now_s: The auditor's clock, in seconds.
+    """
+    for row in batch.small:
+        _take_small(state, place_of(plan.prefix, row.place.topic), row, now_s)
+    for row in batch.ledgers:
+        _take_ledger(state, row)
+    state.certifier.blocks.publish(batch.ingress, now_s)
+    state.certifier.blocks.deliver(batch.deliveries, state.names, now_s)
+    _take_paths(state, plan, batch.deliveries, batch.frames)
+    for stray in batch.strays:
+        state.register.add(_stray_finding(place_of(plan.prefix, stray.place.topic), stray))
+    for finding in state.chains.absorb(batch.frames, state.names):
+        state.register.add(finding)
+    state.links.frames(batch.frames)
+    return Suspicions(
+        deliveries=list(state.order.absorb(batch.deliveries)),
+        frames=list(state.origins.absorb(batch.frames)),
+    )
+
+
+def _take_small(state: State, place: TopicPlace, row: SmallRow, now_s: float) -> None:
+    """Take one record of the control plane; one that nobody can read is the nodes' to refuse."""
+    try:
+        match place.role, row.key, row.value:
+            case "clients", _, _:
+                _take_subscription(state, place.node, row)
+            case "progress", key, None:
+                state.passing.release(key)
+            case _, _, None:
+                pass
+            case "progress", _, value:
+                state.passing.read(place.node, decode_progress(value))
+            case "control", "identity", value:
+                state.names.learn(decode_identity(value))
+            case "control", "heartbeat", value:
+                state.splits.beat(place.node, decode_heartbeat(value), now_s)
+            case "to", "link", value:
+                state.splits.acknowledge(place.node, place.other, decode_link_state(value))
+            case _:
+                pass
+    except RemoteProtocolError:
+        return
+
+
+def _take_subscription(state: State, node: str, row: SmallRow) -> None:
+    name, filter_ = parse_subscription_key(row.key.encode())
+    if name_fault(name) is not None or not is_filter(filter_):
+        return
+    endpoint = EndpointKey(node, name)
+    if row.value is None:
+        state.interest.unsubscribe(endpoint, filter_, row.offset)
+    else:
+        subscription = decode_subscription(row.value)
+        state.interest.subscribe(endpoint, filter_, subscription, row.offset)
+
+
+def _take_ledger(state: State, row: SmallRow) -> None:
+    if row.value is None:
+        return
+    try:
+        ledger = decode_ledger(row.value)
+    except RemoteProtocolError:
+        return
+    for cut in ledger.cuts:
+        state.interest.cut(cut)
+    state.links.ledger(ledger)
+
+
+def _take_paths(
+    state: State, plan: LinkPlan, deliveries: Sequence[DeliveryRow], frames: Sequence[FrameRow]
+) -> None:
+    faults: list[Finding | None] = []
+    faults.extend(plan.delivery_fault(row, state.names) for row in deliveries)
+    faults.extend(plan.frame_fault(row, state.names) for row in frames)
+    for fault in faults:
+        if fault is not None:
+            state.register.add(fault)
+
+
+def _stray_finding(place: TopicPlace, row: StrayRow) -> Finding:
+    what = "delivery" if place.role == ENDPOINT else "frame"
+    return Finding(
+        kind=FindingKind.UNEXPECTED,
+        text=f"{row.place} has a record that is no {what} of this mesh's version",
+        ids=(f"{row.place}@{row.first}",),
+        link=place.link if place.role == OUTBOX else "",
+        endpoint=place.endpoint,
+        source=str(row.place),
+        first=row.first,
+        last=row.last,
+        count=row.count,
+    )

@@ -1,0 +1,117 @@
+"""Findings, certificates and figures as the JSON that people and the lab read. Spec: lab.md 2."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from mesh.model.topics import TopicNames
+from streaming.audits.blocks import Certificate
+from streaming.audits.findings import Finding
+from streaming.audits.links import LinkCount
+from streaming.connectors.sink import Output
+from streaming.job.state import State
+
+WAITING_MAX = 100
+"""Ranges that are not certified yet, spelled out in a status record."""
+
+TABLES = ("findings", "certificates", "links", "status")
+"""Topics `<prefix>audit.<table>`."""
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def finding_json(id_: str, finding: Finding) -> str:
+    """Return a finding: the fields of lab.md 2, then `id`, `source` and `count`."""
+    more = f" ({finding.count} messages)" if finding.count > 1 else ""
+    return _text(
+        {
+            "kind": finding.kind.value,
+            "ids": list(finding.ids),
+            "link": finding.link or None,
+            "endpoint": finding.endpoint or None,
+            "path": ">".join(finding.path) or None,
+            "first": finding.first,
+            "last": finding.last,
+            "text": f"{finding.text}{more}",
+            "id": id_,
+            "source": finding.source or None,
+            "count": finding.count,
+        }
+    )
+
+
+def certificate_json(certificate: Certificate) -> str:
+    """Return a certificate in the form of lab.md 2."""
+    return _text(
+        {
+            "source": certificate.source,
+            "block": certificate.block,
+            "from": certificate.first,
+            "to": certificate.last,
+            "endpoint": certificate.endpoint,
+            "expected": certificate.expected,
+            "delivered": certificate.delivered,
+            "equal": certificate.equal,
+            "partial": certificate.partial,
+        }
+    )
+
+
+def link_json(link: str, count: LinkCount, rate: float) -> str:
+    """Return the figures of one direction of a link; `rate` in messages per second."""
+    return _text(
+        {
+            "link": link,
+            "messages": count.messages,
+            "frames": count.frames,
+            "repairs": count.repairs,
+            "direct": count.direct,
+            "messages_per_s": round(rate, 1),
+            "not_forwarded": count.not_forwarded,
+        }
+    )
+
+
+def status_json(state: State, at_ms: int, *, is_final: bool) -> str:
+    """Return how far the auditor has read, and what it has not certified yet."""
+    positions: dict[str, dict[str, int]] = {}
+    for place, position in sorted(state.read.items()):
+        positions.setdefault(place.topic, {})[str(place.partition)] = position
+    waiting = state.certifier.waiting
+    return _text(
+        {
+            "batch": state.batch,
+            "at_ms": at_ms,
+            "final": is_final,
+            "findings": len(state.register.findings),
+            "uncertified": len(waiting),
+            "waiting": [
+                {
+                    "source": one.source,
+                    "block": one.block,
+                    "endpoint": one.endpoint,
+                    "to": one.last,
+                    "reason": one.reason,
+                }
+                for one in waiting[:WAITING_MAX]
+            ],
+            "positions": positions,
+        }
+    )
+
+
+def take_outputs(state: State, names: TopicNames, rates: Mapping[str, float]) -> Iterator[Output]:
+    """Yield what has changed since the last time, as records."""
+    for id_, finding in state.register.take_unpublished():
+        value = None if finding is None else finding_json(id_, finding)
+        yield Output(names.audit("findings"), id_, value)
+    for key, certificate in state.certifier.unpublished.items():
+        yield Output(names.audit("certificates"), key, certificate_json(certificate))
+    state.certifier.unpublished.clear()
+    for link in sorted(state.links.changed):
+        value = link_json(link, state.links.counts[link], rates.get(link, 0.0))
+        yield Output(names.audit("links"), link, value)
+    state.links.changed.clear()

@@ -1,0 +1,184 @@
+"""Reading ranges of Kafka again to name single messages: requests in, answers out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from streaming.audits.cases import Case, Outcome
+from streaming.audits.interest import EndKey
+from streaming.audits.order import DeliverySuspicion
+from streaming.audits.origins import FrameSuspicion
+from streaming.connectors import source
+from streaming.tables import exact
+from streaming.tables.columns import parsed
+from streaming.tables.rows import SourceKey, TopicPartition
+from streaming.tables.topics import place_of
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """What one block of a doubted source holds twice or late; offsets in order."""
+
+    block: int
+    duplicate: int
+    duplicate_offsets: tuple[int, ...]
+    disorder: int
+    disorder_offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rereader:
+    """Reads again.
+
+    Attributes:
+        session: Spark.
+        topology: Tells which Kafka cluster a topic is in.
+        kafka: Options of Kafka's Java client by Kafka cluster.
+    """
+
+    session: SparkSession
+    topology: Topology
+    kafka: Mapping[str, Mapping[str, str]]
+
+    def _records(self, ranges: source.Ranges) -> DataFrame:
+        """Return the records of ranges, wherever their topics are."""
+        clusters: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
+        for place, range_ in ranges.items():
+            node = place_of(self.topology.prefix, place.topic).node
+            kafka = self.topology.nodes[node].kafka
+            clusters.setdefault(kafka, {})[place] = range_
+        parts = [
+            source.again(self.session, self.kafka[kafka], wanted)
+            for kafka, wanted in sorted(clusters.items())
+        ]
+        return reduce(DataFrame.union, parts)
+
+    def _parsed(self, ranges: source.Ranges) -> DataFrame:
+        topology = self.topology
+        return parsed(self._records(ranges), topology.prefix, topology.max_message_bytes)
+
+    def _requests(self, rows: Iterable[tuple[Any, ...]], columns: str) -> DataFrame:
+        return self.session.createDataFrame(list(rows), columns)
+
+    def cases(self, cases: Sequence[Case]) -> Sequence[Outcome]:
+        """Return the outcome of each case, in order."""
+        names = TopicNames(self.topology.prefix)
+        ranges: dict[TopicPartition, tuple[int, int]] = {}
+        rows, wants = [], []
+        for number, case in enumerate(cases):
+            topic = names.endpoint(case.endpoint.node, case.endpoint.name)
+            source_id = "" if case.source is None else case.source.topic_id
+            span = (case.first, case.last, case.delivered_last)
+            rows.append((number, *case.place, *span, topic, source_id))
+            wants.extend(
+                (number, want.subject, want.first, want.last, want.is_must) for want in case.wants
+            )
+            if case.last >= case.first:
+                _widen(ranges, case.place, case.first, case.last + 1)
+            for partition, (first, last) in case.records.items():
+                _widen(ranges, TopicPartition(topic, partition), first, last + 1)
+        if not ranges:
+            return [Outcome(0, 0) for _ in cases]
+        answers = exact.case_outcomes(
+            self._parsed(ranges),
+            self._requests(rows, exact.CASES),
+            self._requests(wants, exact.WANTS),
+        )
+        outcomes = {fields["case"]: _outcome(fields) for fields in _answers(answers)}
+        return [outcomes[number] for number in range(len(cases))]
+
+    def deliveries(self, doubts: Sequence[DeliverySuspicion]) -> Sequence[Sequence[Repeats]]:
+        """Return what each doubted stretch of deliveries holds twice or late."""
+        ranges: dict[TopicPartition, tuple[int, int]] = {}
+        rows = []
+        for number, doubt in enumerate(doubts):
+            key = doubt.key
+            rows.append((number, *key.endpoint, *key.source, key.generation, doubt.since))
+            _widen(ranges, key.endpoint, 0, doubt.until + 1)
+        requests = self._requests(rows, exact.DELIVERY_REQUESTS)
+        answers = exact.delivery_faults(self._parsed(ranges), requests)
+        return _repeats(answers, len(doubts))
+
+    def frames(
+        self, doubts: Sequence[FrameSuspicion], read: Mapping[TopicPartition, int]
+    ) -> Sequence[Sequence[Repeats]]:
+        """Return what each doubted stretch of frames holds twice or late.
+
+        Args:
+            doubts: What to look at.
+            read: Where to stop in outboxes that are compared with each other.
+        """
+        ranges: dict[TopicPartition, tuple[int, int]] = {}
+        rows = []
+        for number, doubt in enumerate(doubts):
+            is_arrival = bool(doubt.receiver)
+            key = (*doubt.source, doubt.generation, doubt.since, doubt.until, is_arrival)
+            for outbox in doubt.outboxes:
+                rows.append((number, *outbox, *key))
+                end = read[outbox] if is_arrival else doubt.until + 1
+                _widen(ranges, outbox, 0, end)
+        requests = self._requests(rows, exact.FRAME_REQUESTS)
+        return _repeats(exact.frame_faults(self._records(ranges), requests), len(doubts))
+
+    def ends(self, keys: Sequence[EndKey]) -> Sequence[Mapping[SourceKey, int]]:
+        """Return the last origin offset per source in the frames below each position."""
+        ranges: dict[TopicPartition, tuple[int, int]] = {}
+        rows = []
+        found: list[dict[SourceKey, int]] = [{} for _ in keys]
+        for number, key in enumerate(keys):
+            rows.append((number, *key.outbox, key.position))
+            if key.position > 0:
+                _widen(ranges, key.outbox, 0, key.position)
+        if not ranges:
+            return found
+        requests = self._requests(rows, exact.END_REQUESTS)
+        for fields in _answers(exact.last_offsets(self._records(ranges), requests)):
+            place = SourceKey(fields["source_id"], fields["source_partition"])
+            found[fields["request"]][place] = fields["last"]
+        return found
+
+
+def _widen(
+    ranges: dict[TopicPartition, tuple[int, int]], place: TopicPartition, first: int, end: int
+) -> None:
+    known = ranges.get(place, (first, end))
+    ranges[place] = (min(known[0], first), max(known[1], end))
+
+
+def _answers(frame: DataFrame) -> Sequence[Mapping[str, Any]]:
+    return [json.loads(row[0]) for row in frame.collect()]
+
+
+def _outcome(fields: Mapping[str, Any]) -> Outcome:
+    return Outcome(
+        expected=fields["expected"],
+        delivered=fields["delivered"],
+        missing=fields["missing"],
+        missing_offsets=tuple(fields["missing_offsets"]),
+        duplicate=fields["duplicate"],
+        duplicate_offsets=tuple(fields["duplicate_offsets"]),
+        unexpected=fields["unexpected"],
+        unexpected_offsets=tuple(fields["unexpected_offsets"]),
+    )
+
+
+def _repeats(frame: DataFrame, count: int) -> Sequence[Sequence[Repeats]]:
+    found: list[list[Repeats]] = [[] for _ in range(count)]
+    for fields in _answers(frame):
+        repeats = Repeats(
+            fields["block"],
+            fields["duplicate"],
+            tuple(fields["duplicate_offsets"]),
+            fields["disorder"],
+            tuple(fields["disorder_offsets"]),
+        )
+        found[fields["request"]].append(repeats)
+    return [sorted(one, key=lambda repeats: repeats.block) for one in found]

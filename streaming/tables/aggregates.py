@@ -1,0 +1,212 @@
+"""One micro-batch as a handful of small rows, computed by JVM operators only.
+
+Each function takes the parsed records and returns one string column `row` of JSON objects with a
+field `of` that names the table; `streaming.tables.rows` reads them. Spec: performance.md 5.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F  # noqa: N812
+
+from streaming.tables.columns import digest_columns
+from streaming.tables.digest import BLOCK_OFFSETS
+from streaming.tables.topics import CONTROL, ENDPOINT, INGRESS, OUTBOX
+
+EXAMPLES_MAX = 50
+"""Broken chains that one batch may spell out per outbox partition and source."""
+
+REPAIR = 1
+"""Bit of a header's flags. Spec: K20."""
+
+
+def batch_rows(records: DataFrame) -> DataFrame:
+    """Return all small rows of a batch of parsed records, in one frame so that one job does it."""
+    tables = (
+        ingress_rows(records),
+        delivery_rows(records),
+        stray_rows(records),
+        frame_rows(records),
+        small_rows(records),
+        ledger_rows(records),
+    )
+    return reduce(DataFrame.union, tables)
+
+
+def _rows(frame: DataFrame, table: str) -> DataFrame:
+    for column in ("source_id", "chain_id"):
+        if column in frame.columns:
+            frame = frame.withColumn(column, F.lower(F.hex(column)))
+    return frame.select(F.to_json(F.struct(F.lit(table).alias("of"), "*")).alias("row"))
+
+
+def _block(offset: Column) -> Column:
+    return F.floor(offset / BLOCK_OFFSETS).cast("long").alias("block")
+
+
+def ingress_rows(records: DataFrame) -> DataFrame:
+    """Digest of the published messages per (partition, block, subject). Spec: K29, K31."""
+    published = records.where(F.col("role") == INGRESS)
+    offset = F.col("offset")
+    grouped = published.groupBy("topic", "partition", _block(offset), "subject")
+    return _rows(
+        grouped.agg(*digest_columns(F.col("partition"), F.lit(0), offset)),
+        "ingress",
+    )
+
+
+def _delivered(records: DataFrame) -> DataFrame:
+    told = F.col("delivery")
+    return records.where((F.col("role") == ENDPOINT) & told.isNotNull()).select(
+        "topic",
+        "partition",
+        "offset",
+        told["topic"].alias("source_id"),
+        told["partition"].alias("source_partition"),
+        told["generation"].alias("generation"),
+        told["offset"].alias("source_offset"),
+        told["path"].alias("path"),
+    )
+
+
+def delivery_order() -> WindowSpec:
+    """Return the window over what an endpoint partition got earlier from the same source."""
+    return (
+        Window.partitionBy("topic", "partition", "source_id", "source_partition", "generation")
+        .orderBy("offset")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+
+
+def delivery_rows(records: DataFrame) -> DataFrame:
+    """Digest and order of deliveries per (endpoint partition, source, block, path). Spec: K29."""
+    source_offset = F.col("source_offset")
+    ordered = _delivered(records).withColumn(
+        "is_late", source_offset <= F.max(source_offset).over(delivery_order())
+    )
+    keys = ("topic", "partition", "source_id", "source_partition", "generation", "path")
+    grouped = ordered.groupBy(*keys, _block(source_offset))
+    digests = digest_columns(F.col("source_partition"), F.col("generation"), source_offset)
+    return _rows(
+        grouped.agg(
+            *digests,
+            F.min("offset").alias("record_first"),
+            F.max("offset").alias("record_last"),
+            F.count_if("is_late").alias("late"),
+        ),
+        "delivery",
+    )
+
+
+def stray_rows(records: DataFrame) -> DataFrame:
+    """Records of endpoint and outbox topics that do not say what they are, counted."""
+    is_delivery = (F.col("role") == ENDPOINT) & F.col("delivery").isNull()
+    is_frame = (F.col("role") == OUTBOX) & (F.col("letter") != CONTROL) & F.col("header").isNull()
+    strays = records.where(is_delivery | is_frame).groupBy("topic", "partition")
+    return _rows(
+        strays.agg(
+            F.count(F.lit(1)).alias("n"),
+            F.min("offset").alias("first"),
+            F.max("offset").alias("last"),
+        ),
+        "stray",
+    )
+
+
+def frame_columns(records: DataFrame, *more: str) -> DataFrame:
+    """Return one row per frame: the parts of `header` that audits look at, and columns to keep."""
+    header = F.col("header")
+    chain, origin = header["chain"], header["origin"]
+    return records.where(header.isNotNull()).select(
+        "topic",
+        "partition",
+        "offset",
+        *more,
+        header["kind"].alias("kind"),
+        header["zone"].alias("zone"),
+        header["path"].alias("path"),
+        (header["flags"].bitwiseAND(F.lit(REPAIR)) != 0).alias("is_repair"),
+        chain["topic"].alias("chain_id"),
+        chain["partition"].alias("chain_partition"),
+        chain["previous"].alias("chain_previous"),
+        chain["first"].alias("chain_first"),
+        chain["last"].alias("chain_last"),
+        origin["topic"].alias("source_id"),
+        origin["partition"].alias("source_partition"),
+        origin["generation"].alias("generation"),
+        origin["first"].alias("origin_first"),
+        origin["last"].alias("origin_last"),
+        origin["count"].alias("messages"),
+    )
+
+
+def frame_rows(records: DataFrame) -> DataFrame:
+    """Chains, origins and counts of frames: interval arithmetic on headers. Spec: K11."""
+    outbox = ("topic", "partition", "is_repair")
+    chain = Window.partitionBy(*outbox, "chain_id", "chain_partition").orderBy("offset")
+    origin = (
+        Window.partitionBy(*outbox, "source_id", "source_partition", "generation")
+        .orderBy("offset")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    expected = F.lag("chain_last").over(chain)
+    frames = (
+        frame_columns(records)
+        .repartition("topic", "partition")
+        .withColumn("expected", expected)
+        .withColumn("is_broken", F.col("expected") != F.col("chain_previous"))
+        .withColumn("is_late", F.col("origin_first") <= F.max("origin_last").over(origin))
+    )
+    return _rows(_frame_groups(frames), "frame")
+
+
+def _frame_groups(frames: DataFrame) -> DataFrame:
+    place = F.struct("offset", "chain_previous", "chain_first", "chain_last")
+    broken = F.struct(
+        "offset", "expected", "chain_previous", "chain_first", "chain_last", "origin_first"
+    )
+    examples = F.collect_list(F.when(F.col("is_broken"), broken))
+    keys = (
+        *("topic", "partition", "is_repair", "kind", "zone", "path"),
+        *("chain_id", "chain_partition", "source_id", "source_partition", "generation"),
+    )
+    return frames.groupBy(*keys).agg(
+        F.count(F.lit(1)).alias("frames"),
+        F.sum("messages").alias("messages"),
+        F.min("origin_first").alias("first"),
+        F.max("origin_last").alias("last"),
+        F.min_by(place, "offset").alias("head"),
+        F.max_by(place, "offset").alias("tail"),
+        F.slice(F.array_sort(examples), 1, EXAMPLES_MAX).alias("broken"),
+        F.count_if("is_late").alias("late"),
+    )
+
+
+def small_rows(records: DataFrame) -> DataFrame:
+    """Newest value per key of control, `.c` and progress; every record of `clients`."""
+    key = F.col("key").cast("string")
+    is_clients = F.col("role") == "clients"
+    is_wanted = (
+        is_clients
+        | ((F.col("role") == "control") & key.isin("identity", "heartbeat"))
+        | ((F.col("role") == OUTBOX) & (key == "link"))
+        | ((F.col("role") == "progress") & key.rlike("^(source|sent|accepted|held) "))
+    )
+    version = F.when(is_clients, F.col("offset")).otherwise(-1)
+    grouped = records.where(is_wanted).groupBy("topic", "partition", key.alias("key"), version)
+    newest = grouped.agg(
+        F.max("offset").alias("offset"),
+        F.max_by(F.base64("value"), "offset").alias("value"),
+        F.max_by("at_ms", "offset").alias("at_ms"),
+    )
+    return _rows(newest.select("topic", "partition", "offset", "key", "value", "at_ms"), "small")
+
+
+def ledger_rows(records: DataFrame) -> DataFrame:
+    """Every ledger record: one per committed batch of a lane. Spec: kafka.md 1."""
+    ledgers = records.where(F.col("role") == "ledger")
+    return _rows(
+        ledgers.select("topic", "partition", "offset", F.base64("value").alias("value")), "ledger"
+    )

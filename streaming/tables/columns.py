@@ -1,0 +1,129 @@
+"""Kafka records as parsed columns, on the JVM only. Spec: K7, K8, K10, performance.md 5."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.avro.functions import from_avro
+
+from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
+from schemas import VERSION, text
+from streaming.tables.topics import CONTROL, ENDPOINT, INGRESS, OUTBOX, SMALL_ROLES
+
+#: What `from_avro` makes of bytes that are not what the schema says: null, and no failed query.
+_LENIENT = {"mode": "PERMISSIVE"}
+
+#: Reads of a frame's value only what an audit needs: Avro then skips payloads unallocated.
+FRAME_VALUE_READER = """{"type": "record", "name": "FrameValue", "namespace": "io.trellis.mesh",
+"fields": [{"name": "messages", "type": {"type": "array", "items": {"type": "record",
+"name": "Message", "fields": [{"name": "offset_delta", "type": "long"}]}}}]}"""
+
+
+DELIVERY_READER = """{"type": "record", "name": "Delivery", "namespace": "io.trellis.mesh",
+"fields": [{"name": "version", "type": "int"},
+{"name": "path", "type": {"type": "array", "items": "string"}},
+{"name": "topic", "type": {"type": "fixed", "name": "TopicId", "size": 16}},
+{"name": "partition", "type": "int"}, {"name": "generation", "type": "int"},
+{"name": "offset", "type": "long"}]}"""
+
+
+def parsed(raw: DataFrame, prefix: str, message_bytes_max: int) -> DataFrame:
+    """Return the records of all audited topics with their parsed parts.
+
+    Args:
+        raw: Columns `topic, partition, offset, timestamp, key, value, headers` of Spark's Kafka
+            source.
+        prefix: Start of every topic name of the mesh.
+        message_bytes_max: Larger messages are refused at ingress. Spec: K6.
+
+    Returns:
+        `topic, partition, offset, at_ms, role, letter, subject, delivery, header, key, value`;
+        `key` and `value` are null where their bytes may be many.
+    """
+    # Native string operations in a projection of their own: computed once per record.
+    start = F.substring_index(F.substr(F.col("topic"), F.lit(len(prefix) + 1)), ".", 2)
+    placed = raw.withColumns(
+        {
+            "role": F.substring_index(start, ".", -1),
+            "letter": F.substring_index(F.col("topic"), ".", -1),
+        }
+    )
+    is_outbox = F.col("role") == OUTBOX
+    is_frame = is_outbox & (F.col("letter") != CONTROL)
+    is_small = F.col("role").isin(*SMALL_ROLES) | (is_outbox & (F.col("letter") == CONTROL))
+    return placed.select(
+        "topic",
+        "partition",
+        "offset",
+        F.unix_millis("timestamp").alias("at_ms"),
+        "role",
+        "letter",
+        F.when(F.col("role") == INGRESS, _subject(message_bytes_max)).alias("subject"),
+        F.when(F.col("role") == ENDPOINT, delivery_column()).alias("delivery"),
+        F.when(is_frame, header_column()).alias("header"),
+        F.when(is_small, F.col("key")).alias("key"),
+        F.when(is_small, F.col("value")).alias("value"),
+    )
+
+
+def _subject(message_bytes_max: int) -> Column:
+    """Return the subject of an ingress record, or null if the mesh must refuse it. Spec: K6, K7.
+
+    Lambdas over arrays run interpreted, so the usual record, whose only header is the subject,
+    takes a way of its own.
+    """
+    headers = F.col("headers")
+    only = headers[0]
+    is_plain = (F.size(headers) == 1) & (only["key"] == SUBJECT_HEADER)
+    named = F.filter(headers, lambda header: header["key"] == SUBJECT_HEADER)
+    sizes = F.transform(headers, lambda header: _length(header["key"]) + _length(header["value"]))
+    size = _length(F.col("key")) + _length(F.col("value"))
+    all_headers = F.aggregate(sizes, F.lit(0), lambda total, one: total + one)
+    is_fit = size + F.when(is_plain, _length(only["key"]) + _length(only["value"])).otherwise(
+        all_headers
+    )
+    subject = (
+        F.when(is_plain, only["value"]).when(F.size(named) == 1, named[0]["value"]).cast("string")
+    )
+    return F.when((is_fit <= message_bytes_max) & F.is_valid_utf8(subject), subject)
+
+
+def _length(column: Column) -> Column:
+    return F.coalesce(F.octet_length(column), F.lit(0))
+
+
+def delivery_column() -> Column:
+    """Return what the header `mesh`, the last of a delivered record, says, or null. Spec: K8."""
+    last = F.element_at(F.col("headers"), -1)
+    options = {**_LENIENT, "avroSchema": DELIVERY_READER}
+    decoded = from_avro(last["value"], text("delivery"), options)
+    return F.when((last["key"] == MESH_HEADER) & (decoded["version"] == VERSION), decoded)
+
+
+def header_column() -> Column:
+    """Return the header of a frame, or null. Spec: K10."""
+    decoded = from_avro(F.col("key"), text("frame_header"), _LENIENT)
+    return F.when(decoded["version"] == VERSION, decoded)
+
+
+def offset_deltas_column() -> Column:
+    """Return the offset deltas of a frame's messages as an array, or null. Spec: K10."""
+    options = {**_LENIENT, "avroSchema": FRAME_VALUE_READER}
+    return from_avro(F.col("value"), text("frame_value"), options)["messages"]["offset_delta"]
+
+
+def digest_columns(partition: Column, generation: Column, offset: Column) -> list[Column]:
+    """Return the aggregates of a set of messages of one source. Spec: K29.
+
+    The topic id is the key of every group that these are taken over, so hashing it too would
+    tell nothing apart. Both halves are summed alone: a sum of whole hashes overflows.
+    """
+    identity = F.xxhash64(partition.cast("int"), generation.cast("int"), offset.cast("long"))
+    return [
+        F.count(F.lit(1)).alias("n"),
+        F.bit_xor(identity).alias("xor"),
+        F.sum(F.shiftrightunsigned(identity, 32)).alias("high"),
+        F.sum(identity.bitwiseAND(F.lit(0xFFFFFFFF))).alias("low"),
+        F.min(offset).alias("first"),
+        F.max(offset).alias("last"),
+    ]

@@ -1,0 +1,229 @@
+"""Reading again message by message what digests and intervals could not tell: on the JVM.
+
+Each function takes parsed records beside a small frame of requests and returns one string column
+of JSON objects, a handful of them. Spec: K29, performance.md 5.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from streaming.tables.aggregates import frame_columns
+from streaming.tables.columns import header_column, offset_deltas_column
+from streaming.tables.digest import BLOCK_OFFSETS
+from streaming.tables.topics import ENDPOINT, INGRESS
+
+OFFSETS_MAX = 100
+"""Source offsets that one answer spells out; the counts tell how many there are."""
+
+CASES = """`case` int, topic string, `partition` int, first long, last long, delivered_last long,
+endpoint_topic string, source_id string"""
+"""Blocks and endpoints to be read."""
+
+WANTS = "`case` int, subject string, first long, last long, is_must boolean"
+"""What must and may come, per case."""
+
+DELIVERY_REQUESTS = """request int, topic string, `partition` int, source_id string,
+source_partition int, generation int, since long"""
+"""Deliveries whose order is doubted."""
+
+FRAME_REQUESTS = """request int, topic string, `partition` int, source_id string,
+source_partition int, generation int, since long, until long, is_arrival boolean"""
+"""Frames that may hold a message twice; one row per outbox partition of a request."""
+
+END_REQUESTS = "request int, topic string, `partition` int, position long"
+"""Positions in outbox partitions; asked is what the frames below them hold."""
+
+
+def _lines(frame: DataFrame) -> DataFrame:
+    return frame.select(F.to_json(F.struct("*")).alias("row"))
+
+
+def _offsets(condition: Column, offset: Column) -> Column:
+    """Return the lowest offsets for which a condition holds, sorted."""
+    found = F.collect_set(F.when(condition, offset))
+    return F.slice(F.array_sort(found), 1, OFFSETS_MAX)
+
+
+def case_outcomes(records: DataFrame, cases: DataFrame, wants: DataFrame) -> DataFrame:
+    """Return per case what had to come, what came, and how the two differ.
+
+    Args:
+        records: Parsed records of the ingress and endpoint partitions concerned.
+        cases: As `CASES`.
+        wants: As `WANTS`.
+    """
+    both = _expected(records, cases, wants).join(
+        _received(records, cases), on=["case", "source_offset"], how="full_outer"
+    )
+    offset, copies = F.col("source_offset"), F.coalesce("copies", F.lit(0))
+    is_known = F.col("is_must").isNotNull()
+    is_missing = F.col("is_must") & (copies == 0)
+    is_unexpected = ~is_known
+    grouped = cases.select("case").join(both, on="case", how="left").groupBy("case")
+    return _lines(
+        grouped.agg(
+            F.count_if(is_known & (F.col("is_must") | (copies > 0))).alias("expected"),
+            F.coalesce(F.sum(copies), F.lit(0)).alias("delivered"),
+            F.count_if(is_missing).alias("missing"),
+            _offsets(is_missing, offset).alias("missing_offsets"),
+            F.coalesce(F.sum(F.greatest(copies - 1, F.lit(0))), F.lit(0)).alias("duplicate"),
+            _offsets(copies > 1, offset).alias("duplicate_offsets"),
+            F.count_if(is_unexpected & (copies > 0)).alias("unexpected"),
+            _offsets(is_unexpected & (copies > 0), offset).alias("unexpected_offsets"),
+        )
+    )
+
+
+def _expected(records: DataFrame, cases: DataFrame, wants: DataFrame) -> DataFrame:
+    """Return `case, source_offset, is_must` of the published messages that somebody wants."""
+    one, want = F.broadcast(cases).alias("one"), F.broadcast(wants).alias("want")
+    published = records.where((F.col("role") == INGRESS) & F.col("subject").isNotNull())
+    message = published.select("topic", "partition", "offset", "subject").alias("message")
+    is_in_case = (
+        (F.col("message.topic") == F.col("one.topic"))
+        & (F.col("message.partition") == F.col("one.partition"))
+        & F.col("message.offset").between(F.col("one.first"), F.col("one.last"))
+    )
+    is_wanted = (
+        (F.col("want.case") == F.col("one.case"))
+        & (F.col("want.subject") == F.col("message.subject"))
+        & F.col("message.offset").between(F.col("want.first"), F.col("want.last"))
+    )
+    wanted = message.join(one, on=is_in_case, how="inner").join(want, on=is_wanted, how="inner")
+    keys = (F.col("one.case").alias("case"), F.col("message.offset").alias("source_offset"))
+    return wanted.groupBy(*keys).agg(F.max("want.is_must").alias("is_must"))
+
+
+def _received(records: DataFrame, cases: DataFrame) -> DataFrame:
+    """Return `case, source_offset, copies` of the deliveries of each case."""
+    one, told = F.broadcast(cases).alias("one"), F.col("delivery")
+    delivered = records.where((F.col("role") == ENDPOINT) & told.isNotNull())
+    copy = delivered.select(
+        F.col("topic").alias("endpoint_topic"),
+        F.lower(F.hex(told["topic"])).alias("source_id"),
+        told["partition"].alias("source_partition"),
+        told["generation"].alias("generation"),
+        told["offset"].alias("source_offset"),
+    ).alias("copy")
+    is_in_case = (
+        (F.col("copy.endpoint_topic") == F.col("one.endpoint_topic"))
+        & (F.col("copy.source_id") == F.col("one.source_id"))
+        & (F.col("copy.source_partition") == F.col("one.partition"))
+        & (F.col("copy.generation") == 0)
+        & F.col("copy.source_offset").between(F.col("one.first"), F.col("one.delivered_last"))
+    )
+    joined = copy.join(one, on=is_in_case, how="inner")
+    return joined.groupBy("one.case", "source_offset").agg(F.count(F.lit(1)).alias("copies"))
+
+
+def delivery_faults(records: DataFrame, requests: DataFrame) -> DataFrame:
+    """Return per request and block which deliveries repeat or come after later ones.
+
+    Args:
+        records: Parsed records of the endpoint partitions concerned, from their beginning.
+        requests: As `DELIVERY_REQUESTS`.
+    """
+    told = F.col("delivery")
+    delivered = records.where(told.isNotNull()).select(
+        "topic",
+        "partition",
+        "offset",
+        F.lit(0).alias("number"),
+        F.lower(F.hex(told["topic"])).alias("source_id"),
+        told["partition"].alias("source_partition"),
+        told["generation"].alias("generation"),
+        told["offset"].alias("source_offset"),
+    )
+    keys = ["topic", "partition", "source_id", "source_partition", "generation"]
+    return _repeats(delivered.join(F.broadcast(requests), on=keys, how="inner"))
+
+
+def frame_faults(raw: DataFrame, requests: DataFrame) -> DataFrame:
+    """Return per request and block which messages of frames repeat or come after later ones.
+
+    Args:
+        raw: Kafka records of the outbox partitions concerned, from their beginning.
+        requests: As `FRAME_REQUESTS`.
+    """
+    opened = raw.withColumns({"header": header_column(), "deltas": offset_deltas_column()})
+    keys = ["topic", "partition", "source_id", "source_partition", "generation"]
+    doubted = (
+        frame_columns(opened, "deltas")
+        .where(~F.col("is_repair") & (F.col("kind") == "data"))
+        .withColumn("source_id", F.lower(F.hex("source_id")))
+        .join(F.broadcast(requests), on=keys, how="inner")
+    )
+    messages = doubted.select("*", F.posexplode("deltas").alias("number", "delta")).withColumn(
+        "source_offset", F.col("origin_first") + F.col("delta")
+    )
+    within = _repeats(messages.where(~F.col("is_arrival")))
+    return within.union(_arrivals(messages.where("is_arrival")))
+
+
+def _arrivals(messages: DataFrame) -> DataFrame:
+    """Return the messages that crossed more than one of a request's outboxes."""
+    offset = F.col("source_offset")
+    seen = messages.where(offset.between(F.col("since"), F.col("until")))
+    ways = seen.groupBy("request", "source_offset").agg(F.count_distinct("topic").alias("ways"))
+    return _by_block(
+        ways.select(
+            "request",
+            "source_offset",
+            (F.col("ways") > 1).alias("is_duplicate"),
+            F.lit(False).alias("is_disorder"),
+        )
+    )
+
+
+def _repeats(messages: DataFrame) -> DataFrame:
+    """Return what repeats or comes late among `request, since, offset, number, source_offset`."""
+    earlier = (
+        Window.partitionBy("request")
+        .orderBy("offset", "number")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    copies = Window.partitionBy("request", "source_offset").orderBy("offset", "number")
+    marked = messages.withColumns(
+        {
+            "is_duplicate": F.row_number().over(copies) > 1,
+            "is_late": F.col("source_offset") < F.max("source_offset").over(earlier),
+        }
+    )
+    is_disorder = F.col("is_late") & ~F.col("is_duplicate")
+    news = marked.where(F.col("offset") >= F.col("since"))
+    return _by_block(
+        news.select("request", "source_offset", "is_duplicate", is_disorder.alias("is_disorder"))
+    )
+
+
+def _by_block(marked: DataFrame) -> DataFrame:
+    offset = F.col("source_offset")
+    faulty = marked.where(F.col("is_duplicate") | F.col("is_disorder"))
+    block = F.floor(offset / BLOCK_OFFSETS).cast("long").alias("block")
+    return _lines(
+        faulty.groupBy("request", block).agg(
+            F.count_if("is_duplicate").alias("duplicate"),
+            _offsets(F.col("is_duplicate"), offset).alias("duplicate_offsets"),
+            F.count_if("is_disorder").alias("disorder"),
+            _offsets(F.col("is_disorder"), offset).alias("disorder_offsets"),
+        )
+    )
+
+
+def last_offsets(raw: DataFrame, requests: DataFrame) -> DataFrame:
+    """Return per request and source the last origin offset in the frames below a position.
+
+    Args:
+        raw: Kafka records of the outbox partitions concerned, from their beginning.
+        requests: As `END_REQUESTS`.
+    """
+    frames = frame_columns(raw.withColumn("header", header_column()))
+    below = frames.join(F.broadcast(requests), on=["topic", "partition"], how="inner").where(
+        F.col("offset") < F.col("position")
+    )
+    grouped = below.groupBy(
+        "request", F.lower(F.hex("source_id")).alias("source_id"), "source_partition"
+    )
+    return _lines(grouped.agg(F.max("origin_last").alias("last")))

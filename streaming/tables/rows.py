@@ -1,0 +1,266 @@
+"""The small rows of one micro-batch as Python values; made by `streaming.tables.aggregates`."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from streaming.tables.digest import Digest
+
+
+class SourceKey(NamedTuple):
+    """A source partition by topic id (hexadecimal) and number."""
+
+    topic_id: str
+    partition: int
+
+
+class TopicPartition(NamedTuple):
+    """A partition by topic name and number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        """Return `mesh.tk3.in.g/0`, as findings and certificates name it."""
+        return f"{self.topic}/{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class IngressRow:
+    """Messages published to one partition, block and subject; no subject: refused by the mesh."""
+
+    place: TopicPartition
+    block: int
+    subject: str | None
+    digest: Digest
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryRow:
+    """Messages of one source, block and path delivered to one endpoint partition.
+
+    Attributes:
+        place: Partition of the endpoint topic.
+        source: Where the messages entered the mesh.
+        generation: Of the source. Spec: K9.
+        path: Nodes visited.
+        block: Block of source offsets.
+        digest: Of the identities.
+        first: Lowest source offset.
+        last: Highest one.
+        record_first: Lowest offset in the endpoint topic.
+        record_last: Highest one.
+        late: Records whose source offset is not above all earlier ones of the batch.
+    """
+
+    place: TopicPartition
+    source: SourceKey
+    generation: int
+    path: tuple[str, ...]
+    block: int
+    digest: Digest
+    first: int
+    last: int
+    record_first: int
+    record_last: int
+    late: int
+
+
+@dataclass(frozen=True, slots=True)
+class FramePlace:
+    """Where a frame stands: offset in the outbox, and its chain. Spec: K11."""
+
+    offset: int
+    previous: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenLink:
+    """A frame whose `previous` is not what the frame before it ended with."""
+
+    frame: FramePlace
+    expected: int
+
+
+@dataclass(frozen=True, slots=True)
+class FrameRow:
+    """Frames of one batch on one outbox partition that have all of this in common.
+
+    Attributes:
+        place: Partition of the outbox.
+        is_repair: Whether they carry the repair flag. Spec: K20.
+        kind: `data`, or `gap` for an announced loss.
+        zone: Zone crossed.
+        path: Nodes visited, sender last.
+        chain: The sender's source.
+        source: Where the messages entered the mesh.
+        generation: Of that source.
+        frames: How many.
+        messages: Messages in them.
+        first: Lowest origin offset they speak for.
+        last: Highest one.
+        head: The first frame.
+        tail: The last frame.
+        broken: Breaks of the chain between two frames of the batch.
+        late: Frames that speak for origin offsets not above all earlier ones.
+    """
+
+    place: TopicPartition
+    is_repair: bool
+    kind: str
+    zone: str
+    path: tuple[str, ...]
+    chain: SourceKey
+    source: SourceKey
+    generation: int
+    frames: int
+    messages: int
+    first: int
+    last: int
+    head: FramePlace
+    tail: FramePlace
+    broken: tuple[BrokenLink, ...]
+    late: int
+
+
+@dataclass(frozen=True, slots=True)
+class SmallRow:
+    """One record of a topic with few records; no value: a tombstone."""
+
+    place: TopicPartition
+    offset: int
+    key: str
+    value: bytes | None
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StrayRow:
+    """Records of a data topic that do not say what they are."""
+
+    place: TopicPartition
+    count: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """All small rows of one micro-batch; those of one topic partition in offset order."""
+
+    ingress: Sequence[IngressRow] = ()
+    deliveries: Sequence[DeliveryRow] = ()
+    frames: Sequence[FrameRow] = ()
+    small: Sequence[SmallRow] = ()
+    ledgers: Sequence[SmallRow] = ()
+    strays: Sequence[StrayRow] = field(default=())
+
+
+Fields = Mapping[str, Any]
+
+
+def read_batch(lines: Iterable[str]) -> Batch:
+    """Return the batch that the JSON lines of `batch_rows` stand for, in a fixed order."""
+    tables: dict[str, list[Fields]] = {}
+    for line in sorted(lines):
+        fields = json.loads(line)
+        tables.setdefault(fields["of"], []).append(fields)
+    frames = sorted(map(_frame, tables.get("frame", ())), key=lambda row: row.head.offset)
+    deliveries = map(_delivery, tables.get("delivery", ()))
+    return Batch(
+        ingress=[_ingress(fields) for fields in tables.get("ingress", ())],
+        deliveries=sorted(deliveries, key=lambda row: row.record_first),
+        frames=frames,
+        small=sorted(map(_small, tables.get("small", ())), key=_by_offset),
+        ledgers=sorted(map(_small, tables.get("ledger", ())), key=_by_offset),
+        strays=[_stray(fields) for fields in tables.get("stray", ())],
+    )
+
+
+def _by_offset(row: SmallRow) -> tuple[TopicPartition, int]:
+    return row.place, row.offset
+
+
+def _place(fields: Fields) -> TopicPartition:
+    return TopicPartition(fields["topic"], fields["partition"])
+
+
+def _digest(fields: Fields) -> Digest:
+    return Digest(fields["n"], fields["xor"], fields["high"], fields["low"])
+
+
+def _ingress(fields: Fields) -> IngressRow:
+    return IngressRow(
+        _place(fields),
+        fields["block"],
+        fields.get("subject"),
+        _digest(fields),
+        fields["first"],
+        fields["last"],
+    )
+
+
+def _delivery(fields: Fields) -> DeliveryRow:
+    return DeliveryRow(
+        place=_place(fields),
+        source=SourceKey(fields["source_id"], fields["source_partition"]),
+        generation=fields["generation"],
+        path=tuple(fields["path"]),
+        block=fields["block"],
+        digest=_digest(fields),
+        first=fields["first"],
+        last=fields["last"],
+        record_first=fields["record_first"],
+        record_last=fields["record_last"],
+        late=fields["late"],
+    )
+
+
+def _frame_place(fields: Fields) -> FramePlace:
+    return FramePlace(
+        fields["offset"], fields["chain_previous"], fields["chain_first"], fields["chain_last"]
+    )
+
+
+def _frame(fields: Fields) -> FrameRow:
+    return FrameRow(
+        place=_place(fields),
+        is_repair=fields["is_repair"],
+        kind=fields["kind"],
+        zone=fields["zone"],
+        path=tuple(fields["path"]),
+        chain=SourceKey(fields["chain_id"], fields["chain_partition"]),
+        source=SourceKey(fields["source_id"], fields["source_partition"]),
+        generation=fields["generation"],
+        frames=fields["frames"],
+        messages=fields["messages"],
+        first=fields["first"],
+        last=fields["last"],
+        head=_frame_place(fields["head"]),
+        tail=_frame_place(fields["tail"]),
+        broken=tuple(BrokenLink(_frame_place(one), one["expected"]) for one in fields["broken"]),
+        late=fields["late"],
+    )
+
+
+def _small(fields: Fields) -> SmallRow:
+    value = fields.get("value")
+    return SmallRow(
+        _place(fields),
+        fields["offset"],
+        fields.get("key", ""),
+        None if value is None else b64decode(value),
+        fields.get("at_ms", -1),
+    )
+
+
+def _stray(fields: Fields) -> StrayRow:
+    return StrayRow(_place(fields), fields["n"], fields["first"], fields["last"])

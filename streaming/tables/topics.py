@@ -1,0 +1,84 @@
+"""What a topic name says: whose topic it is and what it carries. Spec: kafka.md 1."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+INGRESS = "in"
+OUTBOX = "to"
+ENDPOINT = "ep"
+SMALL_ROLES = ("clients", "control", "progress", "ledger")
+"""Topics of few and small records, whose bytes may reach Python."""
+
+GUARANTEED = "g"
+DIRECT = "d"
+CONTROL = "c"
+
+_NAME = "[A-Za-z0-9][A-Za-z0-9-]*"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlace:
+    """A topic taken apart.
+
+    Attributes:
+        node: Owner.
+        role: `in`, `to`, `ep`, or one of the small roles.
+        other: Outbox: the neighbour; endpoint: its name; else empty.
+        letter: `g`, `d` or `c` where the name ends with one; else empty.
+    """
+
+    node: str
+    role: str
+    other: str = ""
+    letter: str = ""
+
+    @property
+    def link(self) -> str:
+        """Return `tk1->ny1` for an outbox, else nothing."""
+        return f"{self.node}->{self.other}" if self.role == OUTBOX else ""
+
+    @property
+    def endpoint(self) -> str:
+        """Return `pa2/s1` for an endpoint, else nothing."""
+        return f"{self.node}/{self.other}" if self.role == ENDPOINT else ""
+
+
+@cache
+def place_of(prefix: str, topic: str) -> TopicPlace:
+    """Return what a topic of the mesh is.
+
+    Raises:
+        ValueError: The name does not start with the prefix or has no known form.
+    """
+    if not topic.startswith(prefix):
+        raise ValueError(f"{topic!r} is no topic of the mesh {prefix!r}")
+    match topic[len(prefix) :].split("."):
+        case [node, "in", letter]:
+            return TopicPlace(node, INGRESS, letter=letter)
+        case [node, "to", other, letter]:
+            return TopicPlace(node, OUTBOX, other, letter)
+        case [node, "ep", other]:
+            return TopicPlace(node, ENDPOINT, other)
+        case [node, role] if role in SMALL_ROLES:
+            return TopicPlace(node, role)
+    raise ValueError(f"{topic!r} has no form that a topic of the mesh may have")
+
+
+def audited_pattern(prefix: str, nodes: Sequence[str]) -> str:
+    """Return the Java regular expression of all topics that the auditor reads.
+
+    The nodes are spelled out, so that topics of other meshes and `mesh.audit.*` stay out;
+    endpoints are not, because clients make new ones at any time.
+    """
+    owners = "|".join(re.escape(node).replace(r"\-", "-") for node in sorted(nodes))
+    rests = (
+        "in\\.[gd]",
+        f"to\\.{_NAME}\\.[gdc]",
+        f"ep\\.{_NAME}",
+        *SMALL_ROLES,
+    )
+    return f"{re.escape(prefix)}(?:{owners})\\.(?:{'|'.join(rests)})"
