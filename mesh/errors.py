@@ -62,6 +62,30 @@ class StartError(MeshError):
     """Something the mesh needs could not be had: Java, a broker, a port. Exit code 1."""
 
 
+class NotPublishedError(MeshError):
+    """Messages that Kafka did not take; they may be published again.
+
+    Attributes:
+        failed: How many.
+    """
+
+    def __init__(self, text: str, *, failed: int) -> None:
+        self.failed = failed
+        super().__init__(text)
+
+
+class LaggardsError(MeshError):
+    """A subscription is in force, but not yet known everywhere. Exit code 10.
+
+    Attributes:
+        open_links: The links (from, to) over which it is not acknowledged. Spec: K24.
+    """
+
+    def __init__(self, text: str, *, open_links: Sequence[tuple[str, str]] = ()) -> None:
+        self.open_links = tuple(open_links)
+        super().__init__(text)
+
+
 class ProtocolError(MeshError):
     """Somebody broke the wire's rules; see the two kinds below."""
 

@@ -1,0 +1,35 @@
+"""The client library: publish, subscribe and receive at the node next to you.
+
+```python
+topology = load_topology("mesh.yaml")
+with connect(topology, "tk1") as client:
+    client.wait(client.subscribe("orders", "acme/orders/>"))
+    client.publish("acme/orders/eu", b"42", key=b"order-42")
+    client.flush()
+    for message in client.deliveries("orders"):
+        print(message.subject, message.payload, message.path)
+```
+"""
+
+from __future__ import annotations
+
+from mesh.client.client import MeshClient, connect
+from mesh.client.messages import Deliveries, MessageIdentity, ReceivedMessage
+from mesh.config.topology_file import load_topology
+from mesh.errors import LaggardsError, MeshError, NotPublishedError, SubjectError, TransportError
+from mesh.model.frames import MessageClass
+
+__all__ = [
+    "Deliveries",
+    "LaggardsError",
+    "MeshClient",
+    "MeshError",
+    "MessageClass",
+    "MessageIdentity",
+    "NotPublishedError",
+    "ReceivedMessage",
+    "SubjectError",
+    "TransportError",
+    "connect",
+    "load_topology",
+]

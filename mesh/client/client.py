@@ -1,0 +1,364 @@
+"""Publish, subscribe and receive at one node of a mesh. Spec: K7, K8, K13, K24."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from mesh.client.connection import open_kafka
+from mesh.client.messages import Deliveries
+from mesh.client.view import MeshView, NodeView
+from mesh.codec.frames import encode_tail
+from mesh.codec.keys import subscription_key
+from mesh.codec.subscriptions import encode_subscription
+from mesh.config.shapes import nearest
+from mesh.errors import (
+    ConfigError,
+    LaggardsError,
+    NotPublishedError,
+    Problem,
+    SubjectError,
+    TransportDeniedError,
+    TransportUnavailableError,
+)
+from mesh.model.control import EndpointKind, Subscription
+from mesh.model.frames import MessageClass
+from mesh.model.headers import SUBJECT_HEADER, is_reserved
+from mesh.model.names import name_fault
+from mesh.model.subject import check_filter, check_subject
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.transport.port import Headers, KafkaCluster, TopicPartition, Writer
+
+IN_FLIGHT_BYTES_MAX = 16 << 20
+"""Handed over and not acknowledged; more waits, because a full queue would lose records."""
+
+POLL_S = 0.1
+READ_BACK_S = 30.0
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+def connect(topology: Topology, node: str) -> MeshClient:
+    """Return a client of one node on real Kafka; nothing is sent yet.
+
+    Args:
+        topology: The mesh; its Kafka clusters have addresses.
+        node: The node to publish and subscribe at.
+
+    Raises:
+        ConfigError: No node of that name, or a Kafka cluster without an address.
+    """
+    _check_node(topology, node)
+    return MeshClient(topology, node, open_kafka(topology))
+
+
+def _check_node(topology: Topology, node: str) -> None:
+    if node not in topology.nodes:
+        message = f"no node is called {node!r}{nearest(node, list(topology.nodes))}"
+        raise ConfigError([Problem(code="UNKNOWN_NODE", message=message, where="node")])
+
+
+class MeshClient:
+    """A client of one node, on the ports: real Kafka or memory. One thread uses it.
+
+    Args:
+        topology: The mesh.
+        node: The node next to this client.
+        kafka: Every Kafka cluster of the mesh by name; `close` closes them.
+        now_ms: Monotonic clock.
+        pause: Lets time pass, in seconds.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        node: str,
+        kafka: Mapping[str, KafkaCluster],
+        *,
+        now_ms: Callable[[], int] = _now_ms,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        _check_node(topology, node)
+        self._topology = topology
+        self._node = node
+        self._all = kafka
+        self._kafka = kafka[topology.nodes[node].kafka]
+        self._names = TopicNames(topology.prefix)
+        self._now_ms = now_ms
+        self._pause = pause
+        self._writer: Writer | None = None
+        self._view: MeshView | None = None
+        self._checked: dict[str, None] = {}
+        self._streams: list[Deliveries] = []
+        self._handed_over = 0
+        self._in_flight_bytes = 0
+        self._failed = 0
+
+    # -- publishing -----------------------------------------------------------------------
+
+    def publish(
+        self,
+        subject: str,
+        payload: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers = (),
+        message_class: MessageClass = MessageClass.GUARANTEED,
+    ) -> None:
+        """Hand over one message; `flush` tells whether it was accepted.
+
+        Args:
+            subject: Mesh address.
+            payload: None is a tombstone.
+            key: Messages of one key keep their order.
+            headers: The client's own; those of the mesh are refused.
+            message_class: Guaranteed or direct.
+
+        Raises:
+            SubjectError: The subject, a header or the size is not allowed; nothing was sent.
+            TransportError: Kafka does not answer, or the node's topics do not exist.
+
+        Spec: K6, K7.
+        """
+        check_subject(subject)
+        for name, _ in headers:
+            if is_reserved(name):
+                raise SubjectError(f"header {name!r} belongs to the mesh; choose another name")
+        size = len(encode_tail(key, headers, payload))
+        if size > (limit := self._topology.max_message_bytes):
+            raise SubjectError(
+                f"the message has {size} bytes with key and headers; at most {limit} are allowed"
+            )
+        topic = self._names.ingress(self._node, message_class)
+        self._require(topic)
+        if self._in_flight_bytes + size > IN_FLIGHT_BYTES_MAX:
+            self._drain()
+        sent = [*headers, (SUBJECT_HEADER, subject.encode())]
+        self._open_writer().produce(topic, payload, key, headers=sent)
+        self._in_flight_bytes += size + 100
+        self._handed_over += 1
+
+    def flush(self) -> int:
+        """Wait until everything published so far is accepted; return how many messages that were.
+
+        Raises:
+            NotPublishedError: Some were not; `failed` of it says how many.
+        """
+        self._drain()
+        total, self._handed_over = self._handed_over, 0
+        failed, self._failed = self._failed, 0
+        if failed:
+            kafka = self._topology.nodes[self._node].kafka
+            raise NotPublishedError(
+                f"{failed} of {total} messages were not acknowledged by Kafka cluster {kafka}; "
+                "publish them again",
+                failed=failed,
+            )
+        return total
+
+    def _drain(self) -> None:
+        if self._writer is not None:
+            self._failed += self._writer.flush()
+        self._in_flight_bytes = 0
+
+    def _open_writer(self) -> Writer:
+        if self._writer is None:
+            self._writer = self._kafka.writer("publish")
+        return self._writer
+
+    def _require(self, topic: str) -> None:
+        """Refuse to write to a topic that does not exist: the records would be lost."""
+        if topic in self._checked:
+            return
+        if topic not in self._kafka.admin().describe([topic]):
+            kafka = self._topology.nodes[self._node].kafka
+            raise TransportDeniedError(
+                f"topic {topic} does not exist on Kafka cluster {kafka}: start node {self._node}, "
+                "or `mesh up`",
+                topics=[topic],
+            )
+        self._checked[topic] = None
+
+    # -- subscribing ----------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        endpoint: str,
+        filter_: str,
+        *,
+        message_class: MessageClass = MessageClass.GUARANTEED,
+        lease_s: int | None = None,
+    ) -> int:
+        """Subscribe an endpoint to a filter; return the version, to be given to `wait`.
+
+        Args:
+            endpoint: Name of the endpoint; it is made if there is none.
+            filter_: What it wants.
+            message_class: Of the endpoint: whether messages wait for it while the node is down.
+            lease_s: Seconds after which the subscription ends unless it is renewed.
+
+        Raises:
+            SubjectError: The endpoint or the filter is not allowed.
+            TransportError: Kafka did not take it.
+
+        Spec: K13.
+        """
+        subscription = Subscription(EndpointKind.CHANNEL, message_class, None, lease_s)
+        return self._tell(endpoint, filter_, encode_subscription(subscription))
+
+    def unsubscribe(self, endpoint: str, filter_: str) -> int:
+        """End a subscription; return the version, to be given to `wait`.
+
+        Raises:
+            SubjectError, TransportError: As for `subscribe`.
+        """
+        return self._tell(endpoint, filter_, None)
+
+    def _tell(self, endpoint: str, filter_: str, value: bytes | None) -> int:
+        check_filter(filter_)
+        if (fault := name_fault(endpoint)) is not None:
+            raise SubjectError(f"endpoint {fault}")
+        topic = self._names.clients(self._node)
+        self._require(topic)
+        place = TopicPartition(topic, 0)
+        begin = self._kafka.admin().ends([place])[place]
+        key = subscription_key(endpoint, filter_)
+        self._drain()
+        writer = self._open_writer()
+        writer.produce(topic, value, key, 0)
+        if writer.flush():
+            raise TransportUnavailableError(f"topic {topic} did not take the subscription")
+        return self._read_back(place, begin, key, value)
+
+    def _read_back(self, place: TopicPartition, begin: int, key: bytes, value: bytes | None) -> int:
+        """Return the offset of the record just written: its version. Spec: K13."""
+        reader = self._kafka.reader("version")
+        try:
+            reader.assign({place: begin})
+            deadline = self._now_ms() + int(READ_BACK_S * 1000)
+            while self._now_ms() <= deadline:
+                for record in reader.read(POLL_S, 100):
+                    if (record.key(), record.value()) == (key, value):
+                        return record.offset()
+                self._pause(0)
+        finally:
+            reader.close()
+        raise TransportUnavailableError(
+            f"{place.topic}: the subscription was written but cannot be read back; look for a "
+            "hanging transaction"
+        )
+
+    def wait(self, version: int, timeout_s: float = 60.0) -> Sequence[tuple[str, str]]:
+        """Wait until every live reachable node has acknowledged a version.
+
+        Returns:
+            Links (from, to) over which it is not acknowledged because their end is down or
+            cannot be reached: there it takes effect when it is back.
+
+        Raises:
+            LaggardsError: Not in time; names the links that are still open.
+
+        Spec: K24.
+        """
+        deadline = self._now_ms() + int(timeout_s * 1000)
+        view = self._open_view()
+        while True:
+            view.refresh()
+            late, excused = _open_links(view, self._node, version)
+            if late is None:
+                return excused
+            if self._now_ms() >= deadline:
+                links = ", ".join(f"{source}->{target}" for source, target in late)
+                fault = view.unreachable.get(self._topology.nodes[self._node].kafka)
+                raise LaggardsError(
+                    f"not known everywhere within {timeout_s:g} s: "
+                    + (
+                        fault
+                        or (f"open links {links}" if late else f"{self._node} has not read it")
+                    ),
+                    open_links=late,
+                )
+            self._pause(POLL_S)
+
+    def _open_view(self) -> MeshView:
+        if self._view is None:
+            self._view = MeshView(self._topology, self._all, self._now_ms, name="wait")
+        return self._view
+
+    # -- receiving ------------------------------------------------------------------------
+
+    def deliveries(self, endpoint: str, *, from_beginning: bool = True) -> Deliveries:
+        """Return the messages delivered to an endpoint of the node, committed ones only.
+
+        Args:
+            endpoint: Its name.
+            from_beginning: Oldest first, or only what comes from now on.
+
+        Raises:
+            SubjectError: The name is none.
+        """
+        if (fault := name_fault(endpoint)) is not None:
+            raise SubjectError(f"endpoint {fault}")
+        stream = Deliveries(
+            self._kafka,
+            self._topology.prefix,
+            self._node,
+            endpoint,
+            self._topology.nodes[self._node].partitions,
+            from_beginning=from_beginning,
+            now_ms=self._now_ms,
+            pause=self._pause,
+        )
+        self._streams.append(stream)
+        return stream
+
+    def close(self) -> None:
+        """Release everything; messages that were not flushed may be lost."""
+        for stream in self._streams:
+            stream.close()
+        if self._view is not None:
+            self._view.close()
+        if self._writer is not None:
+            self._writer.close()
+        for kafka in self._all.values():
+            kafka.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _open_links(
+    view: MeshView, node: str, version: int
+) -> tuple[Sequence[tuple[str, str]] | None, Sequence[tuple[str, str]]]:
+    """Return (laggards or None when done, links whose end is down or unreachable)."""
+    seen = view.nodes[node]
+    ack = seen.subscribed
+    if ack is None or ack.epoch != seen.epoch or ack.applied < version:
+        return (), ()
+    if ack.complete >= version:
+        return None, ()
+    late = [link for link in ack.open_links if not _is_excused(view.nodes[link[0]], link[1])]
+    excused = [link for link in ack.open_links if link not in late]
+    return (late or None) if ack.open_links else (), excused
+
+
+def _is_excused(seen: NodeView, neighbour: str) -> bool:
+    """Say whether a node itself reports that it cannot hear a neighbour. Spec: K24, K32."""
+    links = seen.heartbeat.links if seen.heartbeat is not None else ()
+    return any(
+        link.neighbour == neighbour and link.state in ("down", "frozen", "disabled")
+        for link in links
+    )
