@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import typer
 
-from mesh.cli import context, node, topology
+from mesh.cli import context, node, topology, up
 from mesh.cli.problems import asked_output, report
 from mesh.errors import InvariantError, MeshError
 
@@ -21,6 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 topology.mount(app)
+up.mount(app)
 app.add_typer(node.app, name="node")
 app.add_typer(context.app, name="context")
 

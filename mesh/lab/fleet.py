@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mesh.errors import StartError
 from mesh.lab.brokers import KafkaClusters, start_brokers
-from mesh.lab.jars import Progress, silent
+from mesh.lab.jars import KafkaSoftware, Progress, silent
 from mesh.lab.processes import Process, spawn, stop_all
 from mesh.model.topology import Topology
 from mesh.runtime.provision import node_topics
@@ -57,6 +57,7 @@ class Fleet:
         directory: Path,
         *,
         addresses: Mapping[str, str] | None = None,
+        software: KafkaSoftware | None = None,
         progress: Progress = silent,
     ) -> Fleet:
         """Start the Kafka clusters that nobody gave an address; no node runs yet.
@@ -66,6 +67,7 @@ class Fleet:
             file: Its file.
             directory: Where everything is kept.
             addresses: Bootstrap addresses of Kafka clusters that run already.
+            software: Java and Kafka's jars; None finds or fetches them where they are needed.
             progress: Told what is going on.
 
         Raises:
@@ -79,7 +81,7 @@ class Fleet:
             if kafka.is_embedded and name not in given
         }
         brokers = (
-            start_brokers(embedded, directory / "kafka", progress=progress)
+            start_brokers(embedded, directory / "kafka", software=software, progress=progress)
             if embedded
             else KafkaClusters({})
         )
@@ -120,13 +122,20 @@ class Fleet:
         """Start the worker processes of a node; returns when they run."""
         running = self.workers.setdefault(node, [])
         for index in range(len(running), len(running) + workers):
-            running.append(
-                spawn(
-                    [*self.command(node, index)],
-                    name=f"worker {index} of {node}",
-                    log=self.directory / "log" / f"{node}-{index}.log",
-                )
-            )
+            running.append(self._spawn(node, index))
+
+    def restart_worker(self, node: str, index: int) -> None:
+        """Start a worker process again that has ended."""
+        self.workers[node][index].kill()
+        self.ready_file(node, index).unlink(missing_ok=True)
+        self.workers[node][index] = self._spawn(node, index)
+
+    def _spawn(self, node: str, index: int) -> Process:
+        return spawn(
+            [*self.command(node, index)],
+            name=f"worker {index} of {node}",
+            log=self.directory / "log" / f"{node}-{index}.log",
+        )
 
     def command(self, node: str, index: int) -> Sequence[str]:
         """Return the command line of one worker."""
@@ -184,7 +193,7 @@ class Fleet:
 
     def fallen(self) -> Sequence[Process]:
         """Return worker processes that ended by themselves."""
-        return [p for running in self.workers.values() for p in running if not p.is_alive]
+        return [p for running in self.workers.values() for p in running if not p.is_alive()]
 
     def stop(self) -> None:
         """Stop workers first, then brokers; nothing is left."""

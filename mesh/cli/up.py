@@ -1,0 +1,96 @@
+"""`mesh up`: a whole mesh on this machine, kept running. Spec: DESIGN 8, DESIGN 10."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mesh.cli.faults import wrong_input
+from mesh.cli.node import addresses_of
+from mesh.model.topology import Topology
+
+
+def mount(app: typer.Typer) -> None:
+    """Put the command of this module on the command line."""
+    app.command()(up)
+
+
+def up(
+    file: Annotated[Path, typer.Argument(help="Topology file.")],
+    workers: Annotated[int, typer.Option(min=1, max=16, help="Worker processes per node.")] = 1,
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--dir", help="Folder for data and logs, kept; by default a scratch one, removed."
+        ),
+    ] = None,
+    bootstrap: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=HOST:PORT of a Kafka cluster that runs already; repeatable."),
+    ] = None,
+    duration: Annotated[
+        float, typer.Option("--for", min=0, help="Seconds to run; 0: until Ctrl-C.")
+    ] = 0.0,
+) -> None:
+    """Run every node of a topology, on embedded Kafka where it names no address.
+
+    A worker or broker that dies is started again. The mesh becomes the selected context, so that
+    other commands find it. Ctrl-C or SIGTERM stops everything.
+    """
+    from mesh.config.topology_file import load_legal_topology
+    from mesh.lab.stopping import Stopping, run_stoppable, work_folder
+    from mesh.lab.up import run_up, software_for
+
+    topology = load_legal_topology(file)
+    addresses = known_addresses(topology, bootstrap or [])
+    progress = Reporter()
+
+    def work(stopping: Stopping) -> int:
+        with work_folder(directory, "mesh-up", stopping, progress) as folder:
+            return run_up(
+                topology,
+                file.absolute(),
+                folder,
+                addresses=addresses,
+                software=software_for(topology, addresses, os.environ, progress),
+                workers=workers,
+                duration_s=duration,
+                stopping=stopping,
+                progress=progress,
+            )
+
+    sys.exit(run_stoppable(work, progress=progress))
+
+
+class Reporter:
+    """Writes progress on standard error, each line with the seconds since the start."""
+
+    def __init__(self) -> None:
+        self._started_s = time.monotonic()
+
+    def __call__(self, message: str) -> None:
+        """Write one line."""
+        sys.stderr.write(f"{time.monotonic() - self._started_s:6.1f} s  {message}\n")
+        sys.stderr.flush()
+
+
+def known_addresses(topology: Topology, options: list[str]) -> Mapping[str, str]:
+    """Return `--bootstrap` options as a mapping.
+
+    Raises:
+        ConfigError: One has another form or names no Kafka cluster of the topology.
+    """
+    addresses = addresses_of(options)
+    for name in addresses:
+        if name not in topology.kafka:
+            known = ", ".join(topology.kafka)
+            raise wrong_input(
+                f"--bootstrap {name}", f"the topology has no Kafka cluster {name}; it has {known}"
+            )
+    return addresses

@@ -1,0 +1,145 @@
+"""A whole mesh on this machine, kept running until told to stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from mesh.config.context import Context, save_context, select_context
+from mesh.errors import ConfigError
+from mesh.lab.fleet import Fleet
+from mesh.lab.jars import KafkaSoftware, Progress, cache_folder, find_kafka
+from mesh.lab.stopping import StoppedError, Stopping
+from mesh.lab.supervisor import TEND_S, Supervisor
+from mesh.model.topology import Topology
+
+SERVE_DEADLINE_S = 120.0
+
+
+def run_up(
+    topology: Topology,
+    file: Path,
+    folder: Path,
+    *,
+    addresses: Mapping[str, str],
+    software: KafkaSoftware | None,
+    workers: int,
+    duration_s: float,
+    stopping: Stopping,
+    progress: Progress,
+) -> int:
+    """Start brokers where needed and every node, keep them running, stop them in order.
+
+    Args:
+        topology: A legal one.
+        file: Its file, absolute.
+        folder: For data and logs.
+        addresses: Of Kafka clusters that run already.
+        software: Java and jars, needed if any Kafka cluster is embedded.
+        workers: Processes per node.
+        duration_s: How long to run; 0 until told to stop.
+        stopping: Tells when to stop.
+        progress: Told what is going on.
+
+    Returns:
+        Exit code 0: the mesh served and was stopped on purpose.
+
+    Raises:
+        StartError: Something could not be started.
+        TransportUnavailableError: A given Kafka cluster does not answer.
+        StoppedError: Told to stop before the mesh served.
+    """
+    fleet = Fleet.start(
+        topology,
+        file,
+        folder,
+        addresses=addresses,
+        software=software,
+        progress=stoppable(progress, stopping),
+    )
+    try:
+        supervisor = Supervisor(fleet, progress)
+        nodes = list(topology.nodes)
+        progress(f"starting {len(nodes)} nodes")
+        supervisor.start_nodes(nodes, workers)
+        supervisor.wait_serving(stopping, SERVE_DEADLINE_S)
+        _tell(fleet, progress)
+        _serve(supervisor, duration_s, stopping)
+    finally:
+        fleet.stop()
+    progress("stopped; no process is left")
+    return 0
+
+
+def software_for(
+    topology: Topology,
+    addresses: Mapping[str, str],
+    environment: Mapping[str, str],
+    progress: Progress,
+) -> KafkaSoftware | None:
+    """Return Java and Kafka's jars, or None if no Kafka cluster is to be embedded.
+
+    Args:
+        topology: The mesh.
+        addresses: Of Kafka clusters that run already.
+        environment: `MESH_CACHE` and `JAVA_HOME` count.
+        progress: Told what is going on.
+
+    Raises:
+        StartError: They cannot be had.
+    """
+    if all(name in addresses or not one.is_embedded for name, one in topology.kafka.items()):
+        return None
+    return find_kafka(
+        cache=cache_folder(environment.get("MESH_CACHE")),
+        java_home=environment.get("JAVA_HOME"),
+        progress=progress,
+    )
+
+
+def stoppable(progress: Progress, stopping: Stopping) -> Progress:
+    """Return a progress that ends the work, if it should stop, wherever it says something."""
+
+    def say(message: str) -> None:
+        stopping.check()
+        progress(message)
+
+    return say
+
+
+def select_mesh(fleet: Fleet, progress: Progress) -> None:
+    """Make a running mesh the selected context; a context that cannot be kept stops nobody."""
+    name = fleet.topology.name
+    try:
+        save_context(Context(name, fleet.file, dict(fleet.addresses)))
+        select_context(name)
+    except ConfigError as error:
+        progress(f"no context was selected: {error}")
+    else:
+        progress(f"context {name} is selected: other commands speak to this mesh now")
+
+
+def _tell(fleet: Fleet, progress: Progress) -> None:
+    progress(f"all {len(fleet.workers)} nodes serve")
+    for name in fleet.topology.kafka:
+        address = fleet.topology.kafka[name].options["bootstrap.servers"]
+        progress(f"Kafka cluster {name}: {address}")
+    select_mesh(fleet, progress)
+    progress(f"logs: {fleet.directory / 'log'}; Ctrl-C stops everything")
+
+
+def _serve(
+    supervisor: Supervisor,
+    duration_s: float,
+    stopping: Stopping,
+    now_s: Callable[[], float] = time.monotonic,
+) -> None:
+    """Tend the processes until the time is over or somebody says stop."""
+    end_s = now_s() + duration_s
+    try:
+        while not duration_s or now_s() < end_s:
+            supervisor.tend()
+            stopping.wait(TEND_S)
+    except StoppedError:
+        return  # the usual end of a mesh that serves
