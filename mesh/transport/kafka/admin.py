@@ -30,8 +30,8 @@ from mesh.transport.kafka.health import ANSWER_WITHIN_S
 from mesh.transport.kafka.settings import Settings
 from mesh.transport.port import TopicInfo, TopicPartition, TopicSpec
 
-REQUEST_S = 5.0
-DEADLINE_S = 10.0
+REQUEST_S = 3.0
+DEADLINE_S = 5.0
 IMPATIENT_S = 0.5
 """Both of the above after a call that nobody answered, until one is: callers try again anyway."""
 CREATE_DEADLINE_S = 60.0
@@ -93,7 +93,7 @@ class KafkaAdmin:
 
         def ask() -> Mapping[str, Future[None]]:
             futures: Mapping[str, Future[None]] = self._client.create_topics(
-                missing, request_timeout=self._request_s, operation_timeout=REQUEST_S
+                missing, request_timeout=self._request_s, operation_timeout=self._request_s
             )
             return futures
 

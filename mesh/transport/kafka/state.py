@@ -24,6 +24,7 @@ class WriterState:
         failed: Records that failed since the last `reset`.
         connection_lost: An established connection was lost since it was last set to False.
         last_error: The newest trouble with a connection.
+        is_dead: The client library has given up for good, without a transaction.
     """
 
     def __init__(self, site: Site, name: str, transactional_id: str | None) -> None:
@@ -35,6 +36,7 @@ class WriterState:
         self.failed = 0
         self.connection_lost = False
         self.last_error: KafkaError | None = None
+        self.is_dead = False
         self._refusals: dict[str, KafkaError] = {}
 
     def refuse(self, topic: str, error: KafkaError) -> None:
@@ -55,6 +57,8 @@ class WriterState:
         else:
             # A state error within a transaction says only that it failed before: not the cause.
             self._refusals.setdefault(topic, error)
+        if code == KafkaError._FATAL:
+            self.is_dead = True
         self.failed += 1
 
     def on_delivery(self, error: KafkaError | None, message: Message) -> None:

@@ -15,6 +15,7 @@ from mesh.errors import (
     TransportUnknownError,
 )
 from mesh.transport.kafka.faults import FENCED, IDENTITY, error_of, is_away, transport_error
+from mesh.transport.kafka.settings import TRANSACTION_TIMEOUT_MS
 from mesh.transport.kafka.state import WriterState
 
 OPEN_DEADLINE_S = 15.0
@@ -141,7 +142,9 @@ class Transactions:
         state.is_open = False
         what = f"{what} under {state.transactional_id}: {error.str()}"
         if error.code() in FENCED:
-            state.spent = TransportFencedError(state.site.text(f"{what}; stop this writer"))
+            limit_s = TRANSACTION_TIMEOUT_MS // 1000
+            what = f"{what}; a successor has it, or this took over {limit_s} s: stop this writer"
+            state.spent = TransportFencedError(state.site.text(what))
         else:
             state.spent = TransportUnknownError(
                 state.site.text(f"{what}; open a new writer and read the positions again")

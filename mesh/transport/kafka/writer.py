@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Any, NoReturn, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -53,19 +54,24 @@ class KafkaWriter:
         self.is_closed = False
         state = WriterState(site, name, transactional_id)
         callbacks = {"on_delivery": state.on_delivery, "error_cb": state.on_error}
-        try:
-            self._producer: Producer | None = Producer({**settings, **callbacks})
-        except KafkaException as exc:
-            raise transport_error(site, f"open writer {name}", error_of(exc)) from exc
+        self._settings: Settings = {**settings, **callbacks}
         self._state = state
-        self._transactions: Transactions | None = Transactions(self._producer, state)
-        self.produce: Produce = _produce(self._producer, state)
+        self._open()
         if transactional_id is not None:
             try:
-                self._transactions.init()
+                self._open_transactions().init()
             except BaseException:
                 self.close()
                 raise
+
+    def _open(self) -> None:
+        state = self._state
+        try:
+            self._producer: Producer | None = Producer(self._settings)
+        except KafkaException as exc:
+            raise transport_error(state.site, f"open writer {self.name}", error_of(exc)) from exc
+        self._transactions: Transactions | None = Transactions(self._producer, state)
+        self.produce: Produce = _produce(self._producer, state)
 
     def begin(self) -> None:
         """Open a transaction.
@@ -112,11 +118,18 @@ class KafkaWriter:
             return 0
         if state.spent is not None:
             raise state.spent
-        if producer.flush(MESSAGE_TIMEOUT_MS / 1000 + _GRACE_S) > 0:
-            producer.purge()
-            producer.flush(_GRACE_S)
+        try:
+            if producer.flush(MESSAGE_TIMEOUT_MS / 1000 + _GRACE_S) > 0:
+                producer.purge()
+                producer.flush(_GRACE_S)
+        except KafkaException as exc:
+            state.refuse("", KafkaError(KafkaError._FATAL, error_of(exc).str()))
         if state.is_open:
             return state.failed
+        if state.is_dead:
+            # Without a transaction nobody waits for the lost ones: go on with a new producer.
+            state.is_dead = False
+            self._open()
         if (refusal := state.refusal("not in a transaction")) is not None:
             LOG.warning("%d records failed: %s", state.failed, refusal)
         return state.reset()
@@ -128,8 +141,9 @@ class KafkaWriter:
         self._transactions = None
         self.produce = _refuse_closed
         if producer is not None:
-            producer.purge(blocking=False)
-            producer.flush(0)
+            with suppress(KafkaException):
+                producer.purge(blocking=False)
+                producer.flush(0)
 
 
 def _refuse_closed(*_args: Any, **_options: Any) -> NoReturn:
