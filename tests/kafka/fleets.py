@@ -1,0 +1,42 @@
+"""Fleets on the shared brokers: each test gets its own prefix, so nothing is cleaned up."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ruamel.yaml import YAML
+
+from mesh.lab.fleet import Fleet
+from mesh.lab.scenario import Scenario, load_scenario
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "scenarios"
+
+
+def fleet_for(
+    path: Path, addresses: Sequence[str], directory: Path, *, lanes: int = 1
+) -> tuple[Scenario, Fleet]:
+    """Return an example scenario on these brokers, and its fleet; no node runs yet."""
+    yaml = YAML(typ="safe")
+    document = yaml.load(path)
+    topology_file = path.parent / document["spec"]["mesh"]["file"]
+    topology = yaml.load(topology_file)
+    spec = topology["spec"]
+    spec["prefix"] = f"t{uuid.uuid4().hex[:8]}."
+    spec["kafka"] = {
+        name: {"bootstrap.servers": address}
+        for name, address in zip(spec["kafka"], addresses, strict=False)
+    }
+    for node in spec["nodes"].values():
+        node["lanes"] = lanes
+    directory.mkdir(parents=True, exist_ok=True)
+    file = directory / "mesh.yaml"
+    yaml.dump(topology, file)
+    document["spec"]["mesh"] = {"file": str(file)}
+    scenario_file = directory / "scenario.yaml"
+    yaml.dump(document, scenario_file)
+    scenario = load_scenario(scenario_file)
+    fleet = Fleet.start(scenario.topology, file, directory)
+    return replace(scenario, topology=fleet.topology), fleet
