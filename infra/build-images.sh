@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Builds the images. Everything is fetched on the host (jars into the cache of the lab, wheels by
+# pip), so the build itself needs no network where BASE already has Java and Python.
+#   usage: infra/build-images.sh [kafka] [node] [audit]      (all three without a name)
+#   BASE    image to build on; default: debian:bookworm-slim, or one made by build-base.sh
+#   TAG     tag of the images trellis-kafka, trellis-node, trellis-audit; default: dev
+#   PYTHON  Python with the project installed; default: .venv/bin/python
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+cd "$here/.."
+PYTHON=${PYTHON:-.venv/bin/python}
+TAG=${TAG:-dev}
+context=$(mktemp -d)
+trap 'rm -rf "$context"' EXIT
+
+choose_base() {
+  local public=debian:bookworm-slim own=trellis-base:bookworm
+  if docker image inspect "$own" >/dev/null 2>&1; then echo "$own"
+  elif docker image inspect "$public" >/dev/null 2>&1 || docker pull -q "$public" >/dev/null 2>&1; then echo "$public"
+  else "$here/build-base.sh" "$own" && echo "$own"
+  fi
+}
+
+stage_jars() {
+  local jars
+  jars=$("$PYTHON" -c 'import os, sys
+from mesh.lab.jars import cache_folder, find_kafka
+tell = lambda text: print(text, file=sys.stderr)
+print(find_kafka(cache=cache_folder(os.environ.get("MESH_CACHE")), progress=tell).jars)')
+  cp -r "$jars" "$context/jars"
+  cp "$here/kafka-entrypoint.sh" "$context/"
+}
+
+# Wheels for the image's Python 3.11, in the versions of requirements.lock.
+stage_wheels() {
+  [ -d "$context/wheels" ] && return
+  local quiet=(--quiet --disable-pip-version-check)
+  "$PYTHON" -m pip wheel "${quiet[@]}" --no-deps -w "$context/wheels" . >&2
+  sed -nE 's/^([A-Za-z0-9._-]+==[^ ;\\]+).*/\1/p' requirements.lock >"$context/constraints.txt"
+  local machine; machine=$(uname -m)
+  "$PYTHON" -m pip download "${quiet[@]}" -d "$context/wheels" -c "$context/constraints.txt" \
+    --python-version 3.11 --implementation cp --only-binary=:all: \
+    --platform "manylinux_2_28_$machine" --platform "manylinux_2_17_$machine" \
+    --platform "manylinux2014_$machine" "$context"/wheels/trellis_mesh-*.whl >&2
+}
+
+stage_audit() {
+  stage_wheels
+  local quiet=(--quiet --disable-pip-version-check)
+  local version; version=$(sed -nE 's/^pyspark==([^ ;\\]+).*/\1/p' requirements.lock)
+  local py4j; py4j=$(sed -nE 's/^(py4j==[^ ;\\]+).*/\1/p' requirements.lock)
+  mkdir -p "$context/audit-wheels" "$context/ivy-spark"
+  "$PYTHON" -m pip wheel "${quiet[@]}" --no-deps -w "$context/audit-wheels" "pyspark==$version" "$py4j" >&2
+  # Fetches Spark's Kafka and Avro jars into the cache, by starting Spark once.
+  local cache
+  cache=$("$PYTHON" -c 'import os
+from mesh.lab.jars import cache_folder
+from streaming.connectors.session import start_session
+cache = cache_folder(os.environ.get("MESH_CACHE"))
+start_session(cache, cores=1).stop()
+print(cache)')
+  cp -r "$cache/ivy-spark/." "$context/ivy-spark/"
+}
+
+build() {
+  echo "building trellis-$1:$TAG on $base" >&2
+  DOCKER_BUILDKIT=${DOCKER_BUILDKIT:-0} docker build --quiet --build-arg "BASE=$base" \
+    -t "trellis-$1:$TAG" -f "$here/Dockerfile.$1" "$context"
+}
+
+command -v docker >/dev/null || { echo "docker not found: install docker.io" >&2; exit 1; }
+base=${BASE:-$(choose_base)}
+for image in "${@:-all}"; do
+  case $image in
+    kafka) stage_jars; build kafka ;;
+    node)  stage_wheels; build node ;;
+    audit) stage_audit; build audit ;;
+    all)   stage_jars; stage_audit; build kafka; build node; build audit ;;
+    *)     echo "unknown image $image: kafka, node or audit" >&2; exit 2 ;;
+  esac
+done
