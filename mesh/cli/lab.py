@@ -1,0 +1,166 @@
+"""`mesh lab run`: a scenario on the simulator or on real Kafka. Spec: lab.md 1, 2."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+
+from mesh.cli.render import Output, OutputOption, View, grid, render
+
+if TYPE_CHECKING:
+    from mesh.lab.scenario import Scenario
+    from mesh.lab.stopping import Stopping
+
+app = typer.Typer(help="Run scenarios.", no_args_is_help=True, rich_markup_mode=None)
+
+EXIT_NOT_OK = 10
+
+
+class BackendName(StrEnum):
+    """Where a scenario runs."""
+
+    SIM = "sim"
+    KAFKA = "kafka"
+
+
+@app.callback()
+def lab() -> None:
+    """Run scenarios."""
+
+
+@app.command("run")
+def run(
+    file: Annotated[Path, typer.Argument(help="A scenario file (kind: Scenario).")],
+    backend: Annotated[
+        BackendName, typer.Option(help="The simulator, or real brokers and processes.")
+    ] = BackendName.SIM,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Run a scenario; the result goes to standard output, everything else to standard error.
+
+    Exit codes: 0 ok, 10 not ok, 2 bad file or illegal mesh, 1 could not run.
+    """
+    from mesh.lab.scenario import load_scenario
+    from mesh.runtime.logs import set_up_logs
+
+    scenario = load_scenario(file)
+    _require_legal(scenario, file)
+    set_up_logs(level=logging.ERROR if backend is BackendName.SIM else logging.WARNING)
+    if backend is BackendName.SIM:
+        result = _simulated(scenario)
+    else:
+        result = _on_kafka(scenario)
+    render(View(data=result, table=lambda: _table(result)), output)
+    raise typer.Exit(0 if result["ok"] else EXIT_NOT_OK)
+
+
+def _require_legal(scenario: Scenario, file: Path) -> None:
+    from mesh.core.legality import judge
+    from mesh.errors import ConfigError
+
+    def locate(path: tuple[str | int, ...]) -> str:
+        return f"{file}: {'.'.join(('spec', 'mesh', *map(str, path)))}"
+
+    if problems := judge(scenario.topology, locate):
+        raise ConfigError(problems)
+
+
+def _simulated(scenario: Scenario) -> Mapping[str, Any]:
+    from mesh.lab.backend import SimulatedBackend
+    from mesh.lab.run import run_scenario
+
+    backend = SimulatedBackend(scenario.topology, scenario.seed)
+    try:
+        return run_scenario(scenario, backend, backend_name="sim")
+    finally:
+        backend.close()
+
+
+def _on_kafka(scenario: Scenario) -> Mapping[str, Any]:
+    """Run on brokers and worker processes of this machine; nothing of it is left behind.
+
+    SIGINT and SIGTERM stop everything and end the program.
+    """
+    from mesh.cli.up import Reporter
+    from mesh.lab.stopping import run_stoppable, work_folder
+
+    progress = Reporter()
+    results: list[Mapping[str, Any]] = []
+
+    def work(stopping: Stopping) -> int:
+        with work_folder(None, "mesh-lab", stopping, progress) as folder:
+            results.append(_in_folder(scenario, folder, stopping, progress))
+        return 0
+
+    code = run_stoppable(work, progress=progress)
+    if code:
+        sys.exit(code)
+    return results[0]
+
+
+def _in_folder(
+    scenario: Scenario, folder: Path, stopping: Stopping, progress: Any
+) -> Mapping[str, Any]:
+    from mesh.config.topology_writer import write_topology
+    from mesh.lab.fleet import Fleet
+    from mesh.lab.real import RealBackend
+    from mesh.lab.run import run_scenario
+
+    def report(message: str) -> None:
+        stopping.check()
+        progress(message)
+
+    file = folder / "mesh.yaml"
+    write_topology(scenario.topology, file)
+    fleet = Fleet.start(scenario.topology, file, folder, progress=report)
+    try:
+        backend = RealBackend(fleet)
+        try:
+            report(f"running {len(scenario.steps)} steps")
+            return run_scenario(scenario, backend, backend_name="kafka")
+        finally:
+            backend.close()
+    finally:
+        progress("stopping workers and brokers")
+        fleet.stop()
+
+
+def _table(result: Mapping[str, Any]) -> RenderableType:
+    steps = [
+        (number, step["step"], "ok" if step["ok"] else "FAILED", _told(step["detail"]))
+        for number, step in enumerate(result["steps"])
+    ]
+    links = [
+        (name, link["messages"], link["frames"], link["control"])
+        for name, link in result["links"].items()
+    ]
+    endpoints = [
+        (name, e["count"], e["distinct"], e["duplicates"], e["missing"], e["disordered"])
+        for name, e in result["endpoints"].items()
+    ]
+    paths = [
+        (name, path, count)
+        for name, endpoint in result["endpoints"].items()
+        for path, count in endpoint["paths"].items()
+    ]
+    reasons = list(result["not_forwarded"].items())
+    verdict = "ok" if result["ok"] else "NOT OK"
+    return Group(
+        f"{result['name']} on {result['backend']}: {verdict}",
+        grid(("", "STEP", "RESULT", "DETAIL"), steps),
+        grid(("LINK", "MESSAGES", "FRAMES", "CONTROL"), links),
+        grid(("ENDPOINT", "COUNT", "DISTINCT", "DUPLICATES", "MISSING", "DISORDERED"), endpoints),
+        grid(("ENDPOINT", "PATH", "COUNT"), paths),
+        grid(("NOT FORWARDED", "COUNT"), reasons),
+    )
+
+
+def _told(detail: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in detail.items() if value != {})

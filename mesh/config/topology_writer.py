@@ -1,0 +1,74 @@
+"""A topology as the file that describes it: what `load_topology` reads back as the same value.
+
+Spec: DESIGN 3.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from itertools import combinations
+from pathlib import Path
+
+from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
+
+
+def topology_document(topology: Topology) -> Mapping[str, object]:
+    """Return the document of a topology file; references to secrets stay references."""
+    return {
+        "apiVersion": "mesh/v1",
+        "kind": "Mesh",
+        "metadata": {"name": topology.name or "mesh"},
+        "spec": topology_spec(topology),
+    }
+
+
+def topology_spec(topology: Topology) -> Mapping[str, object]:
+    """Return what stands under `spec` in a topology file."""
+    spec: dict[str, object] = {
+        "prefix": topology.prefix,
+        "maxMessageBytes": topology.max_message_bytes,
+        "keep": f"{round(topology.keep_s * 1000)}ms",
+        "kafka": {name: _kafka(kafka) for name, kafka in topology.kafka.items()},
+        "nodes": {name: _node(node) for name, node in topology.nodes.items()},
+        "zones": {name: _zone(zone) for name, zone in topology.zones.items()},
+    }
+    if topology.audit_kafka:
+        spec["audit"] = {"kafka": topology.audit_kafka}
+    return spec
+
+
+def write_topology(topology: Topology, path: Path) -> None:
+    """Write a topology file, as JSON, which is YAML too. Only its owner may read it."""
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(topology_document(topology), indent=2) + "\n", encoding="utf-8")
+
+
+def _kafka(kafka: KafkaCluster) -> Mapping[str, object]:
+    return {"brokers": kafka.brokers} if kafka.is_embedded else dict(kafka.options)
+
+
+def _node(node: Node) -> Mapping[str, object]:
+    written: dict[str, object] = {
+        "kafka": node.kafka,
+        "lanes": node.lanes,
+        "partitions": node.partitions,
+    }
+    if node.realm is not None:
+        written["realm"] = node.realm
+    return written
+
+
+def _zone(zone: Zone) -> Mapping[str, object]:
+    written: dict[str, object] = {"kind": str(zone.kind)}
+    if zone.title:
+        written["title"] = zone.title
+    if zone.exclusive:
+        written["exclusive"] = True
+    pairs = [link.ends for link in zone.links]
+    is_full = pairs == list(combinations(zone.nodes, 2))
+    if is_full and zone.kind is not ZoneKind.EXTERNAL:
+        written["nodes"] = list(zone.nodes)
+    else:
+        written["links"] = [list(pair) for pair in pairs]
+    return written
