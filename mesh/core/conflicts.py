@@ -32,7 +32,7 @@ class Conflict:
 
     def loop(self) -> tuple[Link, ...]:
         """Return the links that only one of the walks crosses: what closes the loop."""
-        first, second = (walk.links for walk in self.walks)
+        first, second = (dict.fromkeys(walk.links) for walk in self.walks)
         alone = [link for link in self.links() if (link in first) != (link in second)]
         return tuple(alone) or self.links()
 

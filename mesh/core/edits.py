@@ -72,19 +72,20 @@ def smallest_edit(topology: Topology) -> Sequence[Edit]:
     zone of another kind becomes one of explicit links.
 
     The search branches only over links of two conflicting walks: an edit that touches none of
-    them leaves both in place. It is exact within `BRANCHES_MAX` and `EXPANDED_MAX`; beyond them
-    the edit consists of removals of which none can be left out, or is empty beyond
-    `REMOVALS_MAX`.
+    them leaves both in place. It is exact within `BRANCHES_MAX` and `EXPANDED_MAX`. Beyond them
+    it is the best found so far of the smallest size; or, if there is none, removals of which none
+    can be left out; or nothing beyond `REMOVALS_MAX`.
 
     Returns:
         Operations in order; none if the topology is legal.
 
     Spec: lab.md 3.
     """
+    search = _Search.over(topology)
     try:
-        return _Search.over(topology).smallest()
+        return search.smallest()
     except _ExhaustedError:
-        return _removals(_Search.over(topology))
+        return search.best or _removals(_Search.over(topology))
 
 
 class _ExhaustedError(Exception):
@@ -154,25 +155,30 @@ class _Search:
             raise _ExhaustedError
         conflict = self.conflict()
         if conflict is None:
-            ordered = tuple(sorted(edits, key=_rank))
-            if self.best is None or _ranks(ordered) < _ranks(self.best):
-                self.best = ordered
+            self.best = tuple(sorted(edits, key=_rank))
             return
         if left == 0:
             return
         settled = {_result(edit) for edit in edits}
-        for link in conflict.links():
-            if link in settled:
+        choices = [
+            edit
+            for link in conflict.links()
+            if link not in settled
+            for edit in self._edits_of(link, only_one=only_one)
+        ]
+        for edit in sorted(choices, key=_rank):
+            extended = (*edits, edit)
+            key = frozenset(extended)
+            if key in self.seen or (left == 1 and self._is_no_better(extended)):
                 continue
-            for edit in self._edits_of(link, only_one=only_one):
-                extended = (*edits, edit)
-                key = frozenset(extended)
-                if key in self.seen:
-                    continue
-                self.seen.add(key)
-                self.apply(edit)
-                self._branch(extended, left - 1, only_one=only_one)
-                self.undo(edit)
+            self.seen.add(key)
+            self.apply(edit)
+            self._branch(extended, left - 1, only_one=only_one)
+            self.undo(edit)
+
+    def _is_no_better(self, edits: Sequence[Edit]) -> bool:
+        """Return whether a complete edit could not replace the best found, legal or not."""
+        return self.best is not None and _ranks(sorted(edits, key=_rank)) >= _ranks(self.best)
 
     def _edits_of(self, link: Link, *, only_one: bool) -> Iterator[Edit]:
         """Yield what can be done with a link.
@@ -220,9 +226,9 @@ def _rank(edit: Edit) -> tuple[bool, tuple[str, str], str, str]:
     return edit.rank
 
 
-def _ranks(edits: Sequence[Edit]) -> tuple[object, ...]:
+def _ranks(edits: Sequence[Edit]) -> tuple[int, Sequence[tuple[object, ...]]]:
     removals = sum(edit.operation is Operation.REMOVE for edit in edits)
-    return (removals, tuple(edit.rank for edit in edits))
+    return removals, [edit.rank for edit in edits]
 
 
 def _removals(search: _Search) -> Sequence[Edit]:

@@ -20,7 +20,7 @@ ILLEGAL = "TWO_WALKS"
 CONFLICTS_MAX = 20
 """Conflicts named at once; more would not be read."""
 
-SCANNED_MAX = 2_000
+SCANNED_MAX = 500
 """Conflicts looked at for ones that are new."""
 
 Locate = Callable[[tuple[str | int, ...]], str]
