@@ -46,6 +46,7 @@ from mesh.runtime.lane import Lane
 from mesh.runtime.leading import ControlWriter, Write, identity_of, read_written
 from mesh.runtime.listening import Listener
 from mesh.runtime.provision import endpoint_topic, node_topics
+from mesh.runtime.retention import Retention
 from mesh.runtime.sources import Sources
 from mesh.runtime.taking import take_lane
 from mesh.runtime.transit import take_frames
@@ -97,6 +98,7 @@ class Worker:
     _standby_ms: int = -STANDBY_RETRY_MS
     _committed_ms: int = -COMMIT_GAP_MS
     _cut: tuple[str, ...] = ()
+    _retention: Retention = field(init=False)
 
     def __post_init__(self) -> None:
         """Make the node's topics and join its workers."""
@@ -109,6 +111,7 @@ class Worker:
             self._names.lanes(self.node),
         )
         self._direct = self._home.writer("direct")
+        self._retention = Retention(int(self.topology.keep_s * 1000))
         admins = {name: kafka.admin() for name, kafka in self.kafka.items()}
         self._listener = Listener(
             self.topology, self.node, admins, self.readers, self.intake, self.clock.now_ms()
@@ -143,6 +146,8 @@ class Worker:
                 self._ticked_ms = now
                 self._step(Ticked(now))
             self._start_lanes(now)
+            if self._retention.is_due(now):
+                self._delete_passed(now)
         self._route(data, now)
         committed = self._commit_lanes(is_idle=not records)
         self._write_control()
@@ -375,6 +380,24 @@ class Worker:
             and source.link.neighbour == neighbour
             and source.at in lane.positions.next
         ]
+
+    def _delete_passed(self, now: int) -> None:
+        """Delete what readers passed long ago: own ingress, and outboxes if this leads. K5."""
+        passed = {
+            source.at: lane.positions.next[source.at]
+            for lane in self.lanes.values()
+            for source in lane.sources.values()
+            if source.link is None and source.at in lane.positions.next
+        }
+        if self._control is not None:
+            for state in self._listener.link_states.values():
+                for topic, partition, position in state.positions:
+                    passed[TopicPartition(topic, partition)] = position
+        self._retention.passed(passed, now)
+        try:
+            self._home.admin().delete_before(self._retention.deletable(now))
+        except TransportError as error:
+            log.warning("retention.failed", fault=str(error))
 
     def cut(self, neighbours: Sequence[str]) -> None:
         """Read nothing of exactly these neighbours from now on, as if the network were cut.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ def _random_spec(rng: random.Random, nodes_max: int, lanes_max: int) -> dict[str
             zones[f"Z{index}"] = {"kind": kind, "nodes": sorted(chosen)}
             continue
         links = []
-        for a, b in zip(chosen, chosen[1:], strict=False):
+        for a, b in itertools.pairwise(chosen):
             if (pair := (min(a, b), max(a, b))) not in pairs:
                 pairs.add(pair)
                 links.append(list(pair))
@@ -96,7 +97,9 @@ def is_legal(topology: Topology) -> bool:
     return True
 
 
-def random_legal_topology(rng: random.Random, *, nodes_max: int = 8, lanes_max: int = 1) -> Topology:
+def random_legal_topology(
+    rng: random.Random, *, nodes_max: int = 8, lanes_max: int = 1
+) -> Topology:
     """Return a random legal topology with at least one link."""
     while True:
         topology = random_topology(rng, nodes_max=nodes_max, lanes_max=lanes_max)

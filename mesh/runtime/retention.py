@@ -1,0 +1,48 @@
+"""Records that everybody has read long enough ago are deleted by their owner. Spec: K5.
+
+Time is the owner's monotonic clock: no rule reads a time stamp of a record.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mesh.transport.port import TopicPartition
+
+CHECK_MS = 60_000
+"""How often positions are noted and old records deleted."""
+
+
+@dataclass(slots=True)
+class Retention:
+    """Remembers how far readers had got, and when.
+
+    Attributes:
+        keep_ms: How long records stay after their reader has passed them.
+    """
+
+    keep_ms: int
+    _passed: dict[TopicPartition, deque[tuple[int, int]]] = field(default_factory=dict)
+    _checked_ms: int = 0
+
+    def is_due(self, now_ms: int) -> bool:
+        """Say whether it is time to look again, and take it as done."""
+        if now_ms - self._checked_ms < CHECK_MS:
+            return False
+        self._checked_ms = now_ms
+        return True
+
+    def passed(self, positions: Mapping[TopicPartition, int], now_ms: int) -> None:
+        """Note the next offsets that readers want at this moment."""
+        for place, position in positions.items():
+            self._passed.setdefault(place, deque()).append((now_ms, position))
+
+    def deletable(self, now_ms: int) -> Mapping[TopicPartition, int]:
+        """Return, once, the offsets below which readers passed everything long enough ago."""
+        found: dict[TopicPartition, int] = {}
+        for place, history in self._passed.items():
+            while history and now_ms - history[0][0] >= self.keep_ms:
+                found[place] = history.popleft()[1]
+        return found

@@ -1,0 +1,97 @@
+"""`kill -9` of workers under load: nothing guaranteed lost, doubled or out of order."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mesh.client.view import MeshView
+from mesh.lab.driver import Driver
+from mesh.lab.fleet import Fleet
+from mesh.lab.real import RealBackend
+from mesh.lab.scenario import Drain, NamedStep, Settle
+from mesh.lab.tally import Tally
+from mesh.model.frames import MessageClass
+from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.topics import TopicNames
+from tests.conftest import ClustersOf
+from tests.kafka.fleets import EXAMPLES, fleet_for
+
+pytestmark = pytest.mark.kafka
+
+KILLS = 6
+
+
+class Load:
+    """A client that publishes evenly, with keys, until told to stop; all of it acknowledged."""
+
+    def __init__(self, fleet: Fleet, node: str, rate: int) -> None:
+        self.published = 0
+        self._node, self._rate = node, rate
+        self._topic = TopicNames(fleet.topology.prefix).ingress(node, MessageClass.GUARANTEED)
+        self._kafka = fleet.kafka(fleet.topology.nodes[node].kafka, "load")
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        writer = self._kafka.writer("load")
+        while not self._stop.wait(0.02):
+            for _ in range(self._rate // 50):
+                key = b"k%d" % (self.published % 7)
+                headers = [(SUBJECT_HEADER, b"acme/%d" % (self.published % 5))]
+                writer.produce(self._topic, b"%d" % self.published, key, headers=headers)
+                self.published += 1
+        assert writer.flush() == 0
+        self._kafka.close()
+
+    def stop(self) -> int:
+        self._stop.set()
+        self._thread.join()
+        return self.published
+
+
+def test_killed_workers_lose_and_double_nothing(kafka_clusters: ClustersOf, tmp_path: Path) -> None:
+    """Spec: DESIGN 6, K11, K16, K18."""
+    scenario, fleet = fleet_for(EXAMPLES / "node-down.yaml", kafka_clusters(3), tmp_path)
+    try:
+        backend = RealBackend(fleet)
+        tally = Tally(fleet.topology, backend.kafka, backend.now_ms)
+        view = MeshView(fleet.topology, backend.kafka, backend.now_ms)
+        driver = Driver(fleet.topology, backend, tally, view)
+        driver.run(0, scenario.steps[0])
+        driver.run(1, NamedStep("settle", Settle()))
+        load = Load(fleet, "tk3", 500)
+        for kill in range(KILLS):
+            node = ["ny1", "tk1", "pa2", "tk3", "pa1"][kill % 5]
+            before = tally.endpoints["pa2/s"].count
+            _wait_for(lambda: _count(tally) > before, 20)
+            fleet.kill_node(node)
+            fleet.start_node(node)
+            _wait_for(lambda: fleet.ready_file(node).exists(), 60)
+        published = load.stop()
+        driver.run(2, NamedStep("drain", Drain(timeout=90)))
+        tally.refresh()
+        endpoint = tally.endpoints["pa2/s"]
+        driver.close()
+        backend.close()
+    finally:
+        fleet.stop()
+    assert (endpoint.count, endpoint.distinct, endpoint.disordered) == (published, published, 0)
+    assert published > 1000
+
+
+def _count(tally: Tally) -> int:
+    tally.refresh()
+    return tally.endpoints["pa2/s"].count
+
+
+def _wait_for(condition: Callable[[], bool], limit_s: float) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, "a condition did not come true in time"
+        threading.Event().wait(0.05)
