@@ -15,9 +15,9 @@ from pathlib import Path
 
 import structlog
 
-from mesh.errors import TransportUnavailableError
+from mesh.errors import TransportError, TransportUnavailableError
 from mesh.model.topology import Topology
-from mesh.runtime.clock import MonotonicClock
+from mesh.runtime.clock import Clock, MonotonicClock
 from mesh.runtime.intake import ThreadedIntake
 from mesh.runtime.provision import HEADROOM_BYTES
 from mesh.runtime.worker import Worker
@@ -54,28 +54,39 @@ class Serving:
         """Serve until a signal comes.
 
         Raises:
-            TransportError: The start failed for good.
+            TransportDeniedError: The brokers refuse what the node needs.
         """
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
         structlog.contextvars.bind_contextvars(node=self.node)
         clusters = self._clusters()
-        worker = self._start(clusters)
-        if worker is None:
-            return
+        clock = MonotonicClock()
+        while not self._stopping:
+            worker = self._start(clusters, clock)
+            if worker is None:
+                return
+            try:
+                self._serve(worker)
+                worker.close()
+            except TransportError as error:
+                # Kafka's troubles end the worker, not the process: another one starts from what
+                # is committed, as after a crash.
+                log.warning("worker.starts_anew", fault=str(error))
+                worker.abandon()
+                clock.wait(RETRY_S)
+            finally:
+                self._tell_ready(is_ready=False)
+        log.info("node.stopped")
+
+    def _serve(self, worker: Worker) -> None:
         # What exists now lives as long as the process: the collector need not look at it.
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 50)
-        try:
-            while not self._stopping:
-                worker.turn(TURN_S)
-                self._follow_cuts(worker)
-                self._tell_ready(is_ready=worker.is_ready)
-        finally:
-            self._tell_ready(is_ready=False)
-            worker.close()
-            log.info("node.stopped")
+        while not self._stopping:
+            worker.turn(TURN_S)
+            self._follow_cuts(worker)
+            self._tell_ready(is_ready=worker.is_ready)
 
     def _stop(self, number: int, frame: object) -> None:  # noqa: ARG002
         self._stopping = True
@@ -93,9 +104,8 @@ class Serving:
             for name in names
         }
 
-    def _start(self, clusters: Mapping[str, RealKafka]) -> Worker | None:
+    def _start(self, clusters: Mapping[str, RealKafka], clock: Clock) -> Worker | None:
         """Return the worker once the own Kafka cluster answers, or None if told to stop."""
-        clock = MonotonicClock()
         while not self._stopping:
             readers = {name: kafka.reader("read") for name, kafka in clusters.items()}
             intake = ThreadedIntake(readers)

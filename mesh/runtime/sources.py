@@ -97,6 +97,12 @@ class Sources:
         self.intake.forget(list(lane.sources))
         lane.sources.clear()
 
+    def halt(self, lane: Lane, place: TopicPartition) -> None:
+        """Read one source no further; the others of the lane go on. Spec: K10."""
+        self.readers[self._topics[place.topic].kafka].unassign([place])
+        self.intake.forget([place])
+        del lane.sources[place]
+
     def _assign(self, lane: Lane, topic: _SourceTopic, info: TopicInfo) -> None:
         known = lane.positions.topic_ids.get(info.name)
         if known is not None and known != info.topic_id:

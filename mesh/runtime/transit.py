@@ -11,7 +11,7 @@ from mesh.codec.deliveries import delivery_header, delivery_prefix
 from mesh.codec.frames import Peeked, decode_messages, origin_of, peek, relay_key, scan_value
 from mesh.core.chain import Verdict
 from mesh.core.routing import Arrival, LocalLink, Route
-from mesh.errors import ProtocolError
+from mesh.errors import ProtocolError, UnknownVersionError
 from mesh.model.frames import NONE_OFFSET, Hop, MessageClass, Origin
 from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.state import DeadLetter, Progress, ProgressKind
@@ -29,6 +29,8 @@ def take_frames(
     for record in records:
         try:
             count = _take_frame(lane, batch, source, link, record)
+        except UnknownVersionError:
+            raise  # not the record's fault: the link stops. Spec: K10
         except ProtocolError as error:
             _refuse(lane, batch, source, record, "CODEC", str(error))
             count = 0

@@ -19,8 +19,7 @@ from typing import assert_never
 
 import structlog
 
-from mesh.errors import TransportError, TransportFencedError
-from mesh.model.control import RepairRequest
+from mesh.errors import TransportError
 from mesh.model.effects import (
     BecameReady,
     Effect,
@@ -35,29 +34,19 @@ from mesh.model.effects import (
     WriteMark,
     WriteSubscribed,
 )
-from mesh.model.inputs import Input, LaneApplied, LeadershipLost, LeadershipTaken, Ticked
+from mesh.model.inputs import Input, LeadershipLost, LeadershipTaken, Ticked
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
 from mesh.runtime.clock import Clock
-from mesh.runtime.ingress import take_ingress
 from mesh.runtime.intake import Intake
-from mesh.runtime.lane import Lane
+from mesh.runtime.lanes import Lanes
 from mesh.runtime.leading import ControlWriter, Write, identity_of, read_written
 from mesh.runtime.listening import Listener
 from mesh.runtime.provision import endpoint_topic, node_topics
 from mesh.runtime.retention import Retention
 from mesh.runtime.sources import Sources
-from mesh.runtime.taking import take_lane
-from mesh.runtime.transit import take_frames
 from mesh.transport.port import KafkaCluster, Membership, Reader, Record, TopicPartition, Writer
-
-BATCH_MESSAGES = 10_000
-BATCH_MS = 100
-"""A batch closes at 10,000 messages or 100 ms. Spec: K17."""
-
-COMMIT_GAP_MS = 20
-"""Least time between two commits of a busy lane: each costs the broker a few ms of CPU."""
 
 TICK_MS = 100
 STANDBY_RETRY_MS = 500
@@ -85,18 +74,16 @@ class Worker:
     clock: Clock
     new_uuid: Callable[[], str]
     machine: NodeMachine | None = None
-    lanes: dict[int, Lane] = field(default_factory=dict)
     _home: KafkaCluster = field(init=False)
     _names: TopicNames = field(init=False)
     membership: Membership = field(init=False)
     _direct: Writer = field(init=False)
     _listener: Listener = field(init=False)
-    _sources: Sources | None = None
+    _lanes: Lanes | None = None
     _control: ControlWriter | None = None
     _writes: list[Write] = field(default_factory=list)
     _ticked_ms: int = -TICK_MS
     _standby_ms: int = -STANDBY_RETRY_MS
-    _committed_ms: int = -COMMIT_GAP_MS
     _cut: tuple[str, ...] = ()
     _retention: Retention = field(init=False)
 
@@ -121,9 +108,9 @@ class Worker:
     def is_ready(self) -> bool:
         """Whether the node serves here: everything proven, and the lanes owned are taken."""
         return (
-            self.machine is not None
-            and self.machine.is_ready
-            and set(self.lanes) >= self.membership.lanes()
+            self._lanes is not None
+            and self._lanes.machine.is_ready
+            and set(self._lanes.owned) >= self.membership.lanes()
         )
 
     # -- one turn -------------------------------------------------------------------------
@@ -132,33 +119,29 @@ class Worker:
         """Do what there is to do, waiting at most `timeout_s` for records.
 
         Returns:
-            Whether anything was read or committed.
+            Whether anything was read.
         """
         self.membership.poll()
         self._follow_membership()
-        records = self.intake.read(self._patience(timeout_s))
+        lanes = self._lanes
+        records = self.intake.read(timeout_s if lanes is None else lanes.patience(timeout_s))
         now = self.clock.now_ms()
         data = self._sort(records)
-        if self.machine is not None:
-            for input_ in self._listener.follow(now):
-                self._step(input_)
-            if now - self._ticked_ms >= TICK_MS:
-                self._ticked_ms = now
-                self._step(Ticked(now))
-            self._start_lanes(now)
-            if self._retention.is_due(now):
-                self._delete_passed(now)
-        self._route(data, now)
-        committed = self._commit_lanes(is_idle=not records)
-        self._write_control()
-        return bool(records) or committed
-
-    def _patience(self, timeout_s: float) -> float:
-        """Return how long to wait for records: not past the moment a batch must close."""
-        if any(lane.batch is not None for lane in self.lanes.values()):
-            gap = self._committed_ms + COMMIT_GAP_MS - self.clock.now_ms()
-            return min(timeout_s, max(0.0, gap / 1000))
-        return timeout_s
+        if lanes is None:
+            return bool(records)
+        for input_ in self._listener.follow(now):
+            self._step(input_)
+        if now - self._ticked_ms >= TICK_MS:
+            self._ticked_ms = now
+            self._step(Ticked(now))
+        lanes.follow(self.membership.lanes(), now)
+        if self._retention.is_due(now):
+            self._delete_passed(lanes, now)
+        lanes.route(data, now)
+        for applied in lanes.commit_due(is_idle=not records):
+            self._step(applied)
+        self._write_control(lanes)
+        return bool(records)
 
     def _sort(self, records: Sequence[Record]) -> Mapping[TopicPartition, list[Record]]:
         """Feed control records to the machine; return the others by partition, in order."""
@@ -185,10 +168,7 @@ class Worker:
     # -- membership -----------------------------------------------------------------------
 
     def _follow_membership(self) -> None:
-        owned = self.membership.lanes()
-        for number in [number for number in self.lanes if number not in owned]:
-            self._drop(number)
-        if 0 in owned:
+        if 0 in self.membership.lanes():
             if self._control is None:
                 self._lead()
         else:
@@ -223,15 +203,14 @@ class Worker:
 
     def _know(self, uuid: str) -> None:
         self.machine = NodeMachine(self.topology, self.node, uuid)
-        self._sources = Sources(
-            self.topology,
-            self.node,
-            self.machine.learner,
-            {name: kafka.admin() for name, kafka in self.kafka.items()},
-            self.readers,
-            self.intake,
+        admins = {name: kafka.admin() for name, kafka in self.kafka.items()}
+        sources = Sources(
+            self.topology, self.node, self.machine.learner, admins, self.readers, self.intake
         )
-        self._sources.cut(self._cut, self.lanes)
+        sources.cut(self._cut, {})
+        self._lanes = Lanes(
+            self.topology, self._home, self.machine, sources, self._direct, self.clock
+        )
 
     def _stop_leading(self) -> None:
         if self._control is not None:
@@ -239,79 +218,6 @@ class Worker:
             self._control = None
             self._writes.clear()
             self._step(LeadershipLost())
-
-    # -- lanes ----------------------------------------------------------------------------
-
-    def _start_lanes(self, now: int) -> None:
-        machine, sources = self.machine, self._sources
-        if machine is None or sources is None or not machine.has_routed:
-            return
-        for number in sorted(self.membership.lanes() - set(self.lanes)):
-            try:
-                lane = take_lane(
-                    self.topology, machine.learner, number, self._home, self._direct, self.clock
-                )
-            except TransportError as error:
-                log.warning("lane.not_taken", lane=number, fault=str(error))
-                continue
-            self.lanes[number] = lane
-            sources.start(lane)
-            lane.cut(machine.in_force, machine.learner.all_cuts(), now)
-            log.info("lane.taken", lane=number, epoch=lane.positions.epoch)
-        sources.find(self.lanes, now)
-        for place in sources.lost():
-            log.error("source.lost", topic=place.topic, partition=place.partition)
-
-    def _drop(self, number: int) -> None:
-        lane = self.lanes.pop(number)
-        if self._sources is not None:
-            self._sources.stop(lane)
-        lane.writer.close()
-        log.info("lane.dropped", lane=number)
-
-    def _route(self, data: Mapping[TopicPartition, list[Record]], now: int) -> None:
-        lanes = self.topology.nodes[self.node].lanes
-        for at, records in data.items():
-            lane = self.lanes.get(at.partition % lanes)
-            source = lane.sources.get(at) if lane is not None else None
-            if lane is None or source is None:
-                continue  # fetched before the lane was given up
-            if source.link is None:
-                take_ingress(lane, source, records, now)
-            else:
-                take_frames(lane, source, source.link, records, now)
-
-    def _commit_lanes(self, *, is_idle: bool) -> bool:
-        now = self.clock.now_ms()
-        is_time = now - self._committed_ms >= COMMIT_GAP_MS
-        due = [
-            lane
-            for lane in self.lanes.values()
-            if lane.batch is not None
-            and (
-                lane.batch.messages >= BATCH_MESSAGES
-                or now - lane.batch.opened_ms >= BATCH_MS
-                or (is_idle and is_time)
-            )
-        ]
-        for lane in due:
-            self._commit(lane)
-        return bool(due)
-
-    def _commit(self, lane: Lane) -> None:
-        try:
-            in_force = lane.commit()
-        except TransportFencedError:
-            log.warning("lane.fenced", lane=lane.number)
-            self._drop(lane.number)
-            return
-        except TransportError as error:
-            # Nothing was committed: take the lane anew, from what is. Spec: R3, R7.
-            log.warning("lane.aborted", lane=lane.number, fault=str(error))
-            self._drop(lane.number)
-            return
-        self._committed_ms = self.clock.now_ms()
-        self._step(LaneApplied(lane.number, in_force))
 
     # -- effects --------------------------------------------------------------------------
 
@@ -327,8 +233,8 @@ class Worker:
                 topic = endpoint_topic(self.topology, self.node, endpoint, message_class)
                 self._home.admin().create([topic])
             case Reroute(in_force, cuts):
-                for lane in self.lanes.values():
-                    lane.cut(in_force, cuts, self.clock.now_ms())
+                if self._lanes is not None:
+                    self._lanes.cut(in_force, cuts)
             case (
                 WriteAdvert()
                 | WriteMark()
@@ -346,23 +252,13 @@ class Worker:
             case _:
                 assert_never(effect)
 
-    def _write_control(self) -> None:
+    def _write_control(self, lanes: Lanes) -> None:
         """Write what the machine asked for in this turn, in one transaction. Spec: K23."""
-        repairs = [
-            (
-                source.link.neighbour,
-                RepairRequest(
-                    source.at.topic, source.at.partition, origin.topic_id, origin.partition, last
-                ),
-            )
-            for lane in self.lanes.values()
-            for source, origin, last in lane.repairs
-            if source.link is not None
-        ]
-        if self._control is None or not (self._writes or repairs):
+        if self._control is None:
             return
-        for lane in self.lanes.values():
-            lane.repairs.clear()
+        repairs = lanes.repairs()
+        if not (self._writes or repairs):
+            return
         writes, self._writes = self._writes, []
         try:
             self._control.write(writes, repairs)
@@ -372,23 +268,14 @@ class Worker:
             self._stop_leading()
 
     def _read_positions(self, neighbour: str) -> Sequence[tuple[str, int, int]]:
-        return [
-            (source.at.topic, source.at.partition, lane.positions.next[source.at])
-            for lane in self.lanes.values()
-            for source in lane.sources.values()
-            if source.link is not None
-            and source.link.neighbour == neighbour
-            and source.at in lane.positions.next
-        ]
+        if self._lanes is None:
+            return []
+        positions = self._lanes.read_positions(neighbour)
+        return [(at.topic, at.partition, position) for at, position in positions.items()]
 
-    def _delete_passed(self, now: int) -> None:
+    def _delete_passed(self, lanes: Lanes, now: int) -> None:
         """Delete what readers passed long ago: own ingress, and outboxes if this leads. K5."""
-        passed = {
-            source.at: lane.positions.next[source.at]
-            for lane in self.lanes.values()
-            for source in lane.sources.values()
-            if source.link is None and source.at in lane.positions.next
-        }
+        passed = dict(lanes.read_positions(None))
         if self._control is not None:
             for state in self._listener.link_states.values():
                 for topic, partition, position in state.positions:
@@ -405,18 +292,25 @@ class Worker:
         For drills: what the neighbours write stays, and is read when the link heals.
         """
         self._listener.cut(neighbours)
-        if self._sources is not None:
-            self._sources.cut(neighbours, self.lanes)
+        if self._lanes is not None:
+            self._lanes.sources.cut(neighbours, self._lanes.owned)
         self._cut = tuple(neighbours)
 
     def close(self) -> None:
         """Commit what is open, leave the group at once, and release everything."""
-        for lane in list(self.lanes.values()):
-            self._commit(lane)
-        self._write_control()
+        if self._lanes is not None:
+            for lane in list(self._lanes.owned.values()):
+                for applied in self._lanes.commit(lane):
+                    self._step(applied)
+            self._write_control(self._lanes)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Leave the group and release everything; what is not committed never happened."""
         self.membership.close()
-        for lane in self.lanes.values():
-            lane.writer.close()
+        if self._lanes is not None:
+            for lane in self._lanes.owned.values():
+                lane.writer.close()
         if self._control is not None:
             self._control.writer.close()
         self._direct.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -69,10 +70,10 @@ def test_killed_workers_lose_and_double_nothing(kafka_clusters: ClustersOf, tmp_
         for kill in range(KILLS):
             node = ["ny1", "tk1", "pa2", "tk3", "pa1"][kill % 5]
             before = tally.endpoints["pa2/s"].count
-            _wait_for(lambda: _count(tally) > before, 20)
+            _wait_for(partial(_has_more, tally, before), 20)
             fleet.kill_node(node)
             fleet.start_node(node)
-            _wait_for(lambda: fleet.ready_file(node).exists(), 60)
+            _wait_for(fleet.ready_file(node).exists, 60)
         published = load.stop()
         driver.run(2, NamedStep("drain", Drain(timeout=90)))
         tally.refresh()
@@ -85,9 +86,9 @@ def test_killed_workers_lose_and_double_nothing(kafka_clusters: ClustersOf, tmp_
     assert published > 1000
 
 
-def _count(tally: Tally) -> int:
+def _has_more(tally: Tally, before: int) -> bool:
     tally.refresh()
-    return tally.endpoints["pa2/s"].count
+    return tally.endpoints["pa2/s"].count > before
 
 
 def _wait_for(condition: Callable[[], bool], limit_s: float) -> None:

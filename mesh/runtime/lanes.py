@@ -1,0 +1,175 @@
+"""The lanes that a worker owns: taken, routed, committed, dropped. Spec: K14-K18."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from mesh.errors import TransportError, TransportFencedError, UnknownVersionError
+from mesh.model.control import RepairRequest
+from mesh.model.inputs import LaneApplied
+from mesh.model.topology import Topology
+from mesh.node.machine import NodeMachine
+from mesh.runtime.clock import Clock
+from mesh.runtime.ingress import take_ingress
+from mesh.runtime.lane import Lane
+from mesh.runtime.sources import Sources
+from mesh.runtime.taking import take_lane
+from mesh.runtime.transit import take_frames
+from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
+
+BATCH_MESSAGES = 10_000
+BATCH_MS = 100
+"""A batch closes at 10,000 messages or 100 ms. Spec: K17."""
+
+COMMIT_GAP_MS = 20
+"""Least time between two commits of a busy lane: each costs the broker a few ms of CPU."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Lanes:
+    """What a worker does with the lanes it owns.
+
+    Attributes:
+        topology: The mesh.
+        home: The node's own Kafka cluster.
+        machine: Knows the interest in force.
+        sources: Finds and assigns what the lanes read.
+        owned: The lanes taken, by number.
+    """
+
+    topology: Topology
+    home: KafkaCluster
+    machine: NodeMachine
+    sources: Sources
+    direct: Writer
+    clock: Clock
+    owned: dict[int, Lane] = field(default_factory=dict)
+    _committed_ms: int = -COMMIT_GAP_MS
+
+    def follow(self, assigned: frozenset[int], now: int) -> None:
+        """Drop lanes that the group gave to others; take those it gave to this worker."""
+        for number in [number for number in self.owned if number not in assigned]:
+            self.drop(number)
+        if not self.machine.has_routed:
+            return
+        for number in sorted(assigned - set(self.owned)):
+            self._take(number, now)
+        self.sources.find(self.owned, now)
+        for place in self.sources.lost():
+            log.error("source.lost", topic=place.topic, partition=place.partition)
+
+    def _take(self, number: int, now: int) -> None:
+        learner = self.machine.learner
+        try:
+            lane = take_lane(self.topology, learner, number, self.home, self.direct, self.clock)
+        except TransportError as error:
+            log.warning("lane.not_taken", lane=number, fault=str(error))
+            return
+        self.owned[number] = lane
+        self.sources.start(lane)
+        lane.cut(self.machine.in_force, learner.all_cuts(), now)
+        log.info("lane.taken", lane=number, epoch=lane.positions.epoch)
+
+    def drop(self, number: int) -> None:
+        """Give a lane up; what it had not committed never happened."""
+        lane = self.owned.pop(number)
+        self.sources.stop(lane)
+        lane.writer.close()
+        log.info("lane.dropped", lane=number)
+
+    def cut(self, in_force: Mapping[str, tuple[int, int]], cuts: Mapping[str, int]) -> None:
+        """Have every lane commit from which positions on the new routing holds. Spec: K25."""
+        for lane in self.owned.values():
+            lane.cut(in_force, cuts, self.clock.now_ms())
+
+    # -- records --------------------------------------------------------------------------
+
+    def route(self, data: Mapping[TopicPartition, Sequence[Record]], now: int) -> None:
+        """Hand records to the lanes they belong to, in order."""
+        lanes = self.topology.nodes[self.machine.node].lanes
+        for at, records in data.items():
+            lane = self.owned.get(at.partition % lanes)
+            source = lane.sources.get(at) if lane is not None else None
+            if lane is None or source is None:
+                continue  # fetched before the lane was given up
+            if source.link is None:
+                take_ingress(lane, source, records, now)
+                continue
+            try:
+                take_frames(lane, source, source.link, records, now)
+            except UnknownVersionError as error:
+                # Reading on would lose it: the link stops here until one side is updated. K10.
+                log.error(  # noqa: TRY400 - one line for people
+                    "link.stopped", topic=at.topic, partition=at.partition, fault=str(error)
+                )
+                self.sources.halt(lane, at)
+
+    def patience(self, timeout_s: float) -> float:
+        """Return how long to wait for records: not past the moment a batch must close."""
+        if any(lane.batch is not None for lane in self.owned.values()):
+            gap = self._committed_ms + COMMIT_GAP_MS - self.clock.now_ms()
+            return min(timeout_s, max(0.0, gap / 1000))
+        return timeout_s
+
+    def commit_due(self, *, is_idle: bool) -> Iterator[LaneApplied]:
+        """Commit the lanes that have nothing more to read or reached a limit. Spec: K17."""
+        now = self.clock.now_ms()
+        is_time = now - self._committed_ms >= COMMIT_GAP_MS
+        for lane in list(self.owned.values()):
+            batch = lane.batch
+            if batch is None:
+                continue
+            is_full = batch.messages >= BATCH_MESSAGES or now - batch.opened_ms >= BATCH_MS
+            if is_full or (is_idle and is_time):
+                yield from self.commit(lane)
+
+    def commit(self, lane: Lane) -> Iterator[LaneApplied]:
+        """Commit one lane; if that fails, it is dropped and later taken from what is committed.
+
+        Spec: R3, R7.
+        """
+        try:
+            in_force = lane.commit()
+        except TransportFencedError:
+            log.warning("lane.fenced", lane=lane.number)
+            self.drop(lane.number)
+        except TransportError as error:
+            log.warning("lane.aborted", lane=lane.number, fault=str(error))
+            self.drop(lane.number)
+        else:
+            self._committed_ms = self.clock.now_ms()
+            yield LaneApplied(lane.number, in_force)
+
+    # -- what others want to know -------------------------------------------------------------
+
+    def repairs(self) -> Sequence[tuple[str, RepairRequest]]:
+        """Return, once each, the repairs to ask neighbours for. Spec: K11."""
+        found = [
+            (
+                source.link.neighbour,
+                RepairRequest(
+                    source.at.topic, source.at.partition, origin.topic_id, origin.partition, last
+                ),
+            )
+            for lane in self.owned.values()
+            for source, origin, last in lane.repairs
+            if source.link is not None
+        ]
+        for lane in self.owned.values():
+            lane.repairs.clear()
+        return found
+
+    def read_positions(self, neighbour: str | None) -> Mapping[TopicPartition, int]:
+        """Return committed read positions on a neighbour's outboxes, or on the own ingress."""
+        return {
+            source.at: lane.positions.next[source.at]
+            for lane in self.owned.values()
+            for source in lane.sources.values()
+            if (source.link.neighbour if source.link else None) == neighbour
+            and source.at in lane.positions.next
+        }

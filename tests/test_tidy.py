@@ -1,0 +1,100 @@
+"""The numbers of the style guide, held by a test. They may only improve."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MODULE_LINES_MAX = 400
+BODY_LINES_MAX = 60
+CODE = ("mesh", "streaming", "schemas")
+FORBIDDEN_FOLDERS = ("utils", "common", "helpers", "base")
+
+
+def code_files() -> Iterator[Path]:
+    for package in CODE:
+        yield from sorted((ROOT / package).rglob("*.py"))
+
+
+def test_modules_can_be_read_in_one_sitting() -> None:
+    """Spec: style.md 0."""
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in code_files()
+        if (lines := path.read_text().count("\n")) > MODULE_LINES_MAX
+    }
+    assert long == {}
+
+
+def test_function_bodies_are_short() -> None:
+    """Spec: style.md 0."""
+    long: dict[str, int] = {}
+    for path in code_files():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                body = node.body[1:] if ast.get_docstring(node) else node.body
+                lines = (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
+                if lines > BODY_LINES_MAX:
+                    long[f"{path.relative_to(ROOT)}:{node.name}"] = lines
+    assert long == {}
+
+
+def test_no_room_without_a_name() -> None:
+    """Spec: style.md 2.1."""
+    folders = {
+        path.name for package in CODE for path in (ROOT / package).rglob("*") if path.is_dir()
+    }
+    stems = {path.stem for path in code_files()}
+    assert not (folders | stems) & set(FORBIDDEN_FOLDERS)
+
+
+def test_nothing_is_left_for_later() -> None:
+    """No marks of unfinished work in the code."""
+    marks = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b|pragma: no cover")
+    assert [str(p.relative_to(ROOT)) for p in code_files() if marks.search(p.read_text())] == []
+
+
+def test_one_module_reads_the_wall_clock() -> None:
+    """Spec: DESIGN 4.3: order never comes from wall clocks."""
+    users = [
+        str(path.relative_to(ROOT))
+        for path in code_files()
+        if re.search(r"\btime\.time\(|datetime\.now\(|datetime\.utcnow\(", path.read_text())
+        and not str(path.relative_to(ROOT)).startswith(("streaming", "mesh/lab/demo"))
+    ]
+    assert users == []
+
+
+@pytest.mark.parametrize("path", ["README.md", "Makefile", ".ci/run"])
+def test_every_named_command_is_there(path: str) -> None:
+    """What the README tells to type exists in the Makefile."""
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"`?make ([a-z]+)", (ROOT / path).read_text()):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_no_registry_host_and_no_machine_path() -> None:
+    """The repository speaks of itself alone."""
+    hosts = re.compile(r"repo1?\.maven|pypi\.org|registry\.npmjs|proxy\.golang|deb\.debian\.org")
+    paths = re.compile(r"(?<![\w.])/(?:work|farm|root)/")
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
+    found = []
+    for name in listed:
+        file = ROOT / name
+        if name == "tests/test_tidy.py" or not file.is_file() or file.stat().st_size > 400_000:
+            continue
+        try:
+            text = file.read_text()
+        except UnicodeDecodeError:
+            continue
+        if hosts.search(text) or paths.search(text):
+            found.append(name)
+    assert found == []
