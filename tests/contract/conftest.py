@@ -1,0 +1,109 @@
+"""One suite for both forms of the ports: what passes on one must pass on the other."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from mesh.transport.kafka import RealKafka
+from mesh.transport.memory import MemoryKafka
+from mesh.transport.port import BEGINNING, KafkaCluster, Reader, Record, TopicPartition, TopicSpec
+
+DEADLINE_S = 30.0
+_READ_S = 0.2
+_NUMBERS = itertools.count(1)
+
+
+@dataclass
+class Stand:
+    """A Kafka cluster under test and what the ports do not offer but a test needs."""
+
+    kafka: KafkaCluster
+    delete_topic: Callable[[str], None]
+    now_ms: Callable[[], int]
+    mark: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
+
+    def topic(self, partitions: int = 1, **settings: str) -> str:
+        """Create a topic with a name of its own; `_` in a setting's name stands for a dot."""
+        name = f"contract.{self.mark}.{next(_NUMBERS)}"
+        dotted = {key.replace("_", "."): value for key, value in settings.items()}
+        self.kafka.admin().create([TopicSpec(name=name, partitions=partitions, settings=dotted)])
+        return name
+
+    def reader(self, *places: TopicPartition, start: int = BEGINNING) -> Reader:
+        """Return a reader of these partitions."""
+        reader = self.kafka.reader("contract-reader")
+        reader.assign(dict.fromkeys(places, start))
+        return reader
+
+    def take(self, reader: Reader, count: int) -> list[Record]:
+        """Read until there are `count` records."""
+        found: list[Record] = []
+        self.wait(lambda: len(found) >= count or found.extend(reader.read(_READ_S, 1_000)))
+        return found
+
+    def drain(self, reader: Reader, *places: TopicPartition) -> list[Record]:
+        """Read to the present ends, markers included."""
+        ends = self.kafka.admin().ends(places)
+        found: list[Record] = []
+
+        def is_read() -> bool:
+            found.extend(reader.read(_READ_S, 1_000))
+            return all(reader.position(place) >= end for place, end in ends.items())
+
+        self.wait(is_read)
+        return found
+
+    def quiet(self, reader: Reader) -> Sequence[Record]:
+        """Return what still comes, which should be nothing."""
+        return [record for _ in range(3) for record in reader.read(_READ_S, 1_000)]
+
+    def wait(self, is_done: Callable[[], object], *, pace_s: float = 0) -> None:
+        """Try until it is done, or fail. Calls that never wait themselves want a pace."""
+        deadline_s = time.monotonic() + DEADLINE_S
+        while not is_done():
+            assert time.monotonic() < deadline_s, "waited too long"
+            time.sleep(pace_s)
+
+
+def values(records: Sequence[Record]) -> list[bytes | None]:
+    """Return the values."""
+    return [record.value() for record in records]
+
+
+def _memory() -> Stand:
+    clock = itertools.count(1_700_000_000_000)
+    kafka = MemoryKafka("memory", now_ms=lambda: next(clock))
+    return Stand(kafka, kafka.delete_topic, lambda: next(clock))
+
+
+def _real(bootstrap: str) -> Stand:
+    kafka = RealKafka("real", {"bootstrap.servers": bootstrap}, client_prefix="contract")
+    client = AdminClient({"bootstrap.servers": bootstrap})
+
+    def delete_topic(name: str) -> None:
+        client.delete_topics([name])[name].result(DEADLINE_S)
+        deadline_s = time.monotonic() + DEADLINE_S
+        while kafka.admin().describe([name]):
+            assert time.monotonic() < deadline_s, f"{name} is still there"
+
+    return Stand(kafka, delete_topic, lambda: time.time_ns() // 1_000_000)
+
+
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.kafka)])
+def stand(request: pytest.FixtureRequest) -> Iterator[Stand]:
+    """A Kafka cluster: in memory, and real."""
+    if request.param == "memory":
+        made = _memory()
+    else:
+        clusters = cast("Callable[[int], Sequence[str]]", request.getfixturevalue("kafka_clusters"))
+        made = _real(clusters(1)[0])
+    yield made
+    made.kafka.close()

@@ -1,0 +1,91 @@
+"""Workers share lanes by the group protocol. Spec: K15."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from mesh.transport.port import Membership
+from tests.contract.conftest import Stand
+
+
+def _settle(stand: Stand, members: Sequence[Membership], sizes: Sequence[int]) -> None:
+    def is_shared() -> bool:
+        for member in members:
+            member.poll()
+        lanes = [member.lanes() for member in members]
+        together = [lane for owned in lanes for lane in owned]
+        assert len(together) == len(set(together)), "two members own one lane"
+        return sorted(map(len, lanes)) == sorted(sizes)
+
+    stand.wait(is_shared, pace_s=0.01)
+
+
+def test_members_share_the_partitions_evenly(stand: Stand) -> None:
+    """One has all, two have half each, and never does a lane have two owners."""
+    topic = stand.topic(4)
+    first = stand.kafka.membership("first", f"group.{topic}", topic)
+    _settle(stand, [first], [4])
+    second = stand.kafka.membership("second", f"group.{topic}", topic)
+    _settle(stand, [first, second], [2, 2])
+    third = stand.kafka.membership("third", f"group.{topic}", topic)
+    _settle(stand, [first, second, third], [1, 1, 2])
+
+
+def test_lanes_of_a_leaver_go_to_the_others_soon(stand: Stand) -> None:
+    """A clean close hands over well before the member timeout."""
+    topic = stand.topic(3)
+    first = stand.kafka.membership("first", f"group.{topic}", topic)
+    second = stand.kafka.membership("second", f"group.{topic}", topic)
+    _settle(stand, [first, second], [1, 2])
+    kept = second.lanes()
+    started_s = time.monotonic()
+    first.close()
+    assert first.lanes() == frozenset()
+    _settle(stand, [second], [3])
+    assert time.monotonic() - started_s < 4
+    assert kept < second.lanes()
+
+
+def test_owned_lanes_stay_through_a_rebalance(stand: Stand) -> None:
+    """Who keeps a lane never loses it on the way, so it can work on."""
+    topic = stand.topic(4)
+    first = stand.kafka.membership("first", f"group.{topic}", topic)
+    _settle(stand, [first], [4])
+    second = stand.kafka.membership("second", f"group.{topic}", topic)
+    seen: list[frozenset[int]] = []
+
+    def is_shared() -> bool:
+        first.poll()
+        second.poll()
+        seen.append(first.lanes())
+        return len(second.lanes()) == 2
+
+    stand.wait(is_shared, pace_s=0.01)
+    assert all(first.lanes() <= lanes for lanes in seen)
+
+
+def test_more_members_than_lanes_leave_some_idle(stand: Stand) -> None:
+    """A spare worker owns nothing until somebody leaves."""
+    topic = stand.topic(1)
+    one = stand.kafka.membership("one", f"group.{topic}", topic)
+    two = stand.kafka.membership("two", f"group.{topic}", topic)
+    _settle(stand, [one, two], [0, 1])
+    owner, spare = (one, two) if one.lanes() else (two, one)
+    owner.close()
+    _settle(stand, [spare], [1])
+    spare.close()
+    spare.close()
+
+
+def test_groups_do_not_disturb_each_other(stand: Stand) -> None:
+    """Two groups on one topic both have all of it."""
+    topic = stand.topic(2)
+    members = [stand.kafka.membership("m", f"group.{topic}.{name}", topic) for name in "ab"]
+
+    def have_all() -> bool:
+        for member in members:
+            member.poll()
+        return all(member.lanes() == {0, 1} for member in members)
+
+    stand.wait(have_all, pace_s=0.01)

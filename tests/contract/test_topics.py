@@ -1,0 +1,105 @@
+"""Creating, describing and trimming topics. Spec: K4, K5, R6."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.errors import TransportDeniedError, TransportError
+from mesh.transport.port import TopicPartition, TopicSpec
+from tests.contract.conftest import Stand
+
+
+def test_create_is_idempotent_and_describe_leaves_out_the_missing(stand: Stand) -> None:
+    """An existing topic is left as it is, whatever is asked for now."""
+    name, missing = stand.topic(3), f"contract.{stand.mark}.missing"
+    admin = stand.kafka.admin()
+    before = admin.describe([name, missing])
+    assert set(before) == {name}
+    assert before[name].name == name
+    assert before[name].partitions == 3
+    assert len(before[name].topic_id) == 16
+    admin.create([TopicSpec(name=name, partitions=5), TopicSpec(name=name, partitions=5)])
+    assert admin.describe([name]) == before
+    assert admin.describe([]) == {}
+
+
+def test_topic_ids_tell_a_topic_from_its_namesake(stand: Stand) -> None:
+    """The id stays while the topic does; a new topic of the same name has another one."""
+    name, other = stand.topic(), stand.topic()
+    admin = stand.kafka.admin()
+    old = admin.describe([name, other])
+    assert old[name].topic_id != old[other].topic_id
+    stand.delete_topic(name)
+    assert admin.describe([name]) == {}
+    admin.create([TopicSpec(name=name, partitions=1)])
+    new = admin.describe([name, other])
+    assert new[name].topic_id != old[name].topic_id
+    assert new[other] == old[other]
+
+
+def test_a_created_topic_can_be_written_at_once(stand: Stand) -> None:
+    """Create returns when leaders are known, so the very next write is no error."""
+    names = [f"contract.{stand.mark}.at-once.{index}" for index in range(5)]
+    stand.kafka.admin().create([TopicSpec(name=name, partitions=4) for name in names])
+    writer = stand.kafka.writer("w")
+    for name in names:
+        writer.produce(name, b"x", partition=3)
+    assert writer.flush() == 0
+    places = [TopicPartition(name, 3) for name in names]
+    assert stand.kafka.admin().ends(places) == dict.fromkeys(places, 1)
+
+
+def test_ends_and_starts_leave_out_what_does_not_exist(stand: Stand) -> None:
+    """Neither a missing topic nor a missing partition is an error."""
+    place = TopicPartition(stand.topic(), 0)
+    absent = [TopicPartition(place.topic, 7), TopicPartition(f"contract.{stand.mark}.no", 0)]
+    admin = stand.kafka.admin()
+    assert admin.ends([place, *absent]) == {place: 0}
+    assert admin.starts([place, *absent]) == {place: 0}
+    assert admin.ends(absent) == {}
+    assert admin.ends([]) == {}
+    admin.delete_before(dict.fromkeys(absent, 1))
+    admin.delete_before({})
+
+
+def test_the_broker_refuses_an_impossible_topic_in_its_own_words(stand: Stand) -> None:
+    """No partitions at all: refused, with the topic named."""
+    name = f"contract.{stand.mark}.impossible"
+    with pytest.raises(TransportDeniedError, match=name):
+        stand.kafka.admin().create([TopicSpec(name=name, partitions=0)])
+
+
+def test_delete_before_beyond_the_end_is_an_error(stand: Stand) -> None:
+    """It would promise to delete what is yet to come."""
+    place = TopicPartition(stand.topic(), 0)
+    with pytest.raises(TransportError, match=place.topic):
+        stand.kafka.admin().delete_before({place: 100})
+
+
+def test_records_of_a_compacted_topic_stay(stand: Stand) -> None:
+    """Brokers refuse to trim a compacted topic; the mesh must never rely on it."""
+    place = TopicPartition(stand.topic(cleanup_policy="compact"), 0)
+    writer = stand.kafka.writer("w")
+    writer.produce(place.topic, b"v", b"k", 0)
+    writer.flush()
+    with pytest.raises(TransportDeniedError, match=place.topic):
+        stand.kafka.admin().delete_before({place: 1})
+
+
+def test_delete_before_never_goes_back(stand: Stand) -> None:
+    """A lower offset than the start is done already."""
+    place = TopicPartition(stand.topic(), 0)
+    writer = stand.kafka.writer("w")
+    for _ in range(5):
+        writer.produce(place.topic, b"v", partition=0)
+    writer.flush()
+    admin = stand.kafka.admin()
+    admin.delete_before({place: 3})
+    admin.delete_before({place: 1})
+    assert admin.starts([place]) == {place: 3}
+
+
+def test_the_cluster_id_is_one(stand: Stand) -> None:
+    """The identity does not change between questions."""
+    admin = stand.kafka.admin()
+    assert admin.cluster_id() == admin.cluster_id() != ""

@@ -1,0 +1,264 @@
+"""The parts of the real form that need no broker."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import Future
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from mesh.errors import (
+    InvariantError,
+    TransportDeniedError,
+    TransportError,
+    TransportFencedError,
+    TransportUnavailableError,
+    TransportUnknownError,
+)
+from mesh.transport.kafka import RealKafka, admin
+from mesh.transport.kafka.faults import Site, error_of, transport_error
+from mesh.transport.kafka.health import Health
+from mesh.transport.kafka.logs import Repeats
+from mesh.transport.kafka.settings import member_settings, reader_settings, writer_settings
+from mesh.transport.kafka.state import WriterState
+from mesh.transport.kafka.transactions import Transactions
+
+SITE = Site("tokyo", "localhost:19092")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (KafkaError._FENCED, TransportFencedError),
+        (KafkaError.PRODUCER_FENCED, TransportFencedError),
+        (KafkaError.INVALID_PRODUCER_EPOCH, TransportFencedError),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, TransportDeniedError),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, TransportDeniedError),
+        (KafkaError.MSG_SIZE_TOO_LARGE, TransportDeniedError),
+        (KafkaError._AUTHENTICATION, TransportDeniedError),
+        (KafkaError._INVALID_ARG, TransportDeniedError),
+        (KafkaError._ALL_BROKERS_DOWN, TransportUnavailableError),
+        (KafkaError._TIMED_OUT, TransportUnavailableError),
+        (KafkaError.NOT_ENOUGH_REPLICAS, TransportUnavailableError),
+        (KafkaError.INVALID_TXN_STATE, TransportError),
+    ],
+)
+def test_each_error_of_the_client_library_has_one_class(
+    code: int, kind: type[TransportError]
+) -> None:
+    """And its text names the place, the action and the broker's words."""
+    error = transport_error(SITE, "write x", KafkaError(code, "their words"))
+    assert type(error) is kind
+    assert str(error).startswith("Kafka cluster tokyo at localhost:19092: write x: ")
+    assert "their words" in str(error)
+    assert "\n" not in str(error)
+
+
+def test_an_exception_without_an_error_is_still_mapped() -> None:
+    """The client library sometimes raises plain texts."""
+    assert "odd" in error_of(KafkaException("odd")).str()
+
+
+def test_the_operators_options_lie_between_ours() -> None:
+    """They win over tuning and lose against what promises hang on."""
+    options = {
+        "fetch.wait.max.ms": "100",
+        "isolation.level": "read_uncommitted",
+        "acks": "1",
+        "linger.ms": "0",
+        "group.id": "x",
+    }
+    reader = reader_settings(options, "mesh-a-r")
+    assert (reader["fetch.wait.max.ms"], reader["isolation.level"]) == ("100", "read_committed")
+    assert reader["group.id"] == reader["client.id"] == "mesh-a-r"
+    writer = writer_settings(options, "mesh-a-w", "id", 500_000)
+    assert (writer["linger.ms"], writer["acks"], writer["batch.size"]) == ("0", "all", 500_000)
+    assert writer["message.timeout.ms"] <= writer["transaction.timeout.ms"]  # type: ignore[operator]
+    assert "transactional.id" not in writer_settings(options, "mesh-a-w", None, 500_000)
+    member = member_settings(options, "mesh-a-m", "mesh.a.lanes", 300)
+    assert (member["group.id"], member["heartbeat.interval.ms"]) == ("mesh.a.lanes", 100)
+    assert "group.instance.id" not in member
+
+
+def test_a_wrong_option_is_named_in_one_line() -> None:
+    """Making the cluster costs nothing; the first client says what is wrong."""
+    kafka = RealKafka("tokyo", {"bootstrap.servers": "localhost:1", "no.such.option": "1"})
+    for make in (kafka.admin, lambda: kafka.reader("r"), lambda: kafka.writer("w")):
+        with pytest.raises(TransportDeniedError, match=r"tokyo at localhost:1: .*no\.such\.option"):
+            make()
+    kafka.close()
+
+
+def test_no_broker_is_named_with_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a bounded time, however often it is asked."""
+    for name in ("REQUEST_S", "DEADLINE_S", "IMPATIENT_S"):
+        monkeypatch.setattr(admin, name, 0.1)
+    kafka = RealKafka("tokyo", {"bootstrap.servers": "127.0.0.1:1"})
+    for _ in range(2):
+        with pytest.raises(TransportUnavailableError, match=r"tokyo at 127\.0\.0\.1:1"):
+            kafka.admin().describe(["t"])
+    reader = kafka.reader("r")
+    assert not reader.reachable()
+    assert not reader.read(0, 10)
+    kafka.close()
+
+
+class _Producer:
+    """Records calls; its commit ends with the errors given."""
+
+    def __init__(self, *errors: KafkaError) -> None:
+        self.calls: list[str] = []
+        self.errors = list(errors)
+
+    def poll(self, timeout: float) -> int:
+        return 0
+
+    def begin_transaction(self) -> None:
+        self.calls.append("begin")
+
+    def commit_transaction(self, timeout: float) -> None:
+        self.calls.append("commit")
+        if self.errors:
+            raise KafkaException(self.errors.pop(0))
+
+    def abort_transaction(self, timeout: float) -> None:
+        self.calls.append("abort")
+
+
+def _begun(*errors: KafkaError) -> tuple[Transactions, WriterState, _Producer]:
+    state, producer = WriterState(SITE, "w", "id"), _Producer(*errors)
+    transactions = Transactions(producer, state)  # type: ignore[arg-type]
+    transactions.begin()
+    return transactions, state, producer
+
+
+def test_a_connection_lost_under_a_transaction_ends_the_writer() -> None:
+    """The commit counts, but the next transaction needs a new epoch. Spec: reliability.md R3."""
+    transactions, state, producer = _begun()
+    state.on_error(KafkaError(KafkaError._TRANSPORT, "b:1: Disconnected (after 9ms in state UP)"))
+    transactions.commit()
+    for _ in range(2):
+        with pytest.raises(TransportUnknownError):
+            transactions.begin()
+    assert producer.calls == ["begin", "commit"]
+
+
+def test_a_connection_never_made_disturbs_nothing() -> None:
+    """A dead broker among the bootstrap servers must not make every writer a new one."""
+    transactions, state, _ = _begun()
+    refused = (
+        "b:1: Connect to ipv4#1.2.3.4:1 failed: Connection refused (after 0ms in state CONNECT)"
+    )
+    state.on_error(KafkaError(KafkaError._TRANSPORT, refused))
+    state.on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+    transactions.commit()
+    transactions.begin()
+
+
+def test_a_commit_is_repeated_while_that_is_right() -> None:
+    """Retriable errors are not the caller's business."""
+    slow = KafkaError(KafkaError._TIMED_OUT, "slow", retriable=True)
+    transactions, _, producer = _begun(slow, slow)
+    transactions.commit()
+    assert producer.calls == ["begin", "commit", "commit", "commit"]
+
+
+def test_an_abortable_error_aborts_and_the_writer_goes_on() -> None:
+    """Nothing was committed."""
+    broken = KafkaError(KafkaError.INVALID_PRODUCER_ID_MAPPING, "x", txn_requires_abort=True)
+    transactions, _, producer = _begun(broken)
+    with pytest.raises(TransportError, match="nothing was committed"):
+        transactions.commit()
+    transactions.begin()
+    assert producer.calls == ["begin", "commit", "abort", "begin"]
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (KafkaError._FENCED, TransportFencedError),
+        (KafkaError.INVALID_TXN_STATE, TransportUnknownError),
+    ],
+)
+def test_a_fatal_error_ends_the_writer(code: int, kind: type[TransportError]) -> None:
+    """Every later call says the same, and nothing reaches the client library any more."""
+    transactions, state, producer = _begun(KafkaError(code, "x", fatal=True))
+    for call in (transactions.commit, transactions.begin, transactions.commit, transactions.abort):
+        with pytest.raises(kind):
+            call()
+    with pytest.raises(kind):
+        state.refuse("t", KafkaError(KafkaError._FATAL))
+    assert producer.calls == ["begin", "commit"]
+
+
+def test_a_refused_record_fails_the_commit_before_it_is_tried() -> None:
+    """The first refusal that is for good is named, state errors that follow it are not."""
+    transactions, state, producer = _begun()
+    state.refuse("slow", KafkaError(KafkaError._MSG_TIMED_OUT))
+    state.refuse("gone", KafkaError(KafkaError._UNKNOWN_TOPIC))
+    state.refuse("fine", KafkaError(KafkaError._STATE))
+    with pytest.raises(TransportDeniedError, match="topic gone") as refusal:
+        transactions.commit()
+    assert refusal.value.topics == ("gone",)
+    assert producer.calls == ["begin", "abort"]
+    assert state.failed == 0
+
+
+def test_purged_records_are_no_failures() -> None:
+    """They belong to a transaction that was aborted on purpose."""
+    state = WriterState(SITE, "w", "id")
+    state.refuse("t", KafkaError(KafkaError._PURGE_QUEUE))
+    assert state.failed == 0
+    with pytest.raises(InvariantError):
+        state.refuse("t", KafkaError(KafkaError._STATE))
+
+
+def test_health_asks_once_a_second_and_never_waits() -> None:
+    """Unknown counts as away; a refusal is an answer; silence after an answer is away again."""
+    now_s, asked = 100.0, list[Future[object]]()
+
+    def ask() -> Future[object]:
+        asked.append(Future())
+        return asked[-1]
+
+    health = Health(ask, lambda: now_s)
+    assert not health.is_up()
+    assert not health.is_up()
+    assert len(asked) == 1
+    asked[0].set_result("yes")
+    assert health.is_up()
+    now_s += 1
+    assert health.is_up()
+    assert len(asked) == 2
+    asked[1].set_exception(KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)))
+    assert health.is_up()
+    now_s += 1
+    assert health.is_up()
+    asked[2].set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+    assert not health.is_up()
+
+
+def test_the_same_log_line_comes_now_and_then() -> None:
+    """A client that cannot connect says so ten times a second."""
+    now_s = 0.0
+    repeats = Repeats(lambda: now_s)
+
+    def passes(text: str) -> bool:
+        record = logging.LogRecord("mesh.kafka", logging.ERROR, "", 0, text, None, None)
+        return repeats.filter(record)
+
+    assert passes("b:1 failed (after 0ms in state CONNECT)")
+    assert not passes("b:1 failed (after 17ms in state CONNECT)")
+    assert passes("b:2 failed (after 0ms in state CONNECT)")
+    now_s = 30.0
+    assert passes("b:1 failed (after 0ms in state CONNECT)")
+
+
+def test_the_client_library_never_writes_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    """Its lines go to a logger; without a handler they go nowhere."""
+    kafka = RealKafka("tokyo", {"bootstrap.servers": "127.0.0.1:1"})
+    reader = kafka.reader("r")
+    reader.read(0.3, 1)
+    kafka.close()
+    assert capfd.readouterr().err == ""
