@@ -1,0 +1,1 @@
+"""`mesh demo`: a real feed over three Kafka clusters, certified live. Spec: DESIGN 10."""

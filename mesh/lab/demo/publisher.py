@@ -1,0 +1,124 @@
+"""Publishes the feed at an even rate, as any client would: plain records on ingress topics."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mesh.errors import MeshError
+from mesh.lab.demo.feed import Feed
+from mesh.lab.fleet import Fleet
+from mesh.model.frames import MessageClass
+from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.topics import TopicNames
+from mesh.transport.kafka import RealKafka
+from mesh.transport.port import Writer
+
+TICK_S = 0.02
+"""How often what is due is published: 20 messages at a time at 1,000/s."""
+_END_S = 1.0
+CATCH_UP = 5.0
+"""After a pause the rate is at most so many times the one asked for."""
+
+
+@dataclass(slots=True)
+class Publisher:
+    """A thread that publishes until its time is over or it is stopped.
+
+    Attributes:
+        fleet: The mesh.
+        feed: What is published.
+        rate: Flights per second.
+        duration_s: How long; 0 until stopped.
+        flights: Flights published so far.
+        messages: Messages published so far, of both classes.
+        published: Messages so far, by (node, class, subject).
+        failed: Messages that Kafka did not take.
+        fault: What ended it early, or None.
+        cpu_s: CPU seconds of the thread so far.
+    """
+
+    fleet: Fleet
+    feed: Feed
+    rate: float
+    duration_s: float
+    flights: int = 0
+    messages: int = 0
+    published: Counter[tuple[str, MessageClass, str]] = field(default_factory=Counter)
+    failed: int = 0
+    fault: MeshError | None = None
+    cpu_s: float = 0.0
+    _kafka: dict[str, RealKafka] = field(default_factory=dict)
+    _writers: dict[str, Writer] = field(default_factory=dict)
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to publish."""
+        self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is more to come."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def counts(self) -> Mapping[tuple[str, MessageClass, str], int]:
+        """Return a copy of `published`, safe while the thread runs."""
+        return self.published.copy()
+
+    def abandon(self) -> None:
+        """Publish nothing more; what is not acknowledged may be lost."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(_END_S)
+
+    def _run(self) -> None:
+        try:
+            self._open()
+            self._publish()
+            if not self._stop.is_set():
+                self.failed = sum(writer.flush() for writer in self._writers.values())
+        except MeshError as error:
+            self.fault = error
+        finally:
+            for kafka in self._kafka.values():
+                kafka.close()
+
+    def _open(self) -> None:
+        for declared in self.fleet.topology.nodes.values():
+            if declared.kafka not in self._kafka:
+                kafka = self._kafka[declared.kafka] = self.fleet.kafka(declared.kafka, "mesh-demo")
+                self._writers[declared.kafka] = kafka.writer("feed")
+
+    def _publish(self) -> None:
+        feed = self.feed
+        names = TopicNames(self.fleet.topology.prefix)
+        # Bound once: this is called for every message.
+        ways = {
+            (node, message_class): (
+                self._writers[declared.kafka].produce,
+                names.ingress(node, message_class),
+            )
+            for node, declared in self.fleet.topology.nodes.items()
+            for message_class in MessageClass
+        }
+        total = int(self.rate * self.duration_s) if self.duration_s else None
+        burst = max(1, int(CATCH_UP * self.rate * TICK_S))
+        started_s = time.monotonic()
+        while not self._stop.is_set() and (total is None or self.flights < total):
+            due = int((time.monotonic() - started_s) * self.rate) - self.flights
+            due = min(due, burst, burst if total is None else total - self.flights)
+            for _ in range(due):
+                for message in feed.messages(self.flights):
+                    produce, topic = ways[message.node, message.message_class]
+                    headers = [(SUBJECT_HEADER, message.subject.encode())]
+                    produce(topic, message.payload, message.key, headers=headers)
+                    self.messages += 1
+                    self.published[message.node, message.message_class, message.subject] += 1
+                self.flights += 1
+            self.cpu_s = time.thread_time()
+            self._stop.wait(TICK_S)

@@ -1,0 +1,142 @@
+"""The account that the demo gives at its end: JSON for scripts, tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mesh.lab.demo.harvest import EndpointHarvest
+from mesh.lab.demo.publisher import Publisher
+from mesh.lab.demo.stage import Stage
+from mesh.lab.demo.wishes import WISHES
+from mesh.model.frames import MessageClass
+
+EXIT_OK = 0
+EXIT_UNHEALTHY = 10
+_MB = 1_000_000
+_GUARANTEED, _DIRECT = MessageClass.GUARANTEED, MessageClass.DIRECT
+
+Expected = Mapping[str, Mapping[MessageClass, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What happened.
+
+    Attributes:
+        data: Everything, as scripts read it.
+        faults: What is wrong, one line each; empty means all is well.
+    """
+
+    data: Mapping[str, object]
+    faults: Sequence[str]
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 if all is well, else 10."""
+        return EXIT_UNHEALTHY if self.faults else EXIT_OK
+
+    @classmethod
+    def of(
+        cls,
+        stage: Stage,
+        publisher: Publisher,
+        expected: Expected,
+        harvested: Mapping[str, EndpointHarvest],
+        *,
+        duration_s: float,
+        rate: float,
+        first_delivery_s: float | None,
+        is_audited: bool,
+        is_drained: bool,
+    ) -> Report:
+        """Put the account together."""
+        endpoints = {wish.name: _endpoint(wish.name, expected, harvested) for wish in WISHES}
+        findings = list(stage.verdicts.findings.values())
+        owed = {name: counts[_GUARANTEED] for name, counts in expected.items()}
+        faults = [
+            *(["not everything was delivered in time"] if not is_drained else []),
+            *([f"{publisher.failed} messages were refused"] if publisher.failed else []),
+            *_endpoint_faults(endpoints),
+            *(str(finding.get("text")) for finding in findings),
+        ]
+        if is_audited and not stage.verdicts.covers(owed):
+            faults.append("not every delivery is certified")
+        published = publisher.counts()
+        data = {
+            "ok": not faults,
+            "duration_s": duration_s,
+            "rate": rate,
+            "published": publisher.messages,
+            "published_by_class": _by_class(published),
+            "delivered": sum(_number(row, "delivered") for row in endpoints.values()),
+            "delivered_by_class": {
+                cls.value: sum(one.distinct[cls] for one in harvested.values())
+                for cls in MessageClass
+            },
+            "flights": publisher.flights,
+            "endpoints": endpoints,
+            "links": _links(stage, duration_s),
+            "not_forwarded": dict(sorted(stage.accounts.not_forwarded.items())),
+            "certificates": len(stage.verdicts.certificates),
+            "certified": sum(stage.verdicts.certified().values()),
+            "findings": findings,
+            "faults": faults,
+            "first_delivery_s": None if first_delivery_s is None else round(first_delivery_s, 1),
+            "memory_mb": stage.memory_max // _MB,
+            "restarts": stage.supervisor.restarts,
+            "publisher_cpu_s": round(publisher.cpu_s, 2),
+        }
+        return cls(data, faults)
+
+
+def _by_class(published: Mapping[tuple[str, MessageClass, str], int]) -> Mapping[str, int]:
+    return {
+        cls.value: sum(n for (_, of, _), n in published.items() if of is cls)
+        for cls in MessageClass
+    }
+
+
+def _endpoint(
+    name: str, expected: Expected, harvested: Mapping[str, EndpointHarvest]
+) -> Mapping[str, object]:
+    """Return one endpoint; `missing` of a direct one is what was lost on the way, as it may be."""
+    owed, got = expected[name], harvested[name]
+    wanted = sum(owed.values())
+    delivered = sum(got.distinct.values())
+    is_direct = next(wish.is_direct for wish in WISHES if wish.name == name)
+    return {
+        "class": (_DIRECT if is_direct else _GUARANTEED).value,
+        "expected": wanted,
+        "delivered": delivered,
+        "missing": max(0, wanted - delivered),
+        "duplicates": got.duplicates + max(0, delivered - wanted),
+    }
+
+
+def _endpoint_faults(endpoints: Mapping[str, Mapping[str, object]]) -> Sequence[str]:
+    faults: list[str] = []
+    for name, row in endpoints.items():
+        missing, duplicates = _number(row, "missing"), _number(row, "duplicates")
+        if missing and row["class"] == _GUARANTEED.value:
+            faults.append(f"{name} lacks {missing} messages")
+        if duplicates:
+            faults.append(f"{name} has {duplicates} messages too many")
+    return faults
+
+
+def _links(stage: Stage, duration_s: float) -> Mapping[str, Mapping[str, object]]:
+    return {
+        name: {
+            "messages": link.messages,
+            "frames": link.frames,
+            "direct": link.direct,
+            "rate": round(link.messages / duration_s, 1) if duration_s else 0.0,
+        }
+        for name, link in sorted(stage.accounts.links.items())
+    }
+
+
+def _number(row: Mapping[str, object], name: str) -> int:
+    value = row[name]
+    return value if isinstance(value, int) else 0

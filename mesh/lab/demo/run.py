@@ -1,0 +1,211 @@
+"""The demo from the first broker to the last certificate."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mesh.config.topology_file import load_legal_topology
+from mesh.lab.demo.feed import Feed, load_feed
+from mesh.lab.demo.harvest import harvest
+from mesh.lab.demo.picture import Picture, picture_of
+from mesh.lab.demo.publisher import Publisher
+from mesh.lab.demo.report import Report
+from mesh.lab.demo.screen import Screen, open_screen
+from mesh.lab.demo.stage import TOPOLOGY_FILE, Stage
+from mesh.lab.demo.wishes import expected_counts
+from mesh.lab.fleet import Fleet
+from mesh.lab.jars import KafkaSoftware, Progress
+from mesh.lab.stopping import StoppedError, Stopping
+from mesh.lab.up import select_mesh, stoppable
+from mesh.model.frames import MessageClass
+
+FRAME_S = 1.0
+"""How often the picture is drawn."""
+MEMORY_S = 5.0
+DRAIN_DEADLINE_S = 60.0
+CERTIFY_DEADLINE_S = 90.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoSettings:
+    """What the demo is told.
+
+    Attributes:
+        folder: For data and logs.
+        software: Java and Kafka's jars.
+        duration_s: How long to publish; 0 until stopped.
+        rate: Flights per second.
+        is_audited: Whether the auditor runs.
+        is_for_people: Whether somebody may be looking at a terminal.
+    """
+
+    folder: Path
+    software: KafkaSoftware
+    duration_s: float
+    rate: float
+    is_audited: bool
+    is_for_people: bool
+
+
+def run_demo(
+    settings: DemoSettings,
+    *,
+    stopping: Stopping,
+    progress: Progress,
+) -> Report | None:
+    """Start everything, publish, and give an account.
+
+    Args:
+        settings: What is asked for.
+        stopping: Tells when to stop.
+        progress: Told what is going on.
+
+    Returns:
+        The account, or None if it ran until it was told to stop.
+
+    Raises:
+        StartError: Something could not be started.
+        StoppedError: Told to stop before the time was over.
+    """
+    started_s = time.monotonic()
+    feed = load_feed()
+    progress(f"{len(feed):,} flights in scheduled order")
+    fleet = Fleet.start(
+        load_legal_topology(TOPOLOGY_FILE),
+        TOPOLOGY_FILE,
+        settings.folder,
+        software=settings.software,
+        progress=stoppable(progress, stopping),
+    )
+    with Stage(fleet, progress, stopping) as stage:
+        begin(stage, settings)
+        screen = open_screen(fleet.topology, progress, is_for_people=settings.is_for_people)
+        stopping.screen = screen.close
+        try:
+            publisher = publish(stage, settings, feed)
+            watch = _Watch(stage, publisher, started_s)
+            _run_traffic(watch, screen)
+        except StoppedError:
+            if settings.duration_s:
+                raise
+            return None
+        finally:
+            screen.close()
+            stopping.screen = None
+        return finish(watch, settings)
+
+
+def begin(stage: Stage, settings: DemoSettings) -> None:
+    """Start nodes and auditor, subscribe, and wait until that is known everywhere."""
+    topology, progress = stage.fleet.topology, stage.progress
+    if settings.is_audited:
+        progress("starting the auditor (Spark) beside the rest")
+        stage.start_auditor()
+    progress(f"starting {len(topology.nodes)} nodes")
+    stage.subscribe()
+    stage.supervisor.start_nodes(list(topology.nodes))
+    stage.settle()
+    progress("every node serves; every subscription is known everywhere")
+    select_mesh(stage.fleet, progress)
+
+
+def publish(stage: Stage, settings: DemoSettings, feed: Feed) -> Publisher:
+    """Start the feed."""
+    stage.publisher = Publisher(stage.fleet, feed, settings.rate, settings.duration_s)
+    stage.publisher.start()
+    stage.progress(f"publishing {settings.rate:g} flights per second")
+    return stage.publisher
+
+
+class _Watch:
+    """Looks at everything once a frame."""
+
+    def __init__(self, stage: Stage, publisher: Publisher, started_s: float) -> None:
+        self.stage = stage
+        self.publisher = publisher
+        self.started_s = started_s
+        self.first_delivery_s: float | None = None
+        self.memory = 0
+        self._last: Picture | None = None
+        self._memory_due_s = 0.0
+
+    def look(self) -> Picture:
+        """Read what is new and return the present picture."""
+        stage, now_s = self.stage, time.monotonic()
+        stage.supervisor.tend()
+        stage.accounts.refresh()
+        stage.verdicts.refresh()
+        stage.peek(stage.view.refresh)
+        if self.first_delivery_s is None and stage.accounts.total_delivered():
+            self.first_delivery_s = now_s - self.started_s
+            stage.progress(f"first message delivered {self.first_delivery_s:.1f} s after the start")
+        if now_s >= self._memory_due_s:
+            self._memory_due_s = now_s + MEMORY_S
+            self.memory = stage.measure_memory()
+        self._last = picture_of(
+            stage,
+            self.publisher,
+            self._last,
+            now_s=now_s,
+            started_s=self.started_s,
+            memory=self.memory,
+        )
+        return self._last
+
+
+def _run_traffic(watch: _Watch, screen: Screen) -> None:
+    """Show the traffic until the feed has ended."""
+    while watch.publisher.is_running:
+        began_s = time.monotonic()
+        screen.show(watch.look())
+        pause_s = FRAME_S if watch.first_delivery_s is not None else FRAME_S / 4
+        watch.stage.stopping.wait(pause_s - (time.monotonic() - began_s))
+    if watch.publisher.fault is not None:
+        raise watch.publisher.fault
+
+
+def finish(watch: _Watch, settings: DemoSettings) -> Report:
+    """Wait until all is delivered and certified, count it, and return the account."""
+    stage, publisher = watch.stage, watch.publisher
+    published = publisher.counts()
+    expected = expected_counts(stage.fleet.topology, published)
+    stage.progress(f"{publisher.messages:,} messages published; waiting for the last delivery")
+    is_drained = stage.wait_until(lambda: _is_drained(watch, published), DRAIN_DEADLINE_S)
+    if not is_drained:
+        stage.progress(f"not drained within {DRAIN_DEADLINE_S:.0f} s")
+    stage.progress("counting what every endpoint got")
+    harvested = harvest(stage.fleet.topology, stage.kafka, stage.clock.now_ms, stage.stopping.check)
+    if settings.is_audited:
+        stage.progress("waiting for the last certificate")
+        owed = {name: counts[MessageClass.GUARANTEED] for name, counts in expected.items()}
+        if not stage.wait_until(lambda: _is_certified(watch, owed), CERTIFY_DEADLINE_S):
+            stage.progress(f"not all is certified within {CERTIFY_DEADLINE_S:.0f} s")
+    watch.look()
+    stage.measure_memory()
+    return Report.of(
+        stage,
+        publisher,
+        expected,
+        harvested,
+        duration_s=settings.duration_s,
+        rate=settings.rate,
+        first_delivery_s=watch.first_delivery_s,
+        is_audited=settings.is_audited,
+        is_drained=is_drained,
+    )
+
+
+def _is_drained(watch: _Watch, published: Mapping[tuple[str, MessageClass, str], int]) -> bool:
+    watch.look()
+    accounts = watch.stage.accounts
+    taken = sum(accounts.taken.values())
+    return taken >= sum(published.values()) and accounts.in_flight <= 0
+
+
+def _is_certified(watch: _Watch, owed: Mapping[str, int]) -> bool:
+    watch.look()
+    verdicts = watch.stage.verdicts
+    return verdicts.covers(owed) and verdicts.status.get("uncertified", 0) == 0

@@ -1,0 +1,197 @@
+"""Everything that runs in the demo, made one after another and closed together."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+from mesh.client.settled import laggards
+from mesh.client.view import MeshView
+from mesh.codec.keys import subscription_key
+from mesh.codec.subscriptions import encode_subscription
+from mesh.errors import StartError, TransportError
+from mesh.lab.demo.accounts import Accounts
+from mesh.lab.demo.publisher import Publisher
+from mesh.lab.demo.verdicts import Verdicts
+from mesh.lab.demo.wishes import WISHES
+from mesh.lab.fleet import Fleet
+from mesh.lab.jars import Progress
+from mesh.lab.processes import Process, spawn
+from mesh.lab.stopping import Stopping
+from mesh.lab.supervisor import TEND_S, Supervisor
+from mesh.model.control import Subscription
+from mesh.model.topics import TopicNames
+from mesh.runtime.clock import MonotonicClock
+from mesh.transport.kafka import RealKafka
+
+SETTLE_DEADLINE_S = 120.0
+TOPOLOGY_FILE = Path(__file__).with_name("topology.yaml")
+
+
+@dataclass(slots=True)
+class Stage:
+    """A fleet with its supervisor, and all that watches it.
+
+    Attributes:
+        fleet: Brokers that run; `begin` starts the nodes.
+        supervisor: Keeps them running.
+        kafka: Clients of the demo itself.
+        accounts, verdicts, view: What the ledgers, the auditor and the nodes say.
+        publisher: The feed's; None before `publish`.
+        memory_max: Most bytes that all processes together held, as far as looked.
+    """
+
+    fleet: Fleet
+    progress: Progress
+    stopping: Stopping
+    supervisor: Supervisor = field(init=False)
+    kafka: Mapping[str, RealKafka] = field(init=False)
+    accounts: Accounts = field(init=False)
+    verdicts: Verdicts = field(init=False)
+    view: MeshView = field(init=False)
+    publisher: Publisher | None = None
+    auditor: list[Process] = field(default_factory=list)
+    memory_max: int = 0
+    clock: MonotonicClock = field(default_factory=MonotonicClock)
+
+    def __post_init__(self) -> None:
+        """Open the clients."""
+        topology, now_ms = self.fleet.topology, self.clock.now_ms
+        self.supervisor = Supervisor(self.fleet, self.progress)
+        self.kafka = {name: self.fleet.kafka(name, "mesh-demo") for name in topology.kafka}
+        self.accounts = Accounts(topology, self.kafka, now_ms)
+        self.verdicts = Verdicts(topology, self.kafka, now_ms)
+        self.view = MeshView(topology, self.kafka, now_ms, name="view")
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop publishing, then every process; the clients go last."""
+        if self.publisher is not None:
+            self.publisher.abandon()
+        for process in self.auditor:
+            process.kill()  # it holds nothing that is needed any more
+        self.fleet.stop()
+        self.accounts.close()
+        self.verdicts.close()
+        self.view.close()
+        for kafka in self.kafka.values():
+            kafka.close()
+
+    def start_auditor(self) -> None:
+        """Start Spark; nobody waits for it, for it takes longest."""
+        self.auditor.append(self._spawn_auditor())
+        self.supervisor.keep("the auditor", lambda: self.auditor, self._restart_auditor)
+
+    def _restart_auditor(self) -> None:
+        self.auditor[0].kill()
+        self.auditor[0] = self._spawn_auditor()
+
+    def _spawn_auditor(self) -> Process:
+        addresses = [
+            part
+            for name, address in self.fleet.addresses.items()
+            for part in ("--bootstrap", f"{name}={address}")
+        ]
+        checkpoint = str(self.fleet.directory / "audit")
+        file = str(self.fleet.file)
+        return spawn(
+            [
+                *(sys.executable, "-m", "streaming", "-f", file),
+                *addresses,
+                *("--checkpoint", checkpoint),
+            ],
+            name="the auditor",
+            log=self.fleet.directory / "log" / "auditor.log",
+        )
+
+    def subscribe(self) -> None:
+        """Write every subscription of the demo.
+
+        Raises:
+            StartError: Kafka did not take one.
+        """
+        topology = self.fleet.topology
+        names = TopicNames(topology.prefix)
+        for name, kafka in self.kafka.items():
+            writer = kafka.writer("subscribe")
+            for wish in WISHES:
+                if topology.nodes[wish.node].kafka != name:
+                    continue
+                subscription = encode_subscription(Subscription(message_class=wish.message_class))
+                for filter_ in wish.filters:
+                    key = subscription_key(wish.endpoint, filter_)
+                    writer.produce(names.clients(wish.node), subscription, key, 0)
+            failed = writer.flush()
+            writer.close()
+            if failed:
+                raise StartError(f"Kafka cluster {name} did not take {failed} subscriptions")
+
+    def settle(self) -> None:
+        """Wait until every subscription is known everywhere.
+
+        Raises:
+            StartError: Not in time; says who lags.
+            StoppedError: The work should stop.
+        """
+        topology = self.fleet.topology
+        end_s = time.monotonic() + SETTLE_DEADLINE_S
+        self.view.refresh()
+        wanted = {node: seen.clients_offset for node, seen in self.view.nodes.items()}
+        while late := self._laggards(wanted):
+            if time.monotonic() > end_s:
+                shown = "; ".join(late[:3])
+                raise StartError(
+                    f"not subscribed everywhere within {SETTLE_DEADLINE_S:.0f} s: {shown}; "
+                    f"logs: {self.supervisor.log_of(next(iter(topology.nodes)))}"
+                )
+            self.supervisor.tend()
+            self.stopping.wait(TEND_S)
+            self.view.refresh()
+
+    def _laggards(self, wanted: Mapping[str, int]) -> Sequence[str]:
+        return list(laggards(self.fleet.topology, self.view, wanted, {}, lambda _a, _b: False))
+
+    def wait_until(self, is_done: Callable[[], bool], deadline_s: float) -> bool:
+        """Tend the processes until something is so; say whether it was in time.
+
+        Raises:
+            StoppedError: The work should stop.
+        """
+        end_s = time.monotonic() + deadline_s
+        while not is_done():
+            if time.monotonic() > end_s:
+                return False
+            self.supervisor.tend()
+            self.stopping.wait(TEND_S)
+        return True
+
+    def measure_memory(self) -> int:
+        """Return the resident bytes of this process and all its children, now."""
+        total = 0
+        ourselves = psutil.Process()
+        for process in (ourselves, *ourselves.children(recursive=True)):
+            with suppress(psutil.Error):
+                total += int(process.memory_info().rss)
+        self.memory_max = max(self.memory_max, total)
+        return total
+
+    def peek(self, read: Callable[[], None]) -> None:
+        """Read something for the picture alone: a fault there must not end the demo."""
+        with suppress(TransportError):
+            read()

@@ -1,0 +1,94 @@
+"""What the auditor says, followed live on its topics."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mesh.errors import TransportError
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.transport.following import Follower
+from mesh.transport.port import KafkaCluster, Record, TopicPartition
+
+TABLES = ("findings", "certificates", "status")
+NEWS = frozenset({"split", "heal"})
+"""Kinds of findings that tell what happened to the mesh, not what is wrong with a message."""
+
+
+@dataclass(slots=True)
+class Verdicts:
+    """Findings and certificates so far.
+
+    Attributes:
+        findings: By id, as the auditor wrote them.
+        certificates: By key.
+        status: The newest, or empty before the auditor runs.
+        fault: Why the last look failed, or empty.
+    """
+
+    topology: Topology
+    kafka: Mapping[str, KafkaCluster]
+    now_ms: Callable[[], int]
+    findings: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    certificates: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    status: Mapping[str, Any] = field(default_factory=dict)
+    fault: str = ""
+    _follower: Follower = field(init=False)
+    _tables: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Name the topics; nothing is read yet."""
+        names = TopicNames(self.topology.prefix)
+        self._tables = {names.audit(table): table for table in TABLES}
+        kafka = self.kafka[self.topology.audit_kafka]
+        self._follower = Follower(kafka, "verdicts", self.now_ms)
+        self._follower.add([TopicPartition(topic, 0) for topic in self._tables])
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the auditor has said anything yet."""
+        return bool(self.status)
+
+    def refresh(self) -> None:
+        """Read what is new; a Kafka cluster that does not answer is told in `fault`."""
+        self.fault = ""
+        try:
+            for record in self._follower.poll():
+                self._take(record)
+        except TransportError as error:
+            self.fault = str(error)
+
+    def certified(self) -> Mapping[str, int]:
+        """Return messages per endpoint that a certificate covers: expected equal to delivered."""
+        counts: Counter[str] = Counter()
+        for certificate in self.certificates.values():
+            if certificate["equal"]:
+                counts[certificate["endpoint"]] += certificate["delivered"]
+        return counts
+
+    def covers(self, wanted: Mapping[str, int]) -> bool:
+        """Return whether so many messages per endpoint, or more, are certified."""
+        certified = self.certified()
+        return all(certified.get(endpoint, 0) >= count for endpoint, count in wanted.items())
+
+    def _take(self, record: Record) -> None:
+        table = self._tables[record.topic()]
+        key = (record.key() or b"").decode(errors="replace")
+        value = record.value()
+        content = None if value is None else json.loads(value)
+        if table == "status":
+            self.status = content or self.status
+            return
+        rows = self.findings if table == "findings" else self.certificates
+        if content is None:
+            rows.pop(key, None)
+        else:
+            rows[key] = content
+
+    def close(self) -> None:
+        """Release the reader."""
+        self._follower.close()
