@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -59,4 +60,4 @@ def run(
     for path in (ready_file, cuts_file):
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-    Serving(topology, node, ready_file, cuts_file).run()
+    Serving(topology, node, os.environ, ready_file, cuts_file).run()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from mesh.config.references import resolve_options
 from mesh.errors import StartError
 from mesh.lab.brokers import KafkaClusters, start_brokers
 from mesh.lab.jars import KafkaSoftware, Progress, silent
@@ -115,7 +117,9 @@ class Fleet:
 
     def kafka(self, name: str, client_prefix: str = "mesh") -> RealKafka:
         """Return a new client of one Kafka cluster."""
-        options = self.topology.kafka[name].options
+        options = resolve_options(
+            self.topology.kafka[name].options, environment=os.environ, where=f"spec.kafka.{name}"
+        )
         return RealKafka(name, options, client_prefix=client_prefix)
 
     def start_node(self, node: str, workers: int = 1) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import structlog
 
+from mesh.config.references import resolve_options
 from mesh.errors import TransportError, TransportUnavailableError
 from mesh.model.topology import Topology
 from mesh.runtime.clock import Clock, MonotonicClock
@@ -39,11 +40,13 @@ class Serving:
         topology: The mesh; every Kafka cluster in it has its addresses.
         node: Whom it serves.
         ready_file: Exists while the node serves here; None for none.
+        environment: Variables that Kafka options may refer to.
         cuts_file: For drills: JSON list of neighbours of which nothing is read.
     """
 
     topology: Topology
     node: str
+    environment: Mapping[str, str]
     ready_file: Path | None = None
     cuts_file: Path | None = None
     _stopping: bool = False
@@ -97,7 +100,11 @@ class Serving:
         return {
             name: RealKafka(
                 name,
-                self.topology.kafka[name].options,
+                resolve_options(
+                    self.topology.kafka[name].options,
+                    environment=self.environment,
+                    where=f"spec.kafka.{name}",
+                ),
                 client_prefix=f"mesh-{self.node}",
                 batch_bytes_max=self.topology.max_message_bytes + HEADROOM_BYTES,
             )
