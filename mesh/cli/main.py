@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import typer
 
-from mesh.cli import context, demo, lab, node, topology, up
+from mesh.cli import context, demo, explain, lab, node, publish, status, subscribe, topology, up
 from mesh.cli.problems import asked_output, report
 from mesh.errors import InvariantError, MeshError
 
@@ -22,7 +22,11 @@ app = typer.Typer(
 )
 topology.mount(app)
 up.mount(app)
+status.mount(app)
+explain.mount(app)
 demo.mount(app)
+publish.mount(app)
+subscribe.mount(app)
 app.add_typer(node.app, name="node")
 app.add_typer(context.app, name="context")
 app.add_typer(lab.app, name="lab")

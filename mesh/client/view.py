@@ -105,6 +105,7 @@ class MeshView:
         self.unreachable: dict[str, str] = {}
         self._now_ms = now_ms
         self._followers: dict[str, Follower] = {}
+        self._kafka_of = {node: declared.kafka for node, declared in topology.nodes.items()}
         self._decoders: dict[str, tuple[str, str]] = {}
         names = TopicNames(topology.prefix)
         for node, declared in topology.nodes.items():
@@ -124,6 +125,10 @@ class MeshView:
                 self.unreachable[kafka] = str(error)
             else:
                 self.unreachable.pop(kafka, None)
+
+    def is_unreachable(self, node: str) -> bool:
+        """Say whether the Kafka cluster of a node did not answer at the last refresh."""
+        return self._kafka_of[node] in self.unreachable
 
     def _take(self, records: Iterable[Record]) -> None:
         for record in records:

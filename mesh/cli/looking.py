@@ -1,0 +1,69 @@
+"""A look at a whole mesh through its control topics, for commands that show it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mesh.cli.target import quiet_client_library, say, topology_of
+
+if TYPE_CHECKING:
+    from mesh.client.view import MeshView
+    from mesh.model.topology import Topology
+    from mesh.transport.kafka import RealKafka
+
+
+@dataclass(slots=True)
+class Look:
+    """What is seen of a mesh.
+
+    Attributes:
+        topology: The mesh.
+        kafka: Clients of all its Kafka clusters.
+        view: Its control topics, read to their ends.
+        beats: Which nodes beat while we looked.
+    """
+
+    topology: Topology
+    kafka: Mapping[str, RealKafka]
+    view: MeshView
+    beats: Mapping[str, bool]
+
+
+def now_ms() -> int:
+    """Return monotonic time."""
+    return time.monotonic_ns() // 1_000_000
+
+
+@contextmanager
+def look(file: Path | None, bootstrap: list[str] | None, context: str | None) -> Iterator[Look]:
+    """Look at the mesh that a command speaks to. Kafka clusters that do not answer are named.
+
+    Raises:
+        ConfigError: There is no mesh, or an option is wrong.
+        TransportUnavailableError: Not one Kafka cluster answers.
+    """
+    from mesh.client.connection import open_kafka
+    from mesh.client.overview import observe
+    from mesh.client.view import MeshView
+    from mesh.errors import TransportUnavailableError
+
+    topology = topology_of(file, bootstrap, context)
+    quiet_client_library()
+    kafka = open_kafka(topology, client_prefix="mesh-cli")
+    view = MeshView(topology, kafka, now_ms, name="view")
+    try:
+        beats = observe(view, now_ms, time.sleep)
+        if view.unreachable and len(view.unreachable) == len(kafka):
+            raise TransportUnavailableError(next(iter(view.unreachable.values())))
+        for fault in view.unreachable.values():
+            say(f"warning: {fault}")
+        yield Look(topology, kafka, view, beats)
+    finally:
+        view.close()
+        for cluster in kafka.values():
+            cluster.close()

@@ -1,0 +1,117 @@
+"""`mesh publish`: messages from the command line into a node's ingress. Spec: K7."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mesh.cli.faults import wrong_input
+from mesh.cli.render import Output, OutputOption, View, render
+from mesh.cli.target import (
+    BootstrapOption,
+    ContextOption,
+    FileOption,
+    check_node,
+    quiet_client_library,
+    topology_of,
+)
+
+if TYPE_CHECKING:
+    from mesh.client import MeshClient
+    from mesh.model.frames import MessageClass
+
+NodeOption = Annotated[str, typer.Option("--node", "-n", help="The node next to you.")]
+ClassOption = Annotated[str, typer.Option("--class", help="guaranteed or direct.")]
+
+
+def mount(app: typer.Typer) -> None:
+    """Put the command of this module on the command line."""
+    app.command()(publish)
+
+
+def publish(
+    subject: Annotated[str, typer.Argument(help="Mesh address, as in acme/orders/eu.")],
+    node: NodeOption,
+    payload: Annotated[
+        str | None, typer.Argument(help="The message; else each line of standard input is one.")
+    ] = None,
+    class_: ClassOption = "guaranteed",
+    key: Annotated[str | None, typer.Option(help="Messages of one key keep their order.")] = None,
+    header: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE, in order; repeatable.")
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, help="How often to publish each message.")] = 1,
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Publish messages; ends when Kafka has acknowledged all of them."""
+    from mesh.client import SubjectError, connect
+
+    message_class = class_of(class_)
+    headers = _headers(header or [])
+    topology = topology_of(file, bootstrap, context)
+    check_node(topology, node, "--node")
+    quiet_client_library()
+    with connect(topology, node) as client:
+        try:
+            _publish_all(client, subject, payload, key, headers, message_class, count)
+        except SubjectError as exc:
+            # What stands before the wrong line is sent all the same.
+            client.flush()
+            raise wrong_input("publish", str(exc)) from exc
+        accepted = client.flush()
+    data = {"node": node, "subject": subject, "class": str(message_class), "published": accepted}
+    noun = "message" if accepted == 1 else "messages"
+    render(View(data=data, table=lambda: f"{accepted} {noun} accepted at {node}"), output)
+
+
+def _publish_all(
+    client: MeshClient,
+    subject: str,
+    payload: str | None,
+    key: str | None,
+    headers: list[tuple[str, bytes]],
+    message_class: MessageClass,
+    count: int,
+) -> None:
+    key_bytes = None if key is None else key.encode()
+    for content in _lines() if payload is None else [payload.encode()]:
+        for _ in range(count):
+            client.publish(
+                subject, content, key=key_bytes, headers=headers, message_class=message_class
+            )
+
+
+def class_of(text: str) -> MessageClass:
+    """Return the class that an option names.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    from mesh.model.frames import MessageClass
+
+    known = [str(one) for one in MessageClass]
+    if text not in known:
+        raise wrong_input(f"--class {text}", f"write {' or '.join(known)}")
+    return MessageClass(text)
+
+
+def _headers(options: list[str]) -> list[tuple[str, bytes]]:
+    found: list[tuple[str, bytes]] = []
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not (name and equals):
+            raise wrong_input(f"--header {option}", "write NAME=VALUE")
+        found.append((name, value.encode()))
+    return found
+
+
+def _lines() -> Iterator[bytes]:
+    """Yield the lines of standard input without their ends, as they come."""
+    for line in sys.stdin.buffer:
+        yield line.removesuffix(b"\n").removesuffix(b"\r")

@@ -1,0 +1,222 @@
+"""`mesh status`, `mesh links` and `mesh interest`: the mesh as its control topics show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+
+from mesh.cli.looking import Look, look
+from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node
+
+if TYPE_CHECKING:
+    from mesh.model.control import Wish
+
+EXIT_UNHEALTHY = 10
+
+
+def mount(app: typer.Typer) -> None:
+    """Put the commands of this module on the command line."""
+    app.command()(status)
+    app.command()(links)
+    app.command()(interest)
+
+
+def status(
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show every node: up or down, its links, and whether its subscriptions are known.
+
+    Exit code 10: some node or link is not up.
+    """
+    from mesh.client.overview import node_statuses
+
+    with look(file, bootstrap, context) as seen:
+        nodes = node_statuses(seen.topology, seen.view, seen.beats)
+        name = seen.topology.name
+    is_well = all(node.is_well for node in nodes)
+    listed: list[dict[str, Any]] = [
+        {
+            "node": node.node,
+            "kafka": node.kafka,
+            "state": node.state,
+            "epoch": node.epoch,
+            "uuid": node.uuid,
+            "lanes": node.lanes,
+            "endpoints": node.endpoints,
+            "subscriptions": node.subscriptions,
+            "known_everywhere": node.is_known_everywhere,
+            "open_links": [f"{a}->{b}" for a, b in node.open_links],
+            "links": dict(node.links),
+        }
+        for node in nodes
+    ]
+    data = {"mesh": name, "ok": is_well, "nodes": listed}
+    render(View(data=data, table=lambda: _status_table(listed)), output)
+    raise typer.Exit(0 if is_well else EXIT_UNHEALTHY)
+
+
+def _status_table(nodes: Sequence[Mapping[str, Any]]) -> RenderableType:
+    rows = [
+        (
+            node["node"],
+            node["kafka"],
+            node["state"],
+            node["epoch"],
+            node["lanes"],
+            node["endpoints"],
+            node["subscriptions"],
+            {True: "yes", False: "no: " + ", ".join(node["open_links"]), None: "?"}[
+                node["known_everywhere"]
+            ],
+            _link_states(node["links"]),
+        )
+        for node in nodes
+    ]
+    columns = ("NODE", "KAFKA", "STATE", "EPOCH", "LANES", "ENDPOINTS", "SUBSCRIPTIONS")
+    return grid((*columns, "KNOWN EVERYWHERE", "LINKS"), rows)
+
+
+def _link_states(states: Mapping[str, str]) -> str:
+    """Return `3 up, tk1 down`."""
+    up = sum(state == "up" for state in states.values())
+    others = [f"{name} {state}" for name, state in states.items() if state != "up"]
+    return ", ".join([*([f"{up} up"] if up else []), *others])
+
+
+def links(
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show both directions of every link: state, what waits on it and how much is wanted.
+
+    Exit code 10: some link is not up.
+    """
+    from mesh.client.overview import link_flows
+
+    with look(file, bootstrap, context) as seen:
+        flows = link_flows(seen.topology, seen.view, seen.beats, seen.kafka)
+    listed: list[dict[str, Any]] = [
+        {
+            "link": f"{flow.source}->{flow.target}",
+            "zone": flow.zone,
+            "kind": flow.kind,
+            "state": flow.state,
+            "reason": flow.reason,
+            "backlog_frames": flow.backlog_frames,
+            "backlog_messages": flow.backlog_messages,
+            "wanted": flow.wanted,
+        }
+        for flow in flows
+    ]
+    is_well = all(flow.state == "up" for flow in flows)
+    rows = [tuple("?" if value is None else value for value in one.values()) for one in listed]
+    names = ("LINK", "ZONE", "KIND", "STATE", "REASON", "FRAMES WAITING", "MESSAGES WAITING")
+    render(
+        View(
+            data={"ok": is_well, "links": listed},
+            table=lambda: grid((*names, "FILTERS WANTED"), rows),
+        ),
+        output,
+    )
+    raise typer.Exit(0 if is_well else EXIT_UNHEALTHY)
+
+
+def interest(
+    node: Annotated[str | None, typer.Argument(help="Only what this node knows.")] = None,
+    addresses: Annotated[
+        bool, typer.Option("--addresses", help="Also the addresses of nodes ($node/...).")
+    ] = False,
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show who wants what, node by node: its own endpoints, and each neighbour over their link."""
+    with look(file, bootstrap, context) as seen:
+        if node is not None:
+            check_node(seen.topology, node, "NODE")
+        nodes = [node] if node is not None else list(seen.topology.nodes)
+        listed = [entry for name in nodes for entry in _wanted_at(seen, name, addresses)]
+    counts = {
+        name: {
+            "own": sum(1 for e in listed if e["node"] == name and e["by"] == "endpoint"),
+            "links": sum(1 for e in listed if e["node"] == name and e["by"] == "link"),
+        }
+        for name in nodes
+    }
+    data = {"interest": listed, "counts": counts}
+    render(View(data=data, table=lambda: _interest_table(listed, counts)), output)
+
+
+def _wanted_at(seen: Look, node: str, addresses: bool) -> Sequence[dict[str, Any]]:
+    from mesh.client.overview import wanted_over
+
+    own: list[dict[str, Any]] = [
+        {
+            "node": node,
+            "by": "endpoint",
+            "who": endpoint,
+            "zone": None,
+            "scope": None,
+            "filter": filter_,
+            "class": str(subscription.message_class),
+            "wish": str(subscription.message_class),
+        }
+        for (endpoint, filter_), subscription in sorted(
+            seen.view.nodes[node].subscriptions.items(), key=lambda pair: pair[0]
+        )
+    ]
+    learned: list[dict[str, Any]] = [
+        {
+            "node": node,
+            "by": "link",
+            "who": link.other(node),
+            "zone": link.zone,
+            "scope": str(scope),
+            "filter": filter_,
+            "class": "guaranteed" if wish.durable else "direct",
+            "wish": _words(wish),
+        }
+        for link in seen.topology.links_of(node)
+        for scope, filter_, wish in wanted_over(
+            seen.view, link.other(node), node, link.zone, addresses=addresses
+        )
+    ]
+    return own + learned
+
+
+def _words(wish: Wish) -> str:
+    """Return what a wish asks for: durable (guaranteed waits for it), live, static."""
+    words = [word for word in ("durable", "live", "static") if getattr(wish, word)]
+    if wish.clients_offset is not None:
+        words.append(f"version {wish.clients_offset}")
+    return ", ".join(words)
+
+
+def _interest_table(
+    entries: Sequence[Mapping[str, Any]], counts: Mapping[str, Mapping[str, int]]
+) -> RenderableType:
+    rows = [
+        (
+            entry["node"],
+            entry["filter"],
+            f"endpoint {entry['who']}" if entry["by"] == "endpoint" else f"link to {entry['who']}",
+            entry["scope"] or "",
+            entry["wish"],
+        )
+        for entry in entries
+    ]
+    totals = [(name, count["own"], count["links"]) for name, count in counts.items()]
+    return Group(
+        grid(("NODE", "FILTER", "WANTED BY", "SCOPE", "WISH"), rows),
+        grid(("NODE", "OWN", "OVER LINKS"), totals),
+    )

@@ -1,0 +1,246 @@
+"""`mesh subscribe` and `mesh unsubscribe`. Spec: K13, K24."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mesh.cli.faults import wrong_input
+from mesh.cli.publish import ClassOption, NodeOption, class_of
+from mesh.cli.render import Output, OutputOption, View, render
+from mesh.cli.target import (
+    BootstrapOption,
+    ContextOption,
+    FileOption,
+    check_node,
+    quiet_client_library,
+    say,
+    topology_of,
+)
+
+if TYPE_CHECKING:
+    from mesh.client import Deliveries, MeshClient, ReceivedMessage
+    from mesh.model.topology import Topology
+
+EXIT_LAGGING = 10
+_LOOK_S = 0.2
+
+EndpointOption = Annotated[str, typer.Option("--endpoint", "-e", help="Name of the endpoint.")]
+FilterArgument = Annotated[str, typer.Argument(help="Filter, as in 'acme/*/eu' or 'acme/>'.")]
+TimeoutOption = Annotated[float, typer.Option(min=0, help="Seconds until all nodes must know it.")]
+WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until all nodes know.")]
+
+
+def mount(app: typer.Typer) -> None:
+    """Put the commands of this module on the command line."""
+    app.command()(subscribe)
+    app.command()(unsubscribe)
+
+
+def subscribe(
+    filter_: Annotated[str, typer.Argument(metavar="FILTER", help="As in 'acme/>'.")],
+    node: NodeOption,
+    endpoint: EndpointOption,
+    class_: ClassOption = "guaranteed",
+    wait: WaitOption = True,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Print messages as they arrive, until Ctrl-C.")
+    ] = False,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="Print that many messages and end.")
+    ] = None,
+    from_beginning: Annotated[
+        bool, typer.Option(help="Print also what the endpoint holds already.")
+    ] = False,
+    timeout: TimeoutOption = 60.0,
+    lease: Annotated[
+        int | None, typer.Option(min=1, help="Seconds after which the subscription ends.")
+    ] = None,
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Subscribe an endpoint to a filter; with --follow or --count print what arrives.
+
+    Exit code 10: subscribed, but not known everywhere in time, or fewer messages than --count.
+    With --count, --timeout also ends a silence of that many seconds.
+    """
+    from mesh.client import SubjectError, connect
+
+    message_class = class_of(class_)
+    topology = topology_of(file, bootstrap, context)
+    check_node(topology, node, "--node")
+    quiet_client_library()
+    code = 0
+    with connect(topology, node) as client:
+        try:
+            stream = client.deliveries(endpoint, from_beginning=from_beginning)
+            version = client.subscribe(
+                endpoint, filter_, message_class=message_class, lease_s=lease
+            )
+        except SubjectError as exc:
+            raise wrong_input("subscribe", str(exc)) from exc
+        prints = follow or count is not None
+        data = {"node": node, "endpoint": endpoint, "filter": filter_, "version": version}
+        code = _acknowledged(client, data, wait, timeout, output, is_last=not prints)
+        if prints:
+            code = _follow(topology, stream, count, timeout, output) or code
+    raise typer.Exit(code)
+
+
+def unsubscribe(
+    filter_: Annotated[str, typer.Argument(metavar="FILTER", help="As it was subscribed.")],
+    node: NodeOption,
+    endpoint: EndpointOption,
+    wait: WaitOption = True,
+    timeout: TimeoutOption = 60.0,
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """End a subscription. Exit code 10: ended, but not known everywhere in time."""
+    from mesh.client import SubjectError, connect
+
+    topology = topology_of(file, bootstrap, context)
+    check_node(topology, node, "--node")
+    quiet_client_library()
+    with connect(topology, node) as client:
+        try:
+            version = client.unsubscribe(endpoint, filter_)
+        except SubjectError as exc:
+            raise wrong_input("unsubscribe", str(exc)) from exc
+        data = {"node": node, "endpoint": endpoint, "filter": filter_, "version": version}
+        code = _acknowledged(client, data, wait, timeout, output, is_last=True)
+    raise typer.Exit(code)
+
+
+def _acknowledged(
+    client: MeshClient,
+    data: Mapping[str, object],
+    wait: bool,
+    timeout_s: float,
+    output: Output,
+    *,
+    is_last: bool,
+) -> int:
+    """Wait for a version and tell how that went; return the exit code.
+
+    What follows on standard output are messages, so then the telling goes to standard error.
+    """
+    from mesh.client import LaggardsError
+
+    told: dict[str, object] = {**data, "known_everywhere": None, "open_links": []}
+    text = f"version {data['version']} of {data['node']}: {data['endpoint']} {data['filter']}"
+    code = 0
+    if wait:
+        try:
+            down = client.wait(int(str(data["version"])), timeout_s)
+            told["known_everywhere"] = not down
+            told["open_links"] = _arrows(down)
+            text += (
+                f", known to every node that is up; later over {', '.join(_arrows(down))}"
+                if (down)
+                else ", known everywhere"
+            )
+        except LaggardsError as exc:
+            told["known_everywhere"] = False
+            told["open_links"] = _arrows(exc.open_links)
+            text += f", {exc}"
+            code = EXIT_LAGGING
+    if is_last:
+        render(View(data=told, table=lambda: text), output)
+    else:
+        say(text)
+    return code
+
+
+def _arrows(links: Sequence[tuple[str, str]]) -> list[str]:
+    return [f"{source}->{target}" for source, target in links]
+
+
+def _follow(
+    topology: Topology, stream: Deliveries, count: int | None, timeout_s: float, output: Output
+) -> int:
+    """Print messages until enough came, silence lasted too long, or Ctrl-C."""
+    printed = 0
+    heard_s = time.monotonic()
+    try:
+        while count is None or printed < count:
+            messages = stream.read(_LOOK_S)
+            for message in messages[: None if count is None else count - printed]:
+                _print(topology, message, output)
+                printed += 1
+            if messages:
+                sys.stdout.flush()
+                heard_s = time.monotonic()
+            elif count is not None and time.monotonic() - heard_s > timeout_s:
+                say(f"{printed} of {count} messages came; nothing more for {timeout_s:g} s")
+                return EXIT_LAGGING
+    except KeyboardInterrupt:
+        say(f"{printed} messages")
+    return 0
+
+
+def _print(topology: Topology, message: ReceivedMessage, output: Output) -> None:
+    data = as_mapping(topology, message)
+    if output is Output.JSON:
+        # One line per message: a stream that scripts read as it comes.
+        sys.stdout.write(json.dumps(data) + "\n")
+    elif output is Output.YAML:
+        sys.stdout.write("---\n")
+        render(View(data=data, table=lambda: ""), output)
+    else:
+        key = "" if message.key is None else f" key={_text(message.key)!r}"
+        headers = "".join(
+            f" {name}={'null' if value is None else repr(_text(value))}"
+            for name, value in message.headers
+        )
+        payload = "null" if message.payload is None else repr(_text(message.payload))
+        way = ">".join(message.path)
+        sys.stdout.write(f"{message.subject}  {payload}{key}{headers}  {way}  {data['id']}\n")
+
+
+def as_mapping(topology: Topology, message: ReceivedMessage) -> dict[str, object]:
+    """Return a message as scripts read it; bytes that are no UTF-8 as base64 under `..._base64`."""
+    from mesh.model.topics import TopicNames
+
+    identity = message.identity
+    ingress = TopicNames(topology.prefix).ingress(message.path[0], message.message_class)
+    data: dict[str, object] = {
+        "id": f"{ingress}/{identity.partition}/{identity.generation}/{identity.offset}",
+        "subject": message.subject,
+        "class": str(message.message_class),
+        "path": list(message.path),
+        "timestamp": message.timestamp,
+        **_bytes("key", message.key),
+        "headers": [[name, _bytes_or_text(value)] for name, value in message.headers],
+        **_bytes("payload", message.payload),
+        "topic_id": identity.topic_id,
+        "delivered_at": f"{message.place.topic}/{message.place.partition}/{message.offset}",
+    }
+    return data
+
+
+def _bytes(name: str, value: bytes | None) -> dict[str, object]:
+    if value is None:
+        return {name: None}
+    try:
+        return {name: value.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(value).decode()}
+
+
+def _bytes_or_text(value: bytes | None) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _text(value: bytes) -> str:
+    return value.decode(errors="backslashreplace")

@@ -1,0 +1,295 @@
+"""Who is up, what every link does and who wants what, as the control topics show it.
+
+Nobody's clock is compared with another's: a node is up if a heartbeat of it arrives while we
+look. Spec: K22-K24, K32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mesh.client.view import MeshView, NodeView
+from mesh.codec.frames import decode_header
+from mesh.errors import ProtocolError, TransportError
+from mesh.model.control import Scope, Wish
+from mesh.model.frames import MessageClass
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.transport.port import KafkaCluster, Record, TopicPartition
+
+LOOK_S = 0.1
+OBSERVE_S = 5.0
+"""Five heartbeats: whoever has not beaten by then is not up now."""
+
+UNKNOWN = "unknown"
+BACKLOG_FRAMES_MAX = 5_000
+"""Waiting frames of one partition that are counted one by one; above, offsets are."""
+
+_READ_S = 0.1
+_READS_MAX = 50
+
+
+def observe(
+    view: MeshView,
+    now_ms: Callable[[], int],
+    pause: Callable[[float], None],
+    limit_s: float = OBSERVE_S,
+) -> Mapping[str, bool]:
+    """Look at the heartbeats for a moment; return which nodes beat.
+
+    Ends as soon as every node that ever beat has been heard again.
+    """
+    view.refresh()
+    before = {name: seen.heartbeat for name, seen in view.nodes.items()}
+    deadline = now_ms() + int(limit_s * 1000)
+    while True:
+        pause(LOOK_S)
+        view.refresh()
+        beats = {name: seen.heartbeat != before[name] for name, seen in view.nodes.items()}
+        if all(beats[name] or before[name] is None for name in beats) or now_ms() > deadline:
+            return beats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatus:
+    """One node.
+
+    Attributes:
+        state: up, starting, down, never (started), unreachable.
+        epoch: Its incarnation; 0 before the first.
+        uuid: Its intrinsic identity.
+        is_known_everywhere: Whether all of its subscriptions are acknowledged; None if unknown.
+        open_links: Links (from, to) that have not acknowledged them.
+        links: State of each link as this node sees it, by neighbour.
+    """
+
+    node: str
+    kafka: str
+    state: str
+    epoch: int
+    uuid: str
+    lanes: int
+    subscriptions: int
+    endpoints: int
+    is_known_everywhere: bool | None
+    open_links: Sequence[tuple[str, str]]
+    links: Mapping[str, str]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it serves, all its links are up and its subscriptions are known."""
+        return (
+            self.state == "up"
+            and self.is_known_everywhere is not False
+            and all(state == "up" for state in self.links.values())
+        )
+
+
+def node_statuses(
+    topology: Topology, view: MeshView, beats: Mapping[str, bool]
+) -> Sequence[NodeStatus]:
+    """Return every node, in the order of the file."""
+    return [_node_status(topology, view, node, is_up=beats[node]) for node in topology.nodes]
+
+
+def _node_status(topology: Topology, view: MeshView, node: str, *, is_up: bool) -> NodeStatus:
+    seen = view.nodes[node]
+    declared = topology.nodes[node]
+    ack = seen.subscribed
+    known: bool | None = None
+    if is_up and seen.clients_offset < 0:
+        known = True
+    elif is_up and ack is not None and ack.epoch == seen.epoch:
+        known = ack.complete >= seen.clients_offset
+    return NodeStatus(
+        node=node,
+        kafka=declared.kafka,
+        state=_state(view, node, is_up=is_up),
+        epoch=seen.epoch,
+        uuid=seen.identity.uuid if seen.identity is not None else "",
+        lanes=declared.lanes,
+        subscriptions=len(seen.subscriptions),
+        endpoints=len({endpoint: None for endpoint, _ in seen.subscriptions}),
+        is_known_everywhere=known,
+        open_links=ack.open_links if ack is not None and known is False else (),
+        links={
+            other: link_state(seen, other) if is_up else UNKNOWN
+            for other in topology.neighbours(node)
+        },
+    )
+
+
+def _state(view: MeshView, node: str, *, is_up: bool) -> str:
+    seen = view.nodes[node]
+    if view.is_unreachable(node):
+        return "unreachable"
+    if seen.identity is None:
+        return "never"
+    if not is_up:
+        return "down"
+    return "up" if seen.is_ready else "starting"
+
+
+def link_state(seen: NodeView, neighbour: str) -> str:
+    """Return how a node's last heartbeat describes the link to a neighbour."""
+    links = seen.heartbeat.links if seen.heartbeat is not None else ()
+    return next((link.state for link in links if link.neighbour == neighbour), UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkFlow:
+    """One direction of a link.
+
+    Attributes:
+        source, target: Sender and reader.
+        state: As the reader sees it, or `unknown` if it is not up.
+        reason: What the reader says about it.
+        backlog_frames: Frames in the outboxes that the reader has not passed; None if unknown.
+        backlog_messages: Messages in them; None if unknown or too many to count.
+        wanted: Filters that the reader wants of the sender, addresses of nodes apart.
+    """
+
+    source: str
+    target: str
+    zone: str
+    kind: str
+    state: str
+    reason: str
+    backlog_frames: int | None
+    backlog_messages: int | None
+    wanted: int
+
+
+def link_flows(
+    topology: Topology,
+    view: MeshView,
+    beats: Mapping[str, bool],
+    kafka: Mapping[str, KafkaCluster],
+) -> Sequence[LinkFlow]:
+    """Return both directions of every link."""
+    return [
+        _flow(topology, view, beats, kafka, source, link.other(source), link.zone)
+        for link in topology.links
+        for source in link.ends
+    ]
+
+
+def _flow(
+    topology: Topology,
+    view: MeshView,
+    beats: Mapping[str, bool],
+    kafka: Mapping[str, KafkaCluster],
+    source: str,
+    target: str,
+    zone: str,
+) -> LinkFlow:
+    reader = view.nodes[target]
+    frames, messages = _backlog(topology, view, kafka, source, target)
+    links = reader.heartbeat.links if reader.heartbeat is not None else ()
+    return LinkFlow(
+        source=source,
+        target=target,
+        zone=zone,
+        kind=str(topology.zones[zone].kind),
+        state=link_state(reader, source) if beats[target] else UNKNOWN,
+        reason=next((link.reason for link in links if link.neighbour == source), ""),
+        backlog_frames=frames,
+        backlog_messages=messages,
+        wanted=sum(1 for _ in wanted_over(view, target, source, zone)),
+    )
+
+
+def wanted_over(
+    view: MeshView, wanting: str, of: str, zone: str, *, addresses: bool = False
+) -> Iterator[tuple[Scope, str, Wish]]:
+    """Yield what a node offers to a neighbour as its interest: scope, filter and wish.
+
+    Args:
+        view: The mesh.
+        wanting: The node that wants.
+        of: The neighbour that it wants it of.
+        zone: The zone of their link.
+        addresses: Whether the addresses of nodes are among it. Spec: K26.
+    """
+    for scope, offers in sorted(view.nodes[wanting].offers.items()):
+        if scope.zone != zone or scope.neighbour not in ("", of):
+            continue
+        for filter_, wish in sorted(offers.items(), key=lambda pair: pair[0]):
+            if addresses or not filter_.startswith("$node/"):
+                yield scope, filter_, wish
+
+
+def _backlog(
+    topology: Topology,
+    view: MeshView,
+    kafka: Mapping[str, KafkaCluster],
+    source: str,
+    target: str,
+) -> tuple[int | None, int | None]:
+    """Return (frames, messages) in the outboxes to a neighbour that it has not passed."""
+    names = TopicNames(topology.prefix)
+    declared = topology.nodes[source]
+    places = [
+        TopicPartition(names.outbox(source, target, message_class), partition)
+        for message_class in MessageClass
+        for partition in range(declared.partitions)
+    ]
+    link = view.nodes[target].link_states.get(source)
+    positions = {TopicPartition(t, p): at for t, p, at in link.positions} if link else {}
+    try:
+        cluster = kafka[declared.kafka]
+        ends = cluster.admin().stable_ends(places)
+        starts = cluster.admin().starts(places)
+        behind = {
+            place: max(0, positions.get(place, -1), starts[place])
+            for place in ends
+            if place in starts and ends[place] > max(0, positions.get(place, -1), starts[place])
+        }
+        return _counted(cluster, behind, ends) if behind else (0, 0)
+    except TransportError:
+        return None, None
+
+
+def _counted(
+    cluster: KafkaCluster,
+    behind: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> tuple[int, int | None]:
+    """Count real records: what lies at the end of an outbox may be a transaction marker."""
+    if sum(ends[place] - position for place, position in behind.items()) > BACKLOG_FRAMES_MAX:
+        return sum(ends[place] - position for place, position in behind.items()), None
+    frames = messages = 0
+    for record in read_range(cluster, behind, ends):
+        frames += 1
+        try:
+            messages += decode_header(record.key() or b"").origin.count
+        except ProtocolError:
+            continue
+    return frames, messages
+
+
+def read_range(
+    cluster: KafkaCluster,
+    begins: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    *,
+    name: str = "range",
+) -> Iterator[Record]:
+    """Yield the committed records from `begins` below `ends`, for as long as they come."""
+    if not begins:
+        return
+    reader = cluster.reader(name)
+    try:
+        reader.assign(begins)
+        idle = 0
+        while idle < _READS_MAX:
+            if all(reader.position(place) >= ends[place] for place in begins):
+                return
+            records = reader.read(_READ_S, 1_000)
+            idle = 0 if records else idle + 1
+            for record in records:
+                if record.offset() < ends[TopicPartition(record.topic(), record.partition())]:
+                    yield record
+    finally:
+        reader.close()

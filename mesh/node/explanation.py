@@ -1,0 +1,204 @@
+"""Who gets a message, which way, and why nobody else does: answered by the nodes' own core.
+
+For every node a learner is fed what the control topics show, exactly as a worker would be, and
+the message is walked from node to node by the routers' answers. Spec: DESIGN 3, 4.2, 4.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.core.forwarding import crosses_external
+from mesh.core.routing import PUBLISHED_HERE, Arrival, LocalLink, Route, Router, local_links
+from mesh.core.walks import walks_from
+from mesh.model.control import Heartbeat, Mark, Scope, Subscription, Wish
+from mesh.model.frames import MessageClass
+from mesh.model.subject import matches
+from mesh.model.topology import Topology
+from mesh.node.learner import DOWN_AFTER_MS, Learner
+
+NOT_WANTED = "no_interest"
+NO_WAY = "no_way"
+"""No walk leads there, whatever it wants."""
+
+OFFER_MISSING = "not_resynced"
+"""A walk leads there and it wants the message, but its wish has not travelled here yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownNode:
+    """What the control topics show of one node.
+
+    Attributes:
+        uuid: Its identity; empty before its first start.
+        subscriptions: What its clients asked for, oldest first.
+        offers: Entries that it offers per scope.
+        marks: Newest mark per scope.
+        down: Neighbours that it takes for down.
+        is_up: Whether it serves now.
+    """
+
+    uuid: str = ""
+    subscriptions: Mapping[tuple[str, str], Subscription] = field(default_factory=dict)
+    offers: Mapping[Scope, Mapping[str, Wish]] = field(default_factory=dict)
+    marks: Mapping[Scope, Mark] = field(default_factory=dict)
+    down: Sequence[str] = ()
+    is_up: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A node that the message comes to.
+
+    Attributes:
+        endpoints: Endpoints of it that get the message; none if it only passes through.
+        path: Nodes visited, origin first, this one last.
+        waits: Whether it is down, so that the message waits in the outbox before it.
+    """
+
+    node: str
+    endpoints: tuple[str, ...]
+    path: tuple[str, ...]
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Crossed:
+    """A link that the message crosses."""
+
+    source: str
+    target: str
+    zone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A link that a node does not send the message over, with the one reason."""
+
+    node: str
+    neighbour: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotReached:
+    """A node that the message does not come to.
+
+    Attributes:
+        reason: Of the link where the way to it ends, or `no_way`.
+        link: That link as (from, to); empty texts if there is none.
+    """
+
+    node: str
+    reason: str
+    link: tuple[str, str]
+    wants: bool
+
+
+@dataclass(slots=True)
+class Explanation:
+    """Where one message goes.
+
+    Attributes:
+        reached: Nodes that it comes to, in order of visit, the source first.
+        crossed: Links that it crosses.
+        refused: Every other link of the reached nodes.
+        not_reached: Every other node.
+    """
+
+    subject: str
+    source: str
+    message_class: MessageClass
+    reached: list[Reached] = field(default_factory=list)
+    crossed: list[Crossed] = field(default_factory=list)
+    refused: list[Refusal] = field(default_factory=list)
+    not_reached: list[NotReached] = field(default_factory=list)
+
+
+def explain(
+    topology: Topology,
+    known: Mapping[str, KnownNode],
+    subject: str,
+    source: str,
+    message_class: MessageClass,
+) -> Explanation:
+    """Walk a message through the mesh as it is now.
+
+    Args:
+        topology: The mesh.
+        known: Every node of it.
+        subject: A valid subject.
+        source: Where the message is published.
+        message_class: Its class.
+    """
+    routers = {node: router_of(topology, node, known) for node in topology.nodes}
+    told = Explanation(subject, source, message_class)
+    edge: list[tuple[tuple[str, ...], Arrival]] = [((source,), PUBLISHED_HERE)]
+    while edge:
+        further: list[tuple[tuple[str, ...], Arrival]] = []
+        for path, arrival in edge:
+            node = path[-1]
+            route = routers[node].route(subject, arrival, message_class)
+            told.reached.append(Reached(node, route.endpoints, path, not known[node].is_up))
+            told.refused += [Refusal(node, to, str(reason)) for to, reason in route.refused]
+            for link in _left_on(routers[node], route):
+                told.crossed.append(Crossed(node, link.neighbour, link.zone))
+                if link.neighbour in path:
+                    continue  # a loop, which only an illegal topology has; refused on arrival
+                mark = arrival.crossed_external or crosses_external(link.kind)
+                further.append(((*path, link.neighbour), Arrival(link.zone, node, mark)))
+        edge = further
+    told.not_reached += _not_reached(topology, known, told)
+    return told
+
+
+def router_of(topology: Topology, node: str, known: Mapping[str, KnownNode]) -> Router:
+    """Return a router that knows what the node's own would know."""
+    links = local_links(topology, node)
+    own = known[node]
+    learner = Learner(node, own.uuid or f"unknown-{node}", links, Router(links))
+    for number, ((endpoint, filter_), subscription) in enumerate(own.subscriptions.items()):
+        for _ in learner.subscription_read(number, endpoint, filter_, subscription, 0):
+            pass
+    for link in links:
+        _learn(learner, link.neighbour, known[link.neighbour])
+        if link.neighbour not in own.down:
+            learner.beat_read(link.neighbour, Heartbeat(1, 1, True), DOWN_AFTER_MS)
+    for _ in learner.silent(DOWN_AFTER_MS):
+        pass
+    learner.begin_round()
+    return learner.router
+
+
+def _learn(learner: Learner, neighbour: str, known: KnownNode) -> None:
+    for scope, mark in known.marks.items():
+        for filter_, wish in known.offers.get(scope, {}).items():
+            learner.advert_read(neighbour, scope, filter_, wish)
+        learner.mark_read(neighbour, scope, mark)
+
+
+def _left_on(router: Router, route: Route) -> Iterator[LocalLink]:
+    for link in router.links:
+        if link.neighbour in route.neighbours:
+            yield link
+
+
+def _not_reached(
+    topology: Topology, known: Mapping[str, KnownNode], told: Explanation
+) -> Iterator[NotReached]:
+    reached = {one.node: None for one in told.reached}
+    refused = {(one.node, one.neighbour): one.reason for one in told.refused}
+    walks = walks_from(topology, told.source)
+    for node in sorted(topology.nodes):
+        if node in reached:
+            continue
+        wants = any(matches(filter_, told.subject) for _, filter_ in known[node].subscriptions)
+        reason, link = NO_WAY, ("", "")
+        for walk in walks.get(node, ())[:1]:
+            steps = list(zip(walk.nodes, walk.nodes[1:], strict=False))
+            link = next((step for step in steps if step in refused), ("", ""))
+            reason = refused.get(link, NO_WAY)
+        if wants and reason == NOT_WANTED:
+            reason = OFFER_MISSING
+        yield NotReached(node, reason, link, wants)
