@@ -6,6 +6,7 @@ table is written as a block that names its size, so that a hop jumps over it. Sp
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mesh.codec.blocks import (
@@ -32,6 +33,7 @@ from mesh.model.frames import (
 )
 from schemas import VERSION
 
+_NO_ENTRIES: Mapping[str, bytes] = {}
 _INT_MAX = (1 << 31) - 1
 _INT_MIN = -(1 << 31)
 _ID_SIZE = 16
@@ -91,8 +93,32 @@ def encode_header(header: FrameHeader) -> bytes:
 
     Spec: K10.
     """
-    tail = _origin_bytes(header.origin) + _int(header.flags) + encode_ext(header.ext)
-    return relay_key(header.hop, tail, header.kind)
+    return relay_key(header.hop, key_tail(header.origin, header.flags, header.ext), header.kind)
+
+
+def key_tail(
+    origin: Origin,
+    flags: FrameFlags = FrameFlags.NONE,
+    ext: Mapping[str, bytes] = _NO_ENTRIES,
+) -> bytes:
+    """Return what all copies of a frame's key have in common, for `relay_key`.
+
+    Raises:
+        LocalProtocolError: A value does not fit the schema.
+    """
+    return b"".join(
+        (
+            encode_name(origin.node),
+            _source_bytes(origin.source),
+            _int(origin.generation),
+            zigzag(origin.first),
+            zigzag(origin.last),
+            _int(origin.count),
+            encode_table(origin.subjects),
+            _int(flags),
+            encode_ext(ext),
+        )
+    )
 
 
 def relay_key(hop: Hop, tail: bytes, kind: FrameKind = FrameKind.DATA) -> bytes:
@@ -181,20 +207,6 @@ def origin_of(peeked: Peeked) -> Origin:
         last=peeked.last,
         count=peeked.count,
         subjects=subject_table(peeked.table_bytes),
-    )
-
-
-def _origin_bytes(origin: Origin) -> bytes:
-    return b"".join(
-        (
-            encode_name(origin.node),
-            _source_bytes(origin.source),
-            _int(origin.generation),
-            zigzag(origin.first),
-            zigzag(origin.last),
-            _int(origin.count),
-            encode_table(origin.subjects),
-        )
     )
 
 

@@ -100,24 +100,37 @@ def assemble_value(base_timestamp: int, items: Sequence[tuple[int, int, int, byt
     return b"".join(pieces)
 
 
-def scan_value(value: bytes) -> tuple[int, list[Scanned]]:
+def scan_value(value: bytes, origin: Origin | None = None) -> tuple[int, list[Scanned]]:
     """Return the base time stamp and where each message lies, without reading tails.
 
+    Header names inside of tails are not decoded; whoever reads a tail finds what is wrong there.
+
+    Args:
+        value: The frame's value.
+        origin: From the frame's key; without it nothing is held against the key.
+
     Raises:
-        DecodeError: The bytes are not a frame's value.
+        DecodeError: The bytes are not a frame's value, or contradict the frame's key.
     """
     base, position = read_zigzag(value, 0)
+    _, span, subjects = _limits(origin)
     scanned: list[Scanned] = []
     append = scanned.append
+    before = -1
 
     def step(at: int, count: int) -> int:
+        nonlocal before
         for _ in range(count):
             offset, subject, timestamp, start = _read_numbers(value, at)
+            if not (before < offset <= span and 0 <= subject < subjects):
+                raise _contradiction(offset, before, span, subject, subjects)
+            before = offset
             at = _skip_tail(value, start)
             append((offset, subject, timestamp, start, at))
         return at
 
     _whole(value, position, step)
+    _check_count(len(scanned), origin)
     return base, scanned
 
 
@@ -135,7 +148,7 @@ def decode_messages(
         DecodeError: The bytes are not a frame's value, or contradict the frame's key.
     """
     base, position = read_zigzag(value, 0)
-    first, span, subjects = origin.first, origin.last - origin.first, len(origin.subjects)
+    first, span, subjects = _limits(origin)
     found: list[MessageTuple] = []
     append = found.append
     seen = 0
@@ -146,10 +159,8 @@ def decode_messages(
         seen += count
         for _ in range(count):
             offset, subject, timestamp, at = _read_numbers(value, at)
-            if not before < offset <= span:
-                raise DecodeError(f"offset delta {offset} after {before}, in a stretch of {span}")
-            if not 0 <= subject < subjects:
-                raise DecodeError(f"subject {subject} in a table of {subjects}")
+            if not (before < offset <= span and 0 <= subject < subjects):
+                raise _contradiction(offset, before, span, subject, subjects)
             before = offset
             if wanted is None or wanted[subject]:
                 key, headers, payload, ext, at = _read_tail(value, at)
@@ -159,9 +170,26 @@ def decode_messages(
         return at
 
     _whole(value, position, step)
-    if seen != origin.count:
-        raise DecodeError(f"{seen} messages in a frame of {origin.count}")
+    _check_count(seen, origin)
     return found
+
+
+def _limits(origin: Origin | None) -> tuple[int, int, int]:
+    """Return first offset, largest offset delta, and number of subjects."""
+    if origin is None:
+        return 0, (1 << 63) - 1, (1 << 31) - 1
+    return origin.first, origin.last - origin.first, len(origin.subjects)
+
+
+def _contradiction(offset: int, before: int, span: int, subject: int, subjects: int) -> DecodeError:
+    if before < offset <= span:
+        return DecodeError(f"subject {subject} in a table of {subjects}")
+    return DecodeError(f"offset delta {offset} after {before}, in a stretch of {span}")
+
+
+def _check_count(count: int, origin: Origin | None) -> None:
+    if origin is not None and count != origin.count:
+        raise DecodeError(f"{count} messages in a frame of {origin.count}")
 
 
 def _whole(value: bytes, position: int, step: Callable[[int, int], int]) -> None:
