@@ -42,7 +42,7 @@ def run(
     cuts_file: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Serve a node until SIGTERM. Several workers may serve one node."""
-    from mesh.config.topology_file import load_legal_topology
+    from mesh.config.legal import load_legal_topology
     from mesh.lab.fleet import with_addresses
     from mesh.runtime.logs import set_up_logs
     from mesh.runtime.serve import Serving

@@ -36,7 +36,7 @@ def topology_of(
         ConfigError: There is none, it is wrong, or an option is.
     """
     from mesh.config.context import context_named, current_context
-    from mesh.config.topology_file import load_legal_topology
+    from mesh.config.legal import load_legal_topology
     from mesh.lab.fleet import with_addresses
 
     addresses: dict[str, str] = {}

@@ -26,7 +26,7 @@ def mount(app: typer.Typer) -> None:
 
 def validate(file: FileArgument, output: OutputOption = Output.TABLE) -> None:
     """Judge a topology file: its form, and that no message can arrive twice."""
-    from mesh.config.topology_file import load_legal_topology
+    from mesh.config.legal import load_legal_topology
 
     try:
         topology = load_legal_topology(file)
@@ -46,7 +46,7 @@ def validate(file: FileArgument, output: OutputOption = Output.TABLE) -> None:
 def walks(file: FileArgument, source: SourceOption, output: OutputOption = Output.TABLE) -> None:
     """List the way from one node to every other, if all want everything."""
     from mesh.config.shapes import nearest
-    from mesh.config.topology_file import load_legal_topology
+    from mesh.config.legal import load_legal_topology
     from mesh.core.walks import walks_from
 
     try:

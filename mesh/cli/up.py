@@ -43,7 +43,7 @@ def up(
     A worker or broker that dies is started again. The mesh becomes the selected context, so that
     other commands find it. Ctrl-C or SIGTERM stops everything.
     """
-    from mesh.config.topology_file import load_legal_topology
+    from mesh.config.legal import load_legal_topology
     from mesh.lab.stopping import Stopping, run_stoppable, work_folder
     from mesh.lab.up import run_up, software_for
 

@@ -14,7 +14,6 @@ from mesh.config.scalars import duration_s
 from mesh.config.shapes import check_shape
 from mesh.config.topology_models import MeshFile, MeshSpec, NodeSpec, ZoneSpec
 from mesh.config.topology_rules import spec_problems
-from mesh.core.legality import judge
 from mesh.errors import ConfigError, Problem
 from mesh.model.topology import (
     KEEP_DEFAULT_S,
@@ -34,27 +33,6 @@ def load_topology(path: str | Path) -> Topology:
         ConfigError: Something is wrong with the file; lists all problems, located.
     """
     return topology_of(read_document(path))
-
-
-def load_legal_topology(path: str | Path) -> Topology:
-    """Read a topology file that must be legal.
-
-    Raises:
-        ConfigError: As for `load_topology`, or the topology is illegal.
-    """
-    return legal_topology_of(read_document(path))
-
-
-def legal_topology_of(document: Document) -> Topology:
-    """Return the legal topology that a document describes.
-
-    Raises:
-        ConfigError: As for `load_legal_topology`.
-    """
-    topology = topology_of(document)
-    if problems := judge(topology, document.within("spec").where):
-        raise ConfigError(problems)
-    return topology
 
 
 def topology_of(document: Document) -> Topology:

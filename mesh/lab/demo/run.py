@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mesh.config.topology_file import load_legal_topology
+from mesh.config.legal import load_legal_topology
 from mesh.lab.demo.feed import Feed, load_feed
 from mesh.lab.demo.harvest import harvest
 from mesh.lab.demo.picture import Picture, picture_of
@@ -108,6 +108,7 @@ def begin(stage: Stage, settings: DemoSettings) -> None:
     stage.subscribe()
     stage.supervisor.start_nodes(list(topology.nodes))
     stage.settle()
+    stage.accounts.refresh()  # the first look takes longest: not while messages wait to be seen
     progress("every node serves; every subscription is known everywhere")
     select_mesh(stage.fleet, progress)
 

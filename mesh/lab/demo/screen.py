@@ -19,7 +19,7 @@ from mesh.model.topology import Link, Topology
 LINE_S = 5.0
 """How often a line is written where there is no terminal."""
 _GB = 1e9
-_LEFT = 45
+_LEFT = 44
 _QUIET = "bright_black"
 
 
@@ -107,7 +107,7 @@ def drawn(picture: Picture, topology: Topology) -> RenderableType:
     middle.add_column(ratio=1)
     middle.expand = True
     middle.add_row(
-        _panel("links: messages per second, filters wanted", _links(picture, topology)),
+        _panel("links: per second, filters wanted", _links(picture, topology)),
         _panel("endpoints", _endpoints(picture)),
     )
     return Group(_head(picture), middle, _audit(picture))
@@ -188,11 +188,11 @@ def _rate(row: LinkRow | EndpointRow) -> Text:
 def _endpoints(picture: Picture) -> RenderableType:
     table = Table(box=None, padding=(0, 1, 0, 0), header_style=_QUIET, expand=True)
     table.add_column("endpoint", no_wrap=True)
-    table.add_column("wants", ratio=1, no_wrap=True, overflow="ellipsis", style=_QUIET)
+    table.add_column("filters", ratio=1, no_wrap=True, overflow="ellipsis", style=_QUIET)
     table.add_column("/s", justify="right")
     table.add_column("total", justify="right")
     if picture.is_audited:
-        table.add_column("certified", justify="right")
+        table.add_column("cert", justify="right", no_wrap=True)
     for row in picture.endpoints:
         cells: list[RenderableType] = [
             row.name,
@@ -206,9 +206,14 @@ def _endpoints(picture: Picture) -> RenderableType:
     return table
 
 
+def _filters(row: EndpointRow) -> str:
+    first, *others = row.filters
+    return f"{first} +{len(others)}" if others else first
+
+
 def _certified(row: EndpointRow) -> Text:
     if row.is_direct:
-        return Text("direct", style=_QUIET)
+        return Text("-", style=_QUIET)
     if not row.delivered:
         return Text("·", style=_QUIET)
     share = min(1.0, row.certified / row.delivered)
@@ -230,5 +235,5 @@ def _audit_text(picture: Picture) -> str:
         return "the auditor is starting"
     return (
         f"{picture.certificates:,} certificates cover {picture.certified:,} deliveries, "
-        f"{picture.findings} findings"
+        f"{picture.findings} {'finding' if picture.findings == 1 else 'findings'}"
     )

@@ -53,7 +53,7 @@ WISHES: Sequence[DemoWish] = (
     DemoWish("sg1", "cancelled", ("alerts/cancelled/>",)),
     DemoWish("sg2", "board", ("board/*/ORD", "board/*/ATL"), _DIRECT),
     DemoWish("ld1", "alerts", ("alerts/>",)),
-    DemoWish("ld2", "late-newark", ("alerts/late/EWR/>",)),
+    DemoWish("ld2", "late", ("alerts/late/EWR/>",)),
     DemoWish("ld2", "board", ("board/>",), _DIRECT),
 )
 """Somebody wants something at every node: all of it, an airport, a carrier, a destination."""

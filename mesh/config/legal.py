@@ -1,0 +1,27 @@
+"""Topology files that must be legal: read, checked and judged in one step.
+
+Apart from the reading, because who only reads a file shares no decision with the mesh.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mesh.config.located import read_document
+from mesh.config.topology_file import topology_of
+from mesh.core.legality import judge
+from mesh.errors import ConfigError
+from mesh.model.topology import Topology
+
+
+def load_legal_topology(path: str | Path) -> Topology:
+    """Read a topology file that must be legal.
+
+    Raises:
+        ConfigError: As for `load_topology`, or the topology is illegal; lists all problems.
+    """
+    document = read_document(path)
+    topology = topology_of(document)
+    if problems := judge(topology, document.within("spec").where):
+        raise ConfigError(problems)
+    return topology
