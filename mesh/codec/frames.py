@@ -20,15 +20,14 @@ from mesh.codec.header import (
     relay_key,
 )
 from mesh.codec.messages import (
-    Headers,
     MessageTuple,
     Scanned,
     assemble_value,
     decode_messages,
-    encode_tail,
     scan_value,
 )
 from mesh.codec.subjects import subject_table
+from mesh.codec.tails import Headers, encode_tail
 from mesh.errors import LocalProtocolError
 from mesh.model.frames import FrameHeader, Message, Origin
 

@@ -39,6 +39,7 @@ _INT_MIN = -(1 << 31)
 _ID_SIZE = 16
 _TRUTH = (b"\x00", b"\x01")
 _KINDS = (FrameKind.DATA, FrameKind.GAP)
+_FLAGS = {flags.value: flags for flags in (FrameFlags.NONE, FrameFlags.REPAIR)}
 _PREFIXES = {kind: zigzag(VERSION) + zigzag(index) for index, kind in enumerate(_KINDS)}
 
 
@@ -163,25 +164,21 @@ def flagged_tail(peeked: Peeked, flags: FrameFlags) -> bytes:
 
 
 def peek(key: bytes) -> Peeked:
-    """Read a frame's key as far as a hop needs it; the subject table is left unread.
+    """Read a frame's key as far as a hop needs it; the subject table is left unread. Spec: K10.
 
     Raises:
         DecodeError: The bytes are not such a key.
         UnknownVersionError: Its major version is not known here.
-
-    Spec: K10.
     """
     return _peek(key)[0]
 
 
 def decode_header(key: bytes) -> FrameHeader:
-    """Return all that the key of a frame says.
+    """Return all that the key of a frame says. Spec: K10.
 
     Raises:
         DecodeError: The bytes are not such a key.
         UnknownVersionError: Its major version is not known here.
-
-    Spec: K10.
     """
     peeked, ext_start = _peek(key)
     return FrameHeader(
@@ -282,6 +279,8 @@ def _peek(key: bytes) -> tuple[Peeked, int]:
         raise DecodeError(f"a frame of {count} messages")
     table_end = skip_texts(key, table_start)
     flags, ext_start = _read_int(key, table_end)
+    if flags not in _FLAGS:
+        raise DecodeError(f"a frame with the unknown flags {flags}")
     end = ext_start + 1 if key[ext_start:] == NO_EXT else read_ext(key, ext_start)[1]
     if end != len(key):
         raise DecodeError(f"{len(key) - end} bytes follow the frame's key")
@@ -295,7 +294,7 @@ def _peek(key: bytes) -> tuple[Peeked, int]:
         first=first,
         last=last,
         count=count,
-        flags=FrameFlags.NONE if flags == 0 else FrameFlags(flags),
+        flags=_FLAGS[flags],
         origin_start=origin_start,
         table_start=table_start,
         table_end=table_end,
