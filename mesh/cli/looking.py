@@ -40,8 +40,20 @@ def now_ms() -> int:
 
 
 @contextmanager
-def look(file: Path | None, bootstrap: list[str] | None, context: str | None) -> Iterator[Look]:
+def look(
+    file: Path | None,
+    bootstrap: list[str] | None,
+    context: str | None,
+    *,
+    needs_kafka: bool = True,
+) -> Iterator[Look]:
     """Look at the mesh that a command speaks to. Kafka clusters that do not answer are named.
+
+    Args:
+        file: Option of the command.
+        bootstrap: Option of the command.
+        context: Option of the command.
+        needs_kafka: Whether there is nothing to tell without a single Kafka cluster.
 
     Raises:
         ConfigError: There is no mesh, or an option is wrong.
@@ -58,9 +70,9 @@ def look(file: Path | None, bootstrap: list[str] | None, context: str | None) ->
     view = MeshView(topology, kafka, now_ms, name="view")
     try:
         beats = observe(view, now_ms, time.sleep)
-        if view.unreachable and len(view.unreachable) == len(kafka):
+        if needs_kafka and view.unreachable and len(view.unreachable) == len(kafka):
             raise TransportUnavailableError(next(iter(view.unreachable.values())))
-        for fault in view.unreachable.values():
+        for fault in view.unreachable.values() if needs_kafka else ():
             say(f"warning: {fault}")
         yield Look(topology, kafka, view, beats)
     finally:

@@ -8,7 +8,19 @@ from typing import NoReturn
 
 import typer
 
-from mesh.cli import context, demo, explain, lab, node, publish, status, subscribe, topology, up
+from mesh.cli import (
+    context,
+    demo,
+    doctor,
+    explain,
+    lab,
+    node,
+    publish,
+    status,
+    subscribe,
+    topology,
+    up,
+)
 from mesh.cli.problems import asked_output, report
 from mesh.errors import InvariantError, MeshError
 
@@ -22,6 +34,7 @@ app = typer.Typer(
 )
 topology.mount(app)
 up.mount(app)
+doctor.mount(app)
 status.mount(app)
 explain.mount(app)
 demo.mount(app)

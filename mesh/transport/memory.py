@@ -110,6 +110,12 @@ class MemoryAdmin:
         topics = self._broker.topics
         return {name: topics[name].info for name in names if name in topics}
 
+    def settings(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        """Return the settings that those which exist were made with."""
+        self._broker.require_available()
+        topics = self._broker.topics
+        return {name: topics[name].settings for name in names if name in topics}
+
     def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return high watermarks (open transactions included), of the partitions that exist."""
         self._broker.require_available()

@@ -139,6 +139,7 @@ class MemoryTopic:
 
     def __init__(self, spec: TopicSpec, topic_id: bytes) -> None:
         self.info = TopicInfo(spec.name, topic_id, spec.partitions)
+        self.settings = dict(spec.settings)
         self.logs = [PartitionLog(spec.name, index) for index in range(spec.partitions)]
         self.append_time = spec.settings.get("message.timestamp.type") == "LogAppendTime"
         self.message_bytes_max = int(spec.settings.get("max.message.bytes", MESSAGE_BYTES_MAX))

@@ -170,6 +170,9 @@ class Admin(Protocol):
     def describe(self, names: Sequence[str]) -> Mapping[str, TopicInfo]:
         """Return those that exist."""
 
+    def settings(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        """Return the settings in force of those that exist: all, or those they were made with."""
+
     def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return high watermarks (open transactions included), of the partitions that exist."""
 

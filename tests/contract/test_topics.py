@@ -103,3 +103,15 @@ def test_the_cluster_id_is_one(stand: Stand) -> None:
     """The identity does not change between questions."""
     admin = stand.kafka.admin()
     assert admin.cluster_id() == admin.cluster_id() != ""
+
+
+def test_settings_tell_what_a_topic_was_made_with(stand: Stand) -> None:
+    """A missing topic is left out; a real broker tells its own defaults as well."""
+    name, missing = f"contract.{stand.mark}.set", f"contract.{stand.mark}.unset"
+    admin = stand.kafka.admin()
+    wanted = {"retention.ms": "-1", "max.message.bytes": "123456"}
+    admin.create([TopicSpec(name=name, partitions=1, settings=wanted)])
+    found = admin.settings([name, missing])
+    assert list(found) == [name]
+    assert {key: found[name][key] for key in wanted} == wanted
+    assert admin.settings([]) == {}

@@ -13,6 +13,8 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs export only one
     AdminClient,
+    ConfigEntry,
+    ConfigResource,
     NewTopic,
     OffsetSpec,
     TopicDescription,
@@ -143,6 +145,25 @@ class KafkaAdmin:
             return futures
 
         return self._answers("describe topic", ask, good=MISSING)
+
+    def settings(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        """Return all settings in force of those that exist."""
+        known = self.describe(names)
+        if not known:
+            return {}
+        wanted = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in known]
+
+        def ask() -> Mapping[ConfigResource, Future[Mapping[str, ConfigEntry]]]:
+            futures: Mapping[ConfigResource, Future[Mapping[str, ConfigEntry]]] = (
+                self._client.describe_configs(wanted, request_timeout=self._request_s)
+            )
+            return futures
+
+        answers = self._answers("ask for the settings of", ask, good=MISSING)
+        return {
+            str(resource.name): {key: str(entry.value) for key, entry in entries.items()}
+            for resource, entries in answers.items()
+        }
 
     def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return high watermarks (open transactions included), of the partitions that exist."""
