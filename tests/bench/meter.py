@@ -1,0 +1,75 @@
+"""CPU seconds of processes, and of everybody else on the machine."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+OWN_CORE, OTHER_CORE = 0, 1
+"""Cores of the contender under measurement, and of the brokers and everybody else of ours."""
+
+
+def pin(pid: int, core: int) -> None:
+    """Bind every thread of a process to one core, and those it starts later with them."""
+    cores = {core % (os.cpu_count() or 1)}
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            os.sched_setaffinity(int(thread.name), cores)
+        except ProcessLookupError:
+            continue
+
+
+def cpu_s(pid: int) -> float:
+    """Return user and system seconds of a process, all threads."""
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
+
+
+def _busy_s() -> float:
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system + times.irq + times.softirq)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a span of time cost.
+
+    Attributes:
+        wall_s: Its length.
+        cpu_s: CPU seconds by name of the process.
+        foreign: CPU of all processes not of ours, as a share of one core.
+    """
+
+    wall_s: float
+    cpu_s: Mapping[str, float]
+    foreign: float
+
+
+class Meter:
+    """Measures a span: made at its start, read at its end.
+
+    Args:
+        processes: Our processes by name, this one included.
+    """
+
+    def __init__(self, processes: Mapping[str, Sequence[int]]) -> None:
+        self._processes = {**processes, "bench": [os.getpid()]}
+        self._before = self._cpu()
+        self._busy_s = _busy_s()
+        self._began_s = time.monotonic()
+
+    def _cpu(self) -> dict[str, float]:
+        return {name: sum(map(cpu_s, pids)) for name, pids in self._processes.items()}
+
+    def read(self) -> Usage:
+        """Return what was used since the meter was made."""
+        wall_s = time.monotonic() - self._began_s
+        busy_s = _busy_s() - self._busy_s
+        used = {name: after - self._before[name] for name, after in self._cpu().items()}
+        foreign_s = max(0.0, busy_s - sum(used.values()))
+        return Usage(wall_s, used, foreign_s / max(wall_s, 0.001))

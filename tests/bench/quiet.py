@@ -1,0 +1,117 @@
+"""A quiet mesh: how long a message takes over one link, and what an idle worker costs."""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+import tracemalloc
+from collections.abc import Sequence
+
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Place
+
+from mesh.core.interest import InterestTable, Member
+from mesh.errors import StartError
+from mesh.model.control import Wish
+from mesh.model.headers import SUBJECT_HEADER
+from tests.bench.stage import PARTITIONS, Stage
+
+WARM_S = 1.0
+LAST_S = 5.0
+_STAMP = struct.Struct(">q")
+
+
+def one_way(
+    stage: Stage, source: str, target: str, subject: str, *, rate: int, length_s: float
+) -> dict[str, float]:
+    """Return the delay from the moment a message should be sent to its reading, in ms.
+
+    An open loop: messages are sent at their times, whatever became of those before.
+
+    Args:
+        stage: The broker.
+        source: Topic to publish to.
+        target: Topic to read.
+        subject: Of the messages.
+        rate: Messages per second.
+        length_s: How long, after a warm-up.
+    """
+    count = int(rate * (length_s + WARM_S))
+    delays: list[float] = []
+    consumer = _consumer(stage, target)
+    thread = threading.Thread(target=_collect, args=(consumer, count, delays), daemon=True)
+    thread.start()
+    producer = Producer({"bootstrap.servers": stage.bootstrap, "linger.ms": 0})
+    header: list[tuple[str, str | bytes | None]] = [(SUBJECT_HEADER, subject.encode())]
+    began_ns = time.monotonic_ns() + 100_000_000
+    for index in range(count):
+        due_ns = began_ns + index * 1_000_000_000 // rate
+        while (left_ns := due_ns - time.monotonic_ns()) > 0:
+            time.sleep(left_ns / 1e9)
+        stamp = _STAMP.pack(due_ns)
+        producer.produce(source, stamp, b"%d" % index, index % PARTITIONS, headers=header)
+        producer.poll(0)
+    producer.flush(10)
+    thread.join(LAST_S + 10)
+    consumer.close()
+    kept = sorted(delays[int(rate * WARM_S) :])
+    if len(delays) < count:
+        raise StartError(f"{target} got {len(delays)} of {count} messages")
+    return {f"p{cut:g}": kept[min(len(kept) - 1, int(len(kept) * cut / 100))] for cut in CUTS}
+
+
+CUTS = (50, 99, 99.9)
+
+
+def _consumer(stage: Stage, topic: str) -> Consumer:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": stage.bootstrap,
+            "group.id": "bench-quiet",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.metrics.push": False,
+        }
+    )
+    consumer.assign(
+        [Place(place.topic, place.partition, end) for place, end in stage.ends(topic).items()]
+    )
+    consumer.poll(1.0)  # the first fetch is on its way before the first message
+    return consumer
+
+
+def _collect(consumer: Consumer, count: int, delays: list[float]) -> None:
+    last_s = time.monotonic()
+    while len(delays) < count and time.monotonic() - last_s < LAST_S:
+        message = consumer.poll(0.2)
+        if message is None or message.error() is not None:
+            continue
+        last_s = time.monotonic()
+        (due_ns,) = _STAMP.unpack(message.value() or b"")
+        delays.append((time.monotonic_ns() - due_ns) / 1e6)
+
+
+def idle(stage: Stage, nodes: Sequence[str], length_s: float) -> dict[str, dict[str, float]]:
+    """Return resident MB and the share of a core that idle workers use."""
+    before = {node: stage.worker(node).cpu_s() for node in nodes}
+    time.sleep(length_s)
+    return {
+        node: {
+            "rss_mb": stage.worker(node).rss() / 1e6,
+            "core": (stage.worker(node).cpu_s() - before[node]) / length_s,
+        }
+        for node in nodes
+    }
+
+
+def bytes_per_filter(count: int) -> float:
+    """Return what a worker holds per filter that a neighbour wants."""
+    member = Member("CHAIN", "b")
+    tracemalloc.start()
+    table = InterestTable()
+    for index in range(count):
+        table.put(f"acme/site-{index % 997}/line-{index}/*", member, Wish(True, True))
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return held / count

@@ -1,0 +1,176 @@
+"""The stage: one real Kafka broker, a chain of three nodes as real worker processes, clients.
+
+a - b - c: ingress at a, transit at b, delivery at c. What b and c read is held back by their
+drill files until it is their turn, so that each drains with nobody else at work.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from mesh.client.settled import laggards
+from mesh.client.view import MeshView
+from mesh.codec.keys import subscription_key
+from mesh.codec.subscriptions import encode_subscription
+from mesh.config.legal import load_legal_topology
+from mesh.errors import StartError
+from mesh.lab.brokers import STEADY_JVM, EmbeddedKafka, KafkaClusters
+from mesh.lab.embedded import start_together
+from mesh.lab.fleet import Fleet
+from mesh.lab.jars import KafkaSoftware, Progress
+from mesh.lab.processes import Process
+from mesh.model.control import EndpointKind, Subscription
+from mesh.model.frames import MessageClass
+from mesh.model.topics import TopicNames
+from mesh.runtime.clock import MonotonicClock
+from mesh.transport.kafka import RealKafka
+from mesh.transport.port import TopicPartition, TopicSpec
+from tests.bench.meter import OTHER_CORE, pin
+
+PARTITIONS = 4
+HEAP_MB = 768
+START_S = 60.0
+NODES = ("a", "b", "c")
+TOPOLOGY = """\
+apiVersion: mesh/v1
+kind: Mesh
+metadata: {name: bench}
+spec:
+  kafka: {here: {}}
+  nodes: {a: {kafka: here}, b: {kafka: here}, c: {kafka: here}}
+  zones:
+    CHAIN: {kind: multi-hop, links: [[a, b], [b, c]]}
+"""
+PLAIN = {"message.timestamp.type": "LogAppendTime", "retention.ms": "-1"}
+
+#: Endpoint, whose it is, its filter, its class. First levels keep the measurements apart.
+ENDPOINTS = (
+    ("sink-g", "c", "g/>", MessageClass.GUARANTEED),
+    ("sink-d", "c", "d/>", MessageClass.DIRECT),
+    ("near-g", "b", "lg/>", MessageClass.GUARANTEED),
+    ("near-d", "b", "ld/>", MessageClass.DIRECT),
+)
+
+
+class Stage:
+    """Everything that runs while it is measured; a context manager that always stops it."""
+
+    def __init__(self, directory: Path, software: KafkaSoftware, progress: Progress) -> None:
+        self.directory = directory
+        self.names = TopicNames()
+        self.clock = MonotonicClock()
+        self._progress = progress
+        file = directory / "bench.yaml"
+        file.write_text(TOPOLOGY, encoding="utf-8")
+        settings = {"log.segment.bytes": str(128 << 20)}
+        self.broker = EmbeddedKafka(
+            "here",
+            directory / "kafka",
+            software,
+            settings=settings,
+            jvm=STEADY_JVM,
+            heap_mb=HEAP_MB,
+        )
+        start_together([self.broker])
+        self._running = KafkaClusters({"here": self.broker})
+        self._pin(list(self.broker.pids))
+        try:
+            self.fleet = Fleet.start(
+                load_legal_topology(file),
+                file,
+                directory,
+                addresses={"here": self.bootstrap},
+                progress=progress,
+            )
+        except BaseException:
+            self._running.stop()
+            raise
+        self.kafka: RealKafka = self.fleet.kafka("here", "bench")
+
+    @property
+    def bootstrap(self) -> str:
+        """Return the broker's address."""
+        return self.broker.bootstrap_servers
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop workers, then the broker."""
+        try:
+            self.kafka.close()
+            self.fleet.stop()
+        finally:
+            self._running.stop()
+
+    def _pin(self, pids: Sequence[int]) -> None:
+        for pid in pids:
+            pin(pid, OTHER_CORE)
+
+    def create(self, topic: str) -> None:
+        """Create a plain topic like the mesh's own."""
+        self.kafka.admin().create([TopicSpec(name=topic, partitions=PARTITIONS, settings=PLAIN)])
+
+    def start_nodes(self) -> Mapping[str, float]:
+        """Start the chain, subscribe, settle; return the seconds and CPU that a start took."""
+        began_s = time.monotonic()
+        for node in NODES:
+            self.fleet.start_node(node)
+        self._wait(lambda: all(self.fleet.ready_file(node).exists() for node in NODES), "ready")
+        took = {
+            "wall_s": time.monotonic() - began_s,
+            "cpu_s": sum(self.worker(node).cpu_s() for node in NODES) / len(NODES),
+        }
+        self._subscribe()
+        return took
+
+    def worker(self, node: str) -> Process:
+        """Return the worker process of a node."""
+        return self.fleet.workers[node][0]
+
+    def _subscribe(self) -> None:
+        writer = self.kafka.writer("clients")
+        for endpoint, node, filter_, message_class in ENDPOINTS:
+            subscription = Subscription(EndpointKind.CHANNEL, message_class)
+            key = subscription_key(endpoint, filter_)
+            writer.produce(self.names.clients(node), encode_subscription(subscription), key, 0)
+        if writer.flush():
+            raise StartError("the subscriptions were not acknowledged")
+        writer.close()
+        view = MeshView(self.fleet.topology, {"here": self.kafka}, self.clock.now_ms)
+        view.refresh()
+        wanted = {node: view.nodes[node].clients_offset for node in NODES}
+        epochs = {node: view.nodes[node].epoch for node in NODES}
+
+        def settled() -> bool:
+            view.refresh()
+            left = laggards(self.fleet.topology, view, wanted, epochs, lambda _a, _b: False)
+            return next(left, None) is None
+
+        self._wait(settled, "settled")
+        view.close()
+
+    def _wait(self, is_done: Callable[[], bool], what: str) -> None:
+        deadline_s = time.monotonic() + START_S
+        while not is_done():
+            fallen = self.fleet.fallen()
+            if fallen:
+                raise StartError(f"{fallen[0].name} ended: {fallen[0].log_tail()}")
+            if time.monotonic() > deadline_s:
+                raise StartError(f"the chain is not {what} after {START_S:.0f} s")
+            time.sleep(0.1)
+
+    def ends(self, topic: str) -> Mapping[TopicPartition, int]:
+        """Return the high watermarks of a topic with `PARTITIONS` partitions."""
+        places = [TopicPartition(topic, index) for index in range(PARTITIONS)]
+        return self.kafka.admin().ends(places)
