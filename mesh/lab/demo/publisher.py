@@ -19,9 +19,30 @@ from mesh.transport.port import Writer
 
 TICK_S = 0.02
 """How often what is due is published: 20 messages at a time at 1,000/s."""
-_END_S = 1.0
 CATCH_UP = 5.0
 """After a pause the rate is at most so many times the one asked for."""
+_END_S = 1.0
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How many flights are due.
+
+    Attributes:
+        rate: Flights per second.
+        total: Flights in all, or None without end.
+    """
+
+    rate: float
+    total: int | None
+
+    def due(self, elapsed_s: float, sent: int) -> int:
+        """Return how many to publish now; after a pause a few ticks share what is behind."""
+        behind = int(elapsed_s * self.rate + _ROUNDING) - sent
+        burst = max(1, int(CATCH_UP * self.rate * TICK_S))
+        left = behind if self.total is None else self.total - sent
+        return max(0, min(behind, burst, left))
 
 
 @dataclass(slots=True)
@@ -107,12 +128,10 @@ class Publisher:
             for message_class in MessageClass
         }
         total = int(self.rate * self.duration_s) if self.duration_s else None
-        burst = max(1, int(CATCH_UP * self.rate * TICK_S))
+        pace = Pace(self.rate, total)
         started_s = time.monotonic()
         while not self._stop.is_set() and (total is None or self.flights < total):
-            due = int((time.monotonic() - started_s) * self.rate) - self.flights
-            due = min(due, burst, burst if total is None else total - self.flights)
-            for _ in range(due):
+            for _ in range(pace.due(time.monotonic() - started_s, self.flights)):
                 for message in feed.messages(self.flights):
                     produce, topic = ways[message.node, message.message_class]
                     headers = [(SUBJECT_HEADER, message.subject.encode())]
