@@ -33,7 +33,6 @@ from mesh.model.frames import (
 )
 from schemas import VERSION
 
-_NO_ENTRIES: Mapping[str, bytes] = {}
 _INT_MAX = (1 << 31) - 1
 _INT_MIN = -(1 << 31)
 _ID_SIZE = 16
@@ -98,9 +97,7 @@ def encode_header(header: FrameHeader) -> bytes:
 
 
 def key_tail(
-    origin: Origin,
-    flags: FrameFlags = FrameFlags.NONE,
-    ext: Mapping[str, bytes] = _NO_ENTRIES,
+    origin: Origin, flags: FrameFlags = FrameFlags.NONE, ext: Mapping[str, bytes] | None = None
 ) -> bytes:
     """Return what all copies of a frame's key have in common, for `relay_key`.
 
@@ -117,7 +114,7 @@ def key_tail(
             _int(origin.count),
             encode_table(origin.subjects),
             _int(flags),
-            encode_ext(ext),
+            encode_ext(ext or {}),
         )
     )
 

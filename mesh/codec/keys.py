@@ -157,37 +157,37 @@ def parse_control_key(key: bytes) -> ControlKey:
         DecodeError: It is none of the known keys.
     """
     try:
-        kind, _, rest = key.decode().partition(" ")
-        return _parse(kind, rest)
+        kind, *rest = key.decode().split(" ", 1)
+        return _parse(kind, *rest)
     except ValueError as error:
         raise DecodeError(f"not a control key: {key[:300]!r}") from error
 
 
-def _parse(kind: str, rest: str) -> ControlKey:
+def _parse(kind: str, rest: str | None = None) -> ControlKey:
     match kind, rest:
-        case "identity", "":
+        case "identity", None:
             return IdentityKey()
-        case "heartbeat", "":
+        case "heartbeat", None:
             return HeartbeatKey()
         case "subscribed", "":
             return SubscribedKey()
-        case "link", "":
+        case "link", None:
             return LinkKey()
-        case "advert", _:
+        case "advert", str():
             scope, space, filter_ = rest.partition(" ")
             if not (space and filter_):
                 raise ValueError(rest)
             return AdvertKey(_scope(scope), filter_)
-        case "mark", _:
+        case "mark", str():
             return MarkKey(_scope(rest))
-        case "ack", _:
+        case "ack", str():
             return AckKey(_scope(rest))
-        case "learned", _:
+        case "learned", str():
             neighbour, _, scope = rest.partition(" ")
             if not neighbour:
                 raise ValueError(rest)
             return LearnedKey(neighbour, _scope(scope))
-        case "repair", _:
+        case "repair", str():
             return _repair(rest)
     raise ValueError(kind)
 

@@ -1,0 +1,160 @@
+"""Record keys: what compaction keeps apart, and what is no key."""
+
+import pytest
+
+from mesh.codec.keys import (
+    AckKey,
+    AdvertKey,
+    ControlKey,
+    HeartbeatKey,
+    IdentityKey,
+    LearnedKey,
+    LinkKey,
+    MarkKey,
+    RepairKey,
+    ack_key,
+    advert_key,
+    config_key,
+    heartbeat_key,
+    identity_key,
+    learned_key,
+    link_key,
+    mark_key,
+    parse_control_key,
+    parse_subscription_key,
+    progress_key,
+    repair_key,
+    subscription_key,
+)
+from mesh.errors import DecodeError, LocalProtocolError
+from mesh.model.control import Ownership, Scope
+from mesh.model.frames import MessageClass
+from mesh.model.state import Progress, ProgressKind
+
+SCOPE = Scope("WO", "ny1", Ownership.FOREIGN)
+TOPIC = bytes(range(16))
+HEX = "000102030405060708090a0b0c0d0e0f"
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "parsed"),
+    [
+        (identity_key(), "identity", IdentityKey()),
+        (heartbeat_key(), "heartbeat", HeartbeatKey()),
+        (link_key(), "link", LinkKey()),
+        (mark_key(SCOPE), "mark WO:ny1/foreign", MarkKey(SCOPE)),
+        (ack_key(SCOPE), "ack WO:ny1/foreign", AckKey(SCOPE)),
+        (
+            advert_key(SCOPE, "acme/a b/東京/>"),
+            "advert WO:ny1/foreign acme/a b/東京/>",
+            AdvertKey(SCOPE, "acme/a b/東京/>"),
+        ),
+        (
+            repair_key(TOPIC, 3, 1, MessageClass.DIRECT),
+            f"repair {HEX} 3 1 direct",
+            RepairKey(TOPIC, 3, 1, MessageClass.DIRECT),
+        ),
+        (learned_key("tk1", SCOPE), "learned tk1 WO:ny1/foreign", LearnedKey("tk1", SCOPE)),
+    ],
+)
+def test_control_keys_are_text_and_come_back(key: bytes, text: str, parsed: ControlKey) -> None:
+    """Each key is written as the schemas say and read as what it was made of."""
+    assert key == text.encode()
+    assert parse_control_key(key) == parsed
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        b"",
+        b"\xff",
+        b"identity ",
+        b"identity x",
+        b"identities",
+        b"link x",
+        b"mark",
+        b"mark WO:ny1",
+        b"mark WO:ny1/theirs",
+        b"mark WO:ny1/own x",
+        b"mark :ny1/own",
+        b"advert WO:ny1/own",
+        b"advert WO:ny1/own ",
+        b"learned  WO:ny1/own",
+        b"learned tk1",
+        b"repair 00 3 1 direct",
+        f"repair {HEX} 3 direct".encode(),
+        f"repair {HEX} 03 1 direct".encode(),
+        f"repair {HEX} 3 1 slow".encode(),
+        f"repair {HEX.upper()} 3 1 direct".encode(),
+    ],
+)
+def test_what_is_no_control_key_is_refused(key: bytes) -> None:
+    """A key that we would write differently would be a second key for the same thing."""
+    with pytest.raises(DecodeError, match="not a control key"):
+        parse_control_key(key)
+
+
+def test_a_subscription_key_is_an_endpoint_and_the_rest() -> None:
+    """A filter may hold spaces, an endpoint may not."""
+    assert subscription_key("billing", "acme/a b/>") == b"billing acme/a b/>"
+    assert parse_subscription_key(b"billing acme/a b/>") == ("billing", "acme/a b/>")
+
+
+@pytest.mark.parametrize("key", [b"", b"billing", b"billing ", b" acme/>", b"\xff acme"])
+def test_what_is_no_subscription_key_is_refused(key: bytes) -> None:
+    """Clients write these keys by hand; the text says what one looks like."""
+    with pytest.raises(DecodeError, match="subscription's key"):
+        parse_subscription_key(key)
+
+
+@pytest.mark.parametrize(("endpoint", "filter_"), [("", "a"), ("a b", "c"), ("a", "")])
+def test_a_subscription_key_that_would_not_come_back_is_not_made(
+    endpoint: str, filter_: str
+) -> None:
+    """What cannot be read is not written."""
+    with pytest.raises(LocalProtocolError):
+        subscription_key(endpoint, filter_)
+
+
+def test_progress_keys_are_one_per_position() -> None:
+    """Compaction keeps the newest of each position and never mixes two."""
+    kinds = ProgressKind
+    positions = [
+        Progress(kind=kinds.EPOCH, offset=1),
+        Progress(kind=kinds.INTEREST, offset=1),
+        *(
+            Progress(kind=kind, offset=1, topic=topic, partition=partition)
+            for kind in (kinds.SOURCE, kinds.HELD)
+            for topic in ("mesh.a.in.g", "mesh.a.in.d")
+            for partition in (0, 1)
+        ),
+        *(
+            Progress(
+                kind=kind,
+                offset=1,
+                topic="mesh.a.to.b.g",
+                partition=partition,
+                topic_id=topic_id,
+                source_partition=source_partition,
+            )
+            for kind in (kinds.SENT, kinds.ACCEPTED)
+            for partition in (0, 1)
+            for topic_id in (TOPIC, bytes(16))
+            for source_partition in (0, 1)
+        ),
+    ]
+    keys = [progress_key(position) for position in positions]
+    assert len(set(keys)) == len(keys)
+    assert keys[:3] == [b"epoch", b"interest", b"source mesh.a.in.g 0"]
+    assert f"sent mesh.a.to.b.g 1 {HEX} 1".encode() in keys
+
+
+def test_a_position_of_an_unknown_source_has_no_key() -> None:
+    """Sent and accepted are per source, so that they must name it."""
+    with pytest.raises(LocalProtocolError, match="names no source"):
+        progress_key(Progress(kind=ProgressKind.SENT, offset=1, topic="t", partition=0))
+
+
+def test_the_topology_has_one_key() -> None:
+    """Compaction of mesh.config keeps one topology."""
+    assert config_key() == b"topology"
