@@ -19,8 +19,9 @@ _FOLDERS = ("data", "control", "state", "audit")
 @cache
 def _files() -> dict[str, str]:
     found: dict[str, str] = {}
-    for folder in _FOLDERS:
-        for entry in (files("schemas") / folder).iterdir():
+    # A folder without files exists neither in a fresh clone nor in a wheel.
+    for folder in filter(lambda place: place.is_dir(), map(files("schemas").joinpath, _FOLDERS)):
+        for entry in folder.iterdir():
             name, dot, ending = entry.name.partition(".")
             if dot and ending == f"v{VERSION}.avsc":
                 found[name] = entry.read_text(encoding="utf-8")
