@@ -45,8 +45,8 @@ def validate(file: FileArgument, output: OutputOption = Output.TABLE) -> None:
 
 def walks(file: FileArgument, source: SourceOption, output: OutputOption = Output.TABLE) -> None:
     """List the way from one node to every other, if all want everything."""
-    from mesh.config.shapes import nearest
     from mesh.config.legal import load_legal_topology
+    from mesh.config.shapes import nearest
     from mesh.core.walks import walks_from
 
     try:

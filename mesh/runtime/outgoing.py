@@ -71,12 +71,15 @@ def send_stretch(
         stretch: The messages.
         routes: The distinct routes among them.
     """
+    limit = min(FRAME_BYTES, lane.topology.max_message_bytes)
     for chosen, links in _groups(routes):
         picked: Sequence[int] = range(len(stretch.routes))
         if len(chosen) != len(routes):
             wanted = dict.fromkeys(chosen)
             picked = [i for i, route in enumerate(stretch.routes) if route in wanted]
-        for chunk in _chunks(picked, stretch.tails):
+        # A split of one frame stays one frame: its chain speaks for the whole incoming record.
+        chunks = [picked] if came.frame is not None else _chunks(picked, stretch, limit)
+        for chunk in chunks:
             _send_frame(lane, batch, source, came, stretch, chunk, links)
 
 
@@ -92,17 +95,24 @@ def _groups(routes: Sequence[Route]) -> Sequence[tuple[Sequence[Route], Sequence
     return list(groups.items())
 
 
-def _chunks(picked: Sequence[int], tails: Sequence[bytes]) -> Iterator[Sequence[int]]:
-    sizes = [len(tails[i]) for i in picked]
-    if sum(sizes) <= FRAME_BYTES:
+def _chunks(picked: Sequence[int], stretch: Stretch, limit: int) -> Iterator[Sequence[int]]:
+    """Cut where a frame's messages and subject table together would pass the limit. Spec: K6."""
+    tails, subjects = stretch.tails, stretch.subjects
+    table = sum(len(subject.encode()) for subject in dict.fromkeys(subjects))
+    if sum(map(len, tails)) + table <= limit:
         yield picked
         return
-    begin = 0
-    total = 0
-    for at, size in enumerate(sizes):
-        if total + size > FRAME_BYTES and at > begin:
+    begin = total = 0
+    named: dict[str, None] = {}
+    for at, index in enumerate(picked):
+        subject = subjects[index]
+        size = len(tails[index]) + (0 if subject in named else len(subject.encode()))
+        if total + size > limit and at > begin:
             yield picked[begin:at]
             begin, total = at, 0
+            named.clear()
+            size = len(tails[index]) + len(subject.encode())
+        named[subject] = None
         total += size
     yield picked[begin:]
 

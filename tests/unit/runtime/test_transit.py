@@ -1,0 +1,100 @@
+"""Frames of a neighbour: what is wrong is refused with a reason, and nothing behind it is lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mesh.codec.frames import decode_header, encode_header
+from mesh.codec.state import decode_dead_letter, decode_ledger
+from mesh.model.frames import FrameHeader
+from tests.unit.runtime.conftest import SmallMesh, subject
+
+OUTBOX = "mesh.a.to.b.g"
+
+
+def sent_frame(mesh: SmallMesh) -> tuple[FrameHeader, bytes]:
+    """Publish one message and return the frame that a wrote for b."""
+    mesh.publish(b"v", [subject("x")])
+    mesh.run()
+    frame = mesh.read(OUTBOX)[-1]
+    return decode_header(frame.key()), frame.value()
+
+
+def dropped(mesh: SmallMesh, node: str) -> list[str]:
+    return [
+        drop.reason
+        for ledger in mesh.read(mesh.names.ledger(node))
+        for drop in decode_ledger(ledger.value()).dropped
+    ]
+
+
+def test_a_frame_played_again_is_dropped_and_counted(mesh: SmallMesh) -> None:
+    """Spec: K11, K-3 of scenarios.md."""
+    header, value = sent_frame(mesh)
+    mesh.write(OUTBOX, value, key=encode_header(header))
+    mesh.run()
+    assert len(mesh.delivered()) == 1
+    assert dropped(mesh, "b") == ["duplicate"]
+
+
+def test_a_gap_asks_for_a_repair_and_accepts_nothing_of_that_source(mesh: SmallMesh) -> None:
+    """Spec: K11."""
+    header, value = sent_frame(mesh)
+    chain = replace(header.hop.chain, previous=50, first=51, last=51)
+    broken = replace(header, hop=replace(header.hop, chain=chain))
+    mesh.write(OUTBOX, value, key=encode_header(broken))
+    mesh.run()
+    assert len(mesh.delivered()) == 1
+    assert dropped(mesh, "b") == ["gap"]
+    requests = [r for r in mesh.read("mesh.b.to.a.c") if r.key().startswith(b"repair ")]
+    assert len(requests) == 1
+
+
+def test_a_loop_is_an_error_with_a_name(mesh: SmallMesh) -> None:
+    """Spec: reliability.md R10."""
+    header, value = sent_frame(mesh)
+    chain = replace(header.hop.chain, previous=0, first=1, last=1)
+    looped = replace(header, hop=replace(header.hop, path=("a", "b"), chain=chain))
+    mesh.write(OUTBOX, value, key=encode_header(looped))
+    mesh.run()
+    [letter] = mesh.dead_letters("b")
+    assert decode_dead_letter(letter.headers()[-1][1]).reason == "LOOP_TRACE"
+
+
+@pytest.mark.parametrize("damage", ["key", "value", "none"])
+def test_an_undecodable_frame_is_a_dead_letter_and_the_next_one_is_served(
+    mesh: SmallMesh, damage: str
+) -> None:
+    """Spec: kafka.md 1, reliability.md R12."""
+    mesh.subscribe("b", "here", ">")
+    mesh.run()
+    header, value = sent_frame(mesh)
+    chain = replace(header.hop.chain, previous=0, first=1, last=1)
+    key = encode_header(replace(header, hop=replace(header.hop, chain=chain)))
+    if damage == "key":
+        key = key[:20]
+    elif damage == "value":
+        value = value[:-3]
+    else:
+        key = None
+    mesh.write(OUTBOX, value, key=key)
+    mesh.run()
+    assert decode_dead_letter(mesh.dead_letters("b")[0].headers()[-1][1]).reason == "CODEC"
+    delivered = len(mesh.read(mesh.names.endpoint("b", "here")))
+    mesh.publish(b"next", [subject("x")])
+    mesh.run()
+    found = mesh.read(mesh.names.endpoint("b", "here"))
+    assert len(found) > delivered or damage == "value"
+
+
+def test_an_unknown_version_stops_the_link_and_loses_nothing(mesh: SmallMesh) -> None:
+    """Spec: K10."""
+    header, value = sent_frame(mesh)
+    key = b"\x0e" + encode_header(header)[1:]
+    mesh.write(OUTBOX, value, key=key)
+    mesh.publish(b"behind", [subject("x")])
+    mesh.run()
+    assert len(mesh.delivered()) == 1
+    assert mesh.dead_letters("b") == []
