@@ -9,6 +9,7 @@ from typing import NoReturn
 import typer
 
 from mesh.cli import (
+    audit,
     context,
     demo,
     doctor,
@@ -19,6 +20,7 @@ from mesh.cli import (
     status,
     subscribe,
     topology,
+    trace,
     up,
 )
 from mesh.cli.problems import asked_output, report
@@ -34,6 +36,7 @@ app = typer.Typer(
 )
 topology.mount(app)
 up.mount(app)
+trace.mount(app)
 doctor.mount(app)
 status.mount(app)
 explain.mount(app)
@@ -43,6 +46,7 @@ subscribe.mount(app)
 app.add_typer(node.app, name="node")
 app.add_typer(context.app, name="context")
 app.add_typer(lab.app, name="lab")
+app.add_typer(audit.app, name="audit")
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -1,0 +1,110 @@
+"""`mesh audit report`: what the auditor has found so far. Spec: DESIGN 7, lab.md 2."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+
+from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.target import (
+    BootstrapOption,
+    ContextOption,
+    FileOption,
+    quiet_client_library,
+    topology_of,
+)
+
+app = typer.Typer(help="What the auditor found.", no_args_is_help=True, rich_markup_mode=None)
+
+EXIT_FOUND = 10
+FAULTS = ("loop", "duplicate", "missing", "gap", "disorder", "unplanned-path")
+"""Findings that are faults; a split and its heal are states of the network."""
+
+
+@app.callback()
+def audit() -> None:
+    """What the auditor found."""
+
+
+@app.command("report")
+def report(
+    limit: Annotated[int, typer.Option(min=1, help="Findings shown in the table.")] = 50,
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show findings and certificates. Exit code 10: a fault was found or a certificate differs."""
+    from mesh.cli.faults import wrong_input
+    from mesh.client.auditing import read_audit
+    from mesh.client.connection import open_kafka
+
+    topology = topology_of(file, bootstrap, context)
+    if not topology.audit_kafka:
+        raise wrong_input("spec.audit.kafka", "there is no Kafka cluster to read from")
+    quiet_client_library()
+    kafka = open_kafka(topology, [topology.audit_kafka], client_prefix="mesh-cli")
+    cluster = kafka[topology.audit_kafka]
+    try:
+        found = read_audit(topology, cluster)
+    finally:
+        cluster.close()
+    kinds = dict(sorted(Counter(str(one.get("kind")) for one in found.findings).items()))
+    unequal = [one for one in found.certificates if not one.get("equal")]
+    is_well = not unequal and not any(kind in FAULTS for kind in kinds)
+    data: dict[str, Any] = {
+        "ok": is_well,
+        "running": found.has_topics,
+        "counts": {
+            "findings": kinds,
+            "certificates": len(found.certificates),
+            "equal": len(found.certificates) - len(unequal),
+            "expected": sum(int(one.get("expected", 0)) for one in found.certificates),
+            "delivered": sum(int(one.get("delivered", 0)) for one in found.certificates),
+        },
+        "findings": list(found.findings),
+        "certificates": list(found.certificates),
+    }
+    render(View(data=data, table=lambda: _table(data, unequal, limit)), output)
+    raise typer.Exit(0 if is_well else EXIT_FOUND)
+
+
+def _table(
+    data: Mapping[str, Any], unequal: Sequence[Mapping[str, Any]], limit: int
+) -> RenderableType:
+    if not data["running"]:
+        return "no auditor has written here yet"
+    counts = data["counts"]
+    findings = data["findings"]
+    certified = (
+        f"{counts['certificates']} certificates, {counts['equal']} equal: "
+        f"{counts['delivered']} of {counts['expected']} expected deliveries"
+    )
+    kinds = ", ".join(f"{kind} {count}" for kind, count in counts["findings"].items())
+    parts: list[RenderableType] = [certified, kinds or "no findings"]
+    if findings:
+        rows = [_finding_row(one) for one in findings[:limit]]
+        parts.append(grid(("KIND", "WHERE", "FIRST", "LAST", "TEXT"), rows))
+        if len(findings) > limit:
+            parts.append(f"and {len(findings) - limit} more findings; see --limit")
+    if unequal:
+        columns = ("SOURCE", "BLOCK", "ENDPOINT", "EXPECTED", "DELIVERED", "PARTIAL")
+        differing = [tuple(one.get(name.lower(), "") for name in columns) for one in unequal]
+        parts += ["certificates that differ", grid(columns, differing[:limit])]
+    return Group(*parts)
+
+
+def _finding_row(one: Mapping[str, Any]) -> tuple[object, ...]:
+    where = one.get("link") or one.get("endpoint") or one.get("path") or ""
+    first, last = one.get("first"), one.get("last")
+    return (
+        one.get("kind", ""),
+        where,
+        "" if first is None else first,
+        "" if last is None else last,
+        one.get("text", ""),
+    )

@@ -1,0 +1,134 @@
+"""`mesh trace`: one message followed through the topics. Spec: K9."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+
+from mesh.cli.looking import look
+from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.target import BootstrapOption, ContextOption, FileOption
+
+if TYPE_CHECKING:
+    from mesh.client.tracing import Trace
+
+EXIT_NOT_FOUND = 10
+
+
+def mount(app: typer.Typer) -> None:
+    """Put the command of this module on the command line."""
+    app.command()(trace)
+
+
+def trace(
+    message: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="TOPIC/PARTITION/OFFSET of the ingress record, or an id that subscribe prints.",
+        ),
+    ],
+    last: Annotated[
+        int, typer.Option(min=1, help="Newest records looked at in each outbox and endpoint.")
+    ] = 100_000,
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Find a message in its ingress, the frames that carried it, and its deliveries.
+
+    Exit code 10: it is nowhere.
+    """
+    from mesh.client.tracing import Tracer
+
+    with look(file, bootstrap, context) as seen:
+        tracer = Tracer(seen.topology, seen.kafka, seen.view, last)
+        found = tracer.trace(tracer.find(message))
+    data = _as_mapping(found)
+    render(View(data=data, table=lambda: _table(found, data)), output)
+    is_found = found.is_there or bool(found.frames or found.deliveries)
+    raise typer.Exit(0 if is_found else EXIT_NOT_FOUND)
+
+
+def _as_mapping(found: Trace) -> dict[str, Any]:
+    ingress, identity = found.ingress, found.ingress.identity
+    place = f"{ingress.place.topic}/{ingress.place.partition}"
+    return {
+        "id": f"{place}/{identity.generation}/{identity.offset}",
+        "topic_id": identity.topic_id,
+        "class": str(ingress.message_class),
+        "ingress": {
+            "node": ingress.node,
+            "there": found.is_there,
+            "routed": found.is_routed,
+            "subject": found.subject,
+            "payload_bytes": found.size,
+            "created_ms": found.created_ms,
+        },
+        "frames": [
+            {
+                "link": f"{one.source}->{one.target}",
+                "place": f"{one.place.topic}/{one.place.partition}/{one.offset}",
+                "path": list(one.path),
+                "first": one.first,
+                "last": one.last,
+                "messages": one.messages,
+                "repair": one.is_repair,
+                "appended_ms": one.appended_ms,
+            }
+            for one in found.frames
+        ],
+        "deliveries": [
+            {
+                "endpoint": f"{one.node}/{one.endpoint}",
+                "place": f"{one.place.topic}/{one.place.partition}/{one.offset}",
+                "path": list(one.path),
+            }
+            for one in found.deliveries
+        ],
+        "refused": None
+        if found.letter is None
+        else {"reason": found.letter.reason, "detail": found.letter.detail},
+        "not_looked_at": [f"{one.topic}/{one.partition}" for one in found.unseen],
+    }
+
+
+def _table(found: Trace, data: dict[str, Any]) -> RenderableType:
+    ingress = data["ingress"]
+    state = "routed" if found.is_routed else "not routed yet"
+    if not found.is_there:
+        state += ", its record is gone" if found.is_routed else ", no such record"
+    lines = [f"{data['id']}  {found.subject or ''}  published at {ingress['node']}, {state}"]
+    if found.created_ms is not None:
+        lines.append(f"created {_moment(found.created_ms)}, {found.size} bytes")
+    if found.letter is not None:
+        lines.append(f"refused: {found.letter.reason}: {found.letter.detail}")
+    frames = [
+        (
+            one["link"],
+            one["place"],
+            f"{one['first']}..{one['last']}",
+            one["messages"],
+            "yes" if one["repair"] else "",
+            _moment(one["appended_ms"]),
+        )
+        for one in data["frames"]
+    ]
+    deliveries = [
+        (one["endpoint"], one["place"], ">".join(one["path"])) for one in data["deliveries"]
+    ]
+    if found.unseen:
+        lines.append(f"older records not looked at: {', '.join(data['not_looked_at'])}; see --last")
+    return Group(
+        *lines,
+        grid(("LINK", "FRAME", "STRETCH", "MESSAGES", "REPAIR", "WRITTEN"), frames),
+        grid(("ENDPOINT", "DELIVERY", "PATH"), deliveries),
+    )
+
+
+def _moment(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, tz=UTC).isoformat(timespec="milliseconds")
