@@ -30,6 +30,10 @@ from mesh.errors import ConfigError, Problem
 
 FILE_BYTES_MAX = 256 * 1024
 DEPTH_MAX = 32
+PROBLEMS_MAX = 100
+"""Faults of form named at once; after so many nobody reads on."""
+
+_SHOWN_MAX = 80
 
 KeyPath = tuple[str | int, ...]
 """From the top of a document: keys of mappings, indexes of sequences."""
@@ -189,12 +193,16 @@ class _Builder:
 
     def _refuse_magic(self, event: NodeEvent) -> None:
         if isinstance(event, AliasEvent):
-            self._note("ALIAS", f"alias *{event.anchor} is not allowed; write it out", event)
+            self._note(
+                "ALIAS", f"alias *{_short(event.anchor)} is not allowed; write it out", event
+            )
         elif event.anchor is not None:
-            self._note("ALIAS", f"anchor &{event.anchor} is not allowed; write it out", event)
+            self._note(
+                "ALIAS", f"anchor &{_short(event.anchor)} is not allowed; write it out", event
+            )
         tag = getattr(event, "tag", None)
         if tag is not None:
-            self._note("TAG", f"tag {tag} is not allowed; remove it", event)
+            self._note("TAG", f"tag {_short(tag)} is not allowed; remove it", event)
 
     def _key(self, top: _Frame, event: NodeEvent) -> None:
         if not isinstance(event, ScalarEvent):
@@ -205,7 +213,7 @@ class _Builder:
         path = (*top.path, key)
         if key in entries:
             first = self.marks[path]
-            message = f"key {key!r} is here and in line {first[0]}; remove one"
+            message = f"key {_short(key)!r} is here and in line {first[0]}; remove one"
             self._note("DUPLICATE_KEY", message, event)
         else:
             self.marks[path] = _mark(event)
@@ -246,10 +254,16 @@ class _Builder:
         line, column = _mark(event)
         where = f"{self.name}:{line}:{column}"
         self.problems.append(Problem(code=code, message=message, where=where))
+        if len(self.problems) >= PROBLEMS_MAX:
+            raise ConfigError(self.problems)
 
     def _stop(self, code: str, message: str, event: Event) -> NoReturn:
         self._note(code, message, event)
         raise ConfigError(self.problems)
+
+
+def _short(text: object) -> str:
+    return str(text)[:_SHOWN_MAX]
 
 
 def _mark(event: Event) -> tuple[int, int]:

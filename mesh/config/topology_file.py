@@ -11,7 +11,7 @@ from pathlib import Path
 from mesh.config.kafka_options import option_text
 from mesh.config.located import Document, Locate, dotted, read_document
 from mesh.config.scalars import duration_s
-from mesh.config.shapes import check_shape
+from mesh.config.shapes import check_shape, shown
 from mesh.config.topology_models import MeshFile, MeshSpec, NodeSpec, ZoneSpec
 from mesh.config.topology_rules import spec_problems
 from mesh.errors import ConfigError, Problem
@@ -41,6 +41,7 @@ def topology_of(document: Document) -> Topology:
     Raises:
         ConfigError: As for `load_topology`.
     """
+    _refuse_other_kinds(document)
     model, problems = check_shape(MeshFile, document.value, document.where)
     spec = document.within("spec")
     problems += spec_problems(spec.value, spec.where)
@@ -72,6 +73,17 @@ def topology_schema() -> dict[str, object]:
     schema: dict[str, object] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     schema.update(MeshFile.model_json_schema(by_alias=True))
     return schema
+
+
+def _refuse_other_kinds(document: Document) -> None:
+    """Refuse a file of another kind for that alone: what else it says is no fault of it."""
+    kind = document.within("kind").value
+    if isinstance(kind, str) and kind != "Mesh":
+        hint = "; mesh lab run runs scenarios" if kind == "Scenario" else ""
+        message = f"must be Mesh; got {shown(kind)}{hint}"
+        raise ConfigError(
+            [Problem(code="WRONG_VALUE", message=message, where=document.where(("kind",)))]
+        )
 
 
 def _in_order(problems: list[Problem]) -> list[Problem]:

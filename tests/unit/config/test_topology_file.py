@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
+from mesh.config.legal import load_legal_topology
 from mesh.config.located import parse_document
 from mesh.config.topology_file import (
-    load_legal_topology,
     load_topology,
     topology_from_mapping,
     topology_of,
@@ -123,7 +123,7 @@ def test_a_node_may_leave_out_the_only_kafka_cluster() -> None:
         (
             "kind: Mesh",
             "kind: Scenario",
-            "m.yaml:2:1: kind: must be Mesh; got 'Scenario' [WRONG_VALUE]",
+            "m.yaml:2:1: kind: must be Mesh; got 'Scenario'; mesh lab run runs scenarios [WRONG_VALUE]",
         ),
         (
             "metadata: {name: worldwide}\n",
@@ -341,6 +341,13 @@ def test_join_with_every_key_is_refused_once_and_checked() -> None:
         "[OUT_OF_RANGE]",
         "[WRONG_VALUE]",
         "[CONFLICTING_KEYS]",
+    ]
+
+
+def test_a_file_of_another_kind_is_one_problem() -> None:
+    """What else stands in it may be right for what it is."""
+    assert refused("apiVersion: mesh/v1\nkind: Other\nspec: {steps: []}\n") == [
+        "m.yaml:2:1: kind: must be Mesh; got 'Other' [WRONG_VALUE]"
     ]
 
 

@@ -142,6 +142,7 @@ def test_each_loop_is_one_problem(mesh_of: MeshOf) -> None:
     assert [problem.where for problem in problems] == ["spec.zones.Y", "spec.zones.Z"]
     assert len({str(problem.edit) for problem in problems}) == 1
     assert len(problems[0].edit) == 2
+    assert len(judge(mesh_of("B multi-hop r-s s-a", "Z multi-hop a-b b-c a-c"))) == 1
 
 
 def test_walk_ends_at_the_first_repeated_node(mesh_of: MeshOf) -> None:
@@ -166,6 +167,19 @@ def test_edit_closes_a_split_triangle(mesh_of: MeshOf) -> None:
     """Three links of a triangle belong in one one-hop zone. Spec: EMS-9."""
     topology = mesh_of("Z1 one-hop a-b a-c", "Z2 one-hop b-c")
     assert edits(topology) == [("move", "b-c", "Z1")]
+
+
+def test_edit_prefers_more_moves_to_an_earlier_name(mesh_of: MeshOf) -> None:
+    """Two moves are better than a move and a removal that comes first by name. Spec: lab.md 3."""
+    topology = mesh_of("W external b-d c-d", "X one-hop a-b a-d b-c")
+    assert edits(topology) == [("move", "b-d", "X"), ("move", "c-d", "X")]
+
+
+def test_edit_may_use_a_zone_elsewhere(mesh_of: MeshOf) -> None:
+    """The zone a link is moved to need not touch it: the first that helps by name is taken."""
+    elsewhere = ("D one-hop s-t", "E external u-v", "F external u-w")
+    topology = mesh_of(*elsewhere, "P external a-b", "Q external b-c", "M multi-hop a-c")
+    assert edits(topology) == [("move", "a-c", "E")]
 
 
 def test_edit_leaves_clusters_alone(mesh_of: MeshOf) -> None:
