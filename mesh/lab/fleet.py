@@ -10,12 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mesh.config.references import resolve_options
-from mesh.errors import StartError
 from mesh.lab.brokers import KafkaClusters, start_brokers
 from mesh.lab.jars import KafkaSoftware, Progress, silent
 from mesh.lab.processes import Process, spawn, stop_all
 from mesh.model.topology import Topology
-from mesh.runtime.provision import node_topics
+from mesh.runtime.provision import node_topics, refuse_aliases
 from mesh.transport.kafka import RealKafka
 
 STOP_S = 10.0
@@ -98,16 +97,9 @@ class Fleet:
 
     def provision(self, progress: Progress) -> None:
         """Make every node's topics; refuse one Kafka cluster under two names. Spec: EMS-16."""
-        seen: dict[str, str] = {}
-        for name in self.topology.kafka:
-            kafka = self.kafka(name)
-            identity = kafka.admin().cluster_id()
-            if identity in seen:
-                raise StartError(
-                    f"kafka {seen[identity]} and {name} are one Kafka cluster ({identity}): "
-                    "give each its own, or use one name for both"
-                )
-            seen[identity] = name
+        clusters = {name: self.kafka(name) for name in self.topology.kafka}
+        refuse_aliases(clusters)
+        for name, kafka in clusters.items():
             nodes = [n for n, declared in self.topology.nodes.items() if declared.kafka == name]
             progress(f"making the topics of {', '.join(nodes)} on {name}")
             kafka.admin().create(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from mesh.errors import StartError, TransportUnavailableError
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.transport.port import TopicSpec
+from mesh.transport.port import KafkaCluster, TopicSpec
 
 HEADROOM_BYTES = 100_000
 """What topics allow beyond the largest message: frame and delivery headers. Spec: K6."""
@@ -54,6 +55,29 @@ def node_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
         ]
     wanted += [(names.to_control(node, neighbour), 1, _COMPACTED) for neighbour in neighbours]
     return [_spec(topology, *topic) for topic in wanted]
+
+
+def refuse_aliases(kafka: Mapping[str, KafkaCluster]) -> None:
+    """Make sure that these names stand for different Kafka clusters. Spec: K4, EMS-16.
+
+    Identity is the `cluster.id` that the brokers report, never a name or an address. One that
+    does not answer is left out: whoever needs it says so.
+
+    Raises:
+        StartError: Two names are one Kafka cluster.
+    """
+    seen: dict[str, str] = {}
+    for name, cluster in kafka.items():
+        try:
+            identity = cluster.admin().cluster_id()
+        except TransportUnavailableError:
+            continue
+        if identity in seen:
+            raise StartError(
+                f"kafka {seen[identity]} and {name} are one Kafka cluster ({identity}): "
+                "give each its own, or use one name for both"
+            )
+        seen[identity] = name
 
 
 def endpoint_topic(

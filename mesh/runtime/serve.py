@@ -20,7 +20,7 @@ from mesh.errors import TransportError, TransportUnavailableError
 from mesh.model.topology import Topology
 from mesh.runtime.clock import Clock, MonotonicClock
 from mesh.runtime.intake import ThreadedIntake
-from mesh.runtime.provision import HEADROOM_BYTES
+from mesh.runtime.provision import HEADROOM_BYTES, refuse_aliases
 from mesh.runtime.worker import Worker
 from mesh.transport.kafka import RealKafka
 
@@ -57,12 +57,14 @@ class Serving:
         """Serve until a signal comes.
 
         Raises:
+            StartError: Two names are one Kafka cluster.
             TransportDeniedError: The brokers refuse what the node needs.
         """
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
         structlog.contextvars.bind_contextvars(node=self.node)
         clusters = self._clusters()
+        refuse_aliases(clusters)
         clock = MonotonicClock()
         while not self._stopping:
             worker = self._start(clusters, clock)

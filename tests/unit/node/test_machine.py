@@ -1,0 +1,226 @@
+"""The node machine: what is read comes into force in rounds, and is offered only after them."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.config.topology_file import topology_from_mapping
+from mesh.model.control import (
+    Acknowledgement,
+    Heartbeat,
+    Mark,
+    Ownership,
+    Scope,
+    Subscription,
+    Wish,
+)
+from mesh.model.effects import (
+    BecameReady,
+    EndSubscription,
+    EnsureEndpoint,
+    Note,
+    Reroute,
+    WriteAck,
+    WriteAdvert,
+    WriteHeartbeat,
+    WriteMark,
+    WriteSubscribed,
+)
+from mesh.model.frames import MessageClass
+from mesh.model.inputs import (
+    AckRead,
+    AdvertRead,
+    BeatRead,
+    ClientsCaughtUp,
+    LaneApplied,
+    LeadershipTaken,
+    MarkRead,
+    NeighbourCaughtUp,
+    SubscriptionRead,
+    SubscriptionRefused,
+    Ticked,
+)
+from mesh.node.machine import NodeMachine
+
+TOPOLOGY = topology_from_mapping(
+    {
+        "kafka": {"k": {}},
+        "nodes": {"a": {}, "b": {}, "c": {}},
+        "zones": {
+            "Z": {"kind": "one-hop", "links": [["a", "b"]]},
+            "W": {"kind": "multi-hop", "links": [["a", "c"]]},
+        },
+    }
+)
+TO_B = Scope("Z", "", Ownership.OWN)
+TO_C = Scope("W", "c", Ownership.OWN)
+FROM_B = Scope("Z", "", Ownership.OWN)
+
+
+@pytest.fixture
+def machine() -> NodeMachine:
+    """The machine of a, leading, with everything read to its end and lane 0 in force."""
+    machine = NodeMachine(TOPOLOGY, "a", "uuid-a")
+    for input_ in (
+        Ticked(0),
+        LeadershipTaken(3, {}),
+        ClientsCaughtUp(),
+        NeighbourCaughtUp("b"),
+        NeighbourCaughtUp("c"),
+        LaneApplied(0, {}),
+        Ticked(200),
+    ):
+        machine.step(input_)
+    assert machine.is_ready
+    return machine
+
+
+def effects_of(machine: NodeMachine, *inputs: object) -> list[object]:
+    return [effect for input_ in inputs for effect in machine.step(input_)]
+
+
+def test_nothing_is_routed_before_every_input_is_read() -> None:
+    """Spec: K23, C4 of reliability.md."""
+    machine = NodeMachine(TOPOLOGY, "a", "uuid-a")
+    effects = effects_of(machine, Ticked(0), ClientsCaughtUp(), NeighbourCaughtUp("b"))
+    assert not any(isinstance(effect, Reroute) for effect in effects)
+    effects = effects_of(machine, NeighbourCaughtUp("c"))
+    assert [type(effect) for effect in effects] == [Reroute, BecameReady]
+
+
+def test_a_subscription_is_offered_only_after_every_lane_has_its_cut(machine: NodeMachine) -> None:
+    """Spec: K25."""
+    effects = effects_of(machine, SubscriptionRead(0, "s", "x/>", Subscription()), Ticked(400))
+    assert EnsureEndpoint("s", MessageClass.GUARANTEED) in effects
+    [reroute] = [effect for effect in effects if isinstance(effect, Reroute)]
+    assert reroute.cuts == {"uuid-a": 0}
+    assert not any(isinstance(effect, WriteAdvert) for effect in effects)
+    effects = effects_of(machine, LaneApplied(0, reroute.in_force))
+    adverts = {(e.scope, e.filter_): e.wish for e in effects if isinstance(e, WriteAdvert)}
+    assert adverts[TO_B, "x/>"] == adverts[TO_C, "x/>"] == Wish()
+    assert adverts[TO_B, "$node/uuid-a"] == Wish(clients_offset=0)
+    marks = {e.scope: e.mark for e in effects if isinstance(e, WriteMark)}
+    assert (marks[TO_B].epoch, marks[TO_B].number, marks[TO_B].count) == (3, 2, 2)
+
+
+def apply_now(machine: NodeMachine, now: int) -> list[object]:
+    """Let time pass and the lane commit whatever is asked for; 300 ms are enough."""
+    effects: list[object] = []
+    for later in (now, now + 100, now + 200, now + 300):
+        effects += effects_of(machine, Ticked(later), LaneApplied(0, machine.in_force))
+    return effects
+
+
+def test_three_wishes_are_one_advert_and_the_last_end_is_one_withdrawal(
+    machine: NodeMachine,
+) -> None:
+    """Spec: DMR-2."""
+    for offset, name in enumerate(("s1", "s2", "s3")):
+        machine.step(SubscriptionRead(offset, name, "pay", Subscription()))
+    found = [e for e in apply_now(machine, 400) if isinstance(e, WriteAdvert)]
+    assert len([e for e in found if (e.scope, e.filter_) == (TO_B, "pay")]) == 1
+    for offset, name in enumerate(("s1", "s2"), start=3):
+        machine.step(SubscriptionRead(offset, name, "pay", None))
+    found = [e for e in apply_now(machine, 1000) if isinstance(e, WriteAdvert)]
+    assert [e for e in found if e.filter_ == "pay"] == []
+    machine.step(SubscriptionRead(5, "s3", "pay", None))
+    found = [e for e in apply_now(machine, 1600) if isinstance(e, WriteAdvert)]
+    assert [(e.scope, e.wish) for e in found if e.filter_ == "pay"] == [(TO_C, None), (TO_B, None)]
+
+
+def learn_from_b(machine: NodeMachine, epoch: int = 7) -> list[object]:
+    """Have b offer `x` and prove it."""
+    from mesh.core.digest import entry_digest
+
+    effects_of(
+        machine,
+        AdvertRead("b", FROM_B, "x", Wish()),
+        MarkRead("b", FROM_B, Mark(epoch, 1, 1, entry_digest("x", Wish()))),
+    )
+    return apply_now(machine, 400)
+
+
+def test_what_is_learned_on_a_one_hop_zone_is_not_offered_back_there(machine: NodeMachine) -> None:
+    """Spec: DESIGN 3, UM-1."""
+    found = [e for e in learn_from_b(machine) if isinstance(e, WriteAdvert)]
+    assert [(e.scope, e.filter_) for e in found] == [(TO_C, "x")]
+
+
+def test_an_input_is_acknowledged_complete_when_its_readers_are(machine: NodeMachine) -> None:
+    """Spec: K24."""
+    acks = [e for e in learn_from_b(machine) if isinstance(e, WriteAck)]
+    assert acks == [WriteAck("b", FROM_B, Acknowledgement(7, 1, -1, (("a", "c"),)))]
+    number = machine.leader.marks()[TO_C].number
+    effects = effects_of(machine, AckRead("c", TO_C, Acknowledgement(3, number, number)))
+    assert WriteAck("b", FROM_B, Acknowledgement(7, 1, 1)) in effects
+
+
+def test_subscribed_everywhere_is_told_to_clients(machine: NodeMachine) -> None:
+    """Spec: K24, C5 of reliability.md."""
+    machine.step(SubscriptionRead(9, "s", "x", Subscription()))
+    apply_now(machine, 400)
+    for name, scope in (("b", TO_B), ("c", TO_C)):
+        number = machine.leader.marks()[scope].number
+        effects = effects_of(machine, AckRead(name, scope, Acknowledgement(3, number, number)))
+    assert WriteSubscribed(Acknowledgement(3, 9, 9)) in effects
+
+
+def test_a_silent_neighbour_keeps_only_its_guaranteed_interest(machine: NodeMachine) -> None:
+    """Spec: K19, K32."""
+    learn_from_b(machine)
+    machine.step(BeatRead("b", Heartbeat(7, 1, True)))
+    effects = effects_of(machine, Ticked(10_800), Ticked(11_000))
+    assert any(isinstance(e, Note) and e.event == "neighbour.down" for e in effects)
+    members = machine.router.table.members("x")
+    assert [wish for _, wish in members] == [Wish(durable=True, live=False)]
+    machine.step(LaneApplied(0, machine.in_force))
+    effects_of(machine, BeatRead("b", Heartbeat(7, 2, True)), Ticked(11_400))
+    assert [wish for _, wish in machine.router.table.members("x")] == [Wish()]
+
+
+def test_it_beats_once_a_second(machine: NodeMachine) -> None:
+    """Spec: K32."""
+    beats = [
+        effect.heartbeat.beat
+        for now in range(1000, 4001, 100)
+        for effect in machine.step(Ticked(now))
+        if isinstance(effect, WriteHeartbeat)
+    ]
+    assert beats == list(range(beats[0], beats[0] + len(beats)))
+    assert len(beats) in (3, 4)
+
+
+def test_a_lease_that_is_not_renewed_ends_the_subscription(machine: NodeMachine) -> None:
+    """Spec: K13."""
+    machine.step(SubscriptionRead(0, "s", "x", Subscription(lease_s=5)))
+    assert EndSubscription("s", "x") not in effects_of(machine, Ticked(5_000))
+    assert EndSubscription("s", "x") in effects_of(machine, Ticked(5_300))
+
+
+def test_a_second_class_for_one_endpoint_is_refused(machine: NodeMachine) -> None:
+    """Spec: K13."""
+    machine.step(SubscriptionRead(0, "s", "x", Subscription()))
+    other = Subscription(message_class=MessageClass.DIRECT)
+    effects = effects_of(machine, SubscriptionRead(1, "s", "y", other))
+    assert [e.event for e in effects if isinstance(e, Note)] == ["subscription.refused"]
+    assert ("s", "y") not in machine.learner.subscriptions
+
+
+def test_a_refused_record_is_a_version_all_the_same(machine: NodeMachine) -> None:
+    """Spec: K13, K24: a client that waits for its offset is not left waiting."""
+    machine.step(SubscriptionRefused(4))
+    found = [e for e in apply_now(machine, 400) if isinstance(e, WriteSubscribed)]
+    assert found[0].ack.applied == 4
+
+
+def test_a_new_leader_writes_only_what_differs() -> None:
+    """Spec: K16."""
+    machine = NodeMachine(TOPOLOGY, "a", "uuid-a")
+    own = Wish(clients_offset=-1)
+    written = {TO_B: {"$node/uuid-a": own, "gone": Wish()}, TO_C: {"$node/uuid-a": own}}
+    effects_of(machine, Ticked(0), LeadershipTaken(4, written), ClientsCaughtUp())
+    effects_of(machine, NeighbourCaughtUp("b"), NeighbourCaughtUp("c"))
+    effects = effects_of(machine, LaneApplied(0, machine.in_force))
+    assert [e for e in effects if isinstance(e, WriteAdvert)] == [WriteAdvert(TO_B, "gone", None)]
+    marks = [e for e in effects if isinstance(e, WriteMark)]
+    assert {e.scope for e in marks if e.mark.number == 1} >= {TO_B, TO_C}
