@@ -8,13 +8,15 @@ for whatever they hold is either committed in Kafka or scratch.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +30,7 @@ CLEAN_UP_S = 30.0
 """How long work that noticed may take to clean up."""
 _LOOK_S = 0.05
 _KILLED_S = 5.0
+_LOCK = "lock"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -170,24 +173,36 @@ def work_folder(
 ) -> Iterator[Path]:
     """Give a folder for data and logs: the chosen one, or a scratch one that is removed.
 
-    A scratch folder stays after an error, for its logs, and `progress` is told where.
+    A scratch folder stays after an error, for its logs, and `progress` is told where. What
+    killed programs left behind is removed first.
     """
-    import tempfile
-
     if chosen is not None:
         chosen.mkdir(parents=True, exist_ok=True)
         yield chosen.absolute()
         return
+    _sweep(prefix)
     folder = Path(tempfile.mkdtemp(prefix=f"{prefix}-"))
     stopping.scratch.append(folder)
-    try:
-        yield folder
-    except Exception:
-        for data in (folder / "kafka").glob("*/broker-*/data"):
-            shutil.rmtree(data, ignore_errors=True)
-        progress(f"logs are kept in {folder}")
-        raise
-    except BaseException:
+    lock = (folder / _LOCK).open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    with lock:
+        try:
+            yield folder
+        except Exception:
+            for data in (folder / "kafka").glob("*/broker-*/data"):
+                shutil.rmtree(data, ignore_errors=True)
+            (folder / _LOCK).unlink(missing_ok=True)  # so that nobody sweeps it
+            progress(f"logs are kept in {folder}")
+            raise
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         shutil.rmtree(folder, ignore_errors=True)
-        raise
-    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(prefix: str) -> None:
+    """Remove scratch folders whose program was killed: the kernel has released their locks."""
+    for path in Path(tempfile.gettempdir()).glob(f"{prefix}-*/{_LOCK}"):
+        with suppress(OSError), path.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path.parent, ignore_errors=True)
