@@ -37,8 +37,18 @@ class Backend(Protocol):
     def cut(self, node: str, neighbours: Sequence[str]) -> None:
         """Have the node read nothing of exactly these neighbours from now on."""
 
-    def audit(self) -> Mapping[str, object] | None:
-        """Return what the auditor found, once all that drained is certified; None without one."""
+    def begin_audit(self) -> None:
+        """Start the real auditor, where there is one."""
+
+    def audit(self, delivered: Mapping[str, int]) -> Mapping[str, object] | None:
+        """Return what the auditor found, once all that was delivered is certified.
+
+        Args:
+            delivered: Guaranteed messages per endpoint, `node/name`.
+
+        Returns:
+            `findings` and `certificates`, or None without an auditor.
+        """
 
     def close(self) -> None:
         """End everything."""
@@ -75,7 +85,10 @@ class SimulatedBackend:
         """Have the node read nothing of these neighbours."""
         self._world.cut(node, neighbours)
 
-    def audit(self) -> None:
+    def begin_audit(self) -> None:
+        """Do nothing: nobody audits here."""
+
+    def audit(self, delivered: Mapping[str, int]) -> None:  # noqa: ARG002
         """Say that nobody audits here."""
 
     def close(self) -> None:

@@ -29,11 +29,13 @@ def run_scenario(scenario: Scenario, backend: Backend, *, backend_name: str) -> 
     view = MeshView(topology, backend.kafka, backend.now_ms, name="mesh-lab-view")
     driver = Driver(topology, backend, tally, view)
     steps: list[dict[str, object]] = []
+    if scenario.audit:
+        backend.begin_audit()
     try:
         for number, named in enumerate(scenario.steps):
             steps.append(_run_step(driver, number, named))
-        audit = backend.audit()
         tally.refresh()
+        audit = backend.audit({name: t.guaranteed for name, t in tally.endpoints.items()})
         return {
             "name": scenario.name,
             "backend": backend_name,

@@ -36,9 +36,10 @@ class LinkTally:
 
 @dataclass(slots=True)
 class EndpointTally:
-    """One endpoint topic."""
+    """One endpoint topic: records, those of guaranteed messages, and what the lab judges."""
 
     count: int = 0
+    guaranteed: int = 0
     seen: set[MessageId] = field(default_factory=set)
     disordered: int = 0
     paths: Counter[str] = field(default_factory=Counter)
@@ -209,6 +210,7 @@ def _deliver(tally: EndpointTally, record: Record) -> None:
     delivery = decode_delivery(content or b"")
     source = (delivery.source.topic_id, delivery.source.partition)
     tally.count += 1
+    tally.guaranteed += delivery.message_class is MessageClass.GUARANTEED
     tally.seen.add((*source, delivery.generation, delivery.offset))
     if delivery.offset < tally.newest.get(source, -1):
         tally.disordered += 1

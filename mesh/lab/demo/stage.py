@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -18,15 +17,16 @@ from mesh.client.view import MeshView
 from mesh.codec.keys import subscription_key
 from mesh.codec.subscriptions import encode_subscription
 from mesh.errors import StartError, TransportError
+from mesh.lab.auditing import spawn_auditor
 from mesh.lab.demo.accounts import Accounts
 from mesh.lab.demo.publisher import Publisher
-from mesh.lab.demo.verdicts import Verdicts
 from mesh.lab.demo.wishes import WISHES
 from mesh.lab.fleet import Fleet
 from mesh.lab.jars import Progress
-from mesh.lab.processes import Process, spawn
+from mesh.lab.processes import Process
 from mesh.lab.stopping import Stopping
 from mesh.lab.supervisor import TEND_S, Supervisor
+from mesh.lab.verdicts import Verdicts
 from mesh.model.control import Subscription
 from mesh.model.topics import TopicNames
 from mesh.runtime.clock import MonotonicClock
@@ -95,30 +95,12 @@ class Stage:
 
     def start_auditor(self) -> None:
         """Start Spark; nobody waits for it, for it takes longest."""
-        self.auditor.append(self._spawn_auditor())
+        self.auditor.append(spawn_auditor(self.fleet))
         self.supervisor.keep("the auditor", lambda: self.auditor, self._restart_auditor)
 
     def _restart_auditor(self) -> None:
         self.auditor[0].kill()
-        self.auditor[0] = self._spawn_auditor()
-
-    def _spawn_auditor(self) -> Process:
-        addresses = [
-            part
-            for name, address in self.fleet.addresses.items()
-            for part in ("--bootstrap", f"{name}={address}")
-        ]
-        checkpoint = str(self.fleet.directory / "audit")
-        file = str(self.fleet.file)
-        return spawn(
-            [
-                *(sys.executable, "-m", "streaming", "-f", file),
-                *addresses,
-                *("--checkpoint", checkpoint),
-            ],
-            name="the auditor",
-            log=self.fleet.directory / "log" / "auditor.log",
-        )
+        self.auditor[0] = spawn_auditor(self.fleet)
 
     def subscribe(self) -> None:
         """Write every subscription of the demo.
