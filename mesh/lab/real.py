@@ -79,7 +79,7 @@ class RealBackend:
         wanted = {name: count for name, count in delivered.items() if count}
         try:
             while not (verdicts.is_live and verdicts.covers(wanted)):
-                if not auditor.is_alive:
+                if not auditor.is_alive():
                     raise StartError(f"the auditor ended by itself: {auditor.log_tail(1)}")
                 if self.now_ms() > deadline:
                     break  # what is not certified is missing from the result, for all to see
