@@ -169,7 +169,7 @@ def _parse(kind: str, rest: str | None = None) -> ControlKey:
             return IdentityKey()
         case "heartbeat", None:
             return HeartbeatKey()
-        case "subscribed", "":
+        case "subscribed", None:
             return SubscribedKey()
         case "link", None:
             return LinkKey()

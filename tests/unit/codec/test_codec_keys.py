@@ -12,6 +12,7 @@ from mesh.codec.keys import (
     LinkKey,
     MarkKey,
     RepairKey,
+    SubscribedKey,
     ack_key,
     advert_key,
     config_key,
@@ -24,6 +25,7 @@ from mesh.codec.keys import (
     parse_subscription_key,
     progress_key,
     repair_key,
+    subscribed_key,
     subscription_key,
 )
 from mesh.errors import DecodeError, LocalProtocolError
@@ -42,6 +44,7 @@ HEX = "000102030405060708090a0b0c0d0e0f"
         (identity_key(), "identity", IdentityKey()),
         (heartbeat_key(), "heartbeat", HeartbeatKey()),
         (link_key(), "link", LinkKey()),
+        (subscribed_key(), "subscribed", SubscribedKey()),
         (mark_key(SCOPE), "mark WO:ny1/foreign", MarkKey(SCOPE)),
         (ack_key(SCOPE), "ack WO:ny1/foreign", AckKey(SCOPE)),
         (
