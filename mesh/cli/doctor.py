@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import RenderableType
 
+from mesh.cli import looking
 from mesh.cli.faults import wrong_input
-from mesh.cli.looking import Look, look, now_ms
+from mesh.cli.looking import Look, look
 from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.target import BootstrapOption, ContextOption, FileOption
 
@@ -43,13 +43,13 @@ def doctor(
     from mesh.client.health import Result
 
     chosen = _chosen(category or [])
-    deadline_s = time.monotonic() + wait
+    deadline_ms = looking.now_ms() + int(wait * 1000)
     while True:
         checks = _checks(chosen, file, bootstrap, context)
         is_well = all(check.result is not Result.FAILED for check in checks)
-        if is_well or time.monotonic() > deadline_s:
+        if is_well or looking.now_ms() >= deadline_ms:
             break
-        time.sleep(_AGAIN_S)
+        looking.pause(_AGAIN_S)
     data = _as_mapping(checks, ok=is_well)
     render(View(data=data, table=lambda: _table(data["categories"])), output)
     raise typer.Exit(0 if is_well else EXIT_UNHEALTHY)
@@ -77,8 +77,7 @@ def _checks(
             view=seen.view,
             beats=seen.beats,
             expected={node: node_topics(seen.topology, node) for node in seen.topology.nodes},
-            now_ms=now_ms,
-            pause=time.sleep,
+            pause=looking.pause,
         )
 
     with look(file, bootstrap, context, needs_kafka=False) as seen:

@@ -39,6 +39,11 @@ def now_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
+def pause(seconds: float) -> None:
+    """Let time pass."""
+    time.sleep(seconds)
+
+
 @contextmanager
 def look(
     file: Path | None,
@@ -69,7 +74,7 @@ def look(
     kafka = open_kafka(topology, client_prefix="mesh-cli")
     view = MeshView(topology, kafka, now_ms, name="view")
     try:
-        beats = observe(view, now_ms, time.sleep)
+        beats = observe(view, now_ms, pause)
         if needs_kafka and view.unreachable and len(view.unreachable) == len(kafka):
             raise TransportUnavailableError(next(iter(view.unreachable.values())))
         for fault in view.unreachable.values() if needs_kafka else ():

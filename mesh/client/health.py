@@ -65,7 +65,6 @@ class Examination:
     Attributes:
         expected: The topics that every node should have.
         beats: Which nodes beat while we looked.
-        now_ms: Monotonic clock.
         pause: Lets time pass, in seconds.
     """
 
@@ -74,7 +73,6 @@ class Examination:
     view: MeshView
     beats: Mapping[str, bool]
     expected: Mapping[str, Sequence[TopicSpec]]
-    now_ms: Callable[[], int]
     pause: Callable[[float], None]
 
 

@@ -104,7 +104,10 @@ class MeshView:
         self.nodes: dict[str, NodeView] = {node: NodeView() for node in topology.nodes}
         self.unreachable: dict[str, str] = {}
         self._now_ms = now_ms
+        self._name = name
+        self._kafka = kafka
         self._followers: dict[str, Follower] = {}
+        self._places: dict[str, list[TopicPartition]] = {}
         self._kafka_of = {node: declared.kafka for node, declared in topology.nodes.items()}
         self._decoders: dict[str, tuple[str, str]] = {}
         names = TopicNames(topology.prefix)
@@ -112,19 +115,25 @@ class MeshView:
             topics = {names.control(node): "", names.clients(node): "clients"}
             topics |= {names.to_control(node, p): p for p in topology.neighbours(node)}
             self._decoders |= {topic: (node, about) for topic, about in topics.items()}
-            if declared.kafka not in self._followers:
-                self._followers[declared.kafka] = Follower(kafka[declared.kafka], name, now_ms)
-            self._followers[declared.kafka].add([TopicPartition(topic, 0) for topic in topics])
+            places = self._places.setdefault(declared.kafka, [])
+            places += [TopicPartition(topic, 0) for topic in topics]
 
     def refresh(self) -> None:
         """Read what is new. A Kafka cluster that does not answer is named in `unreachable`."""
-        for kafka, follower in self._followers.items():
+        for kafka in self._places:
             try:
-                self._take(follower.poll())
+                self._take(self._follower(kafka).poll())
             except TransportError as error:
                 self.unreachable[kafka] = str(error)
             else:
                 self.unreachable.pop(kafka, None)
+
+    def _follower(self, kafka: str) -> Follower:
+        if kafka not in self._followers:
+            follower = Follower(self._kafka[kafka], self._name, self._now_ms)
+            follower.add(self._places[kafka])
+            self._followers[kafka] = follower
+        return self._followers[kafka]
 
     def is_unreachable(self, node: str) -> bool:
         """Say whether the Kafka cluster of a node did not answer at the last refresh."""

@@ -1,18 +1,19 @@
-"""A small simulated mesh: its nodes run whenever a client waits."""
+"""Simulated meshes: their nodes run whenever a client waits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
 from mesh.client import MeshClient
+from mesh.client.view import MeshView
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.world import World
 from mesh.model.topology import Topology
 from mesh.runtime.provision import node_topics
 
-CHAIN = {
+CHAIN: Mapping[str, object] = {
     "kafka": {"left": None, "right": None},
     "nodes": {
         "a": {"kafka": "left"},
@@ -51,13 +52,36 @@ class Mesh:
         self._clients.append(client)
         return client
 
+    def subscribe(self, node: str, endpoint: str, filter_: str, **options: object) -> None:
+        client = self.client(node)
+        client.wait(client.subscribe(endpoint, filter_, **options))  # type: ignore[arg-type]
+
+    def publish(self, node: str, subject: str, payload: bytes = b"") -> None:
+        client = self.client(node)
+        client.publish(subject, payload)
+        client.flush()
+
+    def view(self) -> MeshView:
+        return MeshView(self.topology, self.world.kafka, self.now_ms)
+
     def close(self) -> None:
         for client in self._clients:
             client.close()
 
 
 @pytest.fixture
-def mesh() -> Iterator[Mesh]:
-    running = Mesh(topology_from_mapping(CHAIN))
-    yield running
-    running.close()
+def mesh_of() -> Iterator[Callable[[Topology], Mesh]]:
+    running: list[Mesh] = []
+
+    def start(topology: Topology) -> Mesh:
+        running.append(Mesh(topology))
+        return running[-1]
+
+    yield start
+    for one in running:
+        one.close()
+
+
+@pytest.fixture
+def mesh(mesh_of: Callable[[Topology], Mesh]) -> Mesh:
+    return mesh_of(topology_from_mapping(CHAIN))
