@@ -10,6 +10,7 @@ What it does not do:
 * no threads, waiting or timeouts: a read never blocks, a silent member stays in its group until
   `crash()` is called, and an open transaction stays open until its writer ends it, a successor
   fences it or `end_transactions` is called;
+* no delay: the marker of a commit is there when it returns, brokers write it soon after;
 * no replication, leaders or truncation, no retention and no compaction (every record stays until
   `delete_before`);
 * no unknown outcomes: a commit that raises has committed nothing, and records handed over while

@@ -30,27 +30,31 @@ def test_reading_starts_where_asked(stand: Stand) -> None:
 
 
 def test_read_returns_at_most_its_limit_and_loses_nothing(stand: Stand) -> None:
-    """The rest comes with the next reads, in order."""
-    place = TopicPartition(stand.topic(), 0)
-    _fill(stand.kafka.writer("w"), place, 50)
-    reader = stand.reader(place)
-    found: list[bytes | None] = []
+    """The limit is over all partitions; the rest comes with the next reads, in order."""
+    topic = stand.topic(3)
+    places = [TopicPartition(topic, index) for index in range(3)]
+    writer = stand.kafka.writer("w")
+    for place in places:
+        _fill(writer, place, 20)
+    reader = stand.reader(*places)
+    found: dict[int, list[bytes | None]] = {index: [] for index in range(3)}
     sizes: list[int] = []
 
     def is_read() -> bool:
         batch = reader.read(0.2, 7)
         sizes.append(len(batch))
-        found.extend(values(batch))
-        return len(found) >= 50
+        for record in batch:
+            found[record.partition()].append(record.value())
+        return sum(sizes) >= 60
 
     stand.wait(is_read)
     assert max(sizes) == 7
-    assert found == _numbers(*range(50))
-    assert reader.read(0, 0) == () or not reader.read(0, 0)
+    assert list(found.values()) == [_numbers(*range(20))] * 3
+    assert not reader.read(0, 0)
 
 
 def test_partitions_take_turns(stand: Stand) -> None:
-    """A full partition does not keep another one waiting for ever."""
+    """A full partition does not hide a small one."""
     topic = stand.topic(2)
     full, small = TopicPartition(topic, 0), TopicPartition(topic, 1)
     writer = stand.kafka.writer("w")
@@ -64,7 +68,6 @@ def test_partitions_take_turns(stand: Stand) -> None:
         return 1 in seen
 
     stand.wait(is_met)
-    assert len(seen) <= 30_001
 
 
 def test_assigning_again_moves_there(stand: Stand) -> None:

@@ -79,6 +79,7 @@ def test_the_operators_options_lie_between_ours() -> None:
     member = member_settings(options, "mesh-a-m", "mesh.a.lanes", 300)
     assert (member["group.id"], member["heartbeat.interval.ms"]) == ("mesh.a.lanes", 100)
     assert "group.instance.id" not in member
+    assert not any(made["allow.auto.create.topics"] for made in (reader, writer, member))
 
 
 def test_a_wrong_option_is_named_in_one_line() -> None:

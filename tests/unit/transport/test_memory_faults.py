@@ -161,3 +161,13 @@ def test_a_recreated_topic_loses_a_position_beyond_it(kafka: MemoryKafka) -> Non
     assert reader.read(0, 10) == []
     assert reader.lost() == [T0]
     assert reader.lost() == []
+
+
+def test_partitions_take_turns_where_the_last_read_stopped(kafka: MemoryKafka) -> None:
+    """With the smallest limit they alternate: nobody starves, every run is alike."""
+    write(kafka, b"a", b"b", b"c")
+    write(kafka, b"x", b"y", place=T1)
+    reader = kafka.reader("r")
+    reader.assign({T1: 0, T0: 0})
+    found = [reader.read(0, 1)[0].value() for _ in range(5)]
+    assert found == [b"a", b"x", b"b", b"y", b"c"]
