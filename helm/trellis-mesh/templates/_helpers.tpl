@@ -1,0 +1,176 @@
+{{- define "mesh.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "mesh.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains (include "mesh.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "mesh.name" .) | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A text of at most `max` characters that ends with a letter or digit; different texts stay
+     different, for what had to be cut gets a hash of the whole. */}}
+{{- define "mesh.short" -}}
+{{- if or (gt (len .text) (int .max)) (hasSuffix "-" .text) -}}
+{{- printf "%s-%s" (.text | trunc (int (sub .max 9)) | trimSuffix "-") (.text | sha256sum | trunc 8) -}}
+{{- else -}}
+{{- .text -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The name of a node's workload: node names differ whatever their case; a StatefulSet's name may
+     have 52 characters, for its pods carry it in a label of 63. */}}
+{{- define "mesh.nodeFullname" -}}
+{{- $name := printf "%s-%s" (include "mesh.fullname" .root) (lower .node) -}}
+{{- include "mesh.short" (dict "text" $name "max" 52) -}}
+{{- end -}}
+
+{{- define "mesh.nodeLabel" -}}
+{{- include "mesh.short" (dict "text" . "max" 63) -}}
+{{- end -}}
+
+{{- define "mesh.credentialVolume" -}}
+{{- include "mesh.short" (dict "text" (printf "kafka-%s" (lower .)) "max" 63) -}}
+{{- end -}}
+
+{{- define "mesh.selector" -}}
+app.kubernetes.io/name: {{ include "mesh.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end -}}
+
+{{- define "mesh.labels" -}}
+{{ include "mesh.selector" . }}
+app.kubernetes.io/part-of: trellis-mesh
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- with .Values.labels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Of pods: no versions, so that an upgrade of the chart alone restarts nothing. */}}
+{{- define "mesh.podLabels" -}}
+{{ include "mesh.selector" . }}
+{{- with .Values.labels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "mesh.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "mesh.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "mesh.configMap" -}}
+{{- default (printf "%s-topology" (include "mesh.fullname" .)) .Values.topology.existingConfigMap -}}
+{{- end -}}
+
+{{/* The topology file. */}}
+{{- define "mesh.topology" -}}
+apiVersion: mesh/v1
+kind: Mesh
+metadata:
+  name: {{ .Values.topology.name | quote }}
+spec:
+  {{- toYaml .Values.topology.spec | nindent 2 }}
+{{- end -}}
+
+{{/* The nodes to serve, as JSON {name: settings}; says what is missing when there are none. */}}
+{{- define "mesh.nodes" -}}
+{{- $known := dig "nodes" (dict) .Values.topology.spec -}}
+{{- $found := dict -}}
+{{- range $node, $settings := .Values.nodes -}}
+{{- if and (not $.Values.topology.existingConfigMap) (not (hasKey $known $node)) -}}
+{{- fail (printf "nodes.%s: topology.spec.nodes has no such node; it has: %s" $node (keys $known | sortAlpha | join ", ")) -}}
+{{- end -}}
+{{- $_ := set $found $node (default (dict) $settings) -}}
+{{- end -}}
+{{- if and (not $found) (not .Values.topology.existingConfigMap) -}}
+{{- range $node, $_ := $known -}}{{- $_ := set $found $node (dict) -}}{{- end -}}
+{{- end -}}
+{{- if not $found -}}
+{{- fail "no nodes to serve: set topology.spec (kafka, nodes, zones), or topology.existingConfigMap and nodes" -}}
+{{- end -}}
+{{- toJson $found -}}
+{{- end -}}
+
+{{- define "mesh.image" -}}
+{{- printf "%s:%s" .image.repository (default .root.Chart.AppVersion .image.tag) -}}
+{{- end -}}
+
+{{- define "mesh.bootstrapArgs" -}}
+{{- $words := list -}}
+{{- range $name, $address := .Values.bootstrap -}}
+{{- $words = concat $words (list "--bootstrap" (printf "%s=%s" $name $address)) -}}
+{{- end -}}
+{{- if $words }}{{ toYaml $words }}{{ end -}}
+{{- end -}}
+
+{{/* What every pod has in common but its containers. */}}
+{{- define "mesh.podCommon" -}}
+serviceAccountName: {{ include "mesh.serviceAccount" . }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+securityContext:
+  {{- toYaml .Values.podSecurityContext | nindent 2 }}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "mesh.env" -}}
+{{- $env := dict -}}
+{{- with .Values.extraEnv }}{{ $_ := set $env "env" . }}{{ end -}}
+{{- with .Values.extraEnvFrom }}{{ $_ := set $env "envFrom" . }}{{ end -}}
+{{- if $env }}{{ toYaml $env }}{{ end -}}
+{{- end -}}
+
+{{- define "mesh.volumeMounts" -}}
+- {name: topology, mountPath: /etc/mesh/mesh.yaml, subPath: mesh.yaml, readOnly: true}
+- {name: tmp, mountPath: /tmp}
+{{- range $name, $_ := .Values.credentials }}
+- {name: {{ include "mesh.credentialVolume" $name }}, mountPath: {{ printf "/etc/mesh/kafka/%s" $name | quote }}, readOnly: true}
+{{- end }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "mesh.volumes" -}}
+- name: topology
+  configMap: {name: {{ include "mesh.configMap" . }}}
+- name: tmp
+  emptyDir: {}
+{{- range $name, $settings := .Values.credentials }}
+- name: {{ include "mesh.credentialVolume" $name }}
+  # 0440, which YAML 1.2 would read as 440
+  secret: {secretName: {{ $settings.existingSecret | quote }}, defaultMode: 288}
+{{- end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}

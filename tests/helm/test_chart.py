@@ -1,0 +1,364 @@
+"""The chart renders valid, restricted manifests that start our programs, and refuses typos."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import helm_python
+import kubernetes_validate  # type: ignore[import-untyped]
+import pytest
+import typer.main
+from kubernetes_validate.utils import all_versions  # type: ignore[import-untyped]
+
+from mesh.cli.main import app
+from mesh.config.legal import load_legal_topology
+from streaming.config import arguments
+from tests.helm.conftest import CHART, Manifest, Render, manifests_of
+
+LONG = "n" * 63 + "-"
+SPEC: Mapping[str, Mapping[str, Any]] = {
+    "kafka": {
+        "tokyo": {"bootstrap.servers": "tokyo.example:9092"},
+        "newyork": {"bootstrap.servers": "newyork.example:9092", "linger.ms": "5"},
+    },
+    "nodes": {"tk1": {"kafka": "tokyo"}, "NY1": {"kafka": "newyork"}, LONG: {"kafka": "tokyo"}},
+    "zones": {"WO": {"kind": "multi-hop", "links": [["tk1", "NY1"], ["NY1", LONG]]}},
+}
+BASE: Mapping[str, Any] = {"topology": {"name": "worldwide", "spec": SPEC}}
+EVERYTHING: Mapping[str, Any] = {
+    **BASE,
+    "nodes": {"tk1": {"workers": 2, "resources": {"limits": {"memory": "1Gi"}}}, "NY1": None},
+    "workers": 3,
+    "bootstrap": {"tokyo": "kafka.tokyo.svc:9092"},
+    "credentials": {"tokyo": {"existingSecret": "tokyo-user"}},
+    "image": {"repository": "registry.example/mesh", "tag": "1.2.3", "pullPolicy": "Always"},
+    "imagePullSecrets": [{"name": "pull"}],
+    "podDisruptionBudget": {"enabled": True, "maxUnavailable": "50%"},
+    "serviceAccount": {"create": True, "name": "mesh", "annotations": {"a": "b"}},
+    "labels": {"team": "events"},
+    "annotations": {"note": "yes"},
+    "podLabels": {"tier": "bus"},
+    "podAnnotations": {"scrape": "no"},
+    "nodeSelector": {"kubernetes.io/os": "linux"},
+    "tolerations": [{"key": "bus", "operator": "Exists"}],
+    "affinity": {"nodeAffinity": {}},
+    "priorityClassName": "high",
+    "extraEnv": [{"name": "A", "value": "1"}],
+    "extraEnvFrom": [{"secretRef": {"name": "env"}}],
+    "extraVolumes": [{"name": "more", "emptyDir": {}}],
+    "extraVolumeMounts": [{"name": "more", "mountPath": "/more"}],
+    "extraContainers": [
+        {
+            "name": "beside",
+            "image": "beside:1",
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            },
+            "resources": {"requests": {"cpu": "10m"}, "limits": {"memory": "32Mi"}},
+        }
+    ],
+    "extraObjects": [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "{{ .Release.Name }}-extra"},
+            "data": {"x": "y"},
+        }
+    ],
+    "audit": {
+        "enabled": True,
+        "checkpoint": {"storageClass": "fast"},
+        "extraArgs": ["--trigger", "2"],
+    },
+    "test": {"waitSeconds": 5, "extraArgs": ["--category", "kafka"]},
+}
+MATRIX: Mapping[str, Mapping[str, Any]] = {
+    "base": BASE,
+    "everything": EVERYTHING,
+    "audit on a claim": {
+        **BASE,
+        "audit": {"enabled": True, "checkpoint": {"existingClaim": "mine"}},
+    },
+    "own config map": {
+        "topology": {"existingConfigMap": "mine"},
+        "nodes": {"tk1": None},
+    },
+    "bare": {
+        **BASE,
+        "serviceAccount": {"create": False},
+        "readinessProbe": {"enabled": False},
+        "topologySpread": {"enabled": False},
+        "test": {"enabled": False},
+        "workers": 0,
+    },
+}
+
+
+@pytest.fixture(params=MATRIX, scope="module")
+def values(request: pytest.FixtureRequest) -> Mapping[str, Any]:
+    """Each set of values of the matrix."""
+    return MATRIX[request.param]
+
+
+def of_kind(manifests: Sequence[Manifest], *kinds: str) -> dict[str, Manifest]:
+    return {m["metadata"]["name"]: m for m in manifests if m["kind"] in kinds}
+
+
+def pods(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
+    for manifest in of_kind(manifests, "StatefulSet", "Deployment", "Job").values():
+        yield manifest["spec"]["template"]
+
+
+def worker(manifests: Sequence[Manifest], name: str = "rel-trellis-mesh-tk1") -> Manifest:
+    container: Manifest = of_kind(manifests, "StatefulSet")[name]["spec"]["template"]["spec"][
+        "containers"
+    ][0]
+    return container
+
+
+def test_lint_finds_nothing(values: Mapping[str, Any]) -> None:
+    """Strict lint has neither errors nor warnings."""
+    report = helm_python.lint(str(CHART), dict(values), strict=True)
+    assert report["errors"] == []
+    assert [found for found in report["messages"] if found["severity"] > 1] == []
+
+
+@pytest.mark.parametrize("version", [all_versions()[0], all_versions()[-1]])
+def test_manifests_are_valid(render: Render, values: Mapping[str, Any], version: str) -> None:
+    """The oldest and the newest Kubernetes whose schemas we carry accept every manifest."""
+    manifests = render(values)
+    assert manifests
+    for manifest in manifests:
+        kubernetes_validate.validate(dict(manifest), version, strict=True)
+
+
+def test_pods_are_restricted(render: Render, values: Mapping[str, Any]) -> None:
+    """Every pod keeps the restricted profile, asks for resources and gets no token."""
+    for pod in pods(render(values)):
+        spec = pod["spec"]
+        assert spec["automountServiceAccountToken"] is False
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in [*spec["containers"], *spec.get("initContainers", [])]:
+            context = container["securityContext"]
+            assert context["allowPrivilegeEscalation"] is False
+            assert context["readOnlyRootFilesystem"] is True
+            assert context["capabilities"] == {"drop": ["ALL"]}
+            assert "memory" in container["resources"]["limits"]
+            assert not container["image"].endswith((":", ":latest"))
+
+
+def test_every_mount_has_its_volume(render: Render, values: Mapping[str, Any]) -> None:
+    """Names of volumes and mounts agree, and volume names are unique."""
+    for pod in pods(render(values)):
+        spec = pod["spec"]
+        names = [volume["name"] for volume in spec["volumes"]]
+        assert len(set(names)) == len(names)
+        for container in [*spec["containers"], *spec.get("initContainers", [])]:
+            mounted = {mount["name"] for mount in container.get("volumeMounts", [])}
+            assert mounted <= set(names)
+
+
+def test_selectors_choose_only_their_own_pods(render: Render) -> None:
+    """No two workloads select the same pod, and each budget selects one workload."""
+    manifests = render(EVERYTHING)
+    workloads = of_kind(manifests, "StatefulSet", "Deployment")
+    budgets = of_kind(manifests, "PodDisruptionBudget")
+    assert len(budgets) == 2
+    for selecting in [*workloads.values(), *budgets.values()]:
+        wanted = selecting["spec"]["selector"]["matchLabels"].items()
+        chosen = [
+            name
+            for name, workload in workloads.items()
+            if wanted <= workload["spec"]["template"]["metadata"]["labels"].items()
+        ]
+        assert chosen == [selecting["metadata"]["name"]]
+
+
+def test_every_node_gets_its_workers(render: Render) -> None:
+    """Without `nodes` the release serves every node of the topology, with names that fit."""
+    found = of_kind(render(BASE), "StatefulSet")
+    assert len(found) == 3
+    for name, workload in found.items():
+        assert len(name) <= 52
+        assert name == name.lower()
+        assert name[-1] != "-"
+        assert workload["spec"]["replicas"] == 1
+        assert workload["spec"]["podManagementPolicy"] == "Parallel"
+        assert "volumeClaimTemplates" not in workload["spec"]
+    served = {
+        workload["spec"]["template"]["spec"]["containers"][0]["command"][3]
+        for workload in found.values()
+    }
+    assert served == {"tk1", "NY1", LONG}
+
+
+def test_nodes_choose_what_a_site_serves(render: Render) -> None:
+    """Named nodes only, each with its own number of workers and resources."""
+    manifests = render(EVERYTHING)
+    found = of_kind(manifests, "StatefulSet")
+    assert {name: m["spec"]["replicas"] for name, m in found.items()} == {
+        "rel-trellis-mesh-tk1": 2,
+        "rel-trellis-mesh-ny1": 3,
+    }
+    assert worker(manifests)["resources"] == {"limits": {"memory": "1Gi"}}
+    assert worker(manifests, "rel-trellis-mesh-ny1")["resources"]["requests"]["cpu"] == "250m"
+
+
+def test_zero_workers_stay_zero(render: Render) -> None:
+    """A node can be scaled away: 0 is not taken for `not set`."""
+    found = of_kind(render({**BASE, "nodes": {"tk1": {"workers": 0}}}), "StatefulSet")
+    assert found["rel-trellis-mesh-tk1"]["spec"]["replicas"] == 0
+
+
+def test_topology_is_read_by_the_worker(render: Render, tmp_path: Path) -> None:
+    """The ConfigMap is the topology file as the worker reads it."""
+    config = of_kind(render(BASE), "ConfigMap")["rel-trellis-mesh-topology"]
+    file = tmp_path / "mesh.yaml"
+    file.write_text(config["data"]["mesh.yaml"], encoding="utf-8")
+    topology = load_legal_topology(file)
+    assert topology.name == "worldwide"
+    assert sorted(topology.nodes) == sorted(SPEC["nodes"])
+
+
+def test_new_topology_restarts_the_pods(render: Render) -> None:
+    """The checksum changes with the topology and with nothing else."""
+
+    def checksums(values: Mapping[str, Any]) -> set[str]:
+        return {
+            pod["metadata"]["annotations"]["checksum/topology"]
+            for pod in pods(render(values))
+            if "annotations" in pod["metadata"]
+        }
+
+    changed = {"topology": {"name": "other", "spec": SPEC}}
+    assert len(checksums(BASE)) == 1
+    assert checksums(BASE) == checksums({**BASE, "workers": 5})
+    assert checksums(BASE) != checksums(changed)
+
+
+def parsed_by(command: Sequence[str], arguments: Sequence[str]) -> Mapping[str, Any]:
+    """Let the real command line take apart what the chart passes."""
+    found: Any = typer.main.get_command(app)
+    for name in command:
+        found = found.commands[name]
+    parameters: Mapping[str, Any] = found.make_context(command[-1], list(arguments)).params
+    return parameters
+
+
+def test_workers_get_a_command_line_that_exists(render: Render) -> None:
+    """`mesh node run` takes every argument that the chart gives it; the probe looks at its file."""
+    container = worker(render(EVERYTHING))
+    program, *rest = container["command"]
+    assert (program, rest[:2]) == ("mesh", ["node", "run"])
+    parsed = parsed_by(["node", "run"], rest[2:])
+    assert parsed["node"] == "tk1"
+    assert str(parsed["file"]) == "/etc/mesh/mesh.yaml"
+    assert list(parsed["bootstrap"]) == ["tokyo=kafka.tokyo.svc:9092"]
+    assert container["readinessProbe"]["exec"]["command"] == [
+        "test",
+        "-f",
+        str(parsed["ready_file"]),
+    ]
+
+
+def test_test_job_runs_the_doctor(render: Render) -> None:
+    """`helm test` is a job, gone when it succeeded, with arguments that `mesh doctor` takes."""
+    job = of_kind(render(EVERYTHING), "Job")["rel-trellis-mesh-doctor"]
+    assert job["metadata"]["annotations"] == {
+        "helm.sh/hook": "test",
+        "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded",
+    }
+    given = job["spec"]["template"]["spec"]["containers"][0]["command"]
+    assert given[:2] == ["mesh", "doctor"]
+    parsed = parsed_by(["doctor"], given[2:])
+    assert parsed["wait"] == 5
+    assert list(parsed["category"]) == ["kafka"]
+
+
+def test_audit_is_one_pod_with_a_checkpoint_and_arguments_it_takes(render: Render) -> None:
+    """Two auditors on one checkpoint would damage it; the arguments are those of the auditor."""
+    manifests = render(EVERYTHING)
+    audit = of_kind(manifests, "Deployment")["rel-trellis-mesh-audit"]
+    assert audit["spec"]["replicas"] == 1
+    assert audit["spec"]["strategy"] == {"type": "Recreate"}
+    claim = of_kind(manifests, "PersistentVolumeClaim")["rel-trellis-mesh-audit"]
+    assert claim["spec"]["storageClassName"] == "fast"
+    spec = audit["spec"]["template"]["spec"]
+    container = spec["containers"][0]
+    assert container["command"][:3] == ["python", "-m", "streaming"]
+    parsed = arguments().parse_args(container["command"][3:])
+    mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+    assert mounts[str(parsed.checkpoint)] == "checkpoint"
+    assert mounts[str(parsed.file)] == "topology"
+    assert parsed.trigger == 2.0
+    assert of_kind(render(BASE), "Deployment") == {}
+
+
+def test_credentials_are_files_that_only_the_worker_reads(render: Render) -> None:
+    """The secret of a Kafka cluster is mounted where the topology's options point."""
+    spec = of_kind(render(EVERYTHING), "StatefulSet")["rel-trellis-mesh-tk1"]["spec"]["template"][
+        "spec"
+    ]
+    assert {"name": "kafka-tokyo", "mountPath": "/etc/mesh/kafka/tokyo", "readOnly": True} in spec[
+        "containers"
+    ][0]["volumeMounts"]
+    volume = next(one for one in spec["volumes"] if one["name"] == "kafka-tokyo")
+    assert volume["secret"] == {"secretName": "tokyo-user", "defaultMode": 0o440}
+
+
+def test_extra_objects_are_templates(render: Render) -> None:
+    """They are passed through `tpl`."""
+    assert "blue-extra" in of_kind(render(EVERYTHING, name="blue"), "ConfigMap")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"replicas": 2},
+        {"image": {"repository": "x", "version": "1"}},
+        {"audit": {"enable": True}},
+        {"nodes": {"tk1": {"replicas": 2}}},
+        {"credentials": {"tokyo": {"secret": "s"}}},
+        {"bootstrap": {"tokyo": "no-port"}},
+        {"workers": "two"},
+    ],
+    ids=str,
+)
+def test_unknown_and_wrong_keys_are_refused(render: Render, wrong: Mapping[str, Any]) -> None:
+    """A typo is an error at install time, not a setting without effect."""
+    with pytest.raises(helm_python.HelmError, match=r"schema|additional|Additional|got"):
+        render({**BASE, **wrong})
+
+
+def test_node_that_the_topology_lacks_is_refused(render: Render) -> None:
+    """The message names the node and those that exist."""
+    with pytest.raises(
+        helm_python.HelmRenderError, match=r"nodes\.pa1: .*no such node; it has: NY1"
+    ):
+        render({**BASE, "nodes": {"pa1": None}})
+
+
+def test_release_without_nodes_is_refused(render: Render) -> None:
+    """The message says what to set."""
+    with pytest.raises(helm_python.HelmRenderError, match=r"no nodes to serve: set topology\.spec"):
+        render({})
+
+
+def test_chart_works_below_another(tmp_path: Path) -> None:
+    """As a sub-chart it accepts `global` and `enabled`, which Helm puts among its values."""
+    (tmp_path / "Chart.yaml").write_text(
+        "apiVersion: v2\nname: parent\nversion: 0.1.0\n"
+        "dependencies: [{name: trellis-mesh, version: 0.1.0, condition: trellis-mesh.enabled}]\n",
+        encoding="utf-8",
+    )
+    shutil.copytree(CHART, tmp_path / "charts" / "trellis-mesh")
+    parent = helm_python.Chart.load(str(tmp_path))
+    values = {"global": {"region": "asia"}, "trellis-mesh": {**BASE, "enabled": True}}
+    found = manifests_of(parent.render(values, name="rel", namespace="mesh"))
+    assert len(of_kind(found, "StatefulSet")) == 3
