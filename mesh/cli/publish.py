@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
@@ -79,8 +80,8 @@ def _publish_all(
     message_class: MessageClass,
     count: int,
 ) -> None:
-    key_bytes = None if key is None else key.encode()
-    for content in _lines() if payload is None else [payload.encode()]:
+    key_bytes = None if key is None else os.fsencode(key)
+    for content in _lines() if payload is None else [os.fsencode(payload)]:
         for _ in range(count):
             client.publish(
                 subject, content, key=key_bytes, headers=headers, message_class=message_class
@@ -107,7 +108,7 @@ def _headers(options: list[str]) -> list[tuple[str, bytes]]:
         name, equals, value = option.partition("=")
         if not (name and equals):
             raise wrong_input(f"--header {option}", "write NAME=VALUE")
-        found.append((name, value.encode()))
+        found.append((name, os.fsencode(value)))
     return found
 
 

@@ -132,7 +132,7 @@ def _known(stored: _Stored, name: str, where: str) -> Context:
 def _load(folder: Path | None) -> _Stored:
     path = _path(folder)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return _Stored({}, "")
     except OSError as exc:

@@ -1,0 +1,212 @@
+"""What the commands that speak to a mesh print and how they end."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import cast
+
+import click
+import pytest
+import typer.main
+
+from mesh.cli.main import app
+from mesh.transport.port import TopicSpec
+from tests.unit.cli.conftest import Mesh, Run
+
+Chain = tuple[Mesh, str]
+
+
+def test_publish_and_subscribe_pass_messages(run: Run, chain: Chain) -> None:
+    _, file = chain
+    made = run("subscribe", "acme/>", "-n", "c", "-e", "e", "-f", file, "-o", "json")
+    assert (made.code, made.data["version"], made.data["known_everywhere"]) == (0, 0, True)
+    sent = run(
+        "publish", "acme/x", "hello", "-n", "a", "--key", "k", "--header", "h=1", "--header",
+        "h=2", "--count", "2", "-f", file, "-o", "json",
+    )  # fmt: skip
+    assert sent.data == {"node": "a", "subject": "acme/x", "class": "guaranteed", "published": 2}
+    got = run(
+        "subscribe", "acme/>", "-n", "c", "-e", "e", "--from-beginning", "--count", "2", "-f",
+        file, "-o", "json",
+    )  # fmt: skip
+    assert got.code == 0
+    assert "known everywhere" in got.err
+    messages = [json.loads(line) for line in got.out.splitlines()]
+    assert [one["payload"] for one in messages] == ["hello", "hello"]
+    assert messages[0]["headers"] == [["h", "1"], ["h", "2"]]
+    assert messages[0]["path"] == ["a", "b", "c"]
+    traced = run("trace", messages[1]["id"], "-f", file, "-o", "json")
+    assert [one["link"] for one in traced.data["frames"]] == ["a->b", "b->c"]
+    assert [one["endpoint"] for one in traced.data["deliveries"]] == ["c/e"]
+    table = run("trace", messages[1]["id"], "-f", file)
+    assert "a->b" in table.out
+    assert "a>b>c" in table.out
+
+
+def test_lines_of_standard_input_are_messages(
+    run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mesh, file = chain
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"one\r\ntwo\n\nlast")))
+    assert run("publish", "x", "-n", "a", "-f", file).out == "4 messages accepted at a\n"
+    records = [
+        entry
+        for log in mesh.world.kafka["left"].topics["mesh.a.in.g"].logs
+        for entry in log.entries
+        if entry is not None
+    ]
+    assert sorted(record.value() or b"" for record in records) == [b"", b"last", b"one", b"two"]
+
+
+def test_laggards_are_named_and_end_with_ten(run: Run, chain: Chain) -> None:
+    mesh, file = chain
+    assert run("subscribe", "warm", "-n", "c", "-e", "e", "-f", file).code == 0
+    mesh.world.cut("b", ["c"])
+    late = run("subscribe", "acme/>", "-n", "c", "-e", "e", "--timeout", "3", "-f", file)
+    assert late.code == 10
+    assert "open links c->b" in late.out
+    unsaid = run("unsubscribe", "warm", "-n", "c", "-e", "e", "--no-wait", "-f", file, "-o", "json")
+    assert (unsaid.code, unsaid.data["known_everywhere"]) == (0, None)
+    explained = run("explain", "acme/x", "--from", "a", "-f", file, "-o", "json")
+    assert explained.data["not_reached"][1] == {
+        "node": "c", "reason": "not_resynced", "link": "a->b", "wants": True,
+    }  # fmt: skip
+
+
+def test_status_links_and_interest_of_a_calm_mesh(run: Run, chain: Chain) -> None:
+    _, file = chain
+    run("subscribe", "acme/>", "-n", "c", "-e", "e", "-f", file)
+    status = run("status", "-f", file, "-o", "json")
+    assert (status.code, status.data["ok"]) == (0, True)
+    assert {one["node"]: one["state"] for one in status.data["nodes"]} == dict.fromkeys("abc", "up")
+    links = run("links", "-f", file, "-o", "json")
+    assert links.code == 0
+    assert {one["link"]: one["wanted"] for one in links.data["links"]} == {
+        "a->b": 1, "b->a": 0, "b->c": 1, "c->b": 0,
+    }  # fmt: skip
+    wanted = run("interest", "b", "-f", file, "-o", "json").data
+    assert [(one["who"], one["filter"], one["scope"]) for one in wanted["interest"]] == [
+        ("c", "acme/>", "Z:b/own")
+    ]
+    assert wanted["counts"] == {"b": {"own": 0, "links": 1}}
+    for command in ("status", "links", "interest", "doctor"):
+        assert run(command, "-f", file).code == 0
+    tree = run("explain", "acme/x", "--from", "a", "-f", file)
+    assert "c  over Z  => e" in tree.out
+
+
+def test_an_unhealthy_mesh_ends_with_ten(run: Run, chain: Chain) -> None:
+    mesh, file = chain
+    mesh.pause(3.0)
+    mesh.world.kill("c")
+    mesh.pause(12.0)
+    for command in ("status", "links", "doctor"):
+        assert run(command, "-f", file).code == 10
+    doctor = run("doctor", "--category", "nodes", "--wait", "1", "-f", file, "-o", "json").data
+    [nodes] = doctor["categories"]
+    assert [check["result"] for check in nodes["checks"]] == ["ok", "ok", "failed"]
+    assert nodes["checks"][2]["hint"]
+
+
+def test_audit_report_ends_with_ten_only_for_faults(run: Run, chain: Chain) -> None:
+    mesh, file = chain
+    assert "no auditor" in run("audit", "report", "-f", file).out
+    kafka = mesh.world.kafka["left"]
+    kafka.admin().create([TopicSpec(name="mesh.audit.findings", partitions=1)])
+    writer = kafka.writer("auditor")
+    writer.produce("mesh.audit.findings", b'{"kind": "split", "text": "a | b"}', b"1")
+    assert run("audit", "report", "-f", file).code == 0
+    writer.produce("mesh.audit.findings", b'{"kind": "missing", "text": "1 lost"}', b"2")
+    report = run("audit", "report", "-f", file, "-o", "json")
+    assert report.code == 10
+    assert report.data["counts"]["findings"] == {"missing": 1, "split": 1}
+    assert "1 lost" in run("audit", "report", "-f", file).out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["publish", "a//b", "x", "-n", "a"], "empty level"),
+        (["publish", "a", "x", "-n", "z"], "no node is called 'z'"),
+        (["publish", "a", "x", "-n", "a", "--class", "fast"], "guaranteed or direct"),
+        (["publish", "a", "x", "-n", "a", "--header", "h"], "NAME=VALUE"),
+        (["publish", "a", "x", "-n", "a", "--header", "mesh-x=1"], "belongs to the mesh"),
+        (["subscribe", ">/a", "-n", "a", "-e", "e"], "last level"),
+        (["subscribe", "a", "-n", "a", "-e", "e e"], "is no name"),
+        (["unsubscribe", "", "-n", "a", "-e", "e"], "filter is empty"),
+        (["explain", "a/*", "--from", "a"], "only filters have wildcards"),
+        (["explain", "a", "--from", "A"], "did you mean a"),
+        (["interest", "q"], "no node"),
+        (["trace", "x"], "TOPIC/PARTITION/OFFSET"),
+        (["doctor", "--category", "weather"], "write one of"),
+        (["status", "--bootstrap", "left"], "NAME=HOST:PORT"),
+        (["status", "--bootstrap", "up=h:1"], "no Kafka cluster is called up"),
+    ],
+)
+def test_wrong_input_is_one_line_and_two(
+    run: Run, chain: Chain, arguments: list[str], said: str
+) -> None:
+    ended = run(*arguments, "-f", chain[1])
+    assert ended.code == 2
+    assert said in ended.err
+    assert ended.err.count("\n") == 1
+    assert ended.out == ""
+
+
+def test_without_a_mesh_commands_say_where_to_get_one(run: Run, chain: Chain) -> None:
+    _, file = chain
+    nothing = run("status")
+    assert (nothing.code, "mesh context use" in nothing.err) == (2, True)
+    assert run("status", "-c", "x", "-f", file).code == 2
+
+
+def test_a_context_stands_for_a_file(run: Run, chain: Chain) -> None:
+    from mesh.config.context import Context, save_context
+
+    mesh, file = chain
+    mesh.pause(3.0)
+    save_context(Context("here", Path(file), {"left": "elsewhere:1"}))
+    assert run("context", "ls", "-o", "json").data["contexts"][0]["current"] is False
+    assert run("status", "-c", "here").code == 0
+    assert run("context", "use", "here", "-o", "json").data["addresses"] == {"left": "elsewhere:1"}
+    assert run("status").code == 0
+    assert run("context", "show", "-o", "json").data["file"] == file
+    assert run("context", "rm", "here", "-o", "json").data == {"removed": "here"}
+    assert run("context", "show").code == 2
+    assert run("context", "use", "here").code == 2
+
+
+def test_every_command_prints_for_scripts_too() -> None:
+    """`-o` on every command that tells something; those that run until a signal only log."""
+    found: dict[str, bool] = {}
+
+    def walk(command: click.Command, path: str) -> None:
+        if hasattr(command, "commands"):
+            for name, inner in cast("click.Group", command).commands.items():
+                walk(inner, f"{path} {name}".strip())
+        else:
+            found[path] = any("-o" in option.opts for option in command.params)
+
+    walk(typer.main.get_command(app), "")
+    assert {path for path, has in found.items() if not has} <= {"up", "demo", "node run"}
+    assert len(found) > 15
+
+
+def test_help_loads_nothing_heavy() -> None:
+    """`mesh --help` is quick: it imports no client library and no Spark."""
+    program = (
+        "import sys\n"
+        "from mesh.cli.main import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "heavy = ('confluent_kafka', 'pyspark', 'fastavro', 'pydantic', 'ruamel', 'structlog')\n"
+        "print([name for name in heavy if name in sys.modules], file=sys.stderr)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert "explain" in ended.stdout
+    assert ended.stderr.strip() == "[]"

@@ -1,0 +1,75 @@
+"""Contexts: kept for one user, selected by name, overridden by the environment."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from mesh.config.context import (
+    Context,
+    current_context,
+    list_contexts,
+    remove_context,
+    save_context,
+    select_context,
+)
+from mesh.errors import ConfigError
+
+
+def test_nothing_is_selected_at_first(tmp_path: Path) -> None:
+    assert current_context(folder=tmp_path, environment={}) is None
+    assert list_contexts(folder=tmp_path) == []
+
+
+def test_saving_selects_nothing_and_selecting_lasts(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "er"
+    one = Context("one", tmp_path / "a.yaml", {"k": "h:1"})
+    two = Context("two", tmp_path / "b.yaml")
+    save_context(two, folder=folder)
+    save_context(one, folder=folder)
+    assert list_contexts(folder=folder) == [one, two]
+    assert current_context(folder=folder, environment={}) is None
+    select_context("two", folder=folder)
+    assert current_context(folder=folder, environment={}) == two
+    assert current_context(folder=folder, environment={"MESH_CONTEXT": ""}) == two
+    assert current_context(folder=folder, environment={"MESH_CONTEXT": "one"}) == one
+    remove_context("two", folder=folder)
+    assert current_context(folder=folder, environment={}) is None
+
+
+def test_only_the_user_may_read_them(tmp_path: Path) -> None:
+    save_context(Context("a", tmp_path / "a.yaml"), folder=tmp_path)
+    save_context(Context("a", tmp_path / "b.yaml"), folder=tmp_path)
+    [file] = tmp_path.iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_relative_file_is_found_from_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    save_context(Context("a", Path("mesh.yaml")), folder=tmp_path)
+    assert list_contexts(folder=tmp_path)[0].file == tmp_path / "mesh.yaml"
+
+
+def test_unknown_names_and_bad_ones_are_refused(tmp_path: Path) -> None:
+    save_context(Context("prod", tmp_path), folder=tmp_path)
+    with pytest.raises(ConfigError, match="did you mean prod"):
+        select_context("prd", folder=tmp_path)
+    with pytest.raises(ConfigError, match="MESH_CONTEXT"):
+        current_context(folder=tmp_path, environment={"MESH_CONTEXT": "x"})
+    with pytest.raises(ConfigError, match="no context"):
+        remove_context("x", folder=tmp_path)
+    with pytest.raises(ConfigError, match="no name"):
+        save_context(Context("a b", tmp_path), folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"contexts": {"a": {}}, "selected": "a"}', "\xff"]
+)
+def test_a_broken_file_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "contexts.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(ConfigError, match=r"contexts\.json"):
+        list_contexts(folder=tmp_path)
