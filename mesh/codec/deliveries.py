@@ -6,15 +6,17 @@ per message.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mesh.codec.blocks import NO_EXT, encode_name
 from mesh.codec.records import Fields, RecordCodec
-from mesh.codec.varint import zigzag
+from mesh.codec.varint import MORE, zigzag
 from mesh.errors import LocalProtocolError
 from mesh.model.frames import Delivery, MessageClass, SourcePartition
 from schemas import VERSION
 
+#: Offsets from here on take three bytes and more.
+_FIRST_LONG = 8192
 _CLASSES = {MessageClass.GUARANTEED: zigzag(0), MessageClass.DIRECT: zigzag(1)}
 
 
@@ -54,6 +56,26 @@ def delivery_prefix(
 def delivery_header(prefix: bytes, offset: int, ext: bytes = NO_EXT) -> bytes:
     """Return the header of one message: what `delivery_prefix` gave, its offset and `ext`."""
     return b"".join((prefix, zigzag(offset), ext))
+
+
+def delivery_headers(prefix: bytes, ext: bytes = NO_EXT) -> Callable[[int], bytes]:
+    """Return `delivery_header` for many messages of one frame, by offset.
+
+    Neighbouring offsets share all but their lowest 13 bits, so those above are encoded once.
+    """
+    above = -1
+    rest = ext
+
+    def header(offset: int) -> bytes:
+        nonlocal above, rest
+        if offset < _FIRST_LONG:
+            return delivery_header(prefix, offset, ext)
+        if offset >> 13 != above:
+            above = offset >> 13
+            rest = zigzag(offset)[2:] + ext
+        return prefix + MORE[(offset & 8191) << 1] + rest
+
+    return header
 
 
 def _delivery(fields: Fields) -> Delivery:

@@ -22,6 +22,7 @@ from mesh.codec.header import (
 from mesh.codec.messages import (
     MessageTuple,
     Scanned,
+    assemble_columns,
     assemble_value,
     decode_messages,
     scan_value,
@@ -37,6 +38,7 @@ __all__ = [
     "MessageTuple",
     "Peeked",
     "Scanned",
+    "assemble_columns",
     "assemble_value",
     "decode_ext",
     "decode_header",

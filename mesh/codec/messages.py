@@ -6,7 +6,7 @@ same in every frame: see `mesh.codec.tails`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from mesh.codec.blocks import each_block
 from mesh.codec.tails import Headers, read_tail, skip_tail
@@ -21,6 +21,7 @@ Scanned = tuple[int, int, int, int, int]
 """Offset delta, subject index, time stamp delta, where the tail begins, where it ends."""
 
 _MESSAGE_LEAST = 7
+_COUNTING = [SMALL[number] for number in range(8_192)]
 
 
 def assemble_value(base_timestamp: int, items: Sequence[tuple[int, int, int, bytes]]) -> bytes:
@@ -48,6 +49,49 @@ def assemble_value(base_timestamp: int, items: Sequence[tuple[int, int, int, byt
             extend((zigzag(offset), zigzag(subject), zigzag(timestamp), tail))
     pieces.append(b"\x00")
     return b"".join(pieces)
+
+
+def assemble_columns(
+    first: int,
+    offsets: Sequence[int],
+    table: Iterable[str],
+    subjects: Sequence[str],
+    stamps: Sequence[int],
+    tails: Sequence[bytes],
+) -> bytes:
+    """Return a frame's value from parallel sequences; the same as `assemble_value`, faster.
+
+    Args:
+        first: Offset that the deltas count from.
+        offsets: Of each message, rising.
+        table: Subject table of the frame's key.
+        subjects: Of each message; all are in the table.
+        stamps: Create times, ms; the first is the base.
+        tails: As `encode_tail` made them.
+
+    Raises:
+        LocalProtocolError: A number does not fit into 64 bits.
+    """
+    base = stamps[0]
+    count = len(offsets)
+    index_of = dict(zip(table, _COUNTING, strict=False))
+    pieces = [b""] * (4 * count)
+    try:
+        pieces[0::4] = (
+            _COUNTING[:count]  # nothing was left out in between
+            if offsets[-1] - first == count - 1 < len(_COUNTING)
+            else [SMALL[offset - first] for offset in offsets]
+        )
+        pieces[1::4] = map(index_of.__getitem__, subjects)
+        pieces[2::4] = [SMALL[stamp - base] for stamp in stamps]
+    except KeyError:
+        # Beyond the tables, as in frames of few messages out of many.
+        index_of = {subject: zigzag(number) for number, subject in enumerate(table)}
+        pieces[0::4] = [zigzag(offset - first) for offset in offsets]
+        pieces[1::4] = map(index_of.__getitem__, subjects)
+        pieces[2::4] = [zigzag(stamp - base) for stamp in stamps]
+    pieces[3::4] = tails
+    return b"".join((zigzag(base), zigzag(count), *pieces, b"\x00"))
 
 
 def scan_value(value: bytes, origin: Origin | None = None) -> tuple[int, list[Scanned]]:

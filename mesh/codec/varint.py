@@ -13,7 +13,8 @@ _LONG_MIN = -(1 << 63)
 _LONG_MAX = (1 << 63) - 1
 
 _LAST = [bytes((n,)) if n < 128 else bytes((n & 127 | 128, n >> 7)) for n in range(_GROUP)]
-_MORE = [bytes((n & 127 | 128, n >> 7 | 128)) for n in range(_GROUP)]
+#: The two lowest bytes of a number that has more, by its lowest 14 bits.
+MORE = [bytes((n & 127 | 128, n >> 7 | 128)) for n in range(_GROUP)]
 
 #: Zigzag bytes of -8192..8191; KeyError for the rest. Not a list: there a number too large for
 #: the table would, counted from the other end, be another number's bytes.
@@ -31,10 +32,10 @@ def zigzag(number: int) -> bytes:
     if not _LONG_MIN <= number <= _LONG_MAX:
         raise LocalProtocolError(f"{number} does not fit into a 64-bit number")
     number = (number << 1) ^ (number >> 63)
-    more = _MORE[number & (_GROUP - 1)]
+    more = MORE[number & (_GROUP - 1)]
     number >>= 14
     while number >= _GROUP:
-        more += _MORE[number & (_GROUP - 1)]
+        more += MORE[number & (_GROUP - 1)]
         number >>= 14
     return more + _LAST[number]
 

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from mesh.codec.deliveries import delivery_header, delivery_prefix
-from mesh.codec.frames import encode_tail
+from mesh.codec.frames import NO_EXT, MessageTuple, encode_tail
 from mesh.core.routing import PUBLISHED_HERE, Route
-from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER, is_reserved
+from mesh.model.headers import SUBJECT_HEADER, is_reserved
 from mesh.model.state import DeadLetter
 from mesh.model.subject import subject_fault
 from mesh.runtime.batch import Batch, refuse_record
+from mesh.runtime.delivering import deliver
 from mesh.runtime.lane import Lane, Source
-from mesh.runtime.outgoing import Came, Stretch, send_stretch
+from mesh.runtime.outgoing import Came, Stretch, count_routes, send_stretch
 from mesh.transport.port import Headers, Record
 
 _BARE: Headers = ()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Gathered:
-    """A stretch under construction, and what its deliveries need of the records."""
+    """What was accepted of some records: parallel sequences, the records themselves included."""
 
-    offsets: list[int] = field(default_factory=list)
-    subjects: list[str] = field(default_factory=list)
-    stamps: list[int] = field(default_factory=list)
-    tails: list[bytes] = field(default_factory=list)
-    routes: list[Route] = field(default_factory=list)
-    records: list[tuple[Record, Headers]] = field(default_factory=list)
+    records: Sequence[Record]
+    kept: Sequence[Headers]
+    subjects: Sequence[str]
+    routes: Sequence[Route]
+    tails: Sequence[bytes]
 
 
 def take_ingress(lane: Lane, source: Source, records: Sequence[Record], now_ms: int) -> None:
@@ -39,7 +37,7 @@ def take_ingress(lane: Lane, source: Source, records: Sequence[Record], now_ms: 
     gathered = _gather(lane, batch, source, records)
     if not gathered.routes:
         return
-    counts = Counter(gathered.routes)
+    counts = count_routes(gathered.routes)
     for route, count in counts.items():
         batch.refused(route.refused, source.message_class, count)
     came = Came(
@@ -52,25 +50,22 @@ def take_ingress(lane: Lane, source: Source, records: Sequence[Record], now_ms: 
         path=(lane.node,),
         frame=None,
     )
+    offsets = [record.offset() for record in gathered.records]
+    stamps = [record.timestamp()[1] for record in gathered.records]
     if any(route.neighbours for route in counts):
-        stretch = Stretch(
-            gathered.offsets, gathered.subjects, gathered.stamps, gathered.tails, gathered.routes
-        )
+        stretch = Stretch(offsets, gathered.subjects, stamps, gathered.tails, gathered.routes)
         send_stretch(lane, batch, source, came, stretch, list(counts))
     if any(route.endpoints for route in counts):
-        _deliver(lane, batch, source, came, gathered)
+        _deliver(lane, batch, source, came, gathered, offsets, stamps)
 
 
 def _gather(lane: Lane, batch: Batch, source: Source, records: Sequence[Record]) -> _Gathered:
-    gathered = _Gathered()
     known = lane.known_subjects(source.message_class)
     limit = lane.topology.max_message_bytes
-    add_offset = gathered.offsets.append
-    add_subject = gathered.subjects.append
-    add_stamp = gathered.stamps.append
-    add_tail = gathered.tails.append
-    add_route = gathered.routes.append
-    add_record = gathered.records.append
+    taken: list[Record] = []
+    kepts: list[Headers] = []
+    found: list[tuple[str, Route]] = []
+    tails: list[bytes] = []
     for record in records:
         headers = record.headers()
         kept = _BARE
@@ -78,22 +73,21 @@ def _gather(lane: Lane, batch: Batch, source: Source, records: Sequence[Record])
             raw = headers[0][1]
         else:
             raw, kept = _split_headers(batch, source, headers or ())
-        found = known.get(raw)
-        if found is None:
-            found = _learn(lane, batch, source, record, raw)
-            if found is None:
+        learnt = known.get(raw)
+        if learnt is None:
+            learnt = _learn(lane, batch, source, record, raw)
+            if learnt is None:
                 continue
         tail = encode_tail(record.key(), kept, record.value())
         if len(tail) > limit:
             _refuse(lane, batch, source, record, "TOO_LARGE", f"more than {limit} bytes")
             continue
-        add_offset(record.offset())
-        add_subject(found[0])
-        add_stamp(record.timestamp()[1])
-        add_tail(tail)
-        add_route(found[1])
-        add_record((record, kept))
-    return gathered
+        taken.append(record)
+        kepts.append(kept)
+        found.append(learnt)
+        tails.append(tail)
+    subjects, routes = zip(*found, strict=True) if found else ((), ())
+    return _Gathered(taken, kepts, subjects, routes, tails)
 
 
 def _split_headers(batch: Batch, source: Source, headers: Headers) -> tuple[bytes | None, Headers]:
@@ -156,34 +150,22 @@ def _refuse(
     )
 
 
-def _deliver(lane: Lane, batch: Batch, source: Source, came: Came, gathered: _Gathered) -> None:
-    prefix = delivery_prefix(source.message_class, came.path, came.source, came.generation)
-    delivered: Counter[str] = Counter()
-    for offset, subject, stamp, route, (record, kept) in zip(
-        gathered.offsets,
-        gathered.subjects,
-        gathered.stamps,
-        gathered.routes,
-        gathered.records,
-        strict=True,
-    ):
-        if not route.endpoints:
-            continue
-        headers = [
-            *kept,
-            (SUBJECT_HEADER, subject.encode()),
-            (MESH_HEADER, delivery_header(prefix, offset)),
-        ]
-        for endpoint in route.endpoints:
-            lane.deliver(
-                batch,
-                endpoint,
-                source.at.partition,
-                record.key(),
-                record.value(),
-                stamp,
-                headers,
-            )
-        delivered.update(route.endpoints)
-    for endpoint, count in delivered.items():
-        batch.delivered(endpoint, source.message_class, count)
+def _deliver(
+    lane: Lane,
+    batch: Batch,
+    source: Source,
+    came: Came,
+    gathered: _Gathered,
+    offsets: Sequence[int],
+    stamps: Sequence[int],
+) -> None:
+    routes = dict(zip(gathered.subjects, gathered.routes, strict=True))
+    index_of = {subject: index for index, subject in enumerate(routes)}
+    messages: list[MessageTuple] = [
+        (offset, index_of[subject], stamp, record.key(), kept, record.value(), NO_EXT)
+        for offset, subject, stamp, record, kept in zip(
+            offsets, gathered.subjects, stamps, gathered.records, gathered.kept, strict=True
+        )
+        if routes[subject].endpoints
+    ]
+    deliver(lane, batch, source, came, messages, list(routes), list(routes.values()))

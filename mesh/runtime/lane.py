@@ -12,18 +12,21 @@ from dataclasses import dataclass, field
 from mesh.core.chain import Chains
 from mesh.core.routing import Arrival, LocalLink, Route, Router
 from mesh.model.frames import NONE_OFFSET, Chain, MessageClass, SourcePartition
+from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.state import Cut, InForce, Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology, ZoneKind
 from mesh.node.learner import CLIENTS, Learner
 from mesh.runtime.batch import Batch
 from mesh.runtime.positions import Positions
-from mesh.transport.port import BEGINNING, Headers, TopicPartition, Writer
+from mesh.transport.port import BEGINNING, TopicPartition, Writer
 
 Known = dict[bytes | None, tuple[str, Route]]
 """Subject as clients wrote it -> subject and route, since the routing last changed."""
 
 MEMO_MAX = 32_768
+PLANS_MAX = 256
+"""Subject tables remembered per arrival: each may have thousands of bytes and routes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +34,16 @@ class Plan:
     """What becomes of frames with one subject table that came one way.
 
     Attributes:
+        subjects: The table.
         routes: Route of each subject of the table.
         only: The one route of all of them, or None if they part.
+        delivers: Whether some of them go to an endpoint of this node.
     """
 
+    subjects: Sequence[str]
     routes: Sequence[Route]
     only: Route | None
+    delivers: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +99,7 @@ class Lane:
     repairs: list[tuple[Source, SourcePartition, int]] = field(default_factory=list)
     _known: dict[MessageClass, Known] = field(default_factory=dict)
     _plans: dict[tuple[Arrival, MessageClass], dict[bytes, Plan]] = field(default_factory=dict)
+    _addresses: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     _direct_epochs: dict[TopicPartition, int] = field(default_factory=dict)
     _in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -209,23 +217,9 @@ class Lane:
             )
         )
 
-    def deliver(
-        self,
-        batch: Batch,
-        endpoint: str,
-        partition: int,
-        key: bytes | None,
-        payload: bytes | None,
-        timestamp: int,
-        headers: Headers,
-    ) -> None:
-        """Write one delivery; the endpoint's topic is written by its own class. DESIGN 6."""
-        topic = self.names.endpoint(self.node, endpoint)
-        target = partition % self.partitions
-        if self.learner.endpoints[endpoint].message_class is MessageClass.GUARANTEED:
-            self.writer.produce(topic, payload, key, target, timestamp=timestamp, headers=headers)
-        else:
-            batch.direct.append((topic, payload, key, target, timestamp, headers))
+    def is_guaranteed(self, endpoint: str) -> bool:
+        """Say whether an endpoint's topic is written in transactions. Spec: DESIGN 6."""
+        return self.learner.endpoints[endpoint].message_class is MessageClass.GUARANTEED
 
     # -- what is remembered while the routing stays the same ---------------------------------
 
@@ -246,9 +240,18 @@ class Lane:
     def plans(self, arrival: Arrival, message_class: MessageClass) -> dict[bytes, Plan]:
         """Return the plans for frames that came one way, by subject table."""
         plans = self._plans.setdefault((arrival, message_class), {})
-        if len(plans) >= MEMO_MAX:
+        if len(plans) >= PLANS_MAX:
             plans.clear()
         return plans
+
+    def address(self, subject: str) -> tuple[str, bytes]:
+        """Return the header that repeats a subject to those it is delivered to. Spec: K8."""
+        header = self._addresses.get(subject)
+        if header is None:
+            if len(self._addresses) >= MEMO_MAX:
+                self._addresses.clear()
+            header = self._addresses[subject] = (SUBJECT_HEADER, subject.encode())
+        return header
 
     def direct_epoch(self, at: TopicPartition, epoch: int) -> int:
         """Return the highest lane epoch seen on a direct outbox partition, this one included."""

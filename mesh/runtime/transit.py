@@ -7,15 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mesh.codec.deliveries import delivery_header, delivery_prefix
-from mesh.codec.frames import Peeked, decode_messages, origin_of, peek, relay_key, scan_value
+from mesh.codec.frames import (
+    Peeked,
+    decode_messages,
+    peek,
+    relay_key,
+    scan_value,
+    subject_table,
+)
 from mesh.core.chain import Verdict
 from mesh.core.routing import Arrival, LocalLink, Route
 from mesh.errors import ProtocolError, UnknownVersionError
 from mesh.model.frames import NONE_OFFSET, Hop, MessageClass, Origin
-from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.state import DeadLetter, Progress, ProgressKind
 from mesh.runtime.batch import Batch, refuse_record
+from mesh.runtime.delivering import deliver
 from mesh.runtime.lane import Lane, Plan, Source
 from mesh.runtime.outgoing import Came, Stretch, next_hop, send_stretch
 from mesh.transport.port import Record
@@ -41,21 +47,21 @@ def take_frames(
 def _take_frame(lane: Lane, batch: Batch, source: Source, link: LocalLink, record: Record) -> int:
     """Take one frame; return how many messages it had."""
     peeked = peek(record.key() or b"")
-    origin = origin_of(peeked)
+    plan = _plan(lane, source, link, peeked)
     hop = peeked.hop
     if lane.node in hop.path:
         _refuse(lane, batch, source, record, "LOOP_TRACE", f"path {'>'.join(hop.path)}")
-        return origin.count
+        return peeked.count
     if len(hop.path) >= len(lane.topology.nodes):
         _refuse(lane, batch, source, record, "LOOP_HOPS", f"path {'>'.join(hop.path)}")
-        return origin.count
-    after = _accepted_after(lane, batch, source, hop, origin)
+        return peeked.count
+    after = _accepted_after(lane, batch, source, peeked)
     if after is None:
-        return origin.count
+        return peeked.count
     came = Came(
-        node=origin.node,
-        source=origin.source,
-        generation=origin.generation,
+        node=peeked.node,
+        source=peeked.source,
+        generation=peeked.generation,
         zone=hop.zone,
         hops=hop.hops,
         crossed_external=hop.crossed_external,
@@ -63,31 +69,41 @@ def _take_frame(lane: Lane, batch: Batch, source: Source, link: LocalLink, recor
         frame=record.offset(),
     )
     value = record.value() or b""
-    plan = _plan(lane, source, link, peeked, origin)
     if plan.only is not None and after == NONE_OFFSET:
-        _relay(lane, batch, source, came, peeked, value, plan.only, origin.count)
+        _relay(lane, batch, source, came, peeked, value, plan.only)
     else:
-        _split(lane, batch, source, came, origin, value, plan, after)
-    if any(route.endpoints for route in plan.routes):
-        _deliver(lane, batch, source, came, origin, value, plan, after)
-    return origin.count
+        _split(lane, batch, source, came, _origin(peeked, plan), value, plan, after)
+    if plan.delivers:
+        _deliver(lane, batch, source, came, _origin(peeked, plan), value, plan, after)
+    return peeked.count
 
 
-def _accepted_after(
-    lane: Lane, batch: Batch, source: Source, hop: Hop, origin: Origin
-) -> int | None:
+def _origin(peeked: Peeked, plan: Plan) -> Origin:
+    return Origin(
+        node=peeked.node,
+        source=peeked.source,
+        generation=peeked.generation,
+        first=peeked.first,
+        last=peeked.last,
+        count=peeked.count,
+        subjects=plan.subjects,
+    )
+
+
+def _accepted_after(lane: Lane, batch: Batch, source: Source, peeked: Peeked) -> int | None:
     """Judge a frame by its chain.
 
     Returns:
         The origin offset after which its messages are accepted (-1: all), or None for none.
     """
+    hop = peeked.hop
     chains = lane.chains(source.at)
     if source.message_class is MessageClass.DIRECT:
         if hop.lane_epoch < lane.direct_epoch(source.at, hop.lane_epoch):
-            batch.dropped("stale_epoch", source.at, origin.count)
+            batch.dropped("stale_epoch", source.at, peeked.count)
             return None
         if chains.last.get(hop.chain.source, NONE_OFFSET) >= hop.chain.last:
-            batch.dropped("duplicate", source.at, origin.count)
+            batch.dropped("duplicate", source.at, peeked.count)
             return None
         chains.jump(hop.chain)
         _note_accepted(batch, source, hop)
@@ -100,9 +116,9 @@ def _accepted_after(
             return last if verdict is Verdict.PARTIAL else NONE_OFFSET
         case Verdict.GAP:
             lane.repairs.append((source, hop.chain.source, last))
-            batch.dropped("gap", source.at, origin.count)
+            batch.dropped("gap", source.at, peeked.count)
         case _:
-            batch.dropped(verdict.value, source.at, origin.count)
+            batch.dropped(verdict.value, source.at, peeked.count)
     return None
 
 
@@ -119,19 +135,28 @@ def _note_accepted(batch: Batch, source: Source, hop: Hop) -> None:
     )
 
 
-def _plan(lane: Lane, source: Source, link: LocalLink, peeked: Peeked, origin: Origin) -> Plan:
+def _plan(lane: Lane, source: Source, link: LocalLink, peeked: Peeked) -> Plan:
     """Return the plan for a frame's subject table, remembered by the table's very bytes."""
     arrival = Arrival(link.zone, link.neighbour, peeked.hop.crossed_external)
     plans = lane.plans(arrival, source.message_class)
-    plan = plans.get(peeked.table_bytes)
+    table = peeked.table_bytes
+    plan = plans.get(table)
     if plan is None:
-        routes = [
-            lane.router.route(subject, arrival, source.message_class) for subject in origin.subjects
-        ]
-        first = routes[0] if routes else None
-        only = first if all(route is first for route in routes) else None
-        plan = plans[peeked.table_bytes] = Plan(routes, only)
+        plan = plans[table] = _new_plan(lane, arrival, source.message_class, table)
     return plan
+
+
+def _new_plan(lane: Lane, arrival: Arrival, message_class: MessageClass, table: bytes) -> Plan:
+    router = lane.router
+    subjects = subject_table(table)
+    # Tables of many subjects hardly repeat: what the router remembers is asked for all at once.
+    routes: list[Route | None] = list(map(router.memo(arrival, message_class).young.get, subjects))
+    found = [
+        router.route(subject, arrival, message_class) if route is None else route
+        for subject, route in zip(subjects, routes, strict=True)
+    ]
+    only = found[0] if found and found.count(found[0]) == len(found) else None
+    return Plan(subjects, found, only, any(route.endpoints for route in dict.fromkeys(found)))
 
 
 def _relay(
@@ -142,14 +167,13 @@ def _relay(
     peeked: Peeked,
     value: bytes,
     route: Route,
-    count: int,
 ) -> None:
     """Hand the value on untouched under a new header."""
-    batch.refused(route.refused, source.message_class, count)
+    batch.refused(route.refused, source.message_class, peeked.count)
     for neighbour in route.neighbours:
         link = lane.link(neighbour)
         hop = next_hop(lane, link, source, came, NONE_OFFSET, NONE_OFFSET)
-        lane.send(batch, link, source, relay_key(hop, peeked.tail), value, count)
+        lane.send(batch, link, source, relay_key(hop, peeked.tail), value, peeked.count)
 
 
 def _split(
@@ -169,7 +193,7 @@ def _split(
     tails: list[bytes] = []
     routes: list[Route] = []
     counts: dict[Route, int] = {}
-    base, items = scan_value(value)
+    base, items = scan_value(value, origin)
     for delta, index, stamp, begin, end in items:
         offset = origin.first + delta
         if offset <= after:
@@ -199,23 +223,11 @@ def _deliver(
     plan: Plan,
     after: int,
 ) -> None:
-    prefix = delivery_prefix(source.message_class, came.path, came.source, came.generation)
-    wanted = [bool(route.endpoints) for route in plan.routes]
-    addresses = [(SUBJECT_HEADER, subject.encode()) for subject in origin.subjects]
-    partition = source.at.partition
-    delivered: dict[Route, int] = {}
-    deliver = lane.deliver
-    for offset, index, stamp, key, headers, payload, _ in decode_messages(value, origin, wanted):
-        if offset <= after:
-            continue
-        route = plan.routes[index]
-        delivered[route] = delivered.get(route, 0) + 1
-        whole = [*headers, addresses[index], (MESH_HEADER, delivery_header(prefix, offset))]
-        for endpoint in route.endpoints:
-            deliver(batch, endpoint, partition, key, payload, stamp, whole)
-    for route, count in delivered.items():
-        for endpoint in route.endpoints:
-            batch.delivered(endpoint, source.message_class, count)
+    wanted = None if plan.only is not None else [bool(route.endpoints) for route in plan.routes]
+    messages = decode_messages(value, origin, wanted)
+    if after != NONE_OFFSET:
+        messages = [message for message in messages if message[0] > after]
+    deliver(lane, batch, source, came, messages, plan.subjects, plan.routes)
 
 
 def _refuse(
