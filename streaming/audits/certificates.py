@@ -162,9 +162,10 @@ class Certifier:
             world,
             is_equal=outcome.is_equal,
         )
-        _take_back(judgement, case.endpoint, world)
-        for finding in case_findings(case, outcome):
+        findings = list(case_findings(case, outcome))
+        for finding in findings:
             world.register.replace(finding)
+        _take_back(judgement, case.endpoint, world, keep=[finding.id for finding in findings])
         if outcome.is_equal:
             judgement.late.pop(case.endpoint, None)
             if case.last >= judgement.block.last:
@@ -230,11 +231,14 @@ def _is_due(block: Block, now: Now) -> bool:
     return is_quiet or is_old or (block.ticket is not None and block.ticket.is_done)
 
 
-def _take_back(judgement: Judgement, endpoint: EndpointKey, world: World) -> None:
-    """Withdraw what was said before of the same messages: it is said anew if it still holds."""
+def _take_back(
+    judgement: Judgement, endpoint: EndpointKey, world: World, keep: Sequence[str] = ()
+) -> None:
+    """Withdraw what was said before of the same messages, but for what still holds."""
     for kind in (FindingKind.MISSING, FindingKind.UNEXPECTED):
         finding = fault(kind, judgement.place, judgement.number, endpoint)
-        world.register.withdraw(finding.id)
+        if finding.id not in keep:
+            world.register.withdraw(finding.id)
 
 
 def _endpoints(block: Block, world: World) -> Sequence[EndpointKey]:

@@ -196,10 +196,10 @@ class Passing:
     def where(self, ticket: Ticket) -> str:
         """Return the hop that a ticket waits for, for people."""
         for step in ticket.steps:
+            place = f"{step.reader.node} at {step.reader.place}"
+            position = self.positions.get(step.reader, 0)
+            if position < step.target:
+                return f"{place}: read up to {position} of {step.target}"
             if not self._has_passed(step):
-                position = self.positions.get(step.reader, 0)
-                return (
-                    f"{step.reader.node} at {step.reader.place}: "
-                    f"read up to {position} of {step.target}"
-                )
+                return f"{place}: has not accepted all up to {step.accepted}, a gap is repaired"
         return "transactions to settle"

@@ -15,9 +15,10 @@ from mesh.errors import StartError
 Progress = Callable[[str], None]
 
 #: Small heaps do best with the serial collector; class data and code have bounds of their own.
-_JAVA_OPTIONS = (
-    "-XX:+UseSerialGC -Xss512k -XX:ReservedCodeCacheSize=160m -XX:MaxMetaspaceSize=256m "
-)
+STEADY_JVM = "-XX:+UseSerialGC -Xss512k -XX:ReservedCodeCacheSize=160m -XX:MaxMetaspaceSize=256m "
+
+YOUNG_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Compiles little: for a session that lives for seconds."""
 
 
 def packages() -> str:
@@ -28,7 +29,12 @@ def packages() -> str:
 
 
 def start_session(
-    cache: Path, *, cores: int = 2, memory: str = "1g", progress: Progress = lambda _: None
+    cache: Path,
+    *,
+    cores: int = 2,
+    memory: str = "1g",
+    jvm: str = STEADY_JVM,
+    progress: Progress = lambda _: None,
 ) -> SparkSession:
     """Start Spark in this process, fetching its jars on the first start.
 
@@ -37,6 +43,7 @@ def start_session(
             local Maven repository makes resolution fail.
         cores: Task slots, and partitions of a shuffle.
         memory: Heap of the JVM.
+        jvm: Further Java options, `STEADY_JVM` or `YOUNG_JVM`.
         progress: Told what is going on, in short lines.
 
     Raises:
@@ -51,7 +58,7 @@ def start_session(
         "spark.jars.packages": packages(),
         "spark.jars.ivy": str(ivy),
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
+        "spark.driver.extraJavaOptions": jvm,
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",

@@ -50,6 +50,7 @@ class Auditor:
         positions: Batch -> next offsets after it.
         tasks: Tasks that parse a batch side by side.
         offsets_max: Records of one Kafka cluster in one batch; a full batch means lag.
+        clock: Seconds that only rise.
     """
 
     topology: Topology
@@ -59,6 +60,7 @@ class Auditor:
     positions: Callable[[int], Mapping[TopicPartition, int]]
     tasks: int
     offsets_max: int
+    clock: Callable[[], float] = time.monotonic
     state: State = field(init=False)
     plan: LinkPlan = field(init=False)
     batch_at_s: float = field(init=False)
@@ -71,7 +73,7 @@ class Auditor:
         # Who is linked to whom is the file's to say, not a former run's.
         self.state.splits.nodes, self.state.splits.links = fresh.splits.nodes, fresh.splits.links
         self.plan = LinkPlan.of(self.topology)
-        self.batch_at_s = time.monotonic()
+        self.batch_at_s = self.clock()
 
     def take(self, records: DataFrame, batch: int) -> None:
         """Take one micro-batch.
@@ -86,16 +88,16 @@ class Auditor:
             message = f"is of batch {state.batch}, but Spark goes on with {batch}; remove both"
             where = str(self.snapshots.folder)
             raise ConfigError([Problem(code="CHECKPOINT", message=message, where=where)])
-        began_s = time.monotonic()
+        began_s = self.clock()
         rows = self._rows(records)
         before, state.read = state.read, dict(self.positions(batch))
         state.batch = batch
         self.is_lagging = self._is_full(before)
-        suspicions = take_batch(state, self.plan, read_batch(rows), time.monotonic())
+        suspicions = take_batch(state, self.plan, read_batch(rows), self.clock())
         self._look_at_deliveries(suspicions.deliveries)
         self._look_at_frames(suspicions.frames)
         self.judge(rates_over_s=began_s - self.batch_at_s)
-        self.batch_at_s = time.monotonic()
+        self.batch_at_s = self.clock()
 
     def _rows(self, records: DataFrame) -> Sequence[str]:
         topology = self.topology
@@ -119,7 +121,7 @@ class Auditor:
             rates_over_s: Time over which links are measured; 0 leaves rates out.
             is_last: There will be no later judgement: certify open ranges at once.
         """
-        state, now_s = self.state, time.monotonic()
+        state, now_s = self.state, self.clock()
         now = Now(now_s, state.batch, now_s - self.batch_at_s >= IDLE_S)
         self._find_ends()
         world = state.world()

@@ -72,7 +72,8 @@ class Rereader:
         """Return the outcome of each case, in order."""
         names = TopicNames(self.topology.prefix)
         ranges: dict[TopicPartition, tuple[int, int]] = {}
-        rows, wants = [], []
+        rows: list[tuple[Any, ...]] = []
+        wants: list[tuple[Any, ...]] = []
         for number, case in enumerate(cases):
             topic = names.endpoint(case.endpoint.node, case.endpoint.name)
             source_id = "" if case.source is None else case.source.topic_id

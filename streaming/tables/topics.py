@@ -72,7 +72,8 @@ def audited_pattern(prefix: str, nodes: Sequence[str]) -> str:
     """Return the Java regular expression of all topics that the auditor reads.
 
     The nodes are spelled out, so that topics of other meshes and `mesh.audit.*` stay out;
-    endpoints are not, because clients make new ones at any time.
+    endpoints are not, because clients make new ones at any time. It is anchored: Spark looks for
+    the pattern anywhere in a name, and `control` would also find `control.log`.
     """
     owners = "|".join(re.escape(node).replace(r"\-", "-") for node in sorted(nodes))
     rests = (
@@ -81,4 +82,4 @@ def audited_pattern(prefix: str, nodes: Sequence[str]) -> str:
         f"ep\\.{_NAME}",
         *SMALL_ROLES,
     )
-    return f"{re.escape(prefix)}(?:{owners})\\.(?:{'|'.join(rests)})"
+    return f"^{re.escape(prefix)}(?:{owners})\\.(?:{'|'.join(rests)})$"

@@ -1,0 +1,319 @@
+"""Records of a small mesh, written by hand: what nodes would write, and faults planted in it.
+
+Offsets are positions in the list of their topic partition, so a fresh topic gives the same.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from fastavro import schemaless_writer
+
+from mesh.codec.control import encode_heartbeat, encode_identity, encode_link_state
+from mesh.codec.keys import progress_key
+from mesh.codec.state import encode_ledger, encode_progress
+from mesh.model.control import Heartbeat, Identity, LinkState, TopicIdentity
+from mesh.model.state import Cut, Ledger, Progress, ProgressKind
+from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
+from schemas import parsed
+
+ROUTE = ("a", "b", "c")
+PARTITIONS = 2
+
+
+def chain_topology(prefix: str = "mesh.") -> Topology:
+    """Three nodes in a row on two Kafka clusters: a and b on k1, c on k2."""
+    return Topology(
+        name="planted",
+        kafka={"k1": KafkaCluster(name="k1"), "k2": KafkaCluster(name="k2")},
+        nodes={
+            name: Node(name=name, kafka=kafka, partitions=PARTITIONS)
+            for name, kafka in (("a", "k1"), ("b", "k1"), ("c", "k2"))
+        },
+        zones={"Z": Zone.of_links("Z", ZoneKind.MULTI_HOP, [("a", "b"), ("b", "c")])},
+        prefix=prefix,
+        audit_kafka="k1",
+    )
+
+
+def avro(name: str, value: dict) -> bytes:
+    """Return a record in Avro, by fastavro alone."""
+    buffer = io.BytesIO()
+    schemaless_writer(buffer, parsed(name), value)
+    return buffer.getvalue()
+
+
+def topic_id(topic: str) -> bytes:
+    """Return the made-up id of a topic."""
+    return topic.encode()[-16:].rjust(16, b"\0")
+
+
+@dataclass(frozen=True)
+class Record:
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass
+class Plant:
+    """Collects records by topic and partition."""
+
+    prefix: str = "mesh."
+    logs: dict[tuple[str, int], list[Record]] = field(default_factory=dict)
+    sent: dict[tuple[str, int, str, int], int] = field(default_factory=dict)
+    beats: dict[str, int] = field(default_factory=dict)
+
+    def put(
+        self,
+        topic: str,
+        partition: int = 0,
+        key: bytes | None = None,
+        value: bytes | None = None,
+        headers: Iterable[tuple[str, bytes]] = (),
+    ) -> int:
+        log = self.logs.setdefault((self.prefix + topic, partition), [])
+        log.append(Record(key, value, tuple(headers)))
+        return len(log) - 1
+
+    # -- control plane ----------------------------------------------------------------------
+
+    def identities(self) -> None:
+        """Every node says its uuid and its topics."""
+        for node, onward in zip(ROUTE, (*ROUTE[1:], ""), strict=True):
+            names = [f"{node}.in.g", f"{node}.in.d"]
+            names += [f"{node}.to.{other}.{letter}" for other in ROUTE for letter in "gd"]
+            identity = Identity(
+                node=node,
+                uuid=f"uuid-{node}",
+                epoch=1,
+                cluster_id="x",
+                lanes=1,
+                topics=[
+                    TopicIdentity(self.prefix + name, topic_id(self.prefix + name), PARTITIONS)
+                    for name in names
+                ],
+            )
+            self.put(f"{node}.control", 0, b"identity", encode_identity(identity))
+            del onward
+
+    def beat(self, read: dict[tuple[str, str], int] | None = None, *nodes: str) -> None:
+        """Nodes beat once, and say of their neighbours what `read` says, else the newest."""
+        for node in nodes or ROUTE:
+            self.beats[node] = self.beats.get(node, 0) + 1
+            self.put(
+                f"{node}.control",
+                0,
+                b"heartbeat",
+                encode_heartbeat(Heartbeat(1, self.beats[node], True)),
+            )
+        for reader, other in (("a", "b"), ("b", "a"), ("b", "c"), ("c", "b")):
+            if reader in (nodes or ROUTE):
+                number = (read or {}).get((reader, other), self.beats.get(other, -1))
+                self.put(
+                    f"{reader}.to.{other}.c", 0, b"link", encode_link_state(LinkState(1, number))
+                )
+
+    def subscribe(self, node: str, endpoint: str, filter_: str, value: bytes | None = b"{}") -> int:
+        return self.put(f"{node}.clients", 0, f"{endpoint} {filter_}".encode(), value)
+
+    def cut(
+        self, node: str, topic: str, position: int, of: str, offset: int, partition: int = 0
+    ) -> None:
+        name = self.prefix + topic
+        cut = Cut(name, topic_id(name), partition, position, f"uuid-{of}", offset)
+        self.put(
+            f"{node}.ledger",
+            0,
+            b"0",
+            encode_ledger(Ledger(node=node, lane=0, lane_epoch=1, cuts=[cut])),
+        )
+
+    def cuts_everywhere(self, of: str, offset: int) -> None:
+        """Every node's lanes know a version of a node's subscriptions from their positions on."""
+        for number, node in enumerate(ROUTE):
+            sources = [f"{node}.in.g"]
+            sources += [
+                f"{other}.to.{node}.g" for other in (ROUTE[number - 1 : number] if number else ())
+            ]
+            sources += [f"{other}.to.{node}.g" for other in ROUTE[number + 1 : number + 2]]
+            for source in sources:
+                for partition in range(PARTITIONS):
+                    position = len(self.logs.get((self.prefix + source, partition), ()))
+                    self.cut(node, source, position, of, offset, partition)
+
+    def progress(
+        self,
+        node: str,
+        kind: ProgressKind,
+        topic: str,
+        partition: int,
+        offset: int,
+        source: tuple[str, int] | None = None,
+    ) -> None:
+        name = self.prefix + (topic if source is None else source[0])
+        record = Progress(
+            kind=kind,
+            offset=offset,
+            topic=self.prefix + topic,
+            partition=partition,
+            topic_id=topic_id(name),
+            source_partition=-1 if source is None else source[1],
+        )
+        self.put(f"{node}.progress", 0, progress_key(record), encode_progress(record))
+
+    # -- data plane -------------------------------------------------------------------------
+
+    def publish(
+        self, node: str, subject: str | None, count: int = 1, partition: int = 0, letter: str = "g"
+    ) -> Sequence[int]:
+        headers = [] if subject is None else [("mesh-subject", subject.encode())]
+        return [
+            self.put(f"{node}.in.{letter}", partition, b"k", b"payload", headers)
+            for _ in range(count)
+        ]
+
+    def frame(
+        self,
+        link: str,
+        offsets: Sequence[int],
+        *,
+        path: Sequence[str],
+        source: str,
+        partition: int = 0,
+        span: tuple[int, int] | None = None,
+        previous: int | None = None,
+        origin: str = "a.in.g",
+        zone: str = "Z",
+        flags: int = 0,
+        letter: str = "g",
+        subject: str = "acme/x",
+    ) -> int:
+        """Write a frame of messages of one origin; `source` and `span` are the sender's own."""
+        sender, receiver = link.split("->")
+        topic = f"{sender}.to.{receiver}.{letter}"
+        first, last = span or (offsets[0], offsets[-1])
+        chain = (topic, partition, source, partition)
+        if previous is None:
+            previous = self.sent.get(chain, -1)
+        if not flags:
+            self.sent[chain] = last
+        header = {
+            "version": 1,
+            "kind": "data",
+            "zone": zone,
+            "hops": len(path),
+            "join_hops": 0,
+            "crossed_external": False,
+            "lane_epoch": 1,
+            "path": list(path),
+            "chain": {
+                "topic": topic_id(self.prefix + source),
+                "partition": partition,
+                "previous": previous,
+                "first": first,
+                "last": last,
+            },
+            "origin": {
+                "node": path[0],
+                "topic": topic_id(self.prefix + origin),
+                "partition": partition,
+                "generation": 0,
+                "first": offsets[0],
+                "last": offsets[-1],
+                "count": len(offsets),
+                "subjects": [subject],
+            },
+            "flags": flags,
+            "ext": {},
+        }
+        message = {
+            "subject": 0,
+            "timestamp_delta": 0,
+            "key": b"k",
+            "headers": [],
+            "payload": b"p",
+            "ext": {},
+        }
+        value = {
+            "base_timestamp": 0,
+            "messages": [{"offset_delta": one - offsets[0], **message} for one in offsets],
+        }
+        return self.put(topic, partition, avro("frame_header", header), avro("frame_value", value))
+
+    def deliver(
+        self,
+        endpoint: str,
+        offsets: Iterable[int],
+        path: Sequence[str],
+        partition: int = 0,
+        origin: str = "a.in.g",
+        subject: str = "acme/x",
+    ) -> None:
+        node, name = endpoint.split("/")
+        for offset in offsets:
+            delivery = {
+                "version": 1,
+                "class": "guaranteed" if origin.endswith("g") else "direct",
+                "path": list(path),
+                "origin": path[0],
+                "topic": topic_id(self.prefix + origin),
+                "partition": partition,
+                "generation": 0,
+                "offset": offset,
+                "ext": {},
+            }
+            headers = [("mesh-subject", subject.encode()), ("mesh", avro("delivery", delivery))]
+            self.put(f"{node}.ep.{name}", partition, b"k", b"payload", headers)
+
+    def carry(
+        self,
+        count: int,
+        endpoints: Sequence[str],
+        *,
+        subject: str = "acme/x",
+        partition: int = 0,
+        lost: Sequence[int] = (),
+    ) -> Sequence[int]:
+        """Publish at a and take it to c, frame by frame, delivering on the way.
+
+        Args:
+            count: Messages.
+            endpoints: Who gets them: `b/s1`, `c/s1`, ...
+            subject: Of all.
+            partition: Of all topics.
+            lost: Numbers of messages that no endpoint gets, though every hop passes them.
+        """
+        offsets = self.publish("a", subject, count, partition)
+        kept = [offset for number, offset in enumerate(offsets) if number not in lost]
+        ab = self.frame(
+            "a->b", offsets, path=["a"], source="a.in.g", partition=partition, subject=subject
+        )
+        self.send("a", "a.to.b.g", partition, "a.in.g", offsets[-1])
+        self.progress("a", ProgressKind.SOURCE, "a.in.g", partition, offsets[-1] + 1)
+        bc = self.frame(
+            "b->c",
+            offsets,
+            path=["a", "b"],
+            source="a.to.b.g",
+            span=(ab, ab),
+            partition=partition,
+            subject=subject,
+        )
+        self.send("b", "b.to.c.g", partition, "a.to.b.g", ab)
+        self.accept("b", "a.to.b.g", partition, "a.in.g", offsets[-1])
+        self.progress("b", ProgressKind.SOURCE, "a.to.b.g", partition, ab + 1)
+        self.accept("c", "b.to.c.g", partition, "a.to.b.g", ab)
+        self.progress("c", ProgressKind.SOURCE, "b.to.c.g", partition, bc + 1)
+        for endpoint in endpoints:
+            path = ROUTE[: ROUTE.index(endpoint[0]) + 1]
+            self.deliver(endpoint, kept, path, partition, subject=subject)
+        return offsets
+
+    def send(self, node: str, outbox: str, partition: int, source: str, last: int) -> None:
+        self.progress(node, ProgressKind.SENT, outbox, partition, last, (source, partition))
+
+    def accept(self, node: str, outbox: str, partition: int, source: str, last: int) -> None:
+        self.progress(node, ProgressKind.ACCEPTED, outbox, partition, last, (source, partition))

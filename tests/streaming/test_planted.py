@@ -1,0 +1,247 @@
+"""Every kind of fault, planted once: exactly it is found, with the right names. Spec: DESIGN 7."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.model.state import ProgressKind
+
+pytestmark = pytest.mark.spark
+
+
+def found(bench):
+    """Return (kind, link or endpoint, path, first, last) of all findings, sorted."""
+    bench.settle()
+    return sorted(
+        (one.kind.value, one.link or one.endpoint, ">".join(one.path), one.first, one.last)
+        for one in bench.auditor.state.register.findings.values()
+    )
+
+
+def test_frames_that_come_back_are_a_loop(bench, plant):
+    """b sends a message to a, where it was published; and c's path names b twice."""
+    offsets = plant.publish("a", "acme/x", 5)
+    plant.frame("b->a", offsets, path=["a", "b"], source="a.to.b.g", span=(0, 0))
+    plant.frame("b->c", offsets, path=["a", "b", "a", "b"], source="a.to.b.g", span=(0, 0))
+    assert found(bench) == [
+        ("loop", "b->a", "a>b", 0, 4),
+        ("loop", "b->c", "a>b>a>b", 0, 4),
+    ]
+
+
+def test_a_delivery_over_a_link_that_is_not_there_is_an_unplanned_path(bench, plant):
+    """a and c are not linked; a path must begin where the message was published and end here."""
+    plant.subscribe("c", "s1", "acme/>")
+    plant.carry(3, [])
+    plant.deliver("c/s1", [0], ["a", "c"])
+    plant.deliver("c/s1", [1], ["b", "c"])
+    plant.deliver("c/s1", [2], ["a", "b"])
+    kinds = found(bench)
+    assert [one for one in kinds if one[0] == "unplanned-path"] == [
+        ("unplanned-path", "c/s1", "a>b", 2, 2),
+        ("unplanned-path", "c/s1", "a>c", 0, 0),
+        ("unplanned-path", "c/s1", "b>c", 1, 1),
+    ]
+
+
+def test_a_frame_in_a_zone_that_its_link_is_not_in_is_an_unplanned_path(bench, plant):
+    offsets = plant.publish("a", "acme/x", 2)
+    plant.frame("a->b", offsets, path=["a"], source="a.in.g", zone="Y")
+    assert found(bench) == [("unplanned-path", "a->b", "a", 0, 1)]
+
+
+def test_a_message_twice_in_one_outbox_is_a_duplicate_unless_it_is_a_repair(bench, plant):
+    """Found within one batch and across two; a repair frame may repeat."""
+    offsets = plant.publish("a", "acme/x", 10)
+    plant.frame("a->b", offsets[:5], path=["a"], source="a.in.g")
+    plant.frame("a->b", offsets[5:], path=["a"], source="a.in.g")
+    plant.frame("a->b", offsets[:5], path=["a"], source="a.in.g", flags=1, previous=-1)
+    assert found(bench) == []
+    plant.frame("a->b", offsets[8:], path=["a"], source="a.in.g", previous=9)
+    assert found(bench) == [("duplicate", "a->b", "", 8, 9)]
+    plant.frame("a->b", [10, 12], path=["a"], source="a.in.g", previous=9)
+    plant.frame("a->b", [11, 12], path=["a"], source="a.in.g", previous=12)
+    assert found(bench)[0][:2] == ("disorder", "a->b")
+    (twice,) = [
+        one for one in bench.auditor.state.register.findings.values() if one.kind == "duplicate"
+    ]
+    assert twice.ids == tuple(f"mesh.a.in.g/0/0/{offset}" for offset in (8, 9, 12))
+
+
+def test_split_frames_that_share_a_stretch_but_no_message_are_no_duplicate(bench, plant):
+    """Both speak for the offsets 0 to 9: the intervals overlap, the messages do not."""
+    plant.publish("a", "acme/x", 10)
+    plant.frame("a->b", [0, 2, 4, 9], path=["a"], source="a.in.g")
+    plant.frame("a->b", [10, 11], path=["a"], source="a.in.g")
+    assert found(bench) == []
+    key = next(iter(bench.auditor.state.origins.reached))
+    bench.auditor.state.origins.reached[key] = 20
+    plant.frame("a->b", [12, 15], path=["a"], source="a.in.g")
+    assert found(bench) == []
+
+
+def test_a_message_that_enters_a_node_over_two_links_is_a_duplicate(bench, plant):
+    offsets = plant.publish("a", "acme/x", 4)
+    plant.frame("a->b", offsets, path=["a"], source="a.in.g")
+    plant.frame("c->b", offsets[2:], path=["a", "c"], source="a.to.c.g", span=(0, 0))
+    assert found(bench) == [
+        ("duplicate", "c->b, a->b", "", 2, 3),
+        ("unplanned-path", "c->b", "a>c", 2, 3),
+    ] or found(bench) == [
+        ("duplicate", "a->b, c->b", "", 2, 3),
+        ("unplanned-path", "c->b", "a>c", 2, 3),
+    ]
+
+
+def test_a_frame_that_is_not_there_is_a_gap(bench, plant):
+    """Within a batch and across two batches: the range that was sent and is not there. K11."""
+    offsets = plant.publish("a", "acme/x", 30)
+    plant.frame("a->b", offsets[:5], path=["a"], source="a.in.g")
+    plant.frame("a->b", offsets[10:15], path=["a"], source="a.in.g", previous=9)
+    assert found(bench) == [("gap", "a->b", "", 5, 9)]
+    plant.frame("a->b", offsets[20:], path=["a"], source="a.in.g", previous=19)
+    assert found(bench) == [("gap", "a->b", "", 5, 9), ("gap", "a->b", "", 15, 19)]
+
+
+def test_what_nobody_wanted_and_what_direct_frames_lost_is_no_gap(bench, plant):
+    """Source offsets may be skipped; direct frames may be lost. K11, DESIGN 6."""
+    plant.frame("a->b", [0, 1], path=["a"], source="a.in.g")
+    plant.frame("a->b", [7, 9], path=["a"], source="a.in.g")
+    plant.frame("a->b", [0], path=["a"], source="a.in.d", origin="a.in.d", letter="d")
+    plant.frame("a->b", [9], path=["a"], source="a.in.d", origin="a.in.d", letter="d", previous=8)
+    assert found(bench) == []
+
+
+def test_deliveries_twice_or_late_are_named_for_every_class(bench, plant):
+    """Direct messages have no certificate, but they too come at most once and in order."""
+    plant.subscribe("b", "s1", "acme/>", b'{"class": "direct"}')
+    plant.publish("a", "acme/x", 9, letter="d")
+    plant.deliver("b/s1", [0, 1, 3, 2, 4], ["a", "b"], origin="a.in.d")
+    assert found(bench) == [("disorder", "b/s1", "", 2, 2)]
+    plant.deliver("b/s1", [5, 3], ["a", "b"], origin="a.in.d")
+    assert found(bench) == [("disorder", "b/s1", "", 2, 2), ("duplicate", "b/s1", "", 3, 3)]
+
+
+def test_a_duplicate_of_a_guaranteed_message_spoils_its_certificate(bench, plant):
+    plant.cuts_everywhere("b", plant.subscribe("b", "s1", "acme/>"))
+    plant.carry(6, ["b/s1"])
+    plant.deliver("b/s1", [4], ["a", "b"])
+    assert found(bench) == [("duplicate", "b/s1", "", 4, 4)]
+    (certificate,) = bench.certificates.values()
+    assert (certificate.expected, certificate.delivered, certificate.equal) == (6, 7, False)
+
+
+def test_deliveries_that_nobody_asked_for_or_published_are_unexpected(bench, plant):
+    plant.cuts_everywhere("b", plant.subscribe("b", "s1", "acme/>"))
+    plant.carry(4, ["b/s1"])
+    plant.carry(2, ["b/s1"], subject="other/x")
+    plant.deliver("b/s1", [40], ["a", "b"])
+    assert found(bench) == [("unexpected", "b/s1", "", 4, 40)]
+    (finding,) = bench.auditor.state.register.findings.values()
+    assert finding.ids == tuple(f"mesh.a.in.g/0/0/{offset}" for offset in (4, 5, 40))
+
+
+def test_records_that_are_no_deliveries_and_no_frames_are_unexpected(bench, plant):
+    plant.put("b.ep.s1", 0, b"k", b"by hand")
+    plant.put("a.to.b.g", 1, b"not avro", b"")
+    assert [one[:2] for one in found(bench)] == [("unexpected", "a->b"), ("unexpected", "b/s1")]
+
+
+def test_what_a_standing_node_holds_back_is_waiting_and_not_missing(bench, plant):
+    """K30: time alone never makes a loss; when the node has gone on, it does."""
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.carry(5, ["c/s1"])
+    offsets = plant.publish("a", "acme/x", 3)
+    plant.frame("a->b", offsets, path=["a"], source="a.in.g")
+    plant.progress("a", ProgressKind.SOURCE, "a.in.g", 0, 8)
+    assert found(bench) == []
+    bench.wait(100)
+    assert found(bench) == []
+    (waiting,) = bench.auditor.state.certifier.waiting
+    assert waiting.reason == "b at mesh.a.to.b.g/0: read up to 1 of 2"
+    plant.accept("b", "a.to.b.g", 0, "a.in.g", 7)
+    plant.progress("b", ProgressKind.SOURCE, "a.to.b.g", 0, 2)
+    assert found(bench) == [("missing", "c/s1", "", 5, 7)]
+
+
+def test_a_message_that_comes_after_all_takes_its_finding_back(bench, plant):
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.carry(5, ["c/s1"], lost=[4])
+    assert found(bench) == [("missing", "c/s1", "", 4, 4)]
+    plant.deliver("c/s1", [4], ["a", "b", "c"])
+    assert found(bench) == []
+    (certificate,) = bench.certificates.values()
+    assert (certificate.expected, certificate.equal) == (5, True)
+    published = [one.value for one in bench.outputs if one.topic == "mesh.audit.findings"]
+    assert len(published) == 2
+    assert published[1] is None
+
+
+def test_before_the_cut_a_message_may_come_and_from_it_on_it_must(bench, plant):
+    """K25: routing at the origin began to know the subscription at offset 10."""
+    plant.carry(10, [])
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.deliver("c/s1", [7, 8, 9], ["a", "b", "c"])
+    plant.carry(10, ["c/s1"])
+    assert found(bench) == []
+    (certificate,) = bench.certificates.values()
+    assert (certificate.expected, certificate.delivered, certificate.equal) == (13, 13, True)
+    plant.carry(10, ["c/s1"], lost=[0])
+    assert found(bench) == [("missing", "c/s1", "", 20, 20)]
+
+
+def test_after_an_unsubscribe_messages_may_come_but_what_was_routed_before_must(bench, plant):
+    """K25: must ends at the last origin offset in the frames below the subscriber's own cut."""
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.carry(10, ["c/s1"], lost=[9])
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>", None))
+    plant.carry(10, [])
+    plant.deliver("c/s1", [12], ["a", "b", "c"])
+    assert found(bench) == [("missing", "c/s1", "", 9, 9)]
+    (certificate,) = bench.certificates.values()
+    assert (certificate.expected, certificate.delivered) == (11, 10)
+
+
+def test_subjects_and_sizes_that_the_mesh_refuses_are_not_expected(bench, plant):
+    plant.cuts_everywhere("b", plant.subscribe("b", "s1", ">"))
+    plant.publish("a", None)
+    for subject in ("$node/x", "acme//x", "acme/*", "a" * 251):
+        plant.publish("a", subject)
+    twice = [("mesh-subject", b"acme/x"), ("mesh-subject", b"acme/x")]
+    plant.put("a.in.g", 0, b"k", b"v", twice)
+    plant.put("a.in.g", 0, b"k", b"v", [("mesh-subject", b"acme/\xff")])
+    plant.put("a.in.g", 0, b"k", b"v" * 900_001, [("mesh-subject", b"acme/x")])
+    plant.put("a.in.g", 0, b"k", b"v", [("x", b"1"), ("mesh-subject", b"acme/x")])
+    plant.progress("a", ProgressKind.SOURCE, "a.in.g", 0, 9)
+    assert found(bench) == [("missing", "b/s1", "", 8, 8)]
+
+
+def test_a_node_that_is_cut_off_is_a_split_and_its_return_a_heal(bench, plant):
+    """K32: the node still beats, and neighbours fall more than ten beats behind."""
+    plant.beat()
+    bench.take()
+    for _ in range(15):
+        plant.beat({("b", "c"): 1, ("c", "b"): 1})
+    bench.take()
+    findings = bench.auditor.state.register.findings.values()
+    assert [(one.kind.value, one.link, one.ids) for one in findings] == [
+        ("split", "b-c", ("a,b", "c"))
+    ]
+    plant.beat()
+    bench.take()
+    findings = bench.auditor.state.register.findings.values()
+    assert sorted(one.kind.value for one in findings) == ["heal", "split"]
+
+
+def test_a_restart_repeats_nothing_and_forgets_nothing(bench, plant):
+    """The state beside the checkpoint: chains, certificates and findings go on."""
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.carry(5, ["c/s1"], lost=[4])
+    assert found(bench) == [("missing", "c/s1", "", 4, 4)]
+    before = bench.auditor.state
+    bench.outputs.clear()
+    bench.restart()
+    assert bench.auditor.state == before
+    plant.carry(5, ["c/s1"])
+    assert found(bench) == [("missing", "c/s1", "", 4, 4)]
+    assert [one for one in bench.outputs if one.topic == "mesh.audit.findings"] == []

@@ -1,0 +1,56 @@
+"""Findings: the same fault is one finding, wherever and however often it is found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from streaming.audits.findings import IDS_MAX, Finding, FindingKind, Register
+
+ONE = Finding(
+    kind=FindingKind.DUPLICATE,
+    text="twice",
+    ids=("t/0/0/4",),
+    endpoint="b/s1",
+    source="t/0",
+    first=4,
+    last=4,
+    count=1,
+    anchor="0",
+)
+
+
+def test_the_id_depends_on_what_is_wrong_and_not_on_how_much():
+    assert ONE.id == replace(ONE, ids=("t/0/0/9",), first=9, count=7, text="again").id
+    assert ONE.id != replace(ONE, endpoint="c/s1").id
+    assert ONE.id != replace(ONE, anchor="1").id
+    assert len(ONE.id) == 16
+
+
+def test_a_known_fault_grows():
+    register = Register()
+    register.add(ONE)
+    register.add(replace(ONE, ids=("t/0/0/2", "t/0/0/4"), first=2, last=4, count=2))
+    (finding,) = register.findings.values()
+    assert finding.ids == ("t/0/0/4", "t/0/0/2")
+    assert (finding.first, finding.last, finding.count) == (2, 4, 2)
+
+
+def test_ids_are_bounded_and_counts_are_not():
+    register = Register()
+    for start in (0, 90, 180):
+        ids = tuple(f"t/0/0/{offset}" for offset in range(start, start + 90))
+        register.add(replace(ONE, ids=ids, count=90))
+    (finding,) = register.findings.values()
+    assert (len(finding.ids), finding.count) == (IDS_MAX, 270)
+
+
+def test_what_is_published_is_published_once_and_a_withdrawal_too():
+    register = Register()
+    register.add(ONE)
+    register.add(ONE)
+    assert register.take_unpublished() == [(ONE.id, ONE)]
+    register.add(ONE)
+    assert register.take_unpublished() == []
+    register.withdraw(ONE.id)
+    register.withdraw("unknown")
+    assert register.take_unpublished() == [(ONE.id, None)]

@@ -1,0 +1,116 @@
+"""Who must get a message and who may. Spec: K25, K31."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.model.control import EndpointKind, Subscription
+from mesh.model.frames import MessageClass
+from mesh.model.state import Cut
+from streaming.audits.interest import EndKey, EndpointKey, Interest, Level, Span
+from streaming.tables.rows import SourceKey, TopicPartition
+
+ENDPOINT = EndpointKey("c", "s1")
+PLACE = TopicPartition("mesh.a.in.g", 0)
+SOURCE = SourceKey("aa", 0)
+WAY = TopicPartition("mesh.b.to.c.g", 0)
+
+
+def cut(interest: Interest, place: TopicPartition, position: int, offset: int) -> None:
+    interest.cut(Cut(place.topic, b"", place.partition, position, "u", offset))
+
+
+def spans(interest: Interest, *, is_local: bool = False) -> list[Span | None]:
+    claims = interest.claims(
+        ENDPOINT, "u", PLACE, SOURCE, is_local=is_local, carriers=lambda *_: [WAY]
+    )
+    return [claim.span for claim in claims]
+
+
+@pytest.fixture
+def interest() -> Interest:
+    made = Interest()
+    made.subscribe(ENDPOINT, "acme/>", Subscription(), 5)
+    return made
+
+
+def test_must_begins_with_the_first_cut_that_knows_the_subscription(interest):
+    assert spans(interest) == [None]
+    cut(interest, PLACE, 10, 4)
+    assert spans(interest) == [None]
+    cut(interest, PLACE, 20, 7)
+    cut(interest, PLACE, 30, 9)
+    assert spans(interest) == [Span(20)]
+
+
+def test_must_ends_with_the_last_message_routed_before_the_unsubscribe(interest):
+    cut(interest, PLACE, 0, 5)
+    interest.unsubscribe(ENDPOINT, "acme/>", 6)
+    assert spans(interest) == [None]
+    cut(interest, WAY, 3, 6)
+    assert interest.unknown_ends({"c": "u"}, lambda topic: topic.split(".")[3]) == [EndKey(WAY, 3)]
+    interest.ended(EndKey(WAY, 3), {SOURCE: 41})
+    assert spans(interest) == [Span(0, 41)]
+    cut(interest, PLACE, 30, 6)
+    assert spans(interest) == [Span(0, 29)]
+
+
+def test_at_the_own_ingress_the_cut_itself_is_the_end(interest):
+    cut(interest, PLACE, 0, 5)
+    interest.unsubscribe(ENDPOINT, "acme/>", 6)
+    cut(interest, PLACE, 8, 6)
+    assert spans(interest, is_local=True) == [Span(0, 7)]
+
+
+def test_a_wish_that_no_cut_ever_knew_alone_is_never_a_must(interest):
+    interest.unsubscribe(ENDPOINT, "acme/>", 6)
+    cut(interest, PLACE, 4, 6)
+    cut(interest, WAY, 2, 6)
+    interest.ended(EndKey(WAY, 2), {SOURCE: 9})
+    assert spans(interest) == [None]
+
+
+def test_subscribing_again_is_a_new_wish_and_repeating_is_none(interest):
+    interest.subscribe(ENDPOINT, "acme/>", Subscription(lease_s=5), 6)
+    assert len(interest.wishes[ENDPOINT]) == 1
+    interest.unsubscribe(ENDPOINT, "acme/>", 7)
+    interest.subscribe(ENDPOINT, "acme/>", Subscription(), 8)
+    cut(interest, PLACE, 0, 5)
+    cut(interest, PLACE, 50, 8)
+    assert spans(interest) == [None, Span(50)]
+
+
+def test_queues_and_direct_endpoints_are_not_certified():
+    interest = Interest()
+    interest.subscribe(ENDPOINT, ">", Subscription(EndpointKind.QUEUE), 0)
+    direct = EndpointKey("c", "s2")
+    interest.subscribe(direct, ">", Subscription(message_class=MessageClass.DIRECT), 1)
+    assert list(interest.certified()) == []
+    interest.subscribe(direct, ">", Subscription(), 2)
+    assert list(interest.certified()) == [direct]
+    assert [wish.removed for wish in interest.wishes[direct]] == [2, None]
+
+
+def test_an_older_cut_tells_nothing_new(interest):
+    cut(interest, PLACE, 20, 7)
+    version = interest.version
+    cut(interest, PLACE, 25, 7)
+    cut(interest, PLACE, 30, 3)
+    assert interest.version == version
+    assert spans(interest) == [Span(20)]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "level"),
+    [
+        (0, 9, Level.MAY),
+        (0, 10, Level.MIXED),
+        (10, 20, Level.MUST),
+        (20, 21, Level.MIXED),
+        (21, 30, Level.MAY),
+    ],
+)
+def test_a_stretch_is_inside_outside_or_across_a_span(first, last, level):
+    assert Span(10, 20).level(first, last) is level
+    if first > 20:
+        assert Span(10).level(first, last) is Level.MUST

@@ -1,0 +1,88 @@
+"""Parts of the mesh: from heartbeats and what neighbours have read of them. Spec: K24, K32."""
+
+from __future__ import annotations
+
+from mesh.model.control import Heartbeat, LinkState
+from streaming.audits.splits import Splits
+
+
+class Mesh:
+    """Nodes in a row that beat once a second."""
+
+    def __init__(self, *nodes: str) -> None:
+        self.nodes = nodes
+        self.links = list(zip(nodes, nodes[1:], strict=False))
+        self.splits = Splits(nodes, self.links)
+        self.now_s = 0.0
+        self.beats = dict.fromkeys(nodes, 0)
+        self.epochs = dict.fromkeys(nodes, 1)
+        self.found: list[tuple[str, tuple[str, ...]]] = []
+
+    def run(self, seconds: int, *, dead: str = "", cut: tuple[tuple[str, str], ...] = ()) -> None:
+        for _ in range(seconds):
+            self.now_s += 1
+            alive = [node for node in self.nodes if node not in dead]
+            for node in alive:
+                self.beats[node] += 1
+                beat = Heartbeat(self.epochs[node], self.beats[node], ready=True)
+                self.splits.beat(node, beat, self.now_s)
+            for one, other in self.links:
+                for reader, neighbour in ((one, other), (other, one)):
+                    if reader in alive and (one, other) not in cut:
+                        state = LinkState(self.epochs[neighbour], self.beats[neighbour])
+                        self.splits.acknowledge(reader, neighbour, state)
+            self.found += [(one.kind.value, one.ids) for one in self.splits.judge(self.now_s)]
+
+
+def test_a_healthy_mesh_is_one_part():
+    mesh = Mesh("a", "b", "c")
+    mesh.run(30)
+    assert mesh.found == []
+
+
+def test_a_cut_is_a_split_after_ten_beats_and_its_end_a_heal():
+    mesh = Mesh("a", "b", "c", "d")
+    mesh.run(5)
+    mesh.run(10, cut=(("b", "c"),))
+    assert mesh.found == []
+    mesh.run(5, cut=(("b", "c"),))
+    assert mesh.found == [("split", ("a,b", "c,d"))]
+    mesh.run(3)
+    assert mesh.found[1:] == [("heal", ("a,b,c,d",))]
+
+
+def test_a_cut_that_leaves_the_parts_joined_is_none():
+    mesh = Mesh("a", "b", "c")
+    mesh.links.append(("a", "c"))
+    mesh.splits.links = mesh.links
+    mesh.run(5)
+    mesh.run(30, cut=(("a", "b"),))
+    mesh.run(5)
+    assert mesh.found == []
+
+
+def test_a_dead_node_is_no_split_also_in_the_middle():
+    mesh = Mesh("a", "b", "c")
+    mesh.run(5)
+    mesh.run(60, dead="b")
+    mesh.epochs["b"], mesh.beats["b"] = 2, 0
+    mesh.run(30)
+    assert mesh.found == []
+
+
+def test_a_node_that_comes_late_is_not_late_at_once():
+    """Its first acknowledgement counts from when both were first heard together."""
+    mesh = Mesh("a", "b")
+    mesh.run(100, dead="b")
+    mesh.run(5)
+    assert mesh.found == []
+
+
+def test_the_death_of_a_part_is_no_heal():
+    mesh = Mesh("a", "b", "c")
+    mesh.run(5)
+    mesh.run(20, cut=(("b", "c"),))
+    mesh.run(20, cut=(("b", "c"),), dead="c")
+    assert mesh.found == [("split", ("a,b", "c"))]
+    mesh.run(5)
+    assert mesh.found[1:] == [("heal", ("a,b,c",))]
