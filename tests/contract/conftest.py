@@ -46,7 +46,13 @@ class Stand:
     def take(self, reader: Reader, count: int) -> list[Record]:
         """Read until there are `count` records."""
         found: list[Record] = []
-        self.wait(lambda: len(found) >= count or found.extend(reader.read(_READ_S, 1_000)))
+
+        def is_enough() -> bool:
+            if len(found) < count:
+                found.extend(reader.read(_READ_S, 1_000))
+            return len(found) >= count
+
+        self.wait(is_enough)
         return found
 
     def drain(self, reader: Reader, *places: TopicPartition) -> list[Record]:
@@ -86,7 +92,7 @@ def _memory() -> Stand:
 
 def _real(bootstrap: str) -> Stand:
     kafka = RealKafka("real", {"bootstrap.servers": bootstrap}, client_prefix="contract")
-    client = AdminClient({"bootstrap.servers": bootstrap})
+    client = AdminClient({"bootstrap.servers": bootstrap, "log_level": "0"})
 
     def delete_topic(name: str) -> None:
         client.delete_topics([name])[name].result(DEADLINE_S)

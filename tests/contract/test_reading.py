@@ -172,7 +172,13 @@ def test_a_position_beyond_the_log_is_lost_too(stand: Stand) -> None:
     _fill(stand.kafka.writer("w"), place, 2)
     reader = stand.reader(place, start=50)
     lost: list[TopicPartition] = []
-    stand.wait(lambda: reader.read(0.2, 100) or lost.extend(reader.lost()) or lost)
+
+    def is_lost() -> bool:
+        assert not reader.read(0.2, 100)
+        lost.extend(reader.lost())
+        return bool(lost)
+
+    stand.wait(is_lost)
     assert lost == [place]
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
 
-from mesh.transport.memory import MemoryKafka, MemoryMembership
+from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_clients import MemoryReader, MemoryWriter
+from mesh.transport.memory_group import MemoryMembership
 from mesh.transport.port import BEGINNING, TopicPartition, TopicSpec
 
 PARTITIONS = 2
