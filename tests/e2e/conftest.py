@@ -1,4 +1,4 @@
-"""A Docker engine (one that answers, else our own) and the image of the Kafka broker."""
+"""A Docker engine (one that answers, else our own) and our images."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from typing import NoReturn
 
 import pytest
 
-from mesh.errors import StartError
 from mesh.lab.jars import BROKER_JARS, cache_folder
 from mesh.lab.processes import Process, spawn
 
 INFRA = Path(__file__).parents[2] / "infra"
-IMAGE_INPUTS = ("Dockerfile.kafka", "kafka-entrypoint.sh", "build-base.sh", "build-images.sh")
+KAFKA_INPUTS = ("Dockerfile.kafka", "kafka-entrypoint.sh", "build-base.sh", "build-images.sh")
 ENGINE_DEADLINE_S = 60
 
 
@@ -36,17 +35,20 @@ def engine_problem(docker_host: str | None) -> str | None:
 @pytest.fixture(scope="session")
 def docker_engine(
     unavailable: Callable[[str, str], NoReturn], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str | None]:
-    """DOCKER_HOST of an engine that answers; None is the client's default.
+) -> Iterator[None]:
+    """A Docker engine that answers, in DOCKER_HOST.
 
     Without one, root with `dockerd` at hand gets a private one, whose images stay in the cache.
     No engine at all is the only reason to skip.
     """
-    given = os.environ.get("DOCKER_HOST")
-    problem = engine_problem(given)
+    patch = pytest.MonkeyPatch()
+    patch.setenv("TESTCONTAINERS_RYUK_DISABLED", "true")  # its image cannot be pulled everywhere
+    problem = engine_problem(None)
     if problem is None:
-        yield given
+        yield
+        patch.undo()
         return
+    given = "DOCKER_HOST" in os.environ
     if given or os.geteuid() != 0 or shutil.which("dockerd") is None:
         unavailable("docker", f"no Docker engine answers ({problem}) and we cannot start one")
     engine, socket = start_engine(tmp_path_factory.mktemp("docker"))
@@ -56,45 +58,50 @@ def docker_engine(
             if not engine.is_alive() or time.monotonic() > end_s:
                 unavailable("docker", f"dockerd did not start: {engine.log_tail(1)}")
             engine.wait(0.2)
-        yield socket
+        patch.setenv("DOCKER_HOST", socket)
+        yield
     finally:
+        patch.undo()
         engine.stop(deadline_s=30)
 
 
 def start_engine(folder: Path) -> tuple[Process, str]:
-    """Start a private engine on a socket of its own; one that runs already keeps its images."""
+    """Start a private engine on a socket of its own."""
     root = cache_folder(os.environ.get("MESH_CACHE")) / "docker"
     socket = f"unix://{folder}/docker.sock"
     command = ["dockerd", "--host", socket, "--data-root", str(root)]
     command += ["--exec-root", str(folder / "exec"), "--pidfile", str(folder / "pid")]
-    try:
-        return spawn(command, name="dockerd", log=folder / "dockerd.log"), socket
-    except StartError as error:
-        pytest.fail(str(error), pytrace=False)
+    return spawn(command, name="dockerd", log=folder / "dockerd.log"), socket
 
 
 @pytest.fixture(scope="session")
-def kafka_image(docker_engine: str | None, request: pytest.FixtureRequest) -> Iterator[str]:
+def kafka_image(docker_engine: None, request: pytest.FixtureRequest) -> str:
     """Our Kafka image, built once per content; MESH_KAFKA_IMAGE names another."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv("TESTCONTAINERS_RYUK_DISABLED", "true")  # its image cannot be pulled everywhere
-    if docker_engine:
-        patch.setenv("DOCKER_HOST", docker_engine)
-    with patch.context():
-        named = os.environ.get("MESH_KAFKA_IMAGE")
-        yield named or build_image(request)
-
-
-def build_image(request: pytest.FixtureRequest) -> str:
-    """Build the image under a tag made of its inputs, unless it exists."""
+    named = os.environ.get("MESH_KAFKA_IMAGE")
+    if named:
+        return named
     request.getfixturevalue("kafka_software")  # the jars, fetched under their own messages
     content = hashlib.sha256(BROKER_JARS.folder_name().encode())
-    for name in IMAGE_INPUTS:
+    for name in KAFKA_INPUTS:
         content.update((INFRA / name).read_bytes())
     tag = content.hexdigest()[:12]
-    image = f"trellis-kafka:{tag}"
-    known = subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False)
-    if known.returncode != 0:
-        env = {**os.environ, "TAG": tag, "PYTHON": sys.executable}
-        subprocess.run([INFRA / "build-images.sh", "kafka"], env=env, check=True)
-    return image
+    look = ["docker", "image", "inspect", f"trellis-kafka:{tag}"]
+    if subprocess.run(look, capture_output=True, check=False).returncode != 0:
+        build("kafka", tag)
+    return f"trellis-kafka:{tag}"
+
+
+@pytest.fixture(scope="session")
+def node_image(docker_engine: None) -> str:
+    """An image of a worker made of this very work tree; MESH_NODE_IMAGE names another."""
+    named = os.environ.get("MESH_NODE_IMAGE")
+    if named:
+        return named
+    build("node", "test")
+    return "trellis-node:test"
+
+
+def build(image: str, tag: str) -> None:
+    """Build an image as users do; a failure is a failure, never a skip."""
+    env = {**os.environ, "TAG": tag, "PYTHON": sys.executable}
+    subprocess.run([INFRA / "build-images.sh", image], env=env, check=True)
