@@ -79,8 +79,18 @@ def test_every_shape_of_tail_refuses_another_length_or_branch(
                 assert tail[at] in b"kpvh"
 
 
-@pytest.mark.parametrize("tail", [b"\0\0\2\3x\0", b"\2\3x\0\0\0", b"\0\0\4\2x\0", b"\1\2x\0\0\0"])
-def test_a_negative_length_and_an_unknown_branch_are_refused(tail: bytes) -> None:
+@pytest.mark.parametrize(
+    "tail",
+    [
+        b"\0\0\2\3x\0",
+        b"\2\3x\0\0\0",
+        b"\0\0\4\2x\0",
+        b"\1\2x\0\0\0",
+        b"\0\0\2\x0ax\0",
+        b"\2\x7ex\0\0\0",
+    ],
+)
+def test_a_false_length_and_an_unknown_branch_are_refused(tail: bytes) -> None:
     """All else fits, so that nothing but this check can find it."""
     value = assemble_value(0, [(0, 0, 0, tail)])
     with pytest.raises(DecodeError, match="no key, header or payload"):

@@ -61,6 +61,25 @@ def test_no_byte_of_a_key_may_be_missing_or_left_over() -> None:
         peek(KEY + b"\x00")
 
 
+def test_what_a_key_cannot_say_is_refused_where_it_stands() -> None:
+    """An unknown kind or flag, a truth value of 2, a number too large: named, not guessed at."""
+    at = KEY.index(b"WO") + 4  # behind zone, hops and join hops
+    origin = HEADER.origin
+    flags = peek(KEY).table_end
+    long = zigzag(1 << 31)
+    for spoilt, told in [
+        (KEY[:1] + b"\x04" + KEY[2:], "the unknown kind 2"),
+        (KEY[:1] + b"\x01" + KEY[2:], "the unknown kind -1"),
+        (KEY[:at] + b"\x02" + KEY[at + 1 :], f"no truth value at byte {at}"),
+        (KEY[: at - 2] + long + KEY[at - 1 :], "2147483648 .* 32-bit"),
+        (KEY[:flags] + zigzag(2) + KEY[flags + 1 :], "the unknown flags 2"),
+        (KEY[:flags] + zigzag(-1) + KEY[flags + 1 :], "the unknown flags -1"),
+        (encode_header(replace(HEADER, origin=replace(origin, count=-1))), "-1 messages"),
+    ]:
+        with pytest.raises(DecodeError, match=told):
+            peek(spoilt)
+
+
 def test_no_byte_of_a_value_may_be_missing_or_left_over() -> None:
     """Every cut value is refused, by those who scan and by those who read."""
     for end in range(len(VALUE)):
@@ -127,6 +146,7 @@ def test_absurd_lengths_and_counts_are_refused_before_anything_is_made(value: by
         zigzag(-2) + zigzag(4) + b"\x02a\x04b\0",
         zigzag(-2) + zigzag(4) + b"\x02a\x01b\0",
         zigzag(-2) + zigzag(2) + b"\x02a\0",
+        zigzag(-1) + zigzag(2) + b"\x03a\0",
         zigzag(-2) + zigzag(-1) + b"\x02a\0",
         zigzag(1) + b"\x02\xff\0",
         zigzag(1) + b"\x02a\0\0",
