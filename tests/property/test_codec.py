@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from mesh.codec.deliveries import (
     decode_delivery,
     delivery_header,
+    delivery_headers,
     delivery_prefix,
     encode_delivery,
 )
 from mesh.codec.frames import (
+    assemble_columns,
     assemble_value,
     decode_ext,
     decode_header,
@@ -410,3 +412,40 @@ def test_a_delivery_made_in_two_steps_is_the_whole_header(value: Delivery) -> No
     header = delivery_header(prefix, value.offset, encode_ext(value.ext))
     assert header == encode_delivery(value)
     assert decode_delivery(header) == value
+
+
+@unhurried
+@given(frames())
+def test_a_value_of_columns_is_the_value_of_its_rows(
+    frame: tuple[FrameHeader, Sequence[Message]],
+) -> None:
+    """The faster way of a lane gives the same bytes."""
+    header, messages = frame
+    if not messages:
+        return
+    origin = header.origin
+    value = encode_value(messages, origin)
+    columns = assemble_columns(
+        origin.first,
+        [message.offset for message in messages],
+        origin.subjects,
+        [message.subject for message in messages],
+        [message.timestamp for message in messages],
+        [value[item[3] : item[4]] for item in scan_value(value)[1]],
+    )
+    assert columns == value
+
+
+@unhurried
+@given(st.lists(NUMBER.map(abs).filter(lambda offset: offset < 1 << 63), max_size=8), EXT)
+@example([8191, 8192, 8193, 16383, 16384, 8192, 0], {})
+def test_delivery_headers_of_a_frame_are_those_of_its_messages(
+    offsets: list[int], ext: dict[str, bytes]
+) -> None:
+    """What neighbouring offsets share never reaches an offset that does not share it."""
+    source = SourcePartition(bytes(16), 0)
+    prefix = delivery_prefix(MessageClass.DIRECT, ("a", "b"), source, 0)
+    header = delivery_headers(prefix, encode_ext(ext))
+    for offset in offsets:
+        for near in (offset, max(0, offset - 1)):
+            assert header(near) == delivery_header(prefix, near, encode_ext(ext))
