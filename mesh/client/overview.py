@@ -168,8 +168,14 @@ def link_flows(
     kafka: Mapping[str, KafkaCluster],
 ) -> Sequence[LinkFlow]:
     """Return both directions of every link."""
+    backlogs: dict[str, Backlog] = {}
+    for name, cluster in kafka.items():
+        try:
+            backlogs |= _backlogs(topology, view, name, cluster)
+        except TransportError:
+            continue  # told as unknown
     return [
-        _flow(topology, view, beats, kafka, source, link.other(source), link.zone)
+        _flow(topology, view, beats, backlogs, source, link.other(source), link.zone)
         for link in topology.links
         for source in link.ends
     ]
@@ -179,13 +185,16 @@ def _flow(
     topology: Topology,
     view: MeshView,
     beats: Mapping[str, bool],
-    kafka: Mapping[str, KafkaCluster],
+    backlogs: Mapping[str, Backlog],
     source: str,
     target: str,
     zone: str,
 ) -> LinkFlow:
     reader = view.nodes[target]
-    frames, messages = _backlog(topology, view, kafka, source, target)
+    names = TopicNames(topology.prefix)
+    found = [backlogs.get(names.outbox(source, target, one)) for one in MessageClass]
+    known = [one for one in found if one is not None]
+    counted = [one.messages for one in known if one.messages is not None]
     links = reader.heartbeat.links if reader.heartbeat is not None else ()
     return LinkFlow(
         source=source,
@@ -194,8 +203,8 @@ def _flow(
         kind=str(topology.zones[zone].kind),
         state=link_state(reader, source) if beats[target] else UNKNOWN,
         reason=next((link.reason for link in links if link.neighbour == source), ""),
-        backlog_frames=frames,
-        backlog_messages=messages,
+        backlog_frames=sum(one.frames for one in known) if len(known) == len(found) else None,
+        backlog_messages=sum(counted) if len(counted) == len(found) else None,
         wanted=sum(1 for _ in wanted_over(view, target, source, zone)),
     )
 
@@ -220,53 +229,72 @@ def wanted_over(
                 yield scope, filter_, wish
 
 
-def _backlog(
-    topology: Topology,
-    view: MeshView,
-    kafka: Mapping[str, KafkaCluster],
-    source: str,
-    target: str,
-) -> tuple[int | None, int | None]:
-    """Return (frames, messages) in the outboxes to a neighbour that it has not passed."""
+@dataclass(slots=True)
+class Backlog:
+    """What waits in one outbox.
+
+    Attributes:
+        frames: Frames that the reader has not passed.
+        messages: Messages in them; None if there are too many frames to look at.
+    """
+
+    frames: int = 0
+    messages: int | None = 0
+
+
+def _backlogs(
+    topology: Topology, view: MeshView, name: str, cluster: KafkaCluster
+) -> Mapping[str, Backlog]:
+    """Return the backlog of every outbox on a Kafka cluster, by topic; read all at once."""
+    positions: dict[TopicPartition, int] = {}
+    for source, target in _directions(topology, name):
+        places = _outbox_places(topology, source, target)
+        positions |= dict.fromkeys(places, 0)
+        link = view.nodes[target].link_states.get(source)
+        for topic, partition, position in link.positions if link is not None else ():
+            positions[TopicPartition(topic, partition)] = max(0, position)
+    ends = cluster.admin().stable_ends(list(positions))
+    starts = cluster.admin().starts(list(positions))
+    backlogs = {place.topic: Backlog() for place in ends}
+    behind: dict[TopicPartition, int] = {}
+    for place, end in ends.items():
+        position = max(positions[place], starts.get(place, 0))
+        if end - position > BACKLOG_FRAMES_MAX:
+            backlogs[place.topic].frames += end - position
+            backlogs[place.topic].messages = None
+        elif end > position:
+            behind[place] = position
+    # Real records are counted: what lies at the end of an outbox may be a transaction marker.
+    for record in read_range(cluster, behind, ends):
+        backlog = backlogs[record.topic()]
+        backlog.frames += 1
+        if backlog.messages is not None:
+            backlog.messages += _messages_in(record)
+    return backlogs
+
+
+def _directions(topology: Topology, kafka: str) -> Iterator[tuple[str, str]]:
+    """Yield (source, target) of every link whose source is on a Kafka cluster."""
+    for node, declared in topology.nodes.items():
+        if declared.kafka == kafka:
+            for neighbour in topology.neighbours(node):
+                yield node, neighbour
+
+
+def _outbox_places(topology: Topology, source: str, target: str) -> Sequence[TopicPartition]:
     names = TopicNames(topology.prefix)
-    declared = topology.nodes[source]
-    places = [
+    return [
         TopicPartition(names.outbox(source, target, message_class), partition)
         for message_class in MessageClass
-        for partition in range(declared.partitions)
+        for partition in range(topology.nodes[source].partitions)
     ]
-    link = view.nodes[target].link_states.get(source)
-    positions = {TopicPartition(t, p): at for t, p, at in link.positions} if link else {}
+
+
+def _messages_in(record: Record) -> int:
     try:
-        cluster = kafka[declared.kafka]
-        ends = cluster.admin().stable_ends(places)
-        starts = cluster.admin().starts(places)
-        behind = {
-            place: max(0, positions.get(place, -1), starts[place])
-            for place in ends
-            if place in starts and ends[place] > max(0, positions.get(place, -1), starts[place])
-        }
-        return _counted(cluster, behind, ends) if behind else (0, 0)
-    except TransportError:
-        return None, None
-
-
-def _counted(
-    cluster: KafkaCluster,
-    behind: Mapping[TopicPartition, int],
-    ends: Mapping[TopicPartition, int],
-) -> tuple[int, int | None]:
-    """Count real records: what lies at the end of an outbox may be a transaction marker."""
-    if sum(ends[place] - position for place, position in behind.items()) > BACKLOG_FRAMES_MAX:
-        return sum(ends[place] - position for place, position in behind.items()), None
-    frames = messages = 0
-    for record in read_range(cluster, behind, ends):
-        frames += 1
-        try:
-            messages += decode_header(record.key() or b"").origin.count
-        except ProtocolError:
-            continue
-    return frames, messages
+        return decode_header(record.key() or b"").origin.count
+    except ProtocolError:
+        return 0
 
 
 def read_range(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from mesh.cli.main import main
 from mesh.config.topology_file import topology_from_mapping
@@ -34,10 +35,15 @@ Run = Callable[..., Ended]
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+def run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Run]:
     """`run("status", "-o", "json")`: with contexts of its own."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.delenv("MESH_CONTEXT", raising=False)
+    # Simulated workers log in this very process, and set-up loggers would outlive the test.
+    monkeypatch.setattr("mesh.runtime.logs.set_up_logs", lambda **_: None)
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
 
     def invoke(*arguments: str) -> Ended:
         with pytest.raises(SystemExit) as ended:
@@ -46,7 +52,8 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
         code = ended.value.code
         return Ended(code if isinstance(code, int) else 0, captured.out, captured.err)
 
-    return invoke
+    yield invoke
+    structlog.reset_defaults()
 
 
 @pytest.fixture

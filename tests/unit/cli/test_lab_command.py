@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +50,16 @@ def test_a_scenario_that_holds_ends_with_zero(run: Run, tmp_path: Path) -> None:
     assert result["links"]["a->b"]["messages"] == 5
     assert result["links"]["b->c"] == {"messages": 0, "frames": 0, "control": 1}
     assert result["endpoints"]["b/e"]["paths"] == {"a>b": 5}
+
+
+def test_nothing_but_the_result_is_on_standard_output(tmp_path: Path) -> None:
+    """Workers of the simulator log too: as a process of its own, where logs are set up."""
+    command = [sys.executable, "-m", "mesh", "lab", "run", write(tmp_path, zones=CHAIN, count=5)]
+    ended = subprocess.run(
+        [*command, "-o", "json"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert json.loads(ended.stdout)["ok"] is True
+    assert ended.stderr == ""
 
 
 def test_the_same_file_gives_the_same_result(run: Run, tmp_path: Path) -> None:
