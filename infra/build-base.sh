@@ -13,11 +13,11 @@ done
 echo "making $tag with debootstrap (about two minutes)" >&2
 if ! debootstrap --variant=minbase \
   --include=openjdk-17-jre-headless,python3,python3-venv,ca-certificates \
-  bookworm "$work/root" >"$work/log" 2>&1; then
+  bookworm "$work/rootfs" >"$work/log" 2>&1; then
   tail -n 5 "$work/log" >&2
   echo "debootstrap failed: are Debian's packages reachable?" >&2
   exit 1
 fi
-rm -rf "$work"/root/var/cache/apt/* "$work"/root/var/lib/apt/lists/* "$work"/root/usr/share/doc/*
-tar -C "$work/root" -c . | docker import --change 'CMD ["bash"]' - "$tag" >/dev/null
+rm -rf "$work"/rootfs/var/cache/apt/* "$work"/rootfs/var/lib/apt/lists/* "$work"/rootfs/usr/share/doc/*
+tar -C "$work/rootfs" -c . | docker import --change 'CMD ["bash"]' - "$tag" >/dev/null
 echo "made $tag" >&2

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from mesh.errors import TransportError, TransportFencedError, UnknownVersionError
+from mesh.errors import TransportError, UnknownVersionError
 from mesh.model.control import RepairRequest
 from mesh.model.inputs import LaneApplied
 from mesh.model.topology import Topology
@@ -84,8 +84,11 @@ class Lanes:
 
     def cut(self, in_force: Mapping[str, tuple[int, int]], cuts: Mapping[str, int]) -> None:
         """Have every lane commit from which positions on the new routing holds. Spec: K25."""
-        for lane in self.owned.values():
-            lane.cut(in_force, cuts, self.clock.now_ms())
+        for lane in list(self.owned.values()):
+            try:
+                lane.cut(in_force, cuts, self.clock.now_ms())
+            except TransportError as error:
+                self._give_up(lane, error)
 
     # -- records --------------------------------------------------------------------------
 
@@ -97,11 +100,13 @@ class Lanes:
             source = lane.sources.get(at) if lane is not None else None
             if lane is None or source is None:
                 continue  # fetched before the lane was given up
-            if source.link is None:
-                take_ingress(lane, source, records, now)
-                continue
             try:
-                take_frames(lane, source, source.link, records, now)
+                if source.link is None:
+                    take_ingress(lane, source, records, now)
+                else:
+                    take_frames(lane, source, source.link, records, now)
+            except TransportError as error:
+                self._give_up(lane, error)
             except UnknownVersionError as error:
                 # Reading on would lose it: the link stops here until one side is updated. K10.
                 log.error(  # noqa: TRY400 - one line for people
@@ -129,21 +134,22 @@ class Lanes:
                 yield from self.commit(lane)
 
     def commit(self, lane: Lane) -> Iterator[LaneApplied]:
-        """Commit one lane; if that fails, it is dropped and later taken from what is committed.
-
-        Spec: R3, R7.
-        """
+        """Commit one lane."""
         try:
             in_force = lane.commit()
-        except TransportFencedError:
-            log.warning("lane.fenced", lane=lane.number)
-            self.drop(lane.number)
         except TransportError as error:
-            log.warning("lane.aborted", lane=lane.number, fault=str(error))
-            self.drop(lane.number)
+            self._give_up(lane, error)
         else:
             self._committed_ms = self.clock.now_ms()
             yield LaneApplied(lane.number, in_force)
+
+    def _give_up(self, lane: Lane, error: TransportError) -> None:
+        """Drop a lane whose transaction failed; it is taken anew from what is committed.
+
+        Even if another worker fenced it: then the group will say so. Spec: R3, R7.
+        """
+        log.warning("lane.failed", lane=lane.number, fault=str(error))
+        self.drop(lane.number)
 
     # -- what others want to know -------------------------------------------------------------
 

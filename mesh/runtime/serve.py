@@ -16,7 +16,7 @@ from pathlib import Path
 import structlog
 
 from mesh.config.references import resolve_options
-from mesh.errors import TransportError, TransportUnavailableError
+from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
 from mesh.model.topology import Topology
 from mesh.runtime.clock import Clock, MonotonicClock
 from mesh.runtime.intake import ThreadedIntake
@@ -73,6 +73,9 @@ class Serving:
             try:
                 self._serve(worker)
                 worker.close()
+            except TransportDeniedError:
+                worker.abandon()
+                raise
             except TransportError as error:
                 # Kafka's troubles end the worker, not the process: another one starts from what
                 # is committed, as after a crash.

@@ -49,6 +49,7 @@ from mesh.runtime.sources import Sources
 from mesh.transport.port import KafkaCluster, Membership, Reader, Record, TopicPartition, Writer
 
 TICK_MS = 100
+FLUSH_MS = 1_000
 STANDBY_RETRY_MS = 500
 
 log = structlog.get_logger()
@@ -83,6 +84,7 @@ class Worker:
     _control: ControlWriter | None = None
     _writes: list[Write] = field(default_factory=list)
     _ticked_ms: int = -TICK_MS
+    _flushed_ms: int = 0
     _standby_ms: int = -STANDBY_RETRY_MS
     _cut: tuple[str, ...] = ()
     _retention: Retention = field(init=False)
@@ -137,6 +139,8 @@ class Worker:
         lanes.follow(self.membership.lanes(), now)
         if self._retention.is_due(now):
             self._delete_passed(lanes, now)
+        if now - self._flushed_ms >= FLUSH_MS:
+            self._flush_direct(now)
         lanes.route(data, now)
         for applied in lanes.commit_due(is_idle=not records):
             self._step(applied)
@@ -272,6 +276,12 @@ class Worker:
             return []
         positions = self._lanes.read_positions(neighbour)
         return [(at.topic, at.partition, position) for at, position in positions.items()]
+
+    def _flush_direct(self, now: int) -> None:
+        """Have the direct writer tell what it could not deliver, and replace it if it died."""
+        self._flushed_ms = now
+        if failed := self._direct.flush():
+            log.warning("direct.lost", records=failed)
 
     def _delete_passed(self, lanes: Lanes, now: int) -> None:
         """Delete what readers passed long ago: own ingress, and outboxes if this leads. K5."""
