@@ -64,10 +64,18 @@ print(cache)')
 
 build() {
   echo "building trellis-$1:$TAG on $base" >&2
-  DOCKER_BUILDKIT=${DOCKER_BUILDKIT:-0} docker build --quiet --build-arg "BASE=$base" \
+  local buildkit=0
+  docker buildx version >/dev/null 2>&1 && buildkit=1
+  DOCKER_BUILDKIT=${DOCKER_BUILDKIT:-$buildkit} docker build --quiet --build-arg "BASE=$base" \
     -t "trellis-$1:$TAG" -f "$here/Dockerfile.$1" "$context"
 }
 
+for image in "$@"; do
+  case $image in
+    kafka | node | audit) ;;
+    *) echo "unknown image $image: kafka, node or audit" >&2; exit 2 ;;
+  esac
+done
 command -v docker >/dev/null || { echo "docker not found: install docker.io" >&2; exit 1; }
 base=${BASE:-$(choose_base)}
 for image in "${@:-all}"; do
@@ -76,6 +84,5 @@ for image in "${@:-all}"; do
     node)  stage_wheels; build node ;;
     audit) stage_audit; build audit ;;
     all)   stage_jars; stage_audit; build kafka; build node; build audit ;;
-    *)     echo "unknown image $image: kafka, node or audit" >&2; exit 2 ;;
   esac
 done
