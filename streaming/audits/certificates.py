@@ -37,6 +37,11 @@ class Waiting:
     last: int
     reason: str
 
+    @property
+    def key(self) -> str:
+        """Return what it is that waits."""
+        return f"{self.source} {self.block} {self.endpoint} {self.last}"
+
 
 @dataclass(slots=True)
 class World:

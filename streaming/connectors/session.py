@@ -50,12 +50,13 @@ def start_session(
         StartError: Java or the jars could not be had.
     """
     ivy = cache / "ivy-spark"
+    listing = ivy / f"jars-{pyspark.__version__}.txt"
+    known = _known_jars(listing)
     # The worker's interpreter is this one, wherever it stands.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    has_jars = ivy.is_dir()
-    progress(f"starting Spark {pyspark.__version__}" + ("" if has_jars else ", fetching its jars"))
+    progress(f"starting Spark {pyspark.__version__}" + ("" if known else ", resolving its jars"))
     settings = {
-        "spark.jars.packages": packages(),
+        **({"spark.jars": known} if known else {"spark.jars.packages": packages()}),
         "spark.jars.ivy": str(ivy),
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": jvm,
@@ -89,8 +90,30 @@ def start_session(
             "Spark did not start: it needs Java 17 and, the first time, its jars "
             f"{packages()} from Maven Central; see the lines above ({_first_line(error)})"
         ) from error
+    if not known:
+        _remember_jars(session, listing)
     progress("Spark runs")
     return session
+
+
+def _known_jars(listing: Path) -> str:
+    """Return the jars that a former start resolved, comma-separated, or nothing.
+
+    Later starts then need neither the network nor the seconds that resolving takes.
+    """
+    if not listing.is_file():
+        return ""
+    jars = [listing.parent / "jars" / name for name in listing.read_text("utf-8").split()]
+    return ",".join(map(str, jars)) if all(jar.is_file() for jar in jars) else ""
+
+
+def _remember_jars(session: SparkSession, listing: Path) -> None:
+    jars = session.sparkContext._jsc.sc().listJars()  # noqa: SLF001  # not in Python's own API
+    names = sorted(jars.apply(number).rsplit("/", 1)[-1] for number in range(jars.size()))
+    if names and all((listing.parent / "jars" / name).is_file() for name in names):
+        draft = listing.with_suffix(".draft")
+        draft.write_text("\n".join(names), encoding="utf-8")
+        draft.replace(listing)
 
 
 def _first_line(error: Exception) -> str:

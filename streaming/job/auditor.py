@@ -37,6 +37,9 @@ from streaming.tables.topics import OUTBOX, place_of
 IDLE_S = 3.0
 """Without a batch for so long, Kafka has nothing new: Spark asks it at every trigger."""
 
+STATUS_S = 5.0
+"""A status is written at least so often, also when there is no news."""
+
 
 @dataclass(slots=True)
 class Auditor:
@@ -65,6 +68,8 @@ class Auditor:
     plan: LinkPlan = field(init=False)
     batch_at_s: float = field(init=False)
     is_lagging: bool = False
+    told: object = None
+    told_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Go on where the last run ended."""
@@ -137,13 +142,19 @@ class Auditor:
         self._publish(rates_over_s, is_last=is_last)
 
     def _publish(self, rates_over_s: float, *, is_last: bool) -> None:
+        """Write what is new; without a batch and without news, only a sign of life at times."""
         state, names = self.state, TopicNames(self.topology.prefix)
         rates = state.links.take_rates(rates_over_s)
         outputs = list(take_outputs(state, names, rates))
+        told = (state.batch, [(one.key, one.reason) for one in state.certifier.waiting])
+        is_news = bool(outputs) or is_last or told != self.told
+        if not is_news and self.clock() - self.told_s < STATUS_S:
+            return
+        self.told, self.told_s = told, self.clock()
         status = status_json(state, int(time.time() * 1000), is_final=is_last)
         outputs.append(Output(names.audit("status"), "position", status))
         self.write(outputs)
-        if state.batch >= 0:
+        if is_news and state.batch >= 0:
             self.snapshots.save(state.batch, state)
 
     def _find_ends(self) -> None:

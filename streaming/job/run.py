@@ -89,12 +89,14 @@ class Supervisor:
                 finally:
                     self.lock.release()
                 judged_s = time.monotonic()
-            if until_drained and quiet_s >= IDLE_S and self._is_drained():
+            if until_drained and quiet_s >= IDLE_S and self._is_drained(query):
                 return
 
-    def _is_drained(self) -> bool:
+    def _is_drained(self, query: Any) -> bool:
+        status = query.status
+        is_waiting = status["message"].startswith("Waiting") and not status["isDataAvailable"]
         state = self.auditor.state
-        return state.batch >= 0 and not state.certifier.waiting
+        return is_waiting and state.batch >= 0 and not state.certifier.waiting
 
     def end(self, query: Any) -> None:
         """Certify open ranges, publish them and stop the query."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from mesh.model.control import Heartbeat, LinkState
 from streaming.audits.splits import Splits
 
@@ -11,7 +13,7 @@ class Mesh:
 
     def __init__(self, *nodes: str) -> None:
         self.nodes = nodes
-        self.links = list(zip(nodes, nodes[1:], strict=False))
+        self.links = list(pairwise(nodes))
         self.splits = Splits(nodes, self.links)
         self.now_s = 0.0
         self.beats = dict.fromkeys(nodes, 0)

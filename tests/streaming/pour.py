@@ -1,0 +1,89 @@
+"""Pours planted records into real Kafka clusters, and reads what the auditor says of them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from planted import PARTITIONS, ROUTE, Plant
+
+KAFKA_OF = {"a": "k1", "b": "k1", "c": "k2"}
+
+
+@dataclass
+class Pour:
+    """Writes what was planted since the last time; offsets in Kafka are those of the plant."""
+
+    plant: Plant
+    addresses: Mapping[str, str]
+    poured: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.producers = {
+            name: Producer({"bootstrap.servers": address, "linger.ms": 5})
+            for name, address in self.addresses.items()
+        }
+
+    def create(self, *endpoints: str) -> None:
+        """Make every topic of the mesh."""
+        for node in ROUTE:
+            data = [f"{node}.in.g", f"{node}.in.d"]
+            data += [f"{node}.to.{other}.{letter}" for other in ROUTE for letter in "gd"]
+            data += [f"{node}.ep.{one.split('/')[1]}" for one in endpoints if one[0] == node]
+            small = [f"{node}.{one}" for one in ("clients", "control", "progress", "ledger")]
+            small += [f"{node}.to.{other}.c" for other in ROUTE]
+            topics = [NewTopic(self.plant.prefix + name, PARTITIONS, 1) for name in data]
+            topics += [NewTopic(self.plant.prefix + name, 1, 1) for name in small]
+            admin = AdminClient({"bootstrap.servers": self.addresses[KAFKA_OF[node]]})
+            for future in admin.create_topics(topics).values():
+                future.result(30)
+
+    def pour(self) -> None:
+        """Write the new records and wait until they are there."""
+        for (topic, partition), log in self.plant.logs.items():
+            node = topic.removeprefix(self.plant.prefix).split(".")[0]
+            producer = self.producers[KAFKA_OF[node]]
+            for record in log[self.poured.get((topic, partition), 0) :]:
+                producer.produce(
+                    topic, record.value, record.key, partition, headers=list(record.headers)
+                )
+                producer.poll(0)
+            self.poured[topic, partition] = len(log)
+        for producer in self.producers.values():
+            assert producer.flush(30) == 0
+
+
+@dataclass
+class Reader:
+    """Follows one compacted topic of the auditor; `table` is what it says now."""
+
+    address: str
+    topic: str
+    table: dict[str, dict] = field(default_factory=dict)
+    log: list[tuple[str, dict | None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.consumer = Consumer({"bootstrap.servers": self.address, "group.id": "reader"})
+        self.consumer.assign([TopicPartition(self.topic, 0, 0)])
+
+    def read(self) -> None:
+        while (message := self.consumer.poll(0.2)) is not None:
+            if message.error() is None:
+                key = message.key().decode()
+                value = None if message.value() is None else json.loads(message.value())
+                self.log.append((key, value))
+                if value is None:
+                    self.table.pop(key, None)
+                else:
+                    self.table[key] = value
+
+    def wait(self, condition: Callable[[Mapping[str, dict]], bool], deadline_s: float = 90) -> None:
+        """Read on until the table is as wanted."""
+        end_s = time.monotonic() + deadline_s
+        while not condition(self.table):
+            assert time.monotonic() < end_s, f"{self.topic} still says {self.table}"
+            self.read()

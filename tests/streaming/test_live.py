@@ -1,0 +1,164 @@
+"""The auditor as a process, reading real Kafka clusters live. Spec: DESIGN 7, reliability.md 9."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from planted import Plant
+from pour import Pour, Reader
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(600)]
+
+MESH = """
+apiVersion: mesh/v1
+kind: Mesh
+metadata: {{name: planted}}
+spec:
+  prefix: {prefix}
+  kafka: {{k1: {{}}, k2: {{}}}}
+  nodes: {{a: {{kafka: k1}}, b: {{kafka: k1}}, c: {{kafka: k2}}}}
+  zones:
+    Z: {{kind: multi-hop, links: [[a, b], [b, c]]}}
+"""
+
+EXIT_DEADLINE_S = 120
+
+
+class Live:
+    """A mesh of planted records on real Kafka clusters, and the auditor's process."""
+
+    def __init__(self, folder: Path, addresses: dict[str, str]) -> None:
+        self.folder = folder
+        self.addresses = addresses
+        self.plant = Plant(f"live-{secrets.token_hex(4)}.")
+        self.pour = Pour(self.plant, addresses)
+        self.process: subprocess.Popen[bytes] | None = None
+        (folder / "mesh.yaml").write_text(MESH.format(prefix=self.plant.prefix))
+
+    def start(self) -> None:
+        places = [f"--bootstrap={name}={address}" for name, address in self.addresses.items()]
+        arguments = ["-f", str(self.folder / "mesh.yaml"), *places]
+        checkpoint = ["--checkpoint", str(self.folder / "checkpoint")]
+        with (self.folder / "auditor.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "streaming", *arguments, *checkpoint], stderr=log
+            )
+
+    def end(self, number: signal.Signals) -> int:
+        """Send a signal and return the exit code."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self.process.wait(EXIT_DEADLINE_S)
+
+    def reader(self, table: str) -> Reader:
+        return Reader(self.addresses["k1"], f"{self.plant.prefix}audit.{table}")
+
+    def settled(self, reader: Reader) -> None:
+        """Wait until the auditor has read all that was planted and certified what can be."""
+        ends = {
+            topic: {str(partition): len(log)} for (topic, partition), log in self.plant.logs.items()
+        }
+
+        def is_settled(table) -> bool:
+            status = table.get("position")
+            return (
+                status is not None
+                and status["uncertified"] == 0
+                and all(
+                    status["positions"].get(topic, {}).get(partition, 0) >= end
+                    for topic, parts in ends.items()
+                    for partition, end in parts.items()
+                )
+            )
+
+        reader.wait(is_settled, 240)
+
+
+@pytest.fixture
+def live(kafka_clusters, tmp_path: Path) -> Iterator[Live]:
+    first, second = kafka_clusters(2)
+    made = Live(tmp_path, {"k1": first, "k2": second})
+    yield made
+    if made.process is not None and made.process.poll() is None:
+        made.process.kill()
+        made.process.wait(EXIT_DEADLINE_S)
+
+
+def told(reader: Reader) -> list[tuple]:
+    return sorted(
+        (one["kind"], one["link"] or one["endpoint"], one["ids"]) for one in reader.table.values()
+    )
+
+
+def test_planted_faults_are_found_live_once_and_survive_kills(live: Live) -> None:
+    """Exactly the planted faults; after a kill and after a stop nothing is repeated or lost."""
+    plant, prefix = live.plant, live.plant.prefix
+    live.pour.create("b/s1", "c/s1")
+    plant.identities()
+    live.pour.pour()
+    live.start()
+    for node in ("b", "c"):
+        plant.cuts_everywhere(node, plant.subscribe(node, "s1", "acme/>"))
+    plant.carry(100, ["b/s1", "c/s1"])
+    plant.carry(50, ["b/s1"], partition=1, lost=[7])
+    plant.beat()
+    live.pour.pour()
+    findings, status = live.reader("findings"), live.reader("status")
+    source = f"{prefix}a.in.g"
+    missing = [
+        ("missing", "b/s1", [f"{source}/1/0/7"]),
+        ("missing", "c/s1", [f"{source}/1/0/{offset}" for offset in range(50)]),
+    ]
+    findings.wait(lambda _: told(findings) == missing, 300)
+    live.settled(status)
+
+    assert live.end(signal.SIGKILL) != 0
+    plant.deliver("b/s1", [99], ["a", "b"])
+    plant.carry(40, ["b/s1", "c/s1"])
+    live.pour.pour()
+    live.start()
+    twice = ("duplicate", "b/s1", [f"{source}/0/0/99"])
+    findings.wait(lambda _: told(findings) == [twice, *missing], 300)
+    live.settled(status)
+    assert live.end(signal.SIGTERM) == 0
+
+    before = len(findings.log)
+    live.start()
+    plant.carry(5, ["b/s1", "c/s1"], subject="acme/more")
+    plant.beat()
+    live.pour.pour()
+    live.settled(status)
+    certificates = live.reader("certificates")
+    certificates.wait(lambda table: any(one["to"] == 144 for one in table.values()), 240)
+    assert live.end(signal.SIGTERM) == 0
+    findings.read()
+    certificates.read()
+    assert told(findings) == [twice, *missing]
+    assert len(findings.log) == before
+    assert sorted(
+        (one["source"], one["endpoint"], one["to"], one["expected"], one["delivered"], one["equal"])
+        for one in certificates.table.values()
+    ) == [
+        (f"{source}/0", "b/s1", 144, 145, 146, False),
+        (f"{source}/0", "c/s1", 144, 145, 145, True),
+        (f"{source}/1", "b/s1", 49, 50, 49, False),
+        (f"{source}/1", "c/s1", 49, 50, 0, False),
+    ]
+
+
+def test_a_mesh_that_cannot_be_reached_is_told_in_one_line(tmp_path: Path) -> None:
+    """No traceback: what, where, what to do. Exit code 2 for what the user wrote."""
+    path = tmp_path / "mesh.yaml"
+    path.write_text(MESH.format(prefix="x."))
+    command = [sys.executable, "-m", "streaming", "-f", str(path), "--bootstrap", "k9=localhost:1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert "the file has no Kafka cluster k9" in done.stderr
+    assert "spec.kafka.k1: has no address; give --bootstrap k1=HOST:PORT" in done.stderr
+    assert "Traceback" not in done.stderr
