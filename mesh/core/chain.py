@@ -28,10 +28,13 @@ class Chains:
     Attributes:
         last: Last accepted offset per sender's source.
         broken: Sources with a gap: nothing of them is accepted until a frame fits again.
+        torn: After a frame that nobody could read: the sources that have been seen since.
+            None if there was no such frame.
     """
 
     last: dict[SourcePartition, int] = field(default_factory=dict)
     broken: set[SourcePartition] = field(default_factory=set)
+    torn: dict[SourcePartition, None] | None = None
 
     def judge(self, chain: Chain) -> Verdict:
         """Say what becomes of a frame, and remember it.
@@ -45,14 +48,31 @@ class Chains:
         last = self.last.get(chain.source, NONE_OFFSET)
         if last >= chain.last:
             return Verdict.DUPLICATE
-        if chain.previous > last:
+        if chain.previous > last and not self._is_mended(chain.source):
             if chain.source in self.broken:
                 return Verdict.WAITING
             self.broken.add(chain.source)
             return Verdict.GAP
+        if self.torn is not None:
+            self.torn[chain.source] = None
         self.broken.discard(chain.source)
         self.last[chain.source] = chain.last
         return Verdict.ACCEPT if chain.first > last else Verdict.PARTIAL
+
+    def tear(self) -> None:
+        """Take note of an unreadable frame; it is a dead letter.
+
+        Whose it was is unknown, so the next frame of each source may leave a hole, once.
+
+        Spec: R12.
+        """
+        self.torn = {}
+
+    def _is_mended(self, source: SourcePartition) -> bool:
+        if self.torn is None or source in self.torn or source in self.broken:
+            return False
+        self.torn[source] = None
+        return True
 
     def jump(self, chain: Chain) -> None:
         """Accept a frame of the direct class whatever is missing before it. Spec: DESIGN 6."""

@@ -8,17 +8,15 @@ them. Spec: K12, K18, DESIGN 5.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mesh.codec.keys import progress_key
-from mesh.codec.state import encode_dead_letter, encode_ledger, encode_progress
+from mesh.codec.state import encode_ledger, encode_progress
 from mesh.model.frames import MessageClass
-from mesh.model.headers import MESH_HEADER
 from mesh.model.reasons import Reason
 from mesh.model.state import (
     Cut,
-    DeadLetter,
     DeliveredCount,
     Dropped,
     Ledger,
@@ -30,10 +28,6 @@ from mesh.model.state import (
 )
 from mesh.model.topics import TopicNames
 from mesh.transport.port import Headers, TopicPartition, Writer
-
-VALUE_KEPT = 64_000
-KEY_KEPT = 4_000
-HEADERS_KEPT = 16_000
 
 DirectRecord = tuple[str, bytes | None, bytes | None, int, int, Headers | None]
 
@@ -150,31 +144,3 @@ class Batch:
             ],
             cuts=self.cuts,
         )
-
-
-def refuse_record(
-    produce: Callable[..., None],
-    topic: str,
-    partition: int,
-    letter: DeadLetter,
-    *,
-    key: bytes | None,
-    value: bytes | None,
-    headers: Headers,
-) -> None:
-    """Write a refused record to the dead letters, cut to what those keep. Spec: kafka.md 1."""
-    kept: list[tuple[str, bytes | None]] = []
-    room = HEADERS_KEPT
-    for name, content in headers:
-        room -= len(name) + len(content or b"")
-        if room < 0:
-            break
-        kept.append((name, content))
-    kept.append((MESH_HEADER, encode_dead_letter(letter)))
-    produce(
-        topic,
-        value[:VALUE_KEPT] if value is not None else None,
-        key[:KEY_KEPT] if key is not None else None,
-        partition,
-        headers=kept,
-    )

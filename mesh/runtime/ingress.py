@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from mesh.codec.frames import NO_EXT, MessageTuple, encode_tail
 from mesh.core.routing import PUBLISHED_HERE, Route
 from mesh.model.headers import SUBJECT_HEADER, is_reserved
-from mesh.model.state import DeadLetter
 from mesh.model.subject import subject_fault
-from mesh.runtime.batch import Batch, refuse_record
+from mesh.runtime.batch import Batch
 from mesh.runtime.delivering import deliver
 from mesh.runtime.lane import Lane, Source
 from mesh.runtime.outgoing import Came, Stretch, count_routes, send_stretch
+from mesh.runtime.refusing import refuse
 from mesh.transport.port import Headers, Record
 
 _BARE: Headers = ()
@@ -80,7 +80,7 @@ def _gather(lane: Lane, batch: Batch, source: Source, records: Sequence[Record])
                 continue
         tail = encode_tail(record.key(), kept, record.value())
         if len(tail) > limit:
-            _refuse(lane, batch, source, record, "TOO_LARGE", f"more than {limit} bytes")
+            refuse(lane, batch, source, record, "TOO_LARGE", f"more than {limit} bytes")
             continue
         taken.append(record)
         kepts.append(kept)
@@ -108,7 +108,7 @@ def _learn(
 ) -> tuple[str, Route] | None:
     """Validate and route a subject not seen since the routing changed."""
     if raw is None:
-        _refuse(lane, batch, source, record, "NO_SUBJECT", f"one header {SUBJECT_HEADER} is needed")
+        refuse(lane, batch, source, record, "NO_SUBJECT", f"one header {SUBJECT_HEADER} is needed")
         return None
     try:
         subject = raw.decode()
@@ -117,37 +117,10 @@ def _learn(
     else:
         fault = subject_fault(subject)
     if fault is not None:
-        _refuse(lane, batch, source, record, "INVALID_SUBJECT", fault)
+        refuse(lane, batch, source, record, "INVALID_SUBJECT", fault)
         return None
     route = lane.router.route(subject, PUBLISHED_HERE, source.message_class)
     return lane.remember_subject(source.message_class, raw, (subject, route))
-
-
-def _refuse(
-    lane: Lane, batch: Batch, source: Source, record: Record, reason: str, detail: str
-) -> None:
-    key, value, headers = record.key(), record.value(), record.headers() or []
-    batch.dropped(reason.lower(), source.at)
-    letter = DeadLetter(
-        reason=reason,
-        detail=detail,
-        topic=source.at.topic,
-        partition=source.at.partition,
-        offset=record.offset(),
-        topic_id=source.topic_id,
-        key_size=len(key or b""),
-        value_size=len(value or b""),
-        headers_size=sum(len(name) + len(content or b"") for name, content in headers),
-    )
-    refuse_record(
-        lane.writer.produce,
-        lane.names.dead_letters(lane.node),
-        lane.number,
-        letter,
-        key=key,
-        value=value,
-        headers=headers,
-    )
 
 
 def _deliver(

@@ -15,7 +15,7 @@ from mesh.model.frames import NONE_OFFSET, Chain, MessageClass, SourcePartition
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.state import Cut, InForce, Progress, ProgressKind
 from mesh.model.topics import TopicNames
-from mesh.model.topology import Topology, ZoneKind
+from mesh.model.topology import Topology
 from mesh.node.learner import CLIENTS, Learner
 from mesh.runtime.batch import Batch
 from mesh.runtime.positions import Positions
@@ -267,8 +267,3 @@ class Lane:
     def link(self, neighbour: str) -> LocalLink:
         """Return the link to a neighbour."""
         return self._links[neighbour]
-
-
-def crosses_external(link: LocalLink, *, crossed_before: bool) -> bool:
-    """Return the mark that a frame carries on this link. Spec: DESIGN 3."""
-    return crossed_before or link.kind is ZoneKind.EXTERNAL

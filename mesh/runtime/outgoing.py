@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from mesh.codec.frames import assemble_columns, encode_header, peek, relay_key
+from mesh.codec.frames import assemble_columns, key_tail, relay_key
+from mesh.core.forwarding import crosses_external, next_hop_count
 from mesh.core.routing import LocalLink, Route
-from mesh.model.frames import FrameHeader, Hop, Origin, SourcePartition
+from mesh.model.frames import FrameFlags, Hop, Origin, SourcePartition
 from mesh.runtime.batch import Batch
-from mesh.runtime.lane import Lane, Source, crosses_external
+from mesh.runtime.lane import Lane, Source
 
 FRAME_BYTES = 256_000
 """Frames close here; a larger single message is a frame of one. Spec: K6."""
@@ -54,6 +55,7 @@ class Came:
         zone, hops, crossed_external: The link crossed last; empty, 0 and False at the origin.
         path: Nodes visited, this one included.
         frame: Offset of the incoming frame, or None at the origin, where offsets are messages'.
+        flags, ext: What a split copies from the incoming header. Spec: K10.
     """
 
     node: str
@@ -64,6 +66,8 @@ class Came:
     crossed_external: bool
     path: tuple[str, ...]
     frame: int | None
+    flags: FrameFlags = FrameFlags.NONE
+    ext: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def send_stretch(
@@ -159,16 +163,11 @@ def _send_frame(
         count=len(chunk),
         subjects=tuple(table),
     )
-    rest: bytes | None = None
+    tail = key_tail(origin, came.flags, came.ext)
     for neighbour in links:
         link = lane.link(neighbour)
         hop = next_hop(lane, link, source, came, first, last)
-        if rest is None:
-            key = encode_header(FrameHeader(hop=hop, origin=origin))
-            rest = peek(key).tail
-        else:
-            key = relay_key(hop, rest)
-        lane.send(batch, link, source, key, value, len(chunk))
+        lane.send(batch, link, source, relay_key(hop, tail), value, len(chunk))
 
 
 def next_hop(lane: Lane, link: LocalLink, source: Source, came: Came, first: int, last: int) -> Hop:
@@ -186,9 +185,9 @@ def next_hop(lane: Lane, link: LocalLink, source: Source, came: Came, first: int
         first = last = came.frame
     return Hop(
         zone=link.zone,
-        hops=came.hops + 1 if link.zone == came.zone else 1,
+        hops=next_hop_count(came.hops, arrived_on_zone=link.zone == came.zone),
         join_hops=0,
-        crossed_external=crosses_external(link, crossed_before=came.crossed_external),
+        crossed_external=came.crossed_external or crosses_external(link.kind),
         lane_epoch=lane.positions.epoch,
         path=came.path,
         chain=lane.next_chain(lane.outbox(link, source), source, first, last),

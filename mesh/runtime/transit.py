@@ -6,9 +6,11 @@ Spec: K10, K11, K18, R10.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mesh.codec.frames import (
     Peeked,
+    decode_header,
     decode_messages,
     peek,
     relay_key,
@@ -19,11 +21,12 @@ from mesh.core.chain import Verdict
 from mesh.core.routing import Arrival, LocalLink, Route
 from mesh.errors import ProtocolError, UnknownVersionError
 from mesh.model.frames import NONE_OFFSET, Hop, MessageClass, Origin
-from mesh.model.state import DeadLetter, Progress, ProgressKind
-from mesh.runtime.batch import Batch, refuse_record
+from mesh.model.state import Progress, ProgressKind
+from mesh.runtime.batch import Batch
 from mesh.runtime.delivering import deliver
 from mesh.runtime.lane import Lane, Plan, Source
 from mesh.runtime.outgoing import Came, Stretch, next_hop, send_stretch
+from mesh.runtime.refusing import refuse
 from mesh.transport.port import Record
 
 
@@ -33,31 +36,35 @@ def take_frames(
     """Take frames of one outbox partition, in order."""
     batch = lane.open(now_ms)
     for record in records:
+        count = 0
         try:
-            count = _take_frame(lane, batch, source, link, record)
+            peeked = peek(record.key() or b"")
+            count = peeked.count
+            _take_frame(lane, batch, source, link, record, peeked)
         except UnknownVersionError:
             raise  # not the record's fault: the link stops. Spec: K10
         except ProtocolError as error:
-            _refuse(lane, batch, source, record, "CODEC", str(error))
-            count = 0
+            refuse(lane, batch, source, record, "CODEC", str(error))
+            if not count:
+                lane.chains(source.at).tear()
         offset = record.offset()
         batch.read(source.at, source.topic_id, offset, offset, count)
 
 
-def _take_frame(lane: Lane, batch: Batch, source: Source, link: LocalLink, record: Record) -> int:
-    """Take one frame; return how many messages it had."""
-    peeked = peek(record.key() or b"")
+def _take_frame(
+    lane: Lane, batch: Batch, source: Source, link: LocalLink, record: Record, peeked: Peeked
+) -> None:
     plan = _plan(lane, source, link, peeked)
     hop = peeked.hop
     if lane.node in hop.path:
-        _refuse(lane, batch, source, record, "LOOP_TRACE", f"path {'>'.join(hop.path)}")
-        return peeked.count
+        refuse(lane, batch, source, record, "LOOP_TRACE", f"path {'>'.join(hop.path)}")
+        return
     if len(hop.path) >= len(lane.topology.nodes):
-        _refuse(lane, batch, source, record, "LOOP_HOPS", f"path {'>'.join(hop.path)}")
-        return peeked.count
+        refuse(lane, batch, source, record, "LOOP_HOPS", f"path {'>'.join(hop.path)}")
+        return
     after = _accepted_after(lane, batch, source, peeked)
     if after is None:
-        return peeked.count
+        return
     came = Came(
         node=peeked.node,
         source=peeked.source,
@@ -72,10 +79,11 @@ def _take_frame(lane: Lane, batch: Batch, source: Source, link: LocalLink, recor
     if plan.only is not None and after == NONE_OFFSET:
         _relay(lane, batch, source, came, peeked, value, plan.only)
     else:
-        _split(lane, batch, source, came, _origin(peeked, plan), value, plan, after)
+        header = decode_header(peeked.key)
+        came = replace(came, flags=header.flags, ext=header.ext)
+        _split(lane, batch, source, came, header.origin, value, plan, after)
     if plan.delivers:
         _deliver(lane, batch, source, came, _origin(peeked, plan), value, plan, after)
-    return peeked.count
 
 
 def _origin(peeked: Peeked, plan: Plan) -> Origin:
@@ -173,7 +181,9 @@ def _relay(
     for neighbour in route.neighbours:
         link = lane.link(neighbour)
         hop = next_hop(lane, link, source, came, NONE_OFFSET, NONE_OFFSET)
-        lane.send(batch, link, source, relay_key(hop, peeked.tail), value, peeked.count)
+        lane.send(
+            batch, link, source, relay_key(hop, peeked.tail, peeked.kind), value, peeked.count
+        )
 
 
 def _split(
@@ -228,29 +238,3 @@ def _deliver(
     if after != NONE_OFFSET:
         messages = [message for message in messages if message[0] > after]
     deliver(lane, batch, source, came, messages, plan.subjects, plan.routes)
-
-
-def _refuse(
-    lane: Lane, batch: Batch, source: Source, record: Record, reason: str, detail: str
-) -> None:
-    key, value = record.key(), record.value()
-    batch.dropped(reason.lower(), source.at)
-    letter = DeadLetter(
-        reason=reason,
-        detail=detail,
-        topic=source.at.topic,
-        partition=source.at.partition,
-        offset=record.offset(),
-        topic_id=source.topic_id,
-        key_size=len(key or b""),
-        value_size=len(value or b""),
-    )
-    refuse_record(
-        lane.writer.produce,
-        lane.names.dead_letters(lane.node),
-        lane.number,
-        letter,
-        key=key,
-        value=value,
-        headers=[],
-    )

@@ -55,3 +55,13 @@ def test_direct_frames_jump_over_what_is_lost() -> None:
     chains = Chains(last={SOURCE: 9})
     chains.jump(link(20, 21, 25))
     assert chains.last[SOURCE] == 25
+
+
+def test_after_an_unreadable_frame_each_source_may_leave_one_hole() -> None:
+    """Spec: reliability.md R12: what is behind a dead letter is not held up."""
+    chains = Chains(last={SOURCE: 9, OTHER: 4})
+    chains.tear()
+    assert chains.judge(link(12, 13, 14)) is Verdict.ACCEPT
+    assert chains.judge(link(20, 21, 22)) is Verdict.GAP
+    assert chains.judge(link(4, 5, 5, OTHER)) is Verdict.ACCEPT
+    assert chains.judge(link(9, 10, 10, OTHER)) is Verdict.GAP

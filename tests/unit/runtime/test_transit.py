@@ -82,11 +82,44 @@ def test_an_undecodable_frame_is_a_dead_letter_and_the_next_one_is_served(
     mesh.write(OUTBOX, value, key=key)
     mesh.run()
     assert decode_dead_letter(mesh.dead_letters("b")[0].headers()[-1][1]).reason == "CODEC"
-    delivered = len(mesh.read(mesh.names.endpoint("b", "here")))
-    mesh.publish(b"next", [subject("x")])
+
+
+def test_what_follows_an_unreadable_frame_is_not_held_up(mesh: SmallMesh) -> None:
+    """Spec: R12: a frame whose key nobody can read leaves a hole in its chain, and no more."""
+    header, value = sent_frame(mesh)
+    mesh.write(OUTBOX, value, key=b"\x02garbage")
+    chain = replace(header.hop.chain, previous=5, first=6, last=6)
+    behind = replace(header, hop=replace(header.hop, chain=chain))
+    mesh.write(OUTBOX, value, key=encode_header(behind))
     mesh.run()
-    found = mesh.read(mesh.names.endpoint("b", "here"))
-    assert len(found) > delivered or damage == "value"
+    assert len(mesh.delivered()) == 2
+    [letter] = mesh.dead_letters("b")
+    assert decode_dead_letter(letter.headers()[-1][1]).reason == "CODEC"
+
+
+def test_a_split_copies_what_a_newer_minor_version_added(mesh: SmallMesh) -> None:
+    """Spec: K10: hops and splits copy ext."""
+    mesh.subscribe("c", "s", ">", None)
+    mesh.subscribe("c", "only", "wanted")
+    mesh.run()
+    mesh.publish(b"1", [subject("wanted")])
+    mesh.run()
+    mesh.subscribe("b", "all", ">")
+    mesh.run()
+    mesh.publish(b"2", [subject("wanted")])
+    mesh.publish(b"3", [subject("other")])
+    mesh.run()
+    last = mesh.read(OUTBOX)[-1]
+    header = decode_header(last.key())
+    chain = replace(header.hop.chain, previous=header.hop.chain.last, first=50, last=51)
+    newer = replace(header, hop=replace(header.hop, chain=chain), ext={"new": b"x"})
+    before = len(mesh.read("mesh.b.to.c.g"))
+    mesh.write(OUTBOX, last.value(), key=encode_header(newer))
+    mesh.run()
+    copies = mesh.read("mesh.b.to.c.g")[before:]
+    assert [(decode_header(r.key()).ext, decode_header(r.key()).origin.count) for r in copies] == [
+        ({"new": b"x"}, 1)
+    ]
 
 
 def test_an_unknown_version_stops_the_link_and_loses_nothing(mesh: SmallMesh) -> None:
