@@ -71,17 +71,14 @@ class JarSet:
         return f"{self.name}-{hashlib.sha256(self.ivy_file().encode()).hexdigest()[:10]}"
 
 
-_BROKER = (
-    ("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
-    ("org.slf4j", "slf4j-simple", _SLF4J_VERSION),
+BROKER_JARS = JarSet(
+    name=f"kafka-{KAFKA_VERSION}",
+    artifacts=(
+        ("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
+        ("org.slf4j", "slf4j-simple", _SLF4J_VERSION),
+    ),
 )
-BROKER_JARS = JarSet(name=f"kafka-{KAFKA_VERSION}", artifacts=_BROKER)
 """A broker and its storage tool."""
-MIRROR_JARS = JarSet(
-    name=f"kafka-mirror-{KAFKA_VERSION}",
-    artifacts=(*_BROKER, ("org.apache.kafka", "connect-mirror", KAFKA_VERSION)),
-)
-"""The same with MirrorMaker 2 and Connect, for the benchmark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +168,7 @@ def _locked(root: Path, progress: Progress) -> Iterator[None]:
 
 def _fetch(jar_set: JarSet, target: Path, root: Path, java: Path, progress: Progress) -> None:
     """Let Ivy fetch into a folder beside the target and rename it; the lock is held."""
-    progress(f"fetching Kafka {KAFKA_VERSION} jars from Maven Central (once, under a minute)")
+    progress(f"fetching {jar_set.name} from Maven Central (once, under a minute)")
     started_s = time.monotonic()
     work = target.with_name(f"{target.name}.partial")
     shutil.rmtree(work, ignore_errors=True)
@@ -209,7 +206,7 @@ def _run_ivy(jar_set: JarSet, work: Path, root: Path, java: Path, progress: Prog
         _follow(process, progress)
     finally:
         process.kill()
-    return process.returncode == 0 and any(work.glob("kafka_*.jar"))
+    return process.returncode == 0 and any(work.glob("*.jar"))
 
 
 def _follow(process: Process, progress: Progress) -> None:

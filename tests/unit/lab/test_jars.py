@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mesh.errors import StartError
-from mesh.lab.jars import BROKER_JARS, MIRROR_JARS, KafkaSoftware, cache_folder, find_kafka
+from mesh.lab.jars import BROKER_JARS, JarSet, KafkaSoftware, cache_folder, find_kafka
 
 FAKE = """#!/bin/sh
 [ "$1" = -version ] && {{ echo 'openjdk version "{version}" 2025-04-15' >&2; exit 0; }}
@@ -116,8 +116,9 @@ def test_find_kafka_names_a_cache_that_cannot_be_written(tmp_path: Path, java_ho
 
 def test_folder_name_changes_with_the_artifacts() -> None:
     """A new version never meets the jars of an old one."""
-    assert BROKER_JARS.folder_name() != MIRROR_JARS.folder_name()
-    assert "connect-mirror" in MIRROR_JARS.ivy_file()
+    other = JarSet(name=BROKER_JARS.name, artifacts=(("org.example", "other", "1"),))
+    assert BROKER_JARS.folder_name() != other.folder_name()
+    assert 'name="other" rev="1"' in other.ivy_file()
     assert "slf4j-simple" in BROKER_JARS.ivy_file()
 
 
