@@ -51,7 +51,8 @@ def docker_engine(
     given = "DOCKER_HOST" in os.environ
     if given or os.geteuid() != 0 or shutil.which("dockerd") is None:
         unavailable("docker", f"no Docker engine answers ({problem}) and we cannot start one")
-    engine, socket = start_engine(tmp_path_factory.mktemp("docker"))
+    folder = tmp_path_factory.mktemp("docker")
+    engine, socket = start_engine(folder)
     try:
         end_s = time.monotonic() + ENGINE_DEADLINE_S
         while (problem := engine_problem(socket)) is not None:
@@ -63,6 +64,9 @@ def docker_engine(
     finally:
         patch.undo()
         engine.stop(deadline_s=30)
+        # The engine leaves this mounted, and a mounted folder cannot be removed.
+        left = folder / "exec" / "netns" / "default"
+        subprocess.run(["umount", left], capture_output=True, check=False)
 
 
 def start_engine(folder: Path) -> tuple[Process, str]:
