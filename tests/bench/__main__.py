@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,7 @@ SHARED_MEMORY = Path("/dev/shm")
 
 def say(message: str) -> None:
     """Tell progress; stdout is for the table."""
+    sys.stderr.write(f"{message}\n")
 
 
 def parsed(arguments: Sequence[str]) -> tuple[argparse.Namespace, Settings]:
@@ -188,6 +190,8 @@ def about() -> dict[str, object]:
 def main(arguments: Sequence[str]) -> int:
     """Run and tell; return the exit code."""
     options, settings = parsed(arguments)
+    # A killed run must end its processes and drop its data like a finished one.
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     where = options.directory or (SHARED_MEMORY if SHARED_MEMORY.is_dir() else None)
     with tempfile.TemporaryDirectory(prefix="mesh-bench-", dir=where) as directory:
         try:
@@ -196,6 +200,7 @@ def main(arguments: Sequence[str]) -> int:
             say(f"bench: {error}")
             return 1
     options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    sys.stdout.write(f"{report.text(found)}\nwritten: {options.out}\n")
     missed = [goal for goal in found["goals"] if goal["met"] is False]  # type: ignore[attr-defined]
     return MISSED if options.check and missed else 0
 

@@ -53,6 +53,8 @@ def main(bootstrap: str, source: str, target: str, *, with_headers: bool) -> Non
     gc.collect()
     gc.freeze()
     gc.disable()
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
     produce = producer.produce
     while not stopping:
         # One poll returns with the first record; a consume would wait until it has them all.

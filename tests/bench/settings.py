@@ -41,12 +41,12 @@ class Settings:
 
 
 SMOKE = Settings(
-    messages=20_000,
+    messages=10_000,
     rounds=1,
     foreign=2.0,
     latency=(50,),
-    latency_s=2.0,
-    idle_s=2.0,
+    latency_s=1.0,
+    idle_s=1.0,
     filters=5_000,
     mirror=False,
 )
