@@ -104,7 +104,8 @@ def _kafka(
         elif name not in topology.kafka:
             known = ", ".join(sorted(topology.kafka))
             problems.append(_problem(argument, f"the file has no Kafka cluster {name}; {known}"))
-        addresses[name] = address
+        else:
+            addresses[name] = address
     used = {topology.audit_kafka, *(node.kafka for node in topology.nodes.values())}
     clusters: dict[str, Mapping[str, str]] = {}
     for name in sorted(used):

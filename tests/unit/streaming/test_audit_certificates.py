@@ -1,0 +1,260 @@
+"""The certifier alone: digests, verdicts, cases and what waits. Spec: K29, K30."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.model.control import Subscription
+from mesh.model.state import Cut, Progress, ProgressKind
+from streaming.audits.blocks import Blocks
+from streaming.audits.cases import Outcome
+from streaming.audits.certificates import Certifier, World
+from streaming.audits.findings import Register
+from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.names import Names
+from streaming.audits.passing import Now, Passing
+from streaming.tables.digest import Digest
+from streaming.tables.rows import DeliveryRow, IngressRow, SourceKey, TopicPartition
+
+PLACE = TopicPartition("mesh.a.in.g", 0)
+SOURCE = SourceKey("aa", 0)
+ENDPOINT = EndpointKey("a", "s1")
+TARGET = TopicPartition("mesh.a.ep.s1", 0)
+
+
+def digest(*offsets: int) -> Digest:
+    """Return a digest in which no two sets of small offsets are alike."""
+    total = Digest()
+    for offset in offsets:
+        total += Digest(1, 7**offset, 11**offset, 13**offset)
+    return total
+
+
+class Table:
+    """A certifier, the audits beside it, and a clock."""
+
+    def __init__(self) -> None:
+        self.certifier = Certifier(Blocks("mesh."))
+        self.at_s = 100.0
+        self.batch = 0
+        names = Names({"aa": PLACE.topic}, {PLACE.topic: "aa"}, {"a": "u"})
+        interest = Interest()
+        interest.subscribe(ENDPOINT, "acme/>", Subscription(), 0)
+        self.world = World(
+            names=names,
+            interest=interest,
+            passing=Passing("mesh."),
+            heads={},
+            carriers=lambda *_: [],
+            read={},
+            register=Register(),
+        )
+
+    def cut(self, position: int, offset: int = 0) -> None:
+        self.world.interest.cut(Cut(PLACE.topic, b"", 0, position, "u", offset))
+
+    def publish(self, *offsets: int, subject: str | None = "acme/x") -> None:
+        block = offsets[0] // 4096
+        row = IngressRow(PLACE, block, subject, digest(*offsets), min(offsets), max(offsets))
+        self.certifier.blocks.publish([row], self.at_s)
+
+    def deliver(self, *offsets: int, source: SourceKey = SOURCE) -> None:
+        row = DeliveryRow(
+            place=TARGET,
+            source=source,
+            generation=0,
+            path=("a",),
+            block=offsets[0] // 4096,
+            digest=digest(*offsets),
+            first=min(offsets),
+            last=max(offsets),
+            record_first=0,
+            record_last=9,
+            late=0,
+        )
+        self.certifier.blocks.deliver([row], self.world.names, self.at_s)
+
+    def pass_to(self, offset: int) -> None:
+        record = Progress(kind=ProgressKind.SOURCE, offset=offset, topic=PLACE.topic, partition=0)
+        self.world.passing.read("a", record)
+
+    def judge(self, seconds: float = 3.0, outcome: Outcome | None = None, **more: bool) -> list:
+        """Let time pass and judge; return the cases, each settled with the outcome."""
+        self.at_s += seconds
+        self.batch += 1
+        now = Now(self.at_s, self.batch, is_idle=False)
+        round_ = self.certifier.judge(self.world, now, **more)
+        for case in round_.cases:
+            assert outcome is not None, f"unexpected {case}"
+            self.certifier.settle(round_, case, outcome, self.world)
+        self.certifier.finish(round_, self.world, now)
+        return round_.cases
+
+    def issued(self) -> list[tuple[int, int, bool, bool]]:
+        found = [
+            (one.expected, one.delivered, one.equal, one.partial)
+            for one in self.certifier.unpublished.values()
+        ]
+        self.certifier.unpublished.clear()
+        return found
+
+
+@pytest.fixture
+def table() -> Table:
+    made = Table()
+    made.cut(0)
+    return made
+
+
+def test_equal_digests_are_certified_when_quiet(table):
+    table.publish(0, 1, 2)
+    table.deliver(0, 1, 2)
+    table.judge(1.0)
+    assert table.issued() == []
+    assert [one.reason for one in table.certifier.waiting] == ["news to settle"]
+    table.judge(1.0)
+    assert table.issued() == [(3, 3, True, True)]
+    table.judge(60.0)
+    assert table.issued() == []
+    assert table.certifier.waiting == []
+
+
+def test_the_last_judgement_waits_for_nothing(table):
+    table.publish(0)
+    table.deliver(0)
+    table.judge(0.1, is_last=True)
+    assert table.issued() == [(1, 1, True, True)]
+
+
+def test_one_message_for_another_is_not_equal(table):
+    """The same count is not enough."""
+    table.publish(0, 1)
+    table.deliver(0, 0)
+    table.judge()
+    assert table.issued() == []
+    assert [one.endpoint for one in table.certifier.waiting] == ["a/s1"]
+
+
+def test_a_message_that_comes_twice_does_not_cancel_out(table):
+    """Exclusive or alone would not see a message that comes three times."""
+    table.publish(0, 1)
+    table.deliver(0, 1, 1, 1)
+    table.judge()
+    assert table.issued() == []
+
+
+def test_nothing_is_certified_where_nothing_was_wanted(table):
+    table.publish(0, 1, subject="other/x")
+    table.publish(2, subject=None)
+    table.judge()
+    assert table.issued() == []
+    assert table.certifier.waiting == []
+
+
+def test_late_messages_wait_until_every_hop_has_passed_and_are_then_read_one_by_one(table):
+    table.publish(0, 1)
+    table.deliver(0)
+    for _ in range(20):
+        assert table.judge(100.0) == []
+    table.pass_to(2)
+    outcome = Outcome(2, 1, missing=1, missing_offsets=(1,))
+    cases = [case for _ in range(4) for case in table.judge(5.0, outcome)]
+    assert [(case.first, case.last, case.is_passed) for case in cases] == [(0, 1, True)]
+    assert table.issued() == [(2, 1, False, True)]
+    (finding,) = table.world.register.findings.values()
+    assert (finding.kind, finding.ids) == ("missing", ("mesh.a.in.g/0/0/1",))
+    assert table.judge(100.0) == []
+    table.deliver(1)
+    table.judge()
+    assert table.issued() == [(2, 2, True, True)]
+    assert table.world.register.findings == {}
+
+
+def test_before_a_cut_only_the_messages_tell_and_are_read_at_once(table):
+    """Some must come and some may: no digest says which came."""
+    table = Table()
+    table.cut(2)
+    table.publish(0, 1, 2, 3)
+    table.deliver(1, 2, 3)
+    (case,) = table.judge(3.0, Outcome(3, 3))
+    assert not case.is_passed
+    assert [(want.first, want.last, want.is_must) for want in case.wants] == [
+        (0, 4095, False),
+        (2, 4095, True),
+    ]
+    assert table.issued() == [(3, 3, True, True)]
+    assert table.judge(3.0) == []
+    assert table.certifier.waiting == []
+
+
+def test_what_may_come_is_equal_with_all_of_it_and_with_none(table):
+    table = Table()
+    table.cut(10)
+    table.publish(0, 1)
+    table.judge()
+    assert table.issued() == []
+    table.deliver(0, 1)
+    table.judge()
+    assert table.issued() == [(2, 2, True, True)]
+
+
+def test_a_cut_that_is_read_late_is_looked_at_again(table):
+    table = Table()
+    table.publish(0, 1)
+    table.deliver(0, 1)
+    table.judge()
+    assert table.issued() == [(2, 2, True, True)]
+    table.cut(1)
+    table.publish(2)
+    (case,) = table.judge(3.0, Outcome(3, 2, missing=1, missing_offsets=(2,)))
+    assert [want.first for want in case.wants if want.is_must] == [1]
+    assert table.issued() == []
+    assert [one.endpoint for one in table.certifier.waiting] == ["a/s1"]
+
+
+def test_a_busy_block_is_certified_every_thirty_seconds(table):
+    for offset in range(35):
+        table.publish(offset)
+        table.deliver(offset)
+        table.judge(1.0)
+    assert len(table.issued()) == 1
+
+
+def test_a_full_block_is_closed_and_forgotten_but_what_comes_late_is_not_lost(table):
+    table.publish(0, 1)
+    table.deliver(0, 1)
+    table.publish(4096)
+    table.deliver(4096)
+    table.judge()
+    assert table.issued() == [(2, 2, True, False), (1, 1, True, True)]
+    table.judge(20.0)
+    assert list(table.certifier.blocks.open[PLACE]) == [1]
+    table.deliver(1)
+    assert list(table.certifier.blocks.open[PLACE]) == [1]
+
+
+def test_a_delivery_of_a_source_that_nobody_named_is_parked(table):
+    stranger = SourceKey("bb", 0)
+    table.deliver(0, source=stranger)
+    assert len(table.certifier.blocks.parked) == 1
+    table.world.names.topics["bb"] = PLACE.topic
+    table.publish(0)
+    table.certifier.blocks.deliver([], table.world.names, table.at_s)
+    table.judge()
+    assert table.issued() == [(1, 1, True, True)]
+
+
+def test_direct_messages_are_not_certified(table):
+    table.world.names.topics["dd"] = "mesh.a.in.d"
+    table.deliver(0, source=SourceKey("dd", 0))
+    assert table.certifier.blocks.open == {}
+
+
+def test_what_nobody_published_is_unexpected(table):
+    table.publish(0)
+    table.deliver(0, 5)
+    table.pass_to(1)
+    outcome = Outcome(1, 2, unexpected=1, unexpected_offsets=(5,))
+    cases = [case for _ in range(5) for case in table.judge(5.0, outcome)]
+    assert [case.delivered_last for case in cases] == [4095]
+    assert [one.kind for one in table.world.register.findings.values()] == ["unexpected"]

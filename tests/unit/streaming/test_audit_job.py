@@ -1,0 +1,233 @@
+"""What surrounds the audits: settings, topics, state as JSON, checkpoints and outputs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from mesh.errors import ConfigError
+from mesh.model.control import Subscription
+from mesh.model.topics import TopicNames
+from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
+from streaming.audits.blocks import Block, Certificate
+from streaming.audits.chains import ChainHead, ChainKey
+from streaming.audits.findings import Finding, FindingKind
+from streaming.audits.interest import EndKey, EndpointKey
+from streaming.audits.passing import Now
+from streaming.config import settings_of
+from streaming.connectors.checkpoint import read_positions
+from streaming.connectors.options import java_options
+from streaming.job.outputs import certificate_json, finding_json, status_json, take_outputs
+from streaming.job.plain import from_plain, to_plain
+from streaming.job.snapshots import KEPT, Snapshots
+from streaming.job.state import State
+from streaming.tables.digest import Digest
+from streaming.tables.rows import IngressRow, SourceKey, TopicPartition
+from streaming.tables.topics import audited_pattern, place_of
+
+FILE = """
+apiVersion: mesh/v1
+kind: Mesh
+metadata: {name: small}
+spec:
+  kafka: {k1: {}, k2: {bootstrap.servers: "elsewhere:9092"}}
+  nodes: {a: {kafka: k1}, in: {kafka: k2}}
+  zones: {Z: {kind: one-hop, nodes: [a, in]}}
+"""
+
+PLACE = TopicPartition("mesh.a.in.g", 1)
+
+
+@pytest.fixture
+def topology() -> Topology:
+    return Topology(
+        name="small",
+        kafka={"k": KafkaCluster(name="k")},
+        nodes={name: Node(name=name, kafka="k") for name in ("a", "in")},
+        zones={"Z": Zone.full_mesh("Z", ZoneKind.ONE_HOP, ["a", "in"])},
+        audit_kafka="k",
+    )
+
+
+@pytest.fixture
+def state(topology: Topology) -> State:
+    """A state with something in every corner."""
+    made = State.of(topology)
+    made.batch = 7
+    made.read[PLACE] = 12
+    made.names.topics["aa"] = PLACE.topic
+    made.interest.subscribe(EndpointKey("a", "s"), "x/>", Subscription(), 3)
+    made.interest.ended(EndKey(PLACE, 4), {SourceKey("aa", 1): 9})
+    made.interest.cuts = {}
+    made.chains.heads[ChainKey(PLACE, SourceKey("aa", 1))] = ChainHead(4, 5)
+    made.register.add(Finding(kind=FindingKind.GAP, text="t", ids=("a/0/0/1",), first=1, last=1))
+    row = IngressRow(PLACE, 0, "x/y", Digest(2, 3, 4, 5), 0, 1)
+    made.certifier.blocks.publish([row], 5.0)
+    block: Block = made.certifier.blocks.open[PLACE][0]
+    block.ticket = made.passing.open(PLACE, 1)
+    certificate = Certificate(str(PLACE), 0, 0, 1, "a/s", 2, 2, equal=True, partial=True)
+    block.issued[EndpointKey("a", "s")] = certificate
+    made.certifier.unpublished[certificate.key] = certificate
+    return made
+
+
+def test_a_state_comes_back_from_json_as_it_was(state):
+    plain = json.loads(json.dumps(to_plain(state)))
+    assert from_plain(State, plain) == state
+
+
+def test_snapshots_are_whole_newest_first_and_few(tmp_path: Path, state):
+    snapshots = Snapshots(tmp_path / "state", State)
+    assert snapshots.load() is None
+    for batch in range(10):
+        state.batch = batch
+        snapshots.save(batch, state)
+    (tmp_path / "state" / "99.draft").write_text("half")
+    assert snapshots.load() == state
+    assert len(list((tmp_path / "state").glob("*.json"))) == KEPT
+
+
+def test_a_snapshot_of_something_else_is_refused_in_one_line(tmp_path: Path):
+    (tmp_path / "3.json").write_text("[1]")
+    with pytest.raises(ConfigError, match="remove the checkpoint folder to begin anew"):
+        Snapshots(tmp_path, State).load()
+
+
+@pytest.mark.parametrize(
+    ("topic", "told"),
+    [
+        ("mesh.a.in.g", ("a", "in", "", "g")),
+        ("mesh.a.to.in.g", ("a", "to", "in", "g")),
+        ("mesh.in.in.d", ("in", "in", "", "d")),
+        ("mesh.a.ep.s-1", ("a", "ep", "s-1", "")),
+        ("mesh.a.to.in.c", ("a", "to", "in", "c")),
+        ("mesh.a.ledger", ("a", "ledger", "", "")),
+    ],
+)
+def test_topics_are_taken_apart_and_read(topic, told):
+    place = place_of("mesh.", topic)
+    assert (place.node, place.role, place.other, place.letter) == told
+    assert re.fullmatch(audited_pattern("mesh.", ["a", "in"]), topic)
+
+
+@pytest.mark.parametrize(
+    "topic", ["mesh.audit.findings", "mesh.b.in.g", "meshxa.in.g", "mesh.a.lanes", "mesh.a.learned"]
+)
+def test_other_topics_are_not_read(topic):
+    assert re.fullmatch(audited_pattern("mesh.", ["a", "in"]), topic) is None
+
+
+@pytest.mark.parametrize("topic", ["mesh.a", "other.a.in.g", "mesh.a.in.g.x", "mesh.a.lanes"])
+def test_a_name_of_no_known_form_is_refused(topic):
+    with pytest.raises(ValueError, match="topic"):
+        place_of("mesh.", topic)
+
+
+def test_positions_are_read_from_the_plan_of_a_batch(tmp_path: Path):
+    (tmp_path / "offsets").mkdir()
+    lines = ["v1", '{"batchWatermarkMs":0}', '{"mesh.a.in.g":{"1":12,"0":3}}', "-"]
+    (tmp_path / "offsets" / "4").write_text("\n".join(lines))
+    assert read_positions(tmp_path, 4) == {PLACE: 12, TopicPartition("mesh.a.in.g", 0): 3}
+
+
+def test_settings_come_from_arguments_and_the_file(tmp_path: Path):
+    path = tmp_path / "mesh.yaml"
+    path.write_text(FILE)
+    settings = settings_of(
+        ["-f", str(path), "--bootstrap", "k1=here:1", "--checkpoint", "/c", "--until-drained"],
+        {"MESH_CACHE": "/cache"},
+    )
+    assert settings.kafka == {
+        "k1": {"bootstrap.servers": "here:1"},
+        "k2": {"bootstrap.servers": "elsewhere:9092"},
+    }
+    assert settings.checkpoint == Path("/c/v1")
+    assert settings.cache == Path("/cache")
+    assert settings.until_drained
+
+
+def test_every_wrong_address_is_told_at_once(tmp_path: Path):
+    path = tmp_path / "mesh.yaml"
+    path.write_text(FILE)
+    with pytest.raises(ConfigError) as caught:
+        settings_of(["-f", str(path), "--bootstrap", "k9=x:1", "--bootstrap", "k1"], {})
+    assert [problem.where for problem in caught.value.problems] == [
+        "--bootstrap k9=x:1",
+        "--bootstrap k1",
+        "spec.kafka.k1",
+    ]
+
+
+def test_librdkafka_options_become_those_of_the_java_client():
+    java = java_options(
+        {
+            "bootstrap.servers": "a:1",
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanisms": "SCRAM-SHA-512",
+            "sasl.username": "u",
+            "sasl.password": 'p"\\',
+            "ssl.ca.location": "/ca.pem",
+            "ssl.certificate.pem": "C",
+            "ssl.key.pem": "K",
+            "ssl.endpoint.identification.algorithm": "none",
+            "fetch.wait.max.ms": "5",
+        }
+    )
+    assert java == {
+        "bootstrap.servers": "a:1",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="u" password="p\\"\\\\";',
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": "/ca.pem",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": "C",
+        "ssl.keystore.key": "K",
+        "ssl.endpoint.identification.algorithm": "",
+    }
+
+
+def test_findings_and_certificates_have_the_fields_of_the_lab(state):
+    (finding,) = state.register.findings.values()
+    told = json.loads(finding_json(finding.id, finding))
+    fields = ["kind", "ids", "link", "endpoint", "path", "first", "last", "text"]
+    assert list(told)[: len(fields)] == fields
+    assert (told["kind"], told["link"], told["path"]) == ("gap", None, None)
+    (certificate,) = state.certifier.unpublished.values()
+    assert json.loads(certificate_json(certificate)) == {
+        "source": "mesh.a.in.g/1",
+        "block": 0,
+        "from": 0,
+        "to": 1,
+        "endpoint": "a/s",
+        "expected": 2,
+        "delivered": 2,
+        "equal": True,
+        "partial": True,
+    }
+
+
+def test_what_has_been_taken_out_is_not_published_again(state):
+    names = TopicNames("mesh.")
+    outputs = list(take_outputs(state, names, {"a->in": 2.5}))
+    assert [one.topic.removeprefix("mesh.audit.") for one in outputs] == [
+        "findings",
+        "certificates",
+        "links",
+        "links",
+    ]
+    assert json.loads(outputs[2].value or "")["messages_per_s"] == 2.5
+    assert list(take_outputs(state, names, {})) == []
+
+
+def test_a_status_tells_positions_and_what_waits(state):
+    now = Now(clock_s=5.5, batch=7, is_idle=False)
+    state.certifier.judge(state.world(), now)
+    told = json.loads(status_json(state, 1, is_final=False))
+    assert told["positions"] == {"mesh.a.in.g": {"1": 12}}
+    assert told["uncertified"] == 1
+    assert told["waiting"][0]["source"] == "mesh.a.in.g/1"
