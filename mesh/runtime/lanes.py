@@ -25,7 +25,11 @@ BATCH_MS = 100
 """A batch closes at 10,000 messages or 100 ms. Spec: K17."""
 
 COMMIT_GAP_MS = 20
-"""Least time between two commits of a busy lane: each costs the broker a few ms of CPU."""
+"""Least time between two commits: each costs the broker a few ms of CPU."""
+
+REST_PER_COMMIT = 3
+"""A commit is followed by so many times its own length before the next, up to `BATCH_MS`: where
+brokers are busy, batches grow instead of the queue of transactions."""
 
 log = structlog.get_logger()
 
@@ -50,6 +54,7 @@ class Lanes:
     clock: Clock
     owned: dict[int, Lane] = field(default_factory=dict)
     _committed_ms: int = -COMMIT_GAP_MS
+    _gap_ms: int = COMMIT_GAP_MS
 
     def follow(self, assigned: frozenset[int], now: int) -> None:
         """Drop lanes that the group gave to others; take those it gave to this worker."""
@@ -117,14 +122,14 @@ class Lanes:
     def patience(self, timeout_s: float) -> float:
         """Return how long to wait for records: not past the moment a batch must close."""
         if any(lane.batch is not None for lane in self.owned.values()):
-            gap = self._committed_ms + COMMIT_GAP_MS - self.clock.now_ms()
+            gap = self._committed_ms + self._gap_ms - self.clock.now_ms()
             return min(timeout_s, max(0.0, gap / 1000))
         return timeout_s
 
     def commit_due(self, *, is_idle: bool) -> Iterator[LaneApplied]:
         """Commit the lanes that have nothing more to read or reached a limit. Spec: K17."""
         now = self.clock.now_ms()
-        is_time = now - self._committed_ms >= COMMIT_GAP_MS
+        is_time = now - self._committed_ms >= self._gap_ms
         for lane in list(self.owned.values()):
             batch = lane.batch
             if batch is None:
@@ -135,12 +140,15 @@ class Lanes:
 
     def commit(self, lane: Lane) -> Iterator[LaneApplied]:
         """Commit one lane."""
+        began = self.clock.now_ms()
         try:
             in_force = lane.commit()
         except TransportError as error:
             self._give_up(lane, error)
         else:
             self._committed_ms = self.clock.now_ms()
+            rest = REST_PER_COMMIT * (self._committed_ms - began)
+            self._gap_ms = min(BATCH_MS, max(COMMIT_GAP_MS, rest))
             yield LaneApplied(lane.number, in_force)
 
     def _give_up(self, lane: Lane, error: TransportError) -> None:
