@@ -17,8 +17,8 @@ from mesh.model.topics import TopicNames
 from mesh.transport.kafka import RealKafka
 from mesh.transport.port import Writer
 
-TICK_S = 0.02
-"""How often what is due is published: 20 messages at a time at 1,000/s."""
+TICK_S = 0.2
+"""How often what is due is published: 200 flights at a time at 1,000/s."""
 CATCH_UP = 5.0
 """After a pause the rate is at most so many times the one asked for."""
 _END_S = 1.0

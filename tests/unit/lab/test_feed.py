@@ -14,7 +14,7 @@ from mesh.config.legal import load_legal_topology
 from mesh.errors import StartError
 from mesh.lab.demo import feed as feed_module
 from mesh.lab.demo.feed import BOARD_EVERY, Feed, load_feed
-from mesh.lab.demo.publisher import Pace
+from mesh.lab.demo.publisher import CATCH_UP, TICK_S, Pace
 from mesh.lab.demo.stage import TOPOLOGY_FILE
 from mesh.lab.demo.wishes import WISHES, expected_counts
 from mesh.model.frames import MessageClass
@@ -129,16 +129,16 @@ def test_expected_counts_are_what_filters_and_ways_say() -> None:
 def test_pace_is_even_and_exact(rate: float) -> None:
     pace = Pace(rate, total=int(rate * 10))
     sent, most = 0, 0
-    for tick in range(1, 502):
-        due = pace.due(tick * 0.02, sent)
+    for tick in range(1, int(10 / TICK_S) + 2):
+        due = pace.due(tick * TICK_S, sent)
         sent, most = sent + due, max(most, due)
     assert sent == int(rate * 10)
-    assert most <= rate * 0.02 + 1
+    assert most <= rate * TICK_S + 1
 
 
 def test_pace_makes_up_for_a_pause_without_a_flood() -> None:
     pace = Pace(1000.0, total=None)
-    assert pace.due(10.0, 0) == 100  # five times what a tick of 20 ms has
+    assert pace.due(10.0, 0) == 1000 * TICK_S * CATCH_UP
     assert pace.due(10.0, 10_000) == 0
 
 
