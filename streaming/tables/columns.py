@@ -73,7 +73,7 @@ def _subject(message_bytes_max: int) -> Column:
     takes a way of its own.
     """
     headers = F.col("headers")
-    only = headers[0]
+    only = F.get(headers, F.lit(0))
     is_plain = (F.size(headers) == 1) & (only["key"] == SUBJECT_HEADER)
     named = F.filter(headers, lambda header: header["key"] == SUBJECT_HEADER)
     sizes = F.transform(headers, lambda header: _length(header["key"]) + _length(header["value"]))
@@ -83,7 +83,7 @@ def _subject(message_bytes_max: int) -> Column:
         all_headers
     )
     subject = (
-        F.when(is_plain, only["value"]).when(F.size(named) == 1, named[0]["value"]).cast("string")
+        F.when(is_plain, only["value"]).when(F.size(named) == 1, F.get(named, F.lit(0))["value"]).cast("string")
     )
     return F.when((is_fit <= message_bytes_max) & F.is_valid_utf8(subject), subject)
 
@@ -94,7 +94,7 @@ def _length(column: Column) -> Column:
 
 def delivery_column() -> Column:
     """Return what the header `mesh`, the last of a delivered record, says, or null. Spec: K8."""
-    last = F.element_at(F.col("headers"), -1)
+    last = F.try_element_at(F.col("headers"), F.lit(-1))
     options = {**_LENIENT, "avroSchema": DELIVERY_READER}
     decoded = from_avro(last["value"], text("delivery"), options)
     return F.when((last["key"] == MESH_HEADER) & (decoded["version"] == VERSION), decoded)

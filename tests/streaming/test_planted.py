@@ -205,6 +205,7 @@ def test_after_an_unsubscribe_messages_may_come_but_what_was_routed_before_must(
 def test_subjects_and_sizes_that_the_mesh_refuses_are_not_expected(bench, plant):
     plant.cuts_everywhere("b", plant.subscribe("b", "s1", ">"))
     plant.publish("a", None)
+    plant.put("a.in.g", 0, b"k", b"v", [("x", b"1")])
     for subject in ("$node/x", "acme//x", "acme/*", "a" * 251):
         plant.publish("a", subject)
     twice = [("mesh-subject", b"acme/x"), ("mesh-subject", b"acme/x")]
@@ -212,8 +213,8 @@ def test_subjects_and_sizes_that_the_mesh_refuses_are_not_expected(bench, plant)
     plant.put("a.in.g", 0, b"k", b"v", [("mesh-subject", b"acme/\xff")])
     plant.put("a.in.g", 0, b"k", b"v" * 900_001, [("mesh-subject", b"acme/x")])
     plant.put("a.in.g", 0, b"k", b"v", [("x", b"1"), ("mesh-subject", b"acme/x")])
-    plant.progress("a", ProgressKind.SOURCE, "a.in.g", 0, 9)
-    assert found(bench) == [("missing", "b/s1", "", 8, 8)]
+    plant.progress("a", ProgressKind.SOURCE, "a.in.g", 0, 10)
+    assert found(bench) == [("missing", "b/s1", "", 9, 9)]
 
 
 def test_a_node_that_is_cut_off_is_a_split_and_its_return_a_heal(bench, plant):
