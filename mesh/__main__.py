@@ -1,8 +1,22 @@
-"""`python -m mesh` is the command `mesh`."""
+"""The command `mesh`, also as `python -m mesh`."""
 
 from __future__ import annotations
 
-from mesh.cli.main import main
+import signal
+from typing import NoReturn
+
+
+def main() -> NoReturn:
+    """Run the command line.
+
+    Ctrl-C while modules are still imported ends the program at once, without a traceback.
+    """
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from mesh.cli.main import main as run  # noqa: PLC0415 - after the line above, or in vain
+
+    signal.signal(signal.SIGINT, before)
+    run()
+
 
 if __name__ == "__main__":
     main()
