@@ -21,6 +21,12 @@ from streaming.tables.rows import SourceKey, TopicPartition
 Carriers = Callable[[str, SourceKey], Sequence[TopicPartition]]
 """Node and source -> outbox partitions over which the node got messages of the source."""
 
+PRUNE_EVERY = 1000
+"""Changes after which needless things are forgotten."""
+
+ENDED_MAX = 32
+"""Ended wishes of one endpoint that are kept: late messages of theirs may still come."""
+
 
 class Level(IntEnum):
     """How much of a stretch of matching messages an endpoint must get."""
@@ -105,12 +111,14 @@ class Interest:
         cuts: Per source partition and uuid: positions and `clients` offsets, both rising.
         ends: For unsubscribes: last origin offset per source in the frames below a position.
         version: Rises with every change, so that answers can be kept until then.
+        pruned: Version at which needless things were forgotten the last time.
     """
 
     wishes: dict[EndpointKey, list[Wish]] = field(default_factory=dict)
     cuts: dict[CutKey, list[tuple[int, int]]] = field(default_factory=dict)
     ends: dict[EndKey, dict[SourceKey, int]] = field(default_factory=dict)
     version: int = 0
+    pruned: int = 0
 
     def subscribe(
         self, endpoint: EndpointKey, filter_: str, subscription: Subscription, offset: int
@@ -230,6 +238,8 @@ class Interest:
     ) -> Sequence[EndKey]:
         """Return what must be read of outboxes to know where wishes ended.
 
+        Answers that no wish asks for any more are forgotten.
+
         Args:
             uuids: Node -> uuid.
             reader_of: Topic -> the node that reads it as an outbox; empty for other topics.
@@ -248,7 +258,37 @@ class Interest:
                     position = self._position(way, uuid or "", version)
                     if position is not None:
                         found[EndKey(way, position)] = None
+        self.ends = {key: last for key, last in self.ends.items() if key in found}
         return sorted(key for key in found if key not in self.ends)
+
+    def prune(self, uuids: Mapping[str, str]) -> None:
+        """Forget what no judgement will ask for any more, once enough has gathered.
+
+        Of the wishes that have ended the newest of each endpoint stay, of the cuts those that
+        answer for a wish, and the newest.
+
+        Args:
+            uuids: Node -> uuid.
+        """
+        if self.version - self.pruned < PRUNE_EVERY:
+            return
+        self.pruned = self.version
+        versions: dict[str, dict[int, None]] = {}
+        for endpoint, wishes in self.wishes.items():
+            ended = [wish for wish in wishes if wish.removed is not None][:-ENDED_MAX]
+            self.wishes[endpoint] = [wish for wish in wishes if wish not in ended]
+            asked = versions.setdefault(uuids.get(endpoint.node, ""), {})
+            for wish in self.wishes[endpoint]:
+                asked[wish.added] = None
+                if wish.removed is not None:
+                    asked[wish.removed] = None
+        for key, cuts in self.cuts.items():
+            numbers = [
+                bisect_left(cuts, version, key=lambda cut: cut[1])
+                for version in versions.get(key.uuid, ())
+            ]
+            kept = {number: None for number in (*numbers, len(cuts) - 1) if number < len(cuts)}
+            self.cuts[key] = [cuts[number] for number in sorted(kept)]
 
     def ended(self, key: EndKey, last: dict[SourceKey, int]) -> None:
         """Take what was read of an outbox: last origin offset per source below the position."""

@@ -161,12 +161,19 @@ class Passing:
         return waited_s >= SENT_PATIENCE_S or self._has_seen_sent(step, heads, names)
 
     def _has_passed(self, step: Step) -> bool:
-        if self.positions.get(step.reader, 0) < step.target:
+        if self.positions.get(step.reader, 0) < step.target or self._holds(step.reader.node):
             return False
         if step.chain is None:
             return True
         accepted = self.accepted.get(ChainKey(step.reader.place, step.chain))
         return accepted is None or accepted >= step.accepted
+
+    def _holds(self, node: str) -> TopicPartition | None:
+        """Return a target that a node cannot write just now, if there is one. Spec: K20."""
+        for held in self.held:
+            if place_of(self.prefix, held.topic).node == node:
+                return held
+        return None
 
     def _has_seen_sent(self, step: Step, heads: Mapping[ChainKey, ChainHead], names: Names) -> bool:
         """Say whether all frames that the node says it sent of this source have been read."""
@@ -200,6 +207,8 @@ class Passing:
             position = self.positions.get(step.reader, 0)
             if position < step.target:
                 return f"{place}: read up to {position} of {step.target}"
+            if (held := self._holds(step.reader.node)) is not None:
+                return f"{place}: holds what is for {held}"
             if not self._has_passed(step):
                 return f"{place}: has not accepted all up to {step.accepted}, a gap is repaired"
         return "transactions to settle"

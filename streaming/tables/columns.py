@@ -83,7 +83,9 @@ def _subject(message_bytes_max: int) -> Column:
         all_headers
     )
     subject = (
-        F.when(is_plain, only["value"]).when(F.size(named) == 1, F.get(named, F.lit(0))["value"]).cast("string")
+        F.when(is_plain, only["value"])
+        .when(F.size(named) == 1, F.get(named, F.lit(0))["value"])
+        .cast("string")
     )
     return F.when((is_fit <= message_bytes_max) & F.is_valid_utf8(subject), subject)
 

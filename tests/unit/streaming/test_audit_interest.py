@@ -114,3 +114,18 @@ def test_a_stretch_is_inside_outside_or_across_a_span(first, last, level):
     assert Span(10, 20).level(first, last) is level
     if first > 20:
         assert Span(10).level(first, last) is Level.MUST
+
+
+def test_a_long_life_of_changes_leaves_little_behind():
+    """Subscribing and unsubscribing for ever: what is in force answers as before."""
+    interest = Interest()
+    for turn in range(2000):
+        offset = 2 * turn
+        interest.subscribe(ENDPOINT, "acme/>", Subscription(), offset)
+        cut(interest, PLACE, 10 * turn, offset)
+        if turn < 1999:
+            interest.unsubscribe(ENDPOINT, "acme/>", offset + 1)
+        interest.prune({"c": "u"})
+    assert len(interest.wishes[ENDPOINT]) < 500
+    assert sum(map(len, interest.cuts.values())) < 1000
+    assert spans(interest)[-1] == Span(19_990)
