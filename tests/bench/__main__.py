@@ -80,7 +80,7 @@ def run(settings: Settings, directory: Path) -> dict[str, object]:
         load = Load(stage.bootstrap, payload=settings.payload, subjects=settings.subjects)
         say("starting the chain a - b - c")
         found["start"] = stage.start_nodes()
-        latency = latencies(stage, settings, stack)
+        latency = latencies(stage, settings, load)
         idle = quiet.idle(stage, NODES, settings.idle_s) if settings.idle_s else {}
         per_filter = quiet.bytes_per_filter(settings.filters) if settings.filters else None
         contenders: list[Contender] = [
@@ -134,27 +134,27 @@ def rounds_of(rounds: Rounds, settings: Settings) -> tuple[Sequence[Round], Sequ
     return counted, every
 
 
-def latencies(
-    stage: Stage, settings: Settings, stack: ExitStack
-) -> Mapping[str, Mapping[str, float]]:
+def latencies(stage: Stage, settings: Settings, load: Load) -> Mapping[str, Mapping[str, float]]:
     """Return the delays of a quiet mesh over the link a -> b, and of a raw loop."""
     if not settings.latency:
         return {}
     names = stage.names
-    loop = raw_loop(stage, Load.__new__(Load), with_headers=True)
-    stack.callback(lambda: stop([loop]))
+    loop = raw_loop(stage, load, with_headers=True)
     paths = {
         "raw+headers": (loop.source, loop.target, "x/y"),
         "direct": (f"{names.prefix}a.in.d", names.endpoint("b", "near-d"), "ld/site/line"),
         "guaranteed": (f"{names.prefix}a.in.g", names.endpoint("b", "near-g"), "lg/site/line"),
     }
     found: dict[str, Mapping[str, float]] = {}
-    for rate in settings.latency:
-        for name, (source, target, subject) in paths.items():
-            say(f"latency: {name} at {rate}/s")
-            found[f"{name}@{rate}"] = quiet.one_way(
-                stage, source, target, subject, rate=rate, length_s=settings.latency_s
-            )
+    try:
+        for rate in settings.latency:
+            for name, (source, target, subject) in paths.items():
+                say(f"latency: {name} at {rate}/s")
+                found[f"{name}@{rate}"] = quiet.one_way(
+                    stage, source, target, subject, rate=rate, length_s=settings.latency_s
+                )
+    finally:
+        stop([loop])  # the rounds have one of their own on the same topics
     return found
 
 

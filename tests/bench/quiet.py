@@ -52,7 +52,8 @@ def one_way(
         stamp = _STAMP.pack(due_ns)
         producer.produce(source, stamp, b"%d" % index, index % PARTITIONS, headers=header)
         producer.poll(0)
-    producer.flush(10)
+    if left := producer.flush(10):
+        raise StartError(f"{source}: {left} of {count} messages were not acknowledged")
     thread.join(LAST_S + 10)
     consumer.close()
     kept = sorted(delays[int(rate * WARM_S) :])

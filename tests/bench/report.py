@@ -88,6 +88,11 @@ def goals(
     def ratio(name: str, key: str = "to_raw") -> float | None:
         return table[name][key]["median"] if name in table and key in table[name] else None
 
+    def copied(name: str) -> float | None:
+        if not rounds:
+            return None
+        return over_rounds(rounds, lambda one: cpu_ratio(one, name, "raw+headers"))["median"]
+
     def kept(name: str) -> float | None:
         """Guaranteed rate per core as a share of the direct one."""
         if not rounds:
@@ -98,6 +103,8 @@ def goals(
         Goal("ingress direct, CPU to raw", 1.4, ratio("ingress direct")),
         Goal("transit, CPU to raw", 0.3, ratio("transit")),
         Goal("delivery, CPU to raw", 1.3, ratio("delivery")),
+        # Delivered records carry two headers; a loop without any does less than the same work.
+        Goal("delivery, CPU to raw+headers", 1.3, copied("delivery")),
         Goal("ingress, guaranteed to direct", 0.85, kept("ingress"), at_least=True),
         Goal("delivery, guaranteed to direct", 0.85, kept("delivery"), at_least=True),
     ]
