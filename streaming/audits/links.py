@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mesh.model.state import Ledger
 from mesh.model.topology import Topology
 from streaming.tables.rows import FrameRow
-from streaming.tables.topics import DIRECT, place_of
+from streaming.tables.topics import DIRECT, OUTBOX, TopicPlace, place_of
 
 
 @dataclass(slots=True)
@@ -20,14 +20,19 @@ class LinkCount:
         frames: These frames.
         repairs: Messages sent again as repairs.
         direct: Of `messages`, the direct ones.
-        not_forwarded: Reason -> messages that did not leave on this link, as the node says.
+        direct_read: Direct messages that the receiver says it read: what lacks of `direct` when
+            it has caught up is lost, and stands in `dropped` or was told of by the sender.
+        not_forwarded: Reason -> messages that did not leave on this link, as the sender says.
+        dropped: Reason -> messages of this link that went nowhere, as the receiver says.
     """
 
     messages: int = 0
     frames: int = 0
     repairs: int = 0
     direct: int = 0
+    direct_read: int = 0
     not_forwarded: dict[str, int] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -76,12 +81,25 @@ class Links:
             count.direct += row.messages if place.letter == DIRECT else 0
 
     def ledger(self, ledger: Ledger) -> None:
-        """Count what a node says it did not forward."""
+        """Count what a node says it read, dropped and did not forward."""
         for refused in ledger.not_forwarded:
-            if not refused.messages:
-                continue
-            reasons = self._count(f"{ledger.node}->{refused.neighbour}").not_forwarded
-            reasons[refused.reason] = reasons.get(refused.reason, 0) + refused.messages
+            count = self._count(f"{ledger.node}->{refused.neighbour}")
+            _add(count.not_forwarded, refused.reason, refused.messages)
+        for source in ledger.sources:
+            place = self._outbox(source.topic)
+            if place is not None and place.letter == DIRECT:
+                self._count(place.link).direct_read += source.messages
+        for dropped in ledger.dropped:
+            place = self._outbox(dropped.topic)
+            if place is not None:
+                _add(self._count(place.link).dropped, dropped.reason, dropped.messages)
+
+    def _outbox(self, topic: str) -> TopicPlace | None:
+        try:
+            place = place_of(self.prefix, topic)
+        except ValueError:
+            return None
+        return place if place.role == OUTBOX else None
 
     def take_rates(self, over_s: float) -> Mapping[str, float]:
         """Return messages per second since the last measurement, of all links.
@@ -104,3 +122,8 @@ class Links:
                 del self.moving[link]
                 self.changed[link] = None
         return rates
+
+
+def _add(reasons: dict[str, int], reason: str, messages: int) -> None:
+    if messages:
+        reasons[reason] = reasons.get(reason, 0) + messages

@@ -32,10 +32,13 @@ from streaming.job.state import State
 from streaming.tables.aggregates import batch_rows
 from streaming.tables.columns import parsed
 from streaming.tables.rows import TopicPartition, read_batch
-from streaming.tables.topics import OUTBOX, place_of
+from streaming.tables.topics import GUARANTEED, OUTBOX, place_of
 
 IDLE_S = 3.0
 """Without a batch for so long, Kafka has nothing new: Spark asks it at every trigger."""
+
+LOSSES_EVERY_S = 60.0
+"""How often the auditor looks whether something was deleted before it came, in seconds."""
 
 STATUS_S = 5.0
 """A status is written at least so often, also when there is no news."""
@@ -51,6 +54,7 @@ class Auditor:
         snapshots: Where states are kept.
         write: Writes outputs, or raises.
         positions: Batch -> next offsets after it.
+        beginnings: Partitions -> first offsets that are still there.
         tasks: Tasks that parse a batch side by side.
         offsets_max: Records of one Kafka cluster in one batch; a full batch means lag.
         clock: Seconds that only rise.
@@ -61,6 +65,7 @@ class Auditor:
     snapshots: Snapshots[State]
     write: Callable[[Sequence[Output]], None]
     positions: Callable[[int], Mapping[TopicPartition, int]]
+    beginnings: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]]
     tasks: int
     offsets_max: int
     clock: Callable[[], float] = time.monotonic
@@ -68,6 +73,7 @@ class Auditor:
     plan: LinkPlan = field(init=False)
     batch_at_s: float = field(init=False)
     is_lagging: bool = False
+    losses_at_s: float = -LOSSES_EVERY_S
     told: object = None
     told_s: float = 0.0
 
@@ -101,6 +107,7 @@ class Auditor:
         suspicions = take_batch(state, self.plan, read_batch(rows), self.clock())
         self._look_at_deliveries(suspicions.deliveries)
         self._look_at_frames(suspicions.frames)
+        self._look_for_losses()
         self.judge(rates_over_s=began_s - self.batch_at_s)
         self.batch_at_s = self.clock()
 
@@ -140,6 +147,19 @@ class Auditor:
             for finding in state.splits.judge(now_s):
                 state.register.add(finding)
         self._publish(rates_over_s, is_last=is_last)
+
+    def _look_for_losses(self) -> None:
+        """Find guaranteed records that were deleted before they could be read. Spec: K5."""
+        if 0 <= self.clock() - self.losses_at_s < LOSSES_EVERY_S:
+            return
+        self.losses_at_s = self.clock()
+        prefix, read = self.topology.prefix, self.state.read
+        places = [
+            place for place in sorted(read) if place_of(prefix, place.topic).letter == GUARANTEED
+        ]
+        for place, beginning in self.beginnings(places).items():
+            if beginning > read[place]:
+                self.state.register.add(_loss_finding(prefix, place, read[place], beginning - 1))
 
     def _publish(self, rates_over_s: float, *, is_last: bool) -> None:
         """Write what is new; without a batch and without news, only a sign of life at times."""
@@ -220,6 +240,20 @@ class Auditor:
             count=count,
             anchor=str(block),
         )
+
+
+def _loss_finding(prefix: str, place: TopicPartition, first: int, last: int) -> Finding:
+    return Finding(
+        kind=FindingKind.GAP,
+        text=f"{place} was deleted from {first} to {last} before the auditor had read it",
+        ids=(f"{place}@{first}-{last}",),
+        link=place_of(prefix, place.topic).link,
+        source=str(place),
+        first=first,
+        last=last,
+        count=last - first + 1,
+        anchor=f"deleted@{first}",
+    )
 
 
 def _kinds(repeats: Repeats) -> Sequence[tuple[FindingKind, int, tuple[int, ...]]]:

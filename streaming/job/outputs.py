@@ -69,8 +69,10 @@ def link_json(link: str, count: LinkCount, rate: float) -> str:
             "frames": count.frames,
             "repairs": count.repairs,
             "direct": count.direct,
+            "direct_read": count.direct_read,
             "messages_per_s": round(rate, 1),
             "not_forwarded": count.not_forwarded,
+            "dropped": count.dropped,
         }
     )
 

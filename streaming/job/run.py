@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -14,8 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mesh.errors import MeshError, TransportUnavailableError
 from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
 from streaming.config import AuditSettings
 from streaming.connectors import source
+from streaming.connectors.beginnings import beginnings
 from streaming.connectors.checkpoint import read_positions
 from streaming.connectors.options import java_options
 from streaming.connectors.session import start_session
@@ -25,7 +28,8 @@ from streaming.job.outputs import TABLES
 from streaming.job.rereads import Rereader
 from streaming.job.snapshots import Snapshots
 from streaming.job.state import State
-from streaming.tables.topics import audited_pattern
+from streaming.tables.rows import TopicPartition
+from streaming.tables.topics import audited_pattern, place_of
 
 CORES = 2
 
@@ -139,6 +143,7 @@ def _audit(session: SparkSession, settings: AuditSettings) -> None:
         snapshots=Snapshots(settings.checkpoint / "state", State),
         write=topics.write,
         positions=lambda batch: read_positions(checkpoint, batch),
+        beginnings=lambda places: _beginnings(session, topology, kafka, places),
         tasks=CORES,
         offsets_max=settings.offsets_max,
     )
@@ -158,6 +163,23 @@ def _audit(session: SparkSession, settings: AuditSettings) -> None:
     finally:
         supervisor.end(query)
         topics.close()
+
+
+def _beginnings(
+    session: SparkSession,
+    topology: Topology,
+    kafka: Mapping[str, Mapping[str, str]],
+    places: Sequence[TopicPartition],
+) -> Mapping[TopicPartition, int]:
+    """Return where logs begin, whichever Kafka cluster they are in."""
+    clusters: dict[str, list[TopicPartition]] = {}
+    for place in places:
+        node = place_of(topology.prefix, place.topic).node
+        clusters.setdefault(topology.nodes[node].kafka, []).append(place)
+    found: dict[TopicPartition, int] = {}
+    for name, wanted in sorted(clusters.items()):
+        found.update(beginnings(session, kafka[name], wanted))
+    return found
 
 
 def _on_signals(stopping: threading.Event) -> None:

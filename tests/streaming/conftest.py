@@ -10,7 +10,6 @@ from pathlib import Path
 
 import platformdirs
 import pytest
-from planted import Plant, chain_topology
 from pyspark.sql import DataFrame, SparkSession
 
 from mesh.model.topology import Topology
@@ -21,6 +20,7 @@ from streaming.job.rereads import Rereader
 from streaming.job.snapshots import Snapshots
 from streaming.job.state import State
 from streaming.tables.rows import TopicPartition
+from tests.streaming.planted import Plant, chain_topology
 
 KAFKA_COLUMNS = """topic string, `partition` int, offset long, timestamp timestamp, key binary,
 value binary, headers array<struct<key: string, value: binary>>"""
@@ -86,6 +86,7 @@ class Bench:
     topology: Topology = field(default_factory=chain_topology)
     outputs: list[Output] = field(default_factory=list)
     taken: dict[tuple[str, int], int] = field(default_factory=dict)
+    begins: dict[TopicPartition, int] = field(default_factory=dict)
     clock_s: float = 1000.0
 
     def __post_init__(self) -> None:
@@ -101,6 +102,7 @@ class Bench:
             positions=lambda _: {
                 TopicPartition(*place): len(log) for place, log in self.plant.logs.items()
             },
+            beginnings=lambda places: {place: self.begins.get(place, 0) for place in places},
             tasks=2,
             offsets_max=1_000_000,
             clock=lambda: self.clock_s,

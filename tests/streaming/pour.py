@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from planted import PARTITIONS, ROUTE, Plant
+
+from tests.streaming.planted import PARTITIONS, ROUTE, Plant
 
 KAFKA_OF = {"a": "k1", "b": "k1", "c": "k2"}
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from planted import Plant
-from pour import Pour, Reader
+
+from tests.streaming.planted import Plant
+from tests.streaming.pour import Pour, Reader
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(600)]
 

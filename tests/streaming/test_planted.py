@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mesh.model.state import ProgressKind
+from streaming.tables.rows import TopicPartition
 
 pytestmark = pytest.mark.spark
 
@@ -232,6 +233,16 @@ def test_a_node_that_is_cut_off_is_a_split_and_its_return_a_heal(bench, plant):
     bench.take()
     findings = bench.auditor.state.register.findings.values()
     assert sorted(one.kind.value for one in findings) == ["heal", "split"]
+
+
+def test_what_was_deleted_before_it_could_be_read_is_a_gap(bench, plant):
+    """The auditor says what it cannot prove."""
+    plant.publish("a", "acme/x", 5)
+    assert found(bench) == []
+    bench.begins[TopicPartition("mesh.a.in.g", 0)] = 8
+    bench.wait(60)
+    plant.publish("a", "acme/x", 1)
+    assert found(bench) == [("gap", "", "", 6, 7)]
 
 
 def test_a_restart_repeats_nothing_and_forgets_nothing(bench, plant):

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from vector_cases import GAP, HEADER, MESSAGES, OUTBOX
 
 from mesh.codec.deliveries import decode_delivery, delivery_header, delivery_prefix
 from mesh.codec.frames import (
@@ -26,6 +25,7 @@ from mesh.codec.varint import read_zigzag, zigzag
 from mesh.errors import DecodeError, LocalProtocolError, UnknownVersionError
 from mesh.model.frames import FrameFlags, MessageClass, Origin, SourcePartition
 from mesh.model.headers import is_reserved
+from tests.unit.codec.vector_cases import GAP, HEADER, MESSAGES, OUTBOX
 
 KEY = encode_header(HEADER)
 VALUE = encode_value(MESSAGES, HEADER.origin)

@@ -3,7 +3,6 @@
 from contextlib import suppress
 
 import pytest
-from vector_cases import CONTROL, STATE, Vector
 
 from mesh.codec.control import (
     decode_config,
@@ -26,6 +25,7 @@ from mesh.errors import (
 )
 from mesh.model.control import EndpointKind, Identity, Mark, RepairRequest, Subscription
 from mesh.model.frames import MessageClass
+from tests.unit.codec.vector_cases import CONTROL, STATE, Vector
 
 RECORDS = CONTROL + STATE
 every_record = pytest.mark.parametrize("vector", RECORDS, ids=lambda vector: vector.name)

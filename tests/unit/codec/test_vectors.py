@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from vector_cases import VECTORS, Vector, by_fastavro
+
+from tests.unit.codec.vector_cases import VECTORS, Vector, by_fastavro
 
 FOLDER = Path(__file__).parents[3] / "schemas" / "vectors"
 INDEX = FOLDER / "vectors.json"
