@@ -6,7 +6,8 @@ per message.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 
 from mesh.codec.blocks import NO_EXT, encode_name
 from mesh.codec.records import Fields, RecordCodec
@@ -15,8 +16,6 @@ from mesh.errors import LocalProtocolError
 from mesh.model.frames import Delivery, MessageClass, SourcePartition
 from schemas import VERSION
 
-#: Offsets from here on take three bytes and more.
-_FIRST_LONG = 8192
 _CLASSES = {MessageClass.GUARANTEED: zigzag(0), MessageClass.DIRECT: zigzag(1)}
 
 
@@ -58,24 +57,28 @@ def delivery_header(prefix: bytes, offset: int, ext: bytes = NO_EXT) -> bytes:
     return b"".join((prefix, zigzag(offset), ext))
 
 
-def delivery_headers(prefix: bytes, ext: bytes = NO_EXT) -> Callable[[int], bytes]:
-    """Return `delivery_header` for many messages of one frame, by offset.
+def delivery_headers(prefix: bytes, offsets: Sequence[int]) -> list[bytes]:
+    """Return `delivery_header` of many messages of one frame.
 
     Neighbouring offsets share all but their lowest 13 bits, so those above are encoded once.
+
+    Args:
+        prefix: As `delivery_prefix` gave it.
+        offsets: Of each message, rising.
     """
-    above = -1
-    rest = ext
-
-    def header(offset: int) -> bytes:
-        nonlocal above, rest
-        if offset < _FIRST_LONG:
-            return delivery_header(prefix, offset, ext)
-        if offset >> 13 != above:
-            above = offset >> 13
-            rest = zigzag(offset)[2:] + ext
-        return prefix + MORE[(offset & 8191) << 1] + rest
-
-    return header
+    found: list[bytes] = []
+    begin = 0
+    while begin < len(offsets):
+        block = offsets[begin] >> 13
+        if not block:
+            found.append(delivery_header(prefix, offsets[begin]))
+            begin += 1
+            continue
+        end = bisect_left(offsets, (block + 1) << 13, begin)
+        rest = zigzag(offsets[begin])[2:] + NO_EXT
+        found += [prefix + MORE[(offset & 8191) << 1] + rest for offset in offsets[begin:end]]
+        begin = end
+    return found
 
 
 def _delivery(fields: Fields) -> Delivery:

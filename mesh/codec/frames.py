@@ -28,7 +28,7 @@ from mesh.codec.messages import (
     scan_value,
 )
 from mesh.codec.subjects import subject_table
-from mesh.codec.tails import Headers, encode_tail
+from mesh.codec.tails import Headers, encode_bare_tails, encode_tail
 from mesh.errors import LocalProtocolError
 from mesh.model.frames import FrameHeader, Message, Origin
 
@@ -44,6 +44,7 @@ __all__ = [
     "decode_header",
     "decode_messages",
     "decode_value",
+    "encode_bare_tails",
     "encode_ext",
     "encode_header",
     "encode_tail",

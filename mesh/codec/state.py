@@ -35,6 +35,7 @@ _PROGRESS = RecordCodec[Progress](
             {"scope": entry.scope, "epoch": entry.epoch, "number": entry.number}
             for entry in value.in_force
         ],
+        "ahead": value.ahead,
     },
     lambda fields: Progress(
         kind=ProgressKind(fields["kind"]),
@@ -46,6 +47,7 @@ _PROGRESS = RecordCodec[Progress](
         in_force=tuple(
             InForce(entry["scope"], entry["epoch"], entry["number"]) for entry in fields["in_force"]
         ),
+        ahead=fields["ahead"],
     ),
 )
 

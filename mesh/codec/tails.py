@@ -5,7 +5,7 @@ At ingress it is encoded once; hops and splits copy the bytes, and only a delive
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from mesh.codec.blocks import NO_EXT, each_block, encode_name, read_ext, read_text, skip_bytes
 from mesh.codec.varint import read_unsigned, zigzag
@@ -24,8 +24,8 @@ _SOME = [b"\x02" + zigzag(length) for length in range(8_192)]
 _BARE_SOME = [b"\x00" + some for some in _SOME]
 #: The same read backwards: two bytes before a short key, four before a payload of 64 bytes to
 #: 8 kB that no headers precede. Most messages look like that, and two look-ups read them.
-_SHORT_KEY = {some: length for length, some in enumerate(_SOME[:64])}
-_BARE = {bare: length for length, bare in enumerate(_BARE_SOME) if len(bare) == 4}
+SHORT_KEY = {some: length for length, some in enumerate(_SOME[:64])}
+BARE = {bare: length for length, bare in enumerate(_BARE_SOME) if len(bare) == 4}
 
 
 def encode_tail(
@@ -48,6 +48,19 @@ def encode_tail(
         except IndexError:
             pass  # longer than the tables go
     return b"".join((_optional(key), _headers_bytes(headers), _optional(payload), ext))
+
+
+def encode_bare_tails(pairs: Iterable[tuple[bytes | None, bytes | None]]) -> list[bytes]:
+    """Return what `encode_tail` returns for many keys and payloads without client headers.
+
+    Raises:
+        IndexError, TypeError: One of them is long or missing: it needs `encode_tail`.
+    """
+    some, bare = _SOME, _BARE_SOME
+    return [
+        b"".join((some[len(key)], key, bare[len(payload)], payload, NO_EXT))  # type: ignore[arg-type]
+        for key, payload in pairs
+    ]
 
 
 def _optional(value: bytes | None) -> bytes:
@@ -93,11 +106,11 @@ def read_tail(value: bytes, at: int) -> tuple[bytes | None, Headers, bytes | Non
         IndexError: They end too early; `messages` makes it a DecodeError once for all messages.
     """
     start = at + 2
-    length = _SHORT_KEY.get(value[at:start])
+    length = SHORT_KEY.get(value[at:start])
     if length is not None:
         key_end = start + length
         start_payload = key_end + 4
-        length = _BARE.get(value[key_end:start_payload])
+        length = BARE.get(value[key_end:start_payload])
         if length is not None:
             end = start_payload + length
             if not value[end]:  # the empty ext; that it is there proves all lengths
@@ -121,10 +134,10 @@ def skip_tail(value: bytes, at: int) -> int:
     Raises:
         DecodeError, IndexError: As for `read_tail`.
     """
-    length = _SHORT_KEY.get(value[at : at + 2])
+    length = SHORT_KEY.get(value[at : at + 2])
     if length is not None:
         start = at + 6 + length
-        length = _BARE.get(value[start - 4 : start])
+        length = BARE.get(value[start - 4 : start])
         if length is not None and not value[start + length]:
             return start + length + 1
     at = _read_optional(value, at)[1]

@@ -42,8 +42,9 @@ class Progress:
         topic_id: Topic id of `topic` for `source`, of the sender's source for sent and accepted.
         source_partition: sent, accepted: partition of that source; else -1.
         in_force: interest: the versions in force.
+        ahead: source, direct: so many offsets from `offset` on may have been handed on already.
 
-    Spec: K12.
+    Spec: K12, K18.
     """
 
     kind: ProgressKind
@@ -53,6 +54,7 @@ class Progress:
     topic_id: bytes | None = None
     source_partition: int = -1
     in_force: Sequence[InForce] = ()
+    ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,15 @@
 """What one transaction of a lane writes, and the account it gives of itself.
 
-Guaranteed copies, positions, chain state and ledger are in the transaction; copies of the
-direct class are handed over after the commit, so that a crash may lose them but never double
-them. Spec: K12, K18, DESIGN 5.
+Guaranteed copies, positions, chain state and ledger are in the transaction. Direct copies never
+go before a position beyond them is committed, so that a crash may lose them but never double
+them: mostly an earlier commit has reserved that ahead, else they wait for this one.
+Spec: K12, K18, DESIGN 5.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.codec.keys import progress_key
@@ -27,9 +28,14 @@ from mesh.model.state import (
     SourceRange,
 )
 from mesh.model.topics import TopicNames
-from mesh.transport.port import Headers, TopicPartition, Writer
+from mesh.transport.port import Row, TopicPartition, Writer
 
-DirectRecord = tuple[str, bytes | None, bytes | None, int, int, Headers | None]
+DirectRows = tuple[str, int, Sequence[Row]]
+"""Topic, partition, and what is to be written there."""
+
+AHEAD_LEAST = 16
+AHEAD_MAX = 4_096
+"""How many offsets of a direct source a commit reserves: twice what it has read, within these."""
 
 
 @dataclass(slots=True)
@@ -41,6 +47,11 @@ class Reading:
     next: int
     messages: int = 0
 
+    @property
+    def ahead(self) -> int:
+        """Return how many more offsets to reserve if it is direct: for about two more batches."""
+        return min(AHEAD_MAX, max(AHEAD_LEAST, 2 * (self.next - self.first)))
+
 
 @dataclass(slots=True)
 class Batch:
@@ -50,7 +61,9 @@ class Batch:
         node, lane, lane_epoch: Who writes it.
         opened_ms: When it was begun.
         messages: Messages read so far; it closes at a limit. Spec: K17.
-        direct: Copies of the direct class, handed over after the commit.
+        is_awaited: Whether something waits for its commit.
+        waiting: Direct sources read beyond what was reserved: their copies wait for the commit.
+        direct: What waits.
     """
 
     node: str
@@ -59,7 +72,9 @@ class Batch:
     names: TopicNames
     opened_ms: int
     messages: int = 0
-    direct: list[DirectRecord] = field(default_factory=list)
+    is_awaited: bool = False
+    waiting: dict[TopicPartition, None] = field(default_factory=dict)
+    direct: list[DirectRows] = field(default_factory=list)
     readings: dict[TopicPartition, Reading] = field(default_factory=dict)
     progress: dict[bytes, Progress] = field(default_factory=dict)
     cuts: list[Cut] = field(default_factory=list)
@@ -102,8 +117,8 @@ class Batch:
         """Have a position committed with this batch; a later one of the same key replaces it."""
         self.progress[progress_key(progress)] = progress
 
-    def finish(self, writer: Writer, partition: int) -> None:
-        """Write progress and ledger into the transaction."""
+    def finish(self, writer: Writer, partition: int, ahead: Mapping[TopicPartition, int]) -> None:
+        """Write progress and ledger into the transaction; `ahead` is what direct ones reserve."""
         for source, reading in self.readings.items():
             self.note(
                 Progress(
@@ -112,6 +127,7 @@ class Batch:
                     topic=source.topic,
                     partition=source.partition,
                     topic_id=reading.topic_id,
+                    ahead=ahead.get(source, 0),
                 )
             )
         progress_topic = self.names.progress(self.node)

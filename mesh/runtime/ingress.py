@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mesh.codec.frames import NO_EXT, MessageTuple, encode_tail
+from mesh.codec.frames import NO_EXT, MessageTuple, encode_bare_tails, encode_tail
 from mesh.core.routing import PUBLISHED_HERE, Route
 from mesh.model.headers import SUBJECT_HEADER, is_reserved
 from mesh.model.subject import subject_fault
@@ -33,8 +33,13 @@ class _Gathered:
 def take_ingress(lane: Lane, source: Source, records: Sequence[Record], now_ms: int) -> None:
     """Route records that clients published on one ingress partition, in order."""
     batch = lane.open(now_ms)
-    batch.read(source.at, source.topic_id, records[0].offset(), records[-1].offset(), len(records))
-    gathered = _gather(lane, batch, source, records)
+    first, last = records[0].offset(), records[-1].offset()
+    lane.about_to_read(batch, source, last)
+    batch.read(source.at, source.topic_id, first, last, len(records))
+    try:
+        gathered = _gather_usual(lane, source, records)
+    except (LookupError, TypeError, ValueError):
+        gathered = _gather(lane, batch, source, records)
     if not gathered.routes:
         return
     counts = count_routes(gathered.routes)
@@ -50,13 +55,33 @@ def take_ingress(lane: Lane, source: Source, records: Sequence[Record], now_ms: 
         path=(lane.node,),
         frame=None,
     )
-    offsets = [record.offset() for record in gathered.records]
-    stamps = [record.timestamp()[1] for record in gathered.records]
+    offsets: Sequence[int] = range(first, last + 1)
+    if len(offsets) != len(gathered.records):
+        offsets = [record.offset() for record in gathered.records]
+    stamps = [stamp for _, stamp in [record.timestamp() for record in gathered.records]]
     if any(route.neighbours for route in counts):
         stretch = Stretch(offsets, gathered.subjects, stamps, gathered.tails, gathered.routes)
         send_stretch(lane, batch, source, came, stretch, list(counts))
     if any(route.endpoints for route in counts):
         _deliver(lane, batch, source, came, gathered, offsets, stamps)
+
+
+def _gather_usual(lane: Lane, source: Source, records: Sequence[Record]) -> _Gathered:
+    """Gather records that all have the usual shape: it takes half the time of one by one.
+
+    That is a key, a payload, and one header, with a subject that is known already.
+
+    Raises:
+        LookupError, TypeError, ValueError: One of them has another shape.
+    """
+    known = lane.known_subjects(source.message_class)
+    headers = [record.headers() or [] for record in records]
+    found = [known[header] for (header,) in headers]
+    tails = encode_bare_tails((record.key(), record.value()) for record in records)
+    if max(map(len, tails)) > lane.topology.max_message_bytes:
+        raise ValueError
+    subjects, routes = zip(*found, strict=True)
+    return _Gathered(records, [_BARE] * len(records), subjects, routes, tails)
 
 
 def _gather(lane: Lane, batch: Batch, source: Source, records: Sequence[Record]) -> _Gathered:
@@ -73,7 +98,7 @@ def _gather(lane: Lane, batch: Batch, source: Source, records: Sequence[Record])
             raw = headers[0][1]
         else:
             raw, kept = _split_headers(batch, source, headers or ())
-        learnt = known.get(raw)
+        learnt = known.get((SUBJECT_HEADER, raw))
         if learnt is None:
             learnt = _learn(lane, batch, source, record, raw)
             if learnt is None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import structlog
+
 from mesh.core.chain import Chains
 from mesh.core.routing import Arrival, LocalLink, Route, Router
 from mesh.model.frames import NONE_OFFSET, Chain, MessageClass, SourcePartition
@@ -17,14 +19,16 @@ from mesh.model.state import Cut, InForce, Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.learner import CLIENTS, Learner
-from mesh.runtime.batch import Batch
+from mesh.runtime.batch import Batch, DirectRows
 from mesh.runtime.positions import Positions
-from mesh.transport.port import BEGINNING, TopicPartition, Writer
+from mesh.transport.port import BEGINNING, Row, TopicPartition, Writer
 
-Known = dict[bytes | None, tuple[str, Route]]
-"""Subject as clients wrote it -> subject and route, since the routing last changed."""
+Known = dict[tuple[str, bytes | None], tuple[str, Route]]
+"""Header as clients wrote it -> subject and route, since the routing last changed."""
 
 MEMO_MAX = 32_768
+log = structlog.get_logger()
+
 PLANS_MAX = 256
 """Subject tables remembered per arrival: each may have thousands of bytes and routes."""
 
@@ -81,6 +85,7 @@ class Lane:
         positions: Where it stands.
         sources: What it reads.
         batch: The open transaction, or None.
+        ready: Direct copies that may be written.
         repairs: Gaps found: source, its own source, last offset accepted. Spec: K11.
     """
 
@@ -89,10 +94,10 @@ class Lane:
     number: int
     learner: Learner
     writer: Writer
-    direct_writer: Writer
     positions: Positions
     sources: dict[TopicPartition, Source] = field(default_factory=dict)
     batch: Batch | None = None
+    ready: list[DirectRows] = field(default_factory=list)
     names: TopicNames = field(init=False)
     partitions: int = field(init=False)
     _links: Mapping[str, LocalLink] = field(init=False)
@@ -102,6 +107,7 @@ class Lane:
     _addresses: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     _direct_epochs: dict[TopicPartition, int] = field(default_factory=dict)
     _in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    _is_ending: bool = False
 
     def __post_init__(self) -> None:
         """Look up what stays the same for the lane's life."""
@@ -122,7 +128,7 @@ class Lane:
         return self.batch
 
     def commit(self) -> Mapping[str, tuple[int, int]]:
-        """Commit the open batch, then hand over the direct copies; return what is in force.
+        """Commit the open batch, so that the direct copies in it may go; return what is in force.
 
         Raises:
             TransportError: Nothing was committed; the lane must be taken anew.
@@ -130,15 +136,79 @@ class Lane:
         batch, self.batch = self.batch, None
         if batch is None:
             return self.positions.in_force
-        batch.finish(self.writer, self.number)
+        positions = self.positions
+        ahead = {
+            at: reading.ahead
+            for at, reading in batch.readings.items()
+            if self._is_direct(at) and not self._is_ending
+        }
+        batch.finish(self.writer, self.number, ahead)
         self.writer.commit()
-        self.positions.in_force = self._in_force
+        positions.in_force = self._in_force
         for at, reading in batch.readings.items():
-            self.positions.next[at] = reading.next
-        produce = self.direct_writer.produce
-        for topic, value, key, partition, timestamp, headers in batch.direct:
-            produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
-        return self.positions.in_force
+            positions.next[at] = reading.next
+        for at, offsets in ahead.items():
+            positions.ahead[at] = positions.next[at] + offsets
+        self.ready += batch.direct
+        return positions.in_force
+
+    def _is_direct(self, at: TopicPartition) -> bool:
+        source = self.sources.get(at)
+        return source is not None and source.message_class is MessageClass.DIRECT
+
+    # -- direct copies ----------------------------------------------------------------------
+
+    def about_to_read(self, batch: Batch, source: Source, last: int) -> None:
+        """Decide whether copies of records up to offset `last` may go before the next commit."""
+        if source.message_class is MessageClass.GUARANTEED:
+            batch.is_awaited = True
+        elif last >= self.positions.ahead.get(source.at, 0):
+            batch.waiting[source.at] = None
+            batch.is_awaited = True
+
+    def hand_over(
+        self, batch: Batch, source: Source, topic: str, partition: int, rows: Sequence[Row]
+    ) -> None:
+        """Take direct copies: they may go if a committed position is beyond them. Spec: K18."""
+        may_go = source.message_class is MessageClass.DIRECT and source.at not in batch.waiting
+        (self.ready if may_go else batch.direct).append((topic, partition, rows))
+
+    def skip(self, at: TopicPartition, reason: str, to: int, now_ms: int) -> None:
+        """Go on at `to` with a direct source, and count what is skipped."""
+        position = self.position(at)
+        if to == position:
+            return
+        batch = self.open(now_ms)
+        batch.dropped(reason, at, max(0, to - position))
+        batch.read(at, self.sources[at].topic_id, min(position, to), to - 1, 0)
+        self.positions.ahead[at] = 0
+        place = {"topic": at.topic, "partition": at.partition}
+        log.warning("direct.skipped", **place, reason=reason, first=position, next=to)
+
+    def hold_direct(self) -> None:
+        """Have direct copies wait for the next commit, which tells whether the lane is still owned.
+
+        After a pause a successor may serve it already. Spec: K18.
+        """
+        self.positions.ahead = dict.fromkeys(self.positions.ahead, 0)
+
+    def give_back(self, now_ms: int) -> None:
+        """Have the next commit, the lane's last here, reserve nothing: positions become exact."""
+        self._is_ending = True
+        unread = [at for at in self.positions.ahead if self._is_direct(at)]
+        if not unread:
+            return
+        batch = self.open(now_ms)
+        for at in unread:
+            batch.note(
+                Progress(
+                    kind=ProgressKind.SOURCE,
+                    offset=self.positions.next[at],
+                    topic=at.topic,
+                    partition=at.partition,
+                    topic_id=self.sources[at].topic_id,
+                )
+            )
 
     # -- interest -------------------------------------------------------------------------
 
@@ -151,6 +221,7 @@ class Lane:
         own ingress, where their obligation starts. Spec: K25.
         """
         batch = self.open(now_ms)
+        batch.is_awaited = True
         self._in_force = in_force
         self._known.clear()
         self._plans.clear()
@@ -198,13 +269,13 @@ class Lane:
         value: bytes | None,
         messages: int,
     ) -> None:
-        """Write one frame to a link's outbox, or keep it for after the commit if direct."""
+        """Write one frame to a link's outbox."""
         outbox = self.outbox(link, source)
         topic, partition = outbox.topic, outbox.partition
         if source.message_class is MessageClass.GUARANTEED:
             self.writer.produce(topic, value, key, partition)
         else:
-            batch.direct.append((topic, value, key, partition, 0, None))
+            self.hand_over(batch, source, topic, partition, [(value, key, 0, None)])
         batch.sent(link.neighbour, source.message_class, messages)
         batch.note(
             Progress(
@@ -234,7 +305,7 @@ class Lane:
         known = self._known[message_class]
         if len(known) >= MEMO_MAX:
             known.clear()
-        known[raw] = found
+        known[SUBJECT_HEADER, raw] = found
         return found
 
     def plans(self, arrival: Arrival, message_class: MessageClass) -> dict[bytes, Plan]:

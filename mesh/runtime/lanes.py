@@ -14,7 +14,7 @@ from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
 from mesh.runtime.clock import Clock
 from mesh.runtime.ingress import take_ingress
-from mesh.runtime.lane import Lane
+from mesh.runtime.lane import Lane, Source
 from mesh.runtime.sources import Sources
 from mesh.runtime.taking import take_lane
 from mesh.runtime.transit import take_frames
@@ -27,9 +27,20 @@ BATCH_MS = 100
 COMMIT_GAP_MS = 20
 """Least time between two commits: each costs the broker a few ms of CPU."""
 
+STALL_MS = 1_000
+"""After such a pause another worker may have taken the lane: direct waits for a commit. It is half
+of the shortest member timeout in use. Spec: K18."""
+
 REST_PER_COMMIT = 3
 """A commit is followed by so many times its own length before the next, up to `BATCH_MS`: where
 brokers are busy, batches grow instead of the queue of transactions."""
+
+MS_PER_REQUEST = 4
+DIRECT_GAP_MS = 50
+"""Writes of direct copies keep a distance: so many ms for each partition written to, or half
+the length of a commit if that is more, at most so many. The client library asks the broker once per
+partition, and that costs it far more CPU than the copies do: a little patience makes few requests
+of many, and more of it where the broker is busy."""
 
 log = structlog.get_logger()
 
@@ -43,6 +54,7 @@ class Lanes:
         home: The node's own Kafka cluster.
         machine: Knows the interest in force.
         sources: Finds and assigns what the lanes read.
+        direct: Writes direct copies.
         owned: The lanes taken, by number.
     """
 
@@ -54,35 +66,53 @@ class Lanes:
     clock: Clock
     owned: dict[int, Lane] = field(default_factory=dict)
     _committed_ms: int = -COMMIT_GAP_MS
+    _routed_ms: int = 0
+    _direct_ms: int = -DIRECT_GAP_MS
+    _direct_gap_ms: int = 0
+    _commit_ms: int = 0
     _gap_ms: int = COMMIT_GAP_MS
 
     def follow(self, assigned: frozenset[int], now: int) -> None:
         """Drop lanes that the group gave to others; take those it gave to this worker."""
         for number in [number for number in self.owned if number not in assigned]:
-            self.drop(number)
+            self._hand_back(number)
         if not self.machine.has_routed:
             return
         for number in sorted(assigned - set(self.owned)):
             self._take(number, now)
         self.sources.find(self.owned, now)
-        for place in self.sources.lost():
-            log.error("source.lost", topic=place.topic, partition=place.partition)
+        self.sources.follow_lost(self.owned, now)
 
     def _take(self, number: int, now: int) -> None:
         learner = self.machine.learner
         try:
-            lane = take_lane(self.topology, learner, number, self.home, self.direct, self.clock)
+            lane = take_lane(self.topology, learner, number, self.home, self.clock)
         except TransportError as error:
             log.warning("lane.not_taken", lane=number, fault=str(error))
             return
         self.owned[number] = lane
-        self.sources.start(lane)
+        try:
+            self.sources.start(lane, now)
+        except TransportError as error:
+            self._give_up(lane, error)
+            return
         lane.cut(self.machine.in_force, learner.all_cuts(), now)
         log.info("lane.taken", lane=number, epoch=lane.positions.epoch)
+
+    def _hand_back(self, number: int) -> None:
+        """Give a lane up that goes to another worker, which then finds exact positions."""
+        lane = self.owned[number]
+        try:
+            lane.give_back(self.clock.now_ms())
+            lane.commit()
+        except TransportError as error:
+            log.info("lane.not_committed", lane=number, fault=str(error))
+        self.drop(number)
 
     def drop(self, number: int) -> None:
         """Give a lane up; what it had not committed never happened."""
         lane = self.owned.pop(number)
+        self._write_direct([lane])
         self.sources.stop(lane)
         lane.writer.close()
         log.info("lane.dropped", lane=number)
@@ -97,37 +127,91 @@ class Lanes:
 
     # -- records --------------------------------------------------------------------------
 
-    def route(self, data: Mapping[TopicPartition, Sequence[Record]], now: int) -> None:
-        """Hand records to the lanes they belong to, in order."""
+    def route(
+        self, data: Mapping[TopicPartition, Sequence[Record]], now: int
+    ) -> Iterator[LaneApplied]:
+        """Hand records to the lanes they belong to, in order; commit each batch that is full."""
+        self._beware_of_pauses()
         lanes = self.topology.nodes[self.machine.node].lanes
         for at, records in data.items():
-            lane = self.owned.get(at.partition % lanes)
-            source = lane.sources.get(at) if lane is not None else None
-            if lane is None or source is None:
-                continue  # fetched before the lane was given up
-            try:
-                if source.link is None:
-                    take_ingress(lane, source, records, now)
-                else:
-                    take_frames(lane, source, source.link, records, now)
-            except TransportError as error:
-                self._give_up(lane, error)
-            except UnknownVersionError as error:
-                # Reading on would lose it: the link stops here until one side is updated. K10.
-                log.error(  # noqa: TRY400 - one line for people
-                    "link.stopped", topic=at.topic, partition=at.partition, fault=str(error)
-                )
-                self.sources.halt(lane, at)
+            while records:
+                lane = self.owned.get(at.partition % lanes)
+                source = lane.sources.get(at) if lane is not None else None
+                if lane is None or source is None:
+                    break  # fetched before the lane was given up
+                taken = self._take_records(lane, source, records, now)
+                records = records[taken:] if taken else ()
+                if lane.batch is not None and lane.batch.messages >= BATCH_MESSAGES:
+                    yield from self.commit(lane)
+
+    def _take_records(self, lane: Lane, source: Source, records: Sequence[Record], now: int) -> int:
+        """Route some records; return how many, 0 if the lane reads no further here."""
+        at = source.at
+        room = BATCH_MESSAGES - (lane.batch.messages if lane.batch is not None else 0)
+        try:
+            if source.link is not None:
+                return take_frames(lane, source, source.link, records, now, BATCH_MESSAGES)
+            take_ingress(lane, source, records[:room], now)
+        except TransportError as error:
+            self._give_up(lane, error)
+        except UnknownVersionError as error:
+            # Reading on would lose it: the link stops here until one side is updated. K10.
+            log.error(  # noqa: TRY400 - one line for people
+                "link.stopped", topic=at.topic, partition=at.partition, fault=str(error)
+            )
+            self.sources.halt(lane, at)
+        else:
+            return min(room, len(records))
+        return 0
+
+    def _beware_of_pauses(self) -> None:
+        """After a long pause, let no direct copy go before a commit shows who owns the lanes.
+
+        What was fetched before the pause was also in the log before a successor took the lane,
+        and it starts behind that; so only what is fetched from now on needs the commit. K18.
+        """
+        now = self.clock.now_ms()
+        if now - self._routed_ms > STALL_MS:
+            for lane in self.owned.values():
+                lane.hold_direct()
+        self._routed_ms = now
 
     def patience(self, timeout_s: float) -> float:
-        """Return how long to wait for records: not past the moment a batch must close."""
-        if any(lane.batch is not None for lane in self.owned.values()):
-            gap = self._committed_ms + self._gap_ms - self.clock.now_ms()
-            return min(timeout_s, max(0.0, gap / 1000))
-        return timeout_s
+        """Return how long to wait for records: not past the moment something is to be written."""
+        moments: list[int] = []
+        for lane in self.owned.values():
+            if (batch := lane.batch) is not None:
+                soon, late = self._committed_ms + self._gap_ms, batch.opened_ms + BATCH_MS
+                moments.append(soon if batch.is_awaited else late)
+        if any(lane.ready for lane in self.owned.values()):
+            moments.append(self._direct_ms + self._direct_gap_ms)
+        if not moments:
+            return timeout_s
+        return min(timeout_s, max(0.0, (min(moments) - self.clock.now_ms()) / 1000))
+
+    def write_direct(self) -> None:
+        """Write the direct copies that may go, unless the last ones went a moment ago."""
+        if self.clock.now_ms() - self._direct_ms >= self._direct_gap_ms:
+            self._write_direct(list(self.owned.values()))
+
+    def _write_direct(self, lanes: Sequence[Lane]) -> None:
+        partitions: set[tuple[str, int]] = set()
+        for lane in lanes:
+            for topic, partition, rows in lane.ready:
+                self.direct.produce_all(topic, partition, rows)
+                partitions.add((topic, partition))
+            lane.ready.clear()
+        if partitions:
+            self._direct_ms = self.clock.now_ms()
+            gap = max(MS_PER_REQUEST * len(partitions), self._commit_ms // 2)
+            self._direct_gap_ms = min(DIRECT_GAP_MS, gap)
 
     def commit_due(self, *, is_idle: bool) -> Iterator[LaneApplied]:
-        """Commit the lanes that have nothing more to read or reached a limit. Spec: K17."""
+        """Commit the lanes that have nothing more to read or reached a limit. Spec: K17.
+
+        Where all that was read are direct messages that went out already, nobody waits for the
+        commit: only a limit brings it.
+        """
         now = self.clock.now_ms()
         is_time = now - self._committed_ms >= self._gap_ms
         for lane in list(self.owned.values()):
@@ -135,7 +219,7 @@ class Lanes:
             if batch is None:
                 continue
             is_full = batch.messages >= BATCH_MESSAGES or now - batch.opened_ms >= BATCH_MS
-            if is_full or (is_idle and is_time):
+            if is_full or (is_idle and is_time and batch.is_awaited):
                 yield from self.commit(lane)
 
     def commit(self, lane: Lane) -> Iterator[LaneApplied]:
@@ -147,7 +231,8 @@ class Lanes:
             self._give_up(lane, error)
         else:
             self._committed_ms = self.clock.now_ms()
-            rest = REST_PER_COMMIT * (self._committed_ms - began)
+            self._commit_ms = self._committed_ms - began
+            rest = REST_PER_COMMIT * self._commit_ms
             self._gap_ms = min(BATCH_MS, max(COMMIT_GAP_MS, rest))
             yield LaneApplied(lane.number, in_force)
 

@@ -87,10 +87,11 @@ class Serving:
         log.info("node.stopped")
 
     def _serve(self, worker: Worker) -> None:
-        # What exists now lives as long as the process: the collector need not look at it.
+        # What exists now lives as long as the process: the collector need not look at it. Records
+        # come and go without cycles: it looks only when more is alive than batches ever hold.
         gc.collect()
         gc.freeze()
-        gc.set_threshold(50_000, 20, 50)
+        gc.set_threshold(500_000, 20, 50)
         while not self._stopping:
             worker.turn(TURN_S)
             self._follow_cuts(worker)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -76,19 +76,23 @@ class Sources:
                 continue
             try:
                 found = admin.describe([topic.name for topic in wanted])
+                for topic in wanted:
+                    if (info := found.get(topic.name)) is not None:
+                        for lane in lanes.values():
+                            self._assign(lane, topic, info, now_ms)
+                        topic.info = info
             except TransportError:
                 continue
-            for topic in wanted:
-                if (info := found.get(topic.name)) is not None:
-                    topic.info = info
-                    for lane in lanes.values():
-                        self._assign(lane, topic, info)
 
-    def start(self, lane: Lane) -> None:
-        """Assign everything found so far to a lane that was just taken."""
+    def start(self, lane: Lane, now_ms: int) -> None:
+        """Assign everything found so far to a lane that was just taken.
+
+        Raises:
+            TransportError: Where logs end could not be learnt.
+        """
         for topic in self._topics.values():
             if topic.info is not None:
-                self._assign(lane, topic, topic.info)
+                self._assign(lane, topic, topic.info, now_ms)
 
     def stop(self, lane: Lane) -> None:
         """Stop reading for a lane; what was fetched for it already is never routed."""
@@ -103,7 +107,7 @@ class Sources:
         self.intake.forget([place])
         del lane.sources[place]
 
-    def _assign(self, lane: Lane, topic: _SourceTopic, info: TopicInfo) -> None:
+    def _assign(self, lane: Lane, topic: _SourceTopic, info: TopicInfo, now_ms: int) -> None:
         known = lane.positions.topic_ids.get(info.name)
         if known is not None and known != info.topic_id:
             # Positions belong to the topic that was: reading on would lose or repeat. Spec: R6.
@@ -116,6 +120,9 @@ class Sources:
             place = TopicPartition(info.name, partition)
             lane.sources[place] = Source(place, info.topic_id, topic.message_class, topic.link)
             positions[place] = lane.positions.next.get(place, BEGINNING)
+        if topic.message_class is MessageClass.DIRECT:
+            read = [place for place in positions if place in lane.positions.next]
+            positions |= self._resume_direct(lane, topic, read, now_ms)
         if not is_cut:
             self.readers[topic.kafka].assign(positions)
 
@@ -134,7 +141,51 @@ class Sources:
                 elif was and not now:
                     reader.assign({source.at: lane.position(source.at)})
 
-    def lost(self) -> Iterator[TopicPartition]:
-        """Yield source partitions whose position is outside their log. Spec: R6."""
+    def _resume_direct(
+        self, lane: Lane, topic: _SourceTopic, places: Sequence[TopicPartition], now_ms: int
+    ) -> Mapping[TopicPartition, int]:
+        """Return where to go on: behind all that may have been handed on, if it is still there.
+
+        What a former owner had reserved is skipped as far as the log goes now: it may have gone
+        out without a commit. What comes later was never seen by it. Spec: K18, R6.
+        """
+        if not places:
+            return {}  # never read: from the beginning
+        admin = self.admins[topic.kafka]
+        starts, ends = admin.starts(places), admin.ends(places)
+        for place in places:
+            stood = lane.position(place)
+            end = ends.get(place, stood)
+            passed = min(lane.positions.ahead.get(place, 0), end)
+            lane.skip(place, "takeover", max(passed, stood), now_ms)
+            lane.skip(place, "retention", max(starts.get(place, 0), lane.position(place)), now_ms)
+            lane.skip(place, "truncated", min(end, lane.position(place)), now_ms)
+            lane.positions.ahead[place] = 0
+        return {place: lane.position(place) for place in places}
+
+    def follow_lost(self, lanes: Mapping[int, Lane], now_ms: int) -> None:
+        """See to partitions whose position is outside their log. Spec: R6.
+
+        A direct one goes on with what is there, and what was missed is counted.
+        """
         for reader in self.readers.values():
-            yield from reader.lost()
+            for place in reader.lost():
+                self._lose(place, lanes, now_ms)
+
+    def _lose(self, place: TopicPartition, lanes: Mapping[int, Lane], now_ms: int) -> None:
+        topic = self._topics[place.topic]
+        lane = lanes.get(place.partition % self.topology.nodes[self.node].lanes)
+        log.error("source.lost", topic=place.topic, partition=place.partition)
+        if (
+            lane is None
+            or place not in lane.sources
+            or topic.message_class is not MessageClass.DIRECT
+        ):
+            return
+        lane.positions.ahead[place] = 0  # its own: how far it went is known
+        try:
+            positions = self._resume_direct(lane, topic, [place], now_ms)
+        except TransportError as error:
+            log.warning("source.not_resumed", topic=place.topic, fault=str(error))
+        else:
+            self.readers[topic.kafka].assign(positions)

@@ -12,7 +12,7 @@ from mesh.runtime.clock import Clock
 from mesh.runtime.lane import Lane
 from mesh.runtime.positions import Positions
 from mesh.transport.following import records_to_end
-from mesh.transport.port import KafkaCluster, TopicPartition, Writer
+from mesh.transport.port import KafkaCluster, TopicPartition
 
 
 def take_lane(
@@ -20,7 +20,6 @@ def take_lane(
     learner: Learner,
     number: int,
     kafka: KafkaCluster,
-    direct_writer: Writer,
     clock: Clock,
 ) -> Lane:
     """Return the lane, owned by this worker from now on.
@@ -45,4 +44,4 @@ def take_lane(
     writer.begin()
     writer.produce(place.topic, encode_progress(raised), progress_key(raised), number)
     writer.commit()
-    return Lane(topology, node, number, learner, writer, direct_writer, positions)
+    return Lane(topology, node, number, learner, writer, positions)

@@ -31,11 +31,23 @@ from mesh.transport.port import Record
 
 
 def take_frames(
-    lane: Lane, source: Source, link: LocalLink, records: Sequence[Record], now_ms: int
-) -> None:
-    """Take frames of one outbox partition, in order."""
+    lane: Lane,
+    source: Source,
+    link: LocalLink,
+    records: Sequence[Record],
+    now_ms: int,
+    messages_max: int,
+) -> int:
+    """Take frames of one outbox partition, in order, until the batch has so many messages.
+
+    Returns:
+        How many of the records were taken: at least one.
+    """
     batch = lane.open(now_ms)
+    taken = 0
     for record in records:
+        offset = record.offset()
+        lane.about_to_read(batch, source, offset)
         count = 0
         try:
             peeked = peek(record.key() or b"")
@@ -47,8 +59,11 @@ def take_frames(
             refuse(lane, batch, source, record, "CODEC", str(error))
             if not count:
                 lane.chains(source.at).tear()
-        offset = record.offset()
         batch.read(source.at, source.topic_id, offset, offset, count)
+        taken += 1
+        if batch.messages >= messages_max:
+            break
+    return taken
 
 
 def _take_frame(

@@ -141,20 +141,24 @@ class Worker:
             self._delete_passed(lanes, now)
         if now - self._flushed_ms >= FLUSH_MS:
             self._flush_direct(now)
-        lanes.route(data, now)
+        for applied in lanes.route(data, now):
+            self._step(applied)
         for applied in lanes.commit_due(is_idle=not records):
             self._step(applied)
+        lanes.write_direct()
         self._write_control(lanes)
         return bool(records)
 
     def _sort(self, records: Sequence[Record]) -> Mapping[TopicPartition, list[Record]]:
         """Feed control records to the machine; return the others by partition, in order."""
         data: dict[tuple[str, int], list[Record]] = {}
+        group: list[Record] = []
+        last_topic, last_partition = "", -1
         for record in records:
-            at = (record.topic(), record.partition())
-            group = data.get(at)
-            if group is None:
-                group = data[at] = []
+            topic, partition = record.topic(), record.partition()
+            if partition != last_partition or topic != last_topic:
+                group = data.setdefault((topic, partition), [])
+                last_topic, last_partition = topic, partition
             group.append(record)
         found: dict[TopicPartition, list[Record]] = {}
         for (topic, partition), group in data.items():
@@ -310,6 +314,7 @@ class Worker:
         """Commit what is open, leave the group at once, and release everything."""
         if self._lanes is not None:
             for lane in list(self._lanes.owned.values()):
+                lane.give_back(self.clock.now_ms())
                 for applied in self._lanes.commit(lane):
                     self._step(applied)
             self._write_control(self._lanes)
@@ -319,8 +324,8 @@ class Worker:
         """Leave the group and release everything; what is not committed never happened."""
         self.membership.close()
         if self._lanes is not None:
-            for lane in self._lanes.owned.values():
-                lane.writer.close()
+            for number in list(self._lanes.owned):
+                self._lanes.drop(number)
         if self._control is not None:
             self._control.writer.close()
         self._direct.flush()

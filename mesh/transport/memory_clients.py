@@ -18,7 +18,7 @@ from mesh.transport.memory_log import (
     PartitionLog,
     record_bytes,
 )
-from mesh.transport.port import BEGINNING, Headers, TopicPartition
+from mesh.transport.port import BEGINNING, Headers, Row, TopicPartition
 
 
 class MemoryReader:
@@ -188,6 +188,11 @@ class MemoryWriter:
             broker.changes += 1
         else:
             self._touched[log] = None
+
+    def produce_all(self, topic: str, partition: int, rows: Sequence[Row]) -> None:
+        """Hand over many records of one partition, in order."""
+        for value, key, timestamp, headers in rows:
+            self.produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
 
     def commit(self) -> None:
         """Commit the open transaction, or raise with nothing of it committed."""

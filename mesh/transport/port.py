@@ -13,6 +13,9 @@ from typing import Protocol
 
 Headers = Sequence[tuple[str, bytes | None]]
 
+Row = tuple[bytes | None, bytes | None, int, Headers | None]
+"""A record to be written: value, key, time stamp in ms (0 means now), headers."""
+
 BEGINNING = -2
 """Position that stands for the first record still there."""
 
@@ -122,6 +125,9 @@ class Writer(Protocol):
         headers: Headers | None = None,
     ) -> None:
         """Hand over one record; errors surface at `commit` or `flush`. `timestamp` 0 means now."""
+
+    def produce_all(self, topic: str, partition: int, rows: Sequence[Row]) -> None:
+        """Hand over many records of one partition, in order, as `produce` would."""
 
     def commit(self) -> None:
         """Commit the open transaction; returns when it is committed.

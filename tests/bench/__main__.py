@@ -28,7 +28,7 @@ from mesh.lab.processes import Process, stop_all
 from tests.bench import mirror, quiet, report
 from tests.bench.contenders import Contender, Positions, hops, mirror_maker, raw_loop
 from tests.bench.load import Load
-from tests.bench.meter import OTHER_CORE, pin
+from tests.bench.meter import OTHER_CORE, OWN_CORE, pin
 from tests.bench.rounds import Round, Rounds
 from tests.bench.settings import SMOKE, Settings
 from tests.bench.stage import NODES, Stage
@@ -140,6 +140,8 @@ def latencies(stage: Stage, settings: Settings, load: Load) -> Mapping[str, Mapp
         return {}
     names = stage.names
     loop = raw_loop(stage, load, with_headers=True)
+    for process in (loop.process(), *map(stage.worker, NODES)):
+        pin(process.pid, OWN_CORE)  # beside the broker and the load, like the loop
     paths = {
         "raw+headers": (loop.source, loop.target, "x/y"),
         "direct": (f"{names.prefix}a.in.d", names.endpoint("b", "near-d"), "ld/site/line"),
@@ -147,6 +149,10 @@ def latencies(stage: Stage, settings: Settings, load: Load) -> Mapping[str, Mapp
     }
     found: dict[str, Mapping[str, float]] = {}
     try:
+        for source, target, subject in paths.values():  # a cold broker is another broker
+            quiet.one_way(
+                stage, source, target, subject, rate=max(settings.latency), length_s=quiet.COLD_S
+            )
         for rate in settings.latency:
             for name, (source, target, subject) in paths.items():
                 say(f"latency: {name} at {rate}/s")

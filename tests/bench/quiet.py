@@ -18,6 +18,7 @@ from mesh.model.headers import SUBJECT_HEADER
 from tests.bench.stage import PARTITIONS, Stage
 
 WARM_S = 1.0
+COLD_S = 6.0
 LAST_S = 5.0
 _STAMP = struct.Struct(">q")
 

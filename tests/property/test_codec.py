@@ -437,15 +437,11 @@ def test_a_value_of_columns_is_the_value_of_its_rows(
 
 
 @unhurried
-@given(st.lists(NUMBER.map(abs).filter(lambda offset: offset < 1 << 63), max_size=8), EXT)
-@example([8191, 8192, 8193, 16383, 16384, 8192, 0], {})
-def test_delivery_headers_of_a_frame_are_those_of_its_messages(
-    offsets: list[int], ext: dict[str, bytes]
-) -> None:
+@given(st.lists(NUMBER.map(abs).filter(lambda offset: offset < 1 << 63), max_size=8))
+@example([0, 8191, 8192, 8193, 16383, 16384])
+def test_delivery_headers_of_a_frame_are_those_of_its_messages(offsets: list[int]) -> None:
     """What neighbouring offsets share never reaches an offset that does not share it."""
-    source = SourcePartition(bytes(16), 0)
-    prefix = delivery_prefix(MessageClass.DIRECT, ("a", "b"), source, 0)
-    header = delivery_headers(prefix, encode_ext(ext))
-    for offset in offsets:
-        for near in (offset, max(0, offset - 1)):
-            assert header(near) == delivery_header(prefix, near, encode_ext(ext))
+    prefix = delivery_prefix(MessageClass.DIRECT, ("a", "b"), SourcePartition(bytes(16), 0), 0)
+    rising = sorted({near for offset in offsets for near in (offset, max(0, offset - 1))})
+    expected = [delivery_header(prefix, offset) for offset in rising]
+    assert delivery_headers(prefix, rising) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NoReturn, Protocol
 
@@ -14,7 +15,7 @@ from mesh.transport.kafka.logs import LOG
 from mesh.transport.kafka.settings import MESSAGE_TIMEOUT_MS, Settings
 from mesh.transport.kafka.state import WriterState
 from mesh.transport.kafka.transactions import Transactions
-from mesh.transport.port import Headers
+from mesh.transport.port import Headers, Row
 
 ROOM_DEADLINE_S = 10.0
 """How long one record of a transaction waits for room in the queue."""
@@ -37,14 +38,25 @@ class Produce(Protocol):
         """Hand over one record."""
 
 
+class ProduceAll(Protocol):
+    """The shape of `Writer.produce_all`."""
+
+    def __call__(self, topic: str, partition: int, rows: Sequence[Row]) -> None:
+        """Hand over many records."""
+
+
 class KafkaWriter:
     """Writes records; one thread uses it.
 
     Attributes:
         produce: Hands over one record. A closure that passes arguments by position: faster than
             the client library's own method called with names.
+        produce_all: Hands over many; a call less per record.
         begin: Opens a transaction; see `Transactions`, as for `commit` and `abort`.
     """
+
+    produce: Produce
+    produce_all: ProduceAll
 
     def __init__(
         self, site: Site, name: str, settings: Settings, transactional_id: str | None
@@ -71,7 +83,7 @@ class KafkaWriter:
         except KafkaException as exc:
             raise transport_error(state.site, f"open writer {self.name}", error_of(exc)) from exc
         self._transactions: Transactions | None = Transactions(self._producer, state)
-        self.produce: Produce = _produce(self._producer, state)
+        self.produce, self.produce_all = _produce(self._producer, state)
 
     def begin(self) -> None:
         """Open a transaction.
@@ -139,7 +151,7 @@ class KafkaWriter:
         producer, self._producer = self._producer, None
         self.is_closed = True
         self._transactions = None
-        self.produce = _refuse_closed
+        self.produce = self.produce_all = _refuse_closed
         if producer is not None:
             with suppress(KafkaException):
                 producer.purge(blocking=False)
@@ -150,8 +162,8 @@ def _refuse_closed(*_args: Any, **_options: Any) -> NoReturn:
     raise InvariantError("a writer is used after it was closed")
 
 
-def _produce(producer: Producer, state: WriterState) -> Produce:
-    """Return a function that hands over records; failures go to the state."""
+def _produce(producer: Producer, state: WriterState) -> tuple[Produce, ProduceAll]:
+    """Return functions that hand over records; failures go to the state."""
     send: Any = producer.produce
     refuse = state.refuse
 
@@ -188,4 +200,13 @@ def _produce(producer: Producer, state: WriterState) -> Produce:
         except BufferError:
             make_room(topic, (topic, value, key, partition, None, None, timestamp, headers))
 
-    return produce
+    def produce_all(topic: str, partition: int, rows: Sequence[Row]) -> None:
+        for value, key, timestamp, headers in rows:
+            try:
+                send(topic, value, key, partition, None, None, timestamp, headers)
+            except KafkaException as exc:
+                refuse(topic, error_of(exc))
+            except BufferError:
+                make_room(topic, (topic, value, key, partition, None, None, timestamp, headers))
+
+    return produce, produce_all

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from mesh.codec.frames import decode_header, encode_header
+from mesh.codec.deliveries import decode_delivery
+from mesh.codec.frames import decode_header, decode_value, encode_header, encode_value
 from mesh.codec.state import decode_dead_letter, decode_ledger
 from mesh.model.frames import FrameHeader
 from tests.unit.runtime.conftest import SmallMesh, subject
@@ -131,3 +132,16 @@ def test_an_unknown_version_stops_the_link_and_loses_nothing(mesh: SmallMesh) ->
     mesh.run()
     assert len(mesh.delivered()) == 1
     assert mesh.dead_letters("b") == []
+
+
+def test_a_messages_ext_arrives_in_its_delivery(mesh: SmallMesh) -> None:
+    """A newer minor version's additions pass nodes that do not know them. Spec: K8, K10."""
+    header, value = sent_frame(mesh)
+    (message,) = decode_value(value, header)
+    added = encode_value([replace(message, ext={"next.minor": b"1"})], header.origin)
+    chain = replace(header.hop.chain, previous=header.hop.chain.last, first=90, last=90)
+    newer = replace(header, hop=replace(header.hop, chain=chain))
+    mesh.write(OUTBOX, added, key=encode_header(newer))
+    mesh.run()
+    exts = [decode_delivery(dict(record.headers())["mesh"]).ext for record in mesh.delivered()]
+    assert exts == [{}, {"next.minor": b"1"}]
