@@ -1,5 +1,8 @@
 """Records that everybody has read long enough ago are deleted by their owner. Spec: K5.
 
+The reader of an ingress is the node, of an outbox the neighbour, of an endpoint the slowest group
+of its clients; without a group nothing there is deleted.
+
 Time is the owner's monotonic clock: no rule reads a time stamp of a record.
 """
 

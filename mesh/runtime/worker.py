@@ -34,6 +34,7 @@ from mesh.model.effects import (
     WriteMark,
     WriteSubscribed,
 )
+from mesh.model.frames import MessageClass
 from mesh.model.inputs import Input, LeadershipLost, LeadershipTaken, Ticked
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -288,17 +289,33 @@ class Worker:
             log.warning("direct.lost", records=failed)
 
     def _delete_passed(self, lanes: Lanes, now: int) -> None:
-        """Delete what readers passed long ago: own ingress, and outboxes if this leads. K5."""
+        """Delete what readers passed long ago. Spec: K5.
+
+        That is of the own ingress, and if this worker leads, of outboxes and endpoints.
+        """
         passed = dict(lanes.read_positions(None))
         if self._control is not None:
             for state in self._listener.link_states.values():
                 for topic, partition, position in state.positions:
                     passed[TopicPartition(topic, partition)] = position
-        self._retention.passed(passed, now)
+        admin = self._home.admin()
         try:
-            self._home.admin().delete_before(self._retention.deletable(now))
+            if self._control is not None:
+                passed |= admin.consumed(self._guaranteed_endpoints(lanes))
+            self._retention.passed(passed, now)
+            deletable = self._retention.deletable(now)
+            # A group may have committed what is not there yet.
+            ends = admin.ends(list(deletable))
+            admin.delete_before({at: min(deletable[at], end) for at, end in ends.items()})
         except TransportError as error:
             log.warning("retention.failed", fault=str(error))
+
+    def _guaranteed_endpoints(self, lanes: Lanes) -> Sequence[str]:
+        return [
+            self._names.endpoint(self.node, name)
+            for name, endpoint in lanes.machine.learner.endpoints.items()
+            if endpoint.message_class is MessageClass.GUARANTEED
+        ]
 
     def cut(self, neighbours: Sequence[str]) -> None:
         """Read nothing of exactly these neighbours from now on, as if the network were cut.

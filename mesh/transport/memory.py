@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 from mesh.transport.memory_clients import MemoryReader, MemoryWriter
 from mesh.transport.memory_group import MemoryGroup, MemoryMembership
 from mesh.transport.memory_log import MemoryBroker
-from mesh.transport.port import TopicInfo, TopicPartition, TopicSpec
+from mesh.transport.port import TopicInfo, TopicPartition, TopicSpec, slowest
 
 
 def _no_clock() -> int:
@@ -134,6 +134,11 @@ class MemoryAdmin:
         self._broker.require_available()
         logs = {place: self._broker.log(place) for place in partitions}
         return {place: log.start for place, log in logs.items() if log is not None}
+
+    def consumed(self, topics: Sequence[str]) -> Mapping[TopicPartition, int]:
+        """Return the offsets that all consumer groups of a topic have passed."""
+        self._broker.require_available()
+        return slowest(list(self._broker.groups.values()), topics)
 
     def delete_before(self, positions: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets.

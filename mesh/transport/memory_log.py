@@ -172,6 +172,7 @@ class MemoryBroker:
     Attributes:
         available: False makes every call that needs a broker fail, as if all brokers were down.
         blocked: Pairs (client name, topic): that client reads nothing from that topic.
+        groups: What consumer groups of clients have committed, by group.
         changes: Grows with everything a reader could notice, so that an idle read costs nothing.
     """
 
@@ -181,6 +182,7 @@ class MemoryBroker:
         self.available = True
         self.blocked: set[tuple[str, str]] = set()
         self.topics: dict[str, MemoryTopic] = {}
+        self.groups: dict[str, Mapping[TopicPartition, int]] = {}
         self.changes = 0
         self._topics_made = 0
         self._transactions_begun = 0
@@ -214,6 +216,10 @@ class MemoryBroker:
         """Delete a topic with its records, as an operator might; for tests."""
         del self.topics[name]
         self.changes += 1
+
+    def commit_group(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
+        """Note that a consumer group of a client has committed these offsets; for tests."""
+        self.groups[group] = {**self.groups.get(group, {}), **positions}
 
     def log(self, place: TopicPartition) -> PartitionLog | None:
         """Return a partition, or None if there is none."""

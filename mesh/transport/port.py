@@ -71,6 +71,24 @@ class TopicInfo:
     partitions: int
 
 
+def slowest(
+    groups: Sequence[Mapping[TopicPartition, int]], topics: Sequence[str]
+) -> Mapping[TopicPartition, int]:
+    """Return what `Admin.consumed` promises from what each group has committed."""
+    found: dict[TopicPartition, int] = {}
+    for topic in topics:
+        readers = [
+            {place: offset for place, offset in group.items() if place.topic == topic}
+            for group in groups
+        ]
+        readers = [reader for reader in readers if reader]
+        for place in set().union(*readers):
+            offsets = [reader[place] for reader in readers if place in reader]
+            if len(offsets) == len(readers):
+                found[place] = min(offsets)
+    return found
+
+
 class Reader(Protocol):
     """Reads assigned partitions of one Kafka cluster, committed records only.
 
@@ -187,6 +205,13 @@ class Admin(Protocol):
 
     def starts(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the first offsets still there, of the partitions that exist."""
+
+    def consumed(self, topics: Sequence[str]) -> Mapping[TopicPartition, int]:
+        """Return the offsets that all consumer groups of a topic have passed.
+
+        A partition is left out if no group reads its topic, or one that does has committed
+        nothing there.
+        """
 
     def delete_before(self, positions: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
 from mesh.transport.kafka import RealKafka
@@ -27,6 +29,7 @@ class Stand:
 
     kafka: KafkaCluster
     delete_topic: Callable[[str], None]
+    commit_group: Callable[[str, Mapping[TopicPartition, int]], None]
     now_ms: Callable[[], int]
     mark: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
 
@@ -87,7 +90,7 @@ def values(records: Sequence[Record]) -> list[bytes | None]:
 def _memory() -> Stand:
     clock = itertools.count(1_700_000_000_000)
     kafka = MemoryKafka("memory", now_ms=lambda: next(clock))
-    return Stand(kafka, kafka.delete_topic, lambda: next(clock))
+    return Stand(kafka, kafka.delete_topic, kafka.commit_group, lambda: next(clock))
 
 
 def _real(bootstrap: str) -> Stand:
@@ -100,7 +103,13 @@ def _real(bootstrap: str) -> Stand:
         while kafka.admin().describe([name]):
             assert time.monotonic() < deadline_s, f"{name} is still there"
 
-    return Stand(kafka, delete_topic, lambda: time.time_ns() // 1_000_000)
+    def commit_group(group: str, positions: Mapping[TopicPartition, int]) -> None:
+        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": "0"})
+        places = [Place(at.topic, at.partition, offset) for at, offset in positions.items()]
+        consumer.commit(offsets=places, asynchronous=False)
+        consumer.close()
+
+    return Stand(kafka, delete_topic, commit_group, lambda: time.time_ns() // 1_000_000)
 
 
 @pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.kafka)])

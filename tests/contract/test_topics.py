@@ -115,3 +115,18 @@ def test_settings_tell_what_a_topic_was_made_with(stand: Stand) -> None:
     assert list(found) == [name]
     assert {key: found[name][key] for key in wanted} == wanted
     assert admin.settings([]) == {}
+
+
+def test_the_slowest_group_decides_what_has_been_consumed(stand: Stand) -> None:
+    """No group: nothing. A group that has not committed a partition may still want all of it. K5."""
+    topic, other = stand.topic(partitions=2), stand.topic()
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    admin = stand.kafka.admin()
+    assert admin.consumed([topic]) == {}
+    stand.commit_group(f"{stand.mark}-fast", {first: 7, second: 0})
+    assert admin.consumed([topic, other]) == {first: 7, second: 0}
+    stand.commit_group(f"{stand.mark}-slow", {first: 3})
+    assert admin.consumed([topic]) == {first: 3}
+    stand.commit_group(f"{stand.mark}-elsewhere", {TopicPartition(other, 0): 0})
+    assert admin.consumed([topic]) == {first: 3}
+    assert admin.consumed(["contract.missing"]) == {}

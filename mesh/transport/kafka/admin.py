@@ -9,12 +9,20 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, Uuid
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    Uuid,
+)
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs export only one
     AdminClient,
     ConfigEntry,
     ConfigResource,
+    ListConsumerGroupsResult,
     NewTopic,
     OffsetSpec,
     TopicDescription,
@@ -30,7 +38,7 @@ from mesh.transport.kafka.faults import (
 )
 from mesh.transport.kafka.health import ANSWER_WITHIN_S
 from mesh.transport.kafka.settings import Settings
-from mesh.transport.port import TopicInfo, TopicPartition, TopicSpec
+from mesh.transport.port import TopicInfo, TopicPartition, TopicSpec, slowest
 
 REQUEST_S = 3.0
 DEADLINE_S = 5.0
@@ -209,6 +217,40 @@ class KafkaAdmin:
             TopicPartition(place.topic, place.partition): int(getattr(answer, "offset", -1))
             for place, answer in answers.items()
         }
+
+    def consumed(self, topics: Sequence[str]) -> Mapping[TopicPartition, int]:
+        """Return the offsets that all consumer groups of a topic have passed.
+
+        Raises:
+            TransportDeniedError: Rights to describe groups are missing.
+        """
+
+        def ask_groups() -> Mapping[str, Future[ListConsumerGroupsResult]]:
+            return {"": self._client.list_consumer_groups(request_timeout=self._request_s)}
+
+        listed = self._answers("list consumer groups", ask_groups)[""]
+        names = [str(group.group_id) for group in listed.valid or ()]
+
+        def ask_offsets() -> Mapping[str, Future[ConsumerGroupTopicPartitions]]:
+            asked: dict[str, Future[ConsumerGroupTopicPartitions]] = {}
+            for name in names:  # the client library takes one group per call
+                group = ConsumerGroupTopicPartitions(name)
+                asked |= self._client.list_consumer_group_offsets(
+                    [group], request_timeout=self._request_s
+                )
+            return asked
+
+        gone = frozenset({KafkaError.GROUP_ID_NOT_FOUND})
+        answers = self._answers("list offsets of group", ask_offsets, good=gone) if names else {}
+        groups = [
+            {
+                TopicPartition(place.topic, place.partition): place.offset
+                for place in answer.topic_partitions or ()
+                if place.offset >= 0
+            }
+            for answer in answers.values()
+        ]
+        return slowest(groups, topics)
 
     def delete_before(self, positions: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets; partitions that do not exist are left out.
