@@ -1,12 +1,15 @@
-"""`mesh context ls|use|show|rm`: which mesh the other commands speak to."""
+"""`mesh context add|ls|use|previous|show|rm`: which mesh the other commands speak to."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mesh.cli.node import addresses_of
 from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.target import BootstrapOption
 
 if TYPE_CHECKING:
     from mesh.config.context import Context
@@ -14,6 +17,22 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Which mesh commands speak to.", no_args_is_help=True, rich_markup_mode=None)
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the context.")]
+
+
+@app.command("add")
+def add(
+    name: NameArgument,
+    file: Annotated[Path, typer.Option("-f", "--file", help="Topology file of the mesh.")],
+    bootstrap: BootstrapOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Name a mesh that runs already; `mesh context use` selects it."""
+    from mesh.cli.target import topology_of
+    from mesh.config.context import Context, context_named, save_context
+
+    topology_of(file, bootstrap)  # a name for something broken would help nobody
+    save_context(Context(name, file, addresses_of(bootstrap or [])))
+    _show(context_named(name), output)
 
 
 @app.command("ls")
@@ -34,7 +53,7 @@ def list_all(output: OutputOption = Output.TABLE) -> None:
             table=lambda: (
                 grid(("", "NAME", "FILE", "KAFKA"), rows)
                 if rows
-                else "no contexts; `mesh up FILE` makes one"
+                else "no contexts; `mesh context add` and `mesh up` make one"
             ),
         ),
         output,
@@ -48,6 +67,16 @@ def use(name: NameArgument, output: OutputOption = Output.TABLE) -> None:
 
     select_context(name)
     _show(context_named(name), output)
+
+
+@app.command("previous")
+def previous(output: OutputOption = Output.TABLE) -> None:
+    """Select the context that was in force before this one."""
+    from mesh.config.context import previous_context, select_context
+
+    context = previous_context()
+    select_context(context.name)
+    _show(context, output)
 
 
 @app.command("show")

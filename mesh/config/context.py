@@ -44,6 +44,7 @@ class Context:
 class _Stored:
     contexts: dict[str, Context]
     selected: str
+    previous: str
 
 
 def save_context(context: Context, *, folder: Path | None = None) -> None:
@@ -71,7 +72,9 @@ def select_context(name: str, *, folder: Path | None = None) -> None:
         ConfigError: No context is called that.
     """
     stored = _load(folder)
-    stored.selected = _known(stored, name, "context").name
+    chosen = _known(stored, name, "context").name
+    if chosen != stored.selected:
+        stored.previous, stored.selected = stored.selected, chosen
     _store(stored, folder)
 
 
@@ -88,6 +91,18 @@ def current_context(
     if named:
         return _known(stored, named, VARIABLE)
     return stored.contexts.get(stored.selected)
+
+
+def previous_context(*, folder: Path | None = None) -> Context:
+    """Return the context that was selected before the present one.
+
+    Raises:
+        ConfigError: There is none, or it has been removed.
+    """
+    stored = _load(folder)
+    if not stored.previous:
+        raise _problem("NO_CONTEXT", "none was selected before: `mesh context use NAME`", "context")
+    return _known(stored, stored.previous, "context")
 
 
 def list_contexts(*, folder: Path | None = None) -> Sequence[Context]:
@@ -115,6 +130,8 @@ def remove_context(name: str, *, folder: Path | None = None) -> None:
     del stored.contexts[_known(stored, name, "context").name]
     if stored.selected == name:
         stored.selected = ""
+    if stored.previous == name:
+        stored.previous = ""
     _store(stored, folder)
 
 
@@ -125,7 +142,7 @@ def _path(folder: Path | None) -> Path:
 def _known(stored: _Stored, name: str, where: str) -> Context:
     if name in stored.contexts:
         return stored.contexts[name]
-    hint = nearest(name, list(stored.contexts)) or "; `mesh up FILE` makes one"
+    hint = nearest(name, list(stored.contexts)) or "; `mesh context add` and `mesh up` make one"
     raise _problem("UNKNOWN_CONTEXT", f"no context is called {name!r}{hint}", where)
 
 
@@ -134,7 +151,7 @@ def _load(folder: Path | None) -> _Stored:
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
-        return _Stored({}, "")
+        return _Stored({}, selected="", previous="")
     except OSError as exc:
         raise _problem(
             "UNREADABLE", f"cannot be read: {exc.strerror}; check its rights", str(path)
@@ -145,7 +162,7 @@ def _load(folder: Path | None) -> _Stored:
             name: Context(name, Path(one["file"]), dict(one["addresses"]))
             for name, one in data["contexts"].items()
         }
-        return _Stored(contexts, str(data["selected"]))
+        return _Stored(contexts, str(data["selected"]), str(data.get("previous", "")))
     except (AttributeError, KeyError, TypeError, ValueError) as exc:
         raise _problem(
             "UNREADABLE", "is no list of contexts; remove it and select one anew", str(path)
@@ -156,6 +173,7 @@ def _store(stored: _Stored, folder: Path | None) -> None:
     path = _path(folder)
     data = {
         "selected": stored.selected,
+        "previous": stored.previous,
         "contexts": {
             name: {"file": str(one.file), "addresses": dict(one.addresses)}
             for name, one in sorted(stored.contexts.items())

@@ -164,6 +164,25 @@ def test_without_a_mesh_commands_say_where_to_get_one(run: Run, chain: Chain) ->
     assert run("status", "-c", "x", "-f", file).code == 2
 
 
+def test_contexts_are_added_and_changed_to_and_fro(run: Run, chain: Chain) -> None:
+    """Spec: ecosystem guide 2."""
+    _, file = chain
+    assert run("context", "previous").code == 2
+    for name in ("east", "west"):
+        found = run("context", "add", name, "-f", file, "--bootstrap", "left=h:1", "-o", "json")
+        assert found.data["addresses"] == {"left": "h:1"}
+        run("context", "use", name)
+    assert run("context", "previous", "-o", "json").data["name"] == "east"
+    assert run("context", "previous", "-o", "json").data["name"] == "west"
+    run("context", "rm", "east")
+    assert run("context", "previous").code == 2
+    bad = run("context", "add", "x", "-f", file, "--bootstrap", "nowhere=h:1")
+    assert (bad.code, "no Kafka cluster is called nowhere" in bad.err) == (2, True)
+    missing = run("context", "add", "x", "-f", "missing.yaml")
+    assert (missing.code, missing.err.count("Traceback")) == (2, 0)
+    assert run("context", "use", "x").code == 2
+
+
 def test_a_context_stands_for_a_file(run: Run, chain: Chain) -> None:
     from mesh.config.context import Context, save_context
 

@@ -1,0 +1,80 @@
+"""Which test and which module speak of which clause: `python -m tests.spec_map` writes the page.
+
+It reads `Spec: K11, K18.` and the like out of docstrings and comments.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "spec-map.md"
+
+CLAUSES = tuple(f"K{number}" for number in range(1, 33))
+"""The rules of the wire, which are to be tested one by one."""
+
+_SPEC = re.compile(r"Spec:([^\n]*(?:\n[^\n]*)?)")
+_CLAUSE = re.compile(r"\b(?:(K|R|EMS-|UM-|DMR-|K-)(\d+)(?:(?:-|\.\.| to )\1?(\d+))?)\b")
+
+
+def clauses_of(text: str) -> Iterator[str]:
+    """Yield the clauses that a text names after `Spec:`; `K14-K18` stands for all five."""
+    for match in _SPEC.finditer(text):
+        for kind, first, last in _CLAUSE.findall(match.group(1)):
+            for number in range(int(first), int(last or first) + 1):
+                yield f"{kind}{number}"
+
+
+def tests_by_clause() -> Mapping[str, list[str]]:
+    """Return the tests of each clause; a module's docstring speaks for all its tests."""
+    found: dict[str, dict[str, None]] = defaultdict(dict)
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        where = path.relative_to(ROOT / "tests").as_posix()
+        for clause in clauses_of(ast.get_docstring(tree) or ""):
+            found[clause][where] = None
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                for clause in clauses_of(ast.get_docstring(node) or ""):
+                    found[clause][f"{where}::{node.name}"] = None
+    return {clause: list(tests) for clause, tests in found.items()}
+
+
+def modules_by_clause() -> Mapping[str, list[str]]:
+    """Return the modules that name each clause."""
+    found: dict[str, dict[str, None]] = defaultdict(dict)
+    for package in ("mesh", "streaming"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            for clause in clauses_of(path.read_text(encoding="utf-8")):
+                found[clause][path.relative_to(ROOT).as_posix()] = None
+    return {clause: list(modules) for clause, modules in found.items()}
+
+
+def page() -> str:
+    """Return the page."""
+    tests, modules = tests_by_clause(), modules_by_clause()
+    every = sorted({*tests, *modules, *CLAUSES}, key=_order)
+    lines = [
+        "# Clauses, their tests and their modules",
+        "Made by `python -m tests.spec_map` from the `Spec:` lines of the code; do not edit.",
+        "",
+        "| clause | tests | modules |",
+        "|---|---|---|",
+    ]
+    for clause in every:
+        told = "<br>".join(tests.get(clause, ())) or "**none**"
+        lines.append(f"| {clause} | {told} | {'<br>'.join(modules.get(clause, ()))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _order(clause: str) -> tuple[str, int]:
+    kind = clause.rstrip("0123456789")
+    return kind, int(clause[len(kind) :])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
