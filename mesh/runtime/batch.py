@@ -37,6 +37,10 @@ AHEAD_LEAST = 16
 AHEAD_MAX = 4_096
 """How many offsets of a direct source a commit reserves: twice what it has read, within these."""
 
+RESERVED_MS = 1_000
+"""How long a reservation may be used after its commit was begun; a successor waits so long before
+it looks where the log ends. Spec: K18."""
+
 
 @dataclass(slots=True)
 class Reading:

@@ -16,12 +16,16 @@ class Clock(Protocol):
         """Let time pass."""
 
 
+_ELAPSED = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""A machine that slept has not stood still for the others: where the system tells, sleep counts."""
+
+
 class MonotonicClock:
     """The real clock."""
 
     def now_ms(self) -> int:
         """Return ms since some fixed moment; never goes back."""
-        return time.monotonic_ns() // 1_000_000
+        return time.clock_gettime_ns(_ELAPSED) // 1_000_000
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""

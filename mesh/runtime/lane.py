@@ -19,7 +19,7 @@ from mesh.model.state import Cut, InForce, Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.learner import CLIENTS, Learner
-from mesh.runtime.batch import Batch, DirectRows
+from mesh.runtime.batch import RESERVED_MS, Batch, DirectRows
 from mesh.runtime.positions import Positions
 from mesh.transport.port import BEGINNING, Row, TopicPartition, Writer
 
@@ -86,6 +86,10 @@ class Lane:
         sources: What it reads.
         batch: The open transaction, or None.
         ready: Direct copies that may be written.
+        handed_on: Direct sources: next offset after the last that became `ready`.
+        halted: Partitions not to be read any more: what is there cannot be understood or trusted.
+        taken_ms: When its former owner was fenced.
+        committed_ms: When the last successful commit was begun.
         repairs: Gaps found: source, its own source, last offset accepted. Spec: K11.
     """
 
@@ -98,6 +102,10 @@ class Lane:
     sources: dict[TopicPartition, Source] = field(default_factory=dict)
     batch: Batch | None = None
     ready: list[DirectRows] = field(default_factory=list)
+    handed_on: dict[TopicPartition, int] = field(default_factory=dict)
+    halted: set[TopicPartition] = field(default_factory=set)
+    taken_ms: int = 0
+    committed_ms: int = 0
     names: TopicNames = field(init=False)
     partitions: int = field(init=False)
     _links: Mapping[str, LocalLink] = field(init=False)
@@ -127,8 +135,11 @@ class Lane:
             self.batch = Batch(self.node, self.number, self.positions.epoch, self.names, now_ms)
         return self.batch
 
-    def commit(self) -> Mapping[str, tuple[int, int]]:
+    def commit(self, now_ms: int) -> Mapping[str, tuple[int, int]]:
         """Commit the open batch, so that the direct copies in it may go; return what is in force.
+
+        Args:
+            now_ms: The moment at which this was begun.
 
         Raises:
             TransportError: Nothing was committed; the lane must be taken anew.
@@ -149,6 +160,8 @@ class Lane:
             positions.next[at] = reading.next
         for at, offsets in ahead.items():
             positions.ahead[at] = positions.next[at] + offsets
+            self.handed_on[at] = positions.next[at]
+        self.committed_ms = now_ms
         self.ready += batch.direct
         return positions.in_force
 
@@ -165,6 +178,8 @@ class Lane:
         elif last >= self.positions.ahead.get(source.at, 0):
             batch.waiting[source.at] = None
             batch.is_awaited = True
+        else:
+            self.handed_on[source.at] = last + 1
 
     def hand_over(
         self, batch: Batch, source: Source, topic: str, partition: int, rows: Sequence[Row]
@@ -173,40 +188,40 @@ class Lane:
         may_go = source.message_class is MessageClass.DIRECT and source.at not in batch.waiting
         (self.ready if may_go else batch.direct).append((topic, partition, rows))
 
-    def skip(self, at: TopicPartition, reason: str, to: int, now_ms: int) -> None:
-        """Go on at `to` with a direct source, and count what is skipped."""
+    def skip(self, at: TopicPartition, topic_id: bytes, reason: str, to: int, now_ms: int) -> None:
+        """Go on at `to` with a direct source if it stands before that; count what is skipped."""
         position = self.position(at)
-        if to == position:
+        if to <= position:
             return
         batch = self.open(now_ms)
-        batch.dropped(reason, at, max(0, to - position))
-        batch.read(at, self.sources[at].topic_id, min(position, to), to - 1, 0)
-        self.positions.ahead[at] = 0
+        batch.dropped(reason, at, to - position)
+        batch.read(at, topic_id, position, to - 1, 0)
         place = {"topic": at.topic, "partition": at.partition}
         log.warning("direct.skipped", **place, reason=reason, first=position, next=to)
 
-    def hold_direct(self) -> None:
-        """Have direct copies wait for the next commit, which tells whether the lane is still owned.
+    def hold_direct(self, now_ms: int) -> None:
+        """Have direct copies wait for the next commit if the last one is long ago.
 
-        After a pause a successor may serve it already. Spec: K18.
+        It tells whether the lane is still owned: a successor may serve it already. Spec: K18.
         """
-        self.positions.ahead = dict.fromkeys(self.positions.ahead, 0)
+        if now_ms - self.committed_ms > RESERVED_MS:
+            self.positions.ahead = dict.fromkeys(self.positions.ahead, 0)
 
     def give_back(self, now_ms: int) -> None:
         """Have the next commit, the lane's last here, reserve nothing: positions become exact."""
         self._is_ending = True
-        unread = [at for at in self.positions.ahead if self._is_direct(at)]
-        if not unread:
+        positions = self.positions
+        if not positions.ahead:
             return
         batch = self.open(now_ms)
-        for at in unread:
+        for at in positions.ahead:
             batch.note(
                 Progress(
                     kind=ProgressKind.SOURCE,
-                    offset=self.positions.next[at],
+                    offset=positions.next[at],
                     topic=at.topic,
                     partition=at.partition,
-                    topic_id=self.sources[at].topic_id,
+                    topic_id=positions.topic_ids[at.topic],
                 )
             )
 

@@ -27,10 +27,6 @@ BATCH_MS = 100
 COMMIT_GAP_MS = 20
 """Least time between two commits: each costs the broker a few ms of CPU."""
 
-STALL_MS = 1_000
-"""After such a pause another worker may have taken the lane: direct waits for a commit. It is half
-of the shortest member timeout in use. Spec: K18."""
-
 REST_PER_COMMIT = 3
 """A commit is followed by so many times its own length before the next, up to `BATCH_MS`: where
 brokers are busy, batches grow instead of the queue of transactions."""
@@ -66,7 +62,7 @@ class Lanes:
     clock: Clock
     owned: dict[int, Lane] = field(default_factory=dict)
     _committed_ms: int = -COMMIT_GAP_MS
-    _routed_ms: int = 0
+    _former: dict[int, tuple[int, Mapping[TopicPartition, int]]] = field(default_factory=dict)
     _direct_ms: int = -DIRECT_GAP_MS
     _direct_gap_ms: int = 0
     _commit_ms: int = 0
@@ -74,14 +70,12 @@ class Lanes:
 
     def follow(self, assigned: frozenset[int], now: int) -> None:
         """Drop lanes that the group gave to others; take those it gave to this worker."""
-        for number in [number for number in self.owned if number not in assigned]:
-            self._hand_back(number)
         if not self.machine.has_routed:
             return
         for number in sorted(assigned - set(self.owned)):
             self._take(number, now)
         self.sources.find(self.owned, now)
-        self.sources.follow_lost(self.owned, now)
+        self.sources.follow_lost(self.owned)
 
     def _take(self, number: int, now: int) -> None:
         learner = self.machine.learner
@@ -90,28 +84,35 @@ class Lanes:
         except TransportError as error:
             log.warning("lane.not_taken", lane=number, fault=str(error))
             return
+        epoch, handed_on = self._former.pop(number, (0, {}))
+        if epoch + 1 == lane.positions.epoch:
+            # Nobody had it in between: how far direct copies went is known exactly.
+            for at, position in handed_on.items():
+                lane.positions.inherited.pop(at, None)
+                lane.positions.next[at] = position
+            lane.handed_on.update(handed_on)
         self.owned[number] = lane
-        try:
-            self.sources.start(lane, now)
-        except TransportError as error:
-            self._give_up(lane, error)
-            return
+        self.sources.start(lane, now)
         lane.cut(self.machine.in_force, learner.all_cuts(), now)
         log.info("lane.taken", lane=number, epoch=lane.positions.epoch)
 
-    def _hand_back(self, number: int) -> None:
-        """Give a lane up that goes to another worker, which then finds exact positions."""
-        lane = self.owned[number]
-        try:
-            lane.give_back(self.clock.now_ms())
-            lane.commit()
-        except TransportError as error:
-            log.info("lane.not_committed", lane=number, fault=str(error))
-        self.drop(number)
+    def hand_back(self, numbers: Sequence[int]) -> None:
+        """Give up lanes that others will take: with exact positions, and nothing comes late."""
+        for number in numbers:
+            lane = self.owned[number]
+            try:
+                lane.give_back(self.clock.now_ms())
+                lane.commit(self.clock.now_ms())
+            except TransportError as error:
+                log.info("lane.not_committed", lane=number, fault=str(error))
+            self.drop(number)
+        if numbers:
+            self.direct.flush()
 
     def drop(self, number: int) -> None:
         """Give a lane up; what it had not committed never happened."""
         lane = self.owned.pop(number)
+        self._former[number] = (lane.positions.epoch, lane.handed_on)
         self._write_direct([lane])
         self.sources.stop(lane)
         lane.writer.close()
@@ -131,18 +132,21 @@ class Lanes:
         self, data: Mapping[TopicPartition, Sequence[Record]], now: int
     ) -> Iterator[LaneApplied]:
         """Hand records to the lanes they belong to, in order; commit each batch that is full."""
-        self._beware_of_pauses()
+        for lane in self.owned.values():
+            lane.hold_direct(self.clock.now_ms())
         lanes = self.topology.nodes[self.machine.node].lanes
         for at, records in data.items():
-            while records:
-                lane = self.owned.get(at.partition % lanes)
-                source = lane.sources.get(at) if lane is not None else None
-                if lane is None or source is None:
+            while records and at not in self.sources.moved:
+                owner = self.owned.get(at.partition % lanes)
+                source = owner.sources.get(at) if owner is not None else None
+                if owner is None or source is None:
                     break  # fetched before the lane was given up
-                taken = self._take_records(lane, source, records, now)
-                records = records[taken:] if taken else ()
-                if lane.batch is not None and lane.batch.messages >= BATCH_MESSAGES:
-                    yield from self.commit(lane)
+                taken = self._take_records(owner, source, records, now)
+                if not taken:
+                    break
+                records = records[taken:]
+                if owner.batch is not None and owner.batch.messages >= BATCH_MESSAGES:
+                    yield from self.commit(owner)
 
     def _take_records(self, lane: Lane, source: Source, records: Sequence[Record], now: int) -> int:
         """Route some records; return how many, 0 if the lane reads no further here."""
@@ -163,18 +167,6 @@ class Lanes:
         else:
             return min(room, len(records))
         return 0
-
-    def _beware_of_pauses(self) -> None:
-        """After a long pause, let no direct copy go before a commit shows who owns the lanes.
-
-        What was fetched before the pause was also in the log before a successor took the lane,
-        and it starts behind that; so only what is fetched from now on needs the commit. K18.
-        """
-        now = self.clock.now_ms()
-        if now - self._routed_ms > STALL_MS:
-            for lane in self.owned.values():
-                lane.hold_direct()
-        self._routed_ms = now
 
     def patience(self, timeout_s: float) -> float:
         """Return how long to wait for records: not past the moment something is to be written."""
@@ -226,7 +218,7 @@ class Lanes:
         """Commit one lane."""
         began = self.clock.now_ms()
         try:
-            in_force = lane.commit()
+            in_force = lane.commit(began)
         except TransportError as error:
             self._give_up(lane, error)
         else:

@@ -18,8 +18,9 @@ class Positions:
     Attributes:
         epoch: The lane epoch of the last taking. Spec: K18.
         next: Next offset to read per source partition.
-        ahead: Direct sources: the committed progress stands for all offsets below this one, so
-            their copies need not wait for a commit. Spec: K18.
+        ahead: Direct sources: this lane has reserved the offsets below this one, so their copies
+            need not wait for a commit. Spec: K18.
+        inherited: Direct sources: the former owner had reserved the offsets below this one.
         topic_ids: Topic id that a position belongs to: a topic made anew is another one.
         sent: Last source offset sent, per outbox partition and source. Spec: K11.
         chains: What has been accepted, per outbox partition read. Spec: K11.
@@ -29,6 +30,7 @@ class Positions:
     epoch: int = 0
     next: dict[TopicPartition, int] = field(default_factory=dict)
     ahead: dict[TopicPartition, int] = field(default_factory=dict)
+    inherited: dict[TopicPartition, int] = field(default_factory=dict)
     topic_ids: dict[str, bytes] = field(default_factory=dict)
     sent: dict[tuple[TopicPartition, SourcePartition], int] = field(default_factory=dict)
     chains: dict[TopicPartition, Chains] = field(default_factory=dict)
@@ -43,7 +45,9 @@ class Positions:
                 self.epoch = progress.offset
             case ProgressKind.SOURCE:
                 self.next[about] = progress.offset
-                self.ahead[about] = progress.offset + progress.ahead
+                self.inherited.pop(about, None)
+                if progress.ahead:
+                    self.inherited[about] = progress.offset + progress.ahead
                 self.topic_ids[about.topic] = progress.topic_id or b""
             case ProgressKind.SENT:
                 self.sent[about, source] = progress.offset

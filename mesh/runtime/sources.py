@@ -13,9 +13,10 @@ from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
+from mesh.runtime.batch import RESERVED_MS
 from mesh.runtime.intake import Intake
 from mesh.runtime.lane import Lane, Source
-from mesh.transport.port import BEGINNING, Admin, Reader, TopicInfo, TopicPartition
+from mesh.transport.port import Admin, Reader, TopicInfo, TopicPartition
 
 RETRY_MS = 1_000
 
@@ -35,7 +36,12 @@ class _SourceTopic:
 
 @dataclass(slots=True)
 class Sources:
-    """Finds the topics that the lanes read, and hands their partitions to the lanes."""
+    """Finds the topics that the lanes read, and hands their partitions to the lanes.
+
+    Attributes:
+        moved: Partitions assigned since this was last cleared: what was fetched of them before
+            must not be routed, because it is read again.
+    """
 
     topology: Topology
     node: str
@@ -43,6 +49,7 @@ class Sources:
     admins: Mapping[str, Admin]
     readers: Mapping[str, Reader]
     intake: Intake
+    moved: set[TopicPartition] = field(default_factory=set)
     _topics: dict[str, _SourceTopic] = field(default_factory=dict)
     _cut: tuple[str, ...] = ()
     _tried_ms: int = -RETRY_MS
@@ -63,36 +70,41 @@ class Sources:
         self._topics[topic.name] = topic
 
     def find(self, lanes: Mapping[int, Lane], now_ms: int) -> None:
-        """Look for topics that did not exist yet; assign what is found to the lanes."""
+        """Look for topics that did not exist yet; assign to lanes what they do not read yet."""
         if now_ms - self._tried_ms < RETRY_MS:
             return
-        missing = [topic for topic in self._topics.values() if topic.info is None]
-        if not missing:
-            return
         self._tried_ms = now_ms
+        missing = [topic for topic in self._topics.values() if topic.info is None]
         for kafka, admin in self.admins.items():
             wanted = [topic for topic in missing if topic.kafka == kafka]
             if not wanted:
                 continue
             try:
                 found = admin.describe([topic.name for topic in wanted])
-                for topic in wanted:
-                    if (info := found.get(topic.name)) is not None:
-                        for lane in lanes.values():
-                            self._assign(lane, topic, info, now_ms)
-                        topic.info = info
             except TransportError:
                 continue
+            for topic in wanted:
+                topic.info = found.get(topic.name)
+        for lane in lanes.values():
+            self.start(lane, now_ms)
 
     def start(self, lane: Lane, now_ms: int) -> None:
-        """Assign everything found so far to a lane that was just taken.
-
-        Raises:
-            TransportError: Where logs end could not be learnt.
-        """
+        """Assign to a lane what it does not read yet, as far as brokers answer."""
+        lanes = self.topology.nodes[self.node].lanes
         for topic in self._topics.values():
-            if topic.info is not None:
-                self._assign(lane, topic, topic.info, now_ms)
+            if topic.info is None:
+                continue
+            places = [
+                TopicPartition(topic.name, partition)
+                for partition in range(lane.number, topic.info.partitions, lanes)
+            ]
+            new = [at for at in places if at not in lane.sources and at not in lane.halted]
+            if not new:
+                continue
+            try:
+                self._assign(lane, topic, topic.info, new, now_ms)
+            except TransportError as error:
+                log.info("source.not_assigned", topic=topic.name, fault=str(error))
 
     def stop(self, lane: Lane) -> None:
         """Stop reading for a lane; what was fetched for it already is never routed."""
@@ -103,28 +115,87 @@ class Sources:
 
     def halt(self, lane: Lane, place: TopicPartition) -> None:
         """Read one source no further; the others of the lane go on. Spec: K10."""
+        lane.halted.add(place)
+        self._leave(lane, place)
+
+    def _leave(self, lane: Lane, place: TopicPartition) -> None:
         self.readers[self._topics[place.topic].kafka].unassign([place])
         self.intake.forget([place])
         del lane.sources[place]
 
-    def _assign(self, lane: Lane, topic: _SourceTopic, info: TopicInfo, now_ms: int) -> None:
-        known = lane.positions.topic_ids.get(info.name)
-        if known is not None and known != info.topic_id:
+    def _assign(
+        self,
+        lane: Lane,
+        topic: _SourceTopic,
+        info: TopicInfo,
+        places: Sequence[TopicPartition],
+        now_ms: int,
+    ) -> None:
+        known = lane.positions.topic_ids.setdefault(info.name, info.topic_id)
+        if known != info.topic_id:
             # Positions belong to the topic that was: reading on would lose or repeat. Spec: R6.
             log.error("source.recreated", topic=info.name, lane=lane.number)
+            lane.halted.update(places)
             return
-        lanes = self.topology.nodes[self.node].lanes
-        is_cut = topic.link is not None and topic.link.neighbour in self._cut
-        positions: dict[TopicPartition, int] = {}
-        for partition in range(lane.number, info.partitions, lanes):
-            place = TopicPartition(info.name, partition)
-            lane.sources[place] = Source(place, info.topic_id, topic.message_class, topic.link)
-            positions[place] = lane.positions.next.get(place, BEGINNING)
         if topic.message_class is MessageClass.DIRECT:
-            read = [place for place in positions if place in lane.positions.next]
-            positions |= self._resume_direct(lane, topic, read, now_ms)
+            places = self._resume_direct(lane, topic, info, places, now_ms)
+        is_cut = topic.link is not None and topic.link.neighbour in self._cut
+        for place in places:
+            lane.sources[place] = Source(place, info.topic_id, topic.message_class, topic.link)
         if not is_cut:
-            self.readers[topic.kafka].assign(positions)
+            self._read(topic.kafka, {at: lane.position(at) for at in places})
+
+    def _read(self, kafka: str, positions: Mapping[TopicPartition, int]) -> None:
+        self.moved.update(positions)
+        self.readers[kafka].assign(positions)
+
+    def _resume_direct(
+        self,
+        lane: Lane,
+        topic: _SourceTopic,
+        info: TopicInfo,
+        places: Sequence[TopicPartition],
+        now_ms: int,
+    ) -> Sequence[TopicPartition]:
+        """Go on behind all that may have been handed on; return what can be read now.
+
+        A former owner used what it had reserved for at most `RESERVED_MS` after its last commit.
+        What was in the log then may have gone out without a commit, and is skipped as far as it
+        was reserved; what came later has not gone out. Spec: K18, R6.
+        """
+        inherited = lane.positions.inherited
+        is_early = now_ms - lane.taken_ms <= RESERVED_MS
+        ready = [at for at in places if not (is_early and at in inherited)]
+        known = [at for at in ready if lane.position(at) >= 0]
+        if not known:
+            return ready
+        admin = self.admins[topic.kafka]
+        starts, ends = admin.starts(known), admin.ends(known)
+        for at in known:
+            end = ends.get(at, 0)
+            if end < lane.position(at):
+                # Offsets come again with other messages in them, which identities do not allow.
+                log.error("source.truncated", topic=at.topic, partition=at.partition, end=end)
+                lane.halted.add(at)
+                continue
+            passed = min(inherited.pop(at, 0), end)
+            lane.skip(at, info.topic_id, "takeover", passed, now_ms)
+            lane.skip(at, info.topic_id, "retention", starts.get(at, 0), now_ms)
+        return [at for at in ready if at not in lane.halted]
+
+    def follow_lost(self, lanes: Mapping[int, Lane]) -> None:
+        """See to partitions whose position is outside their log. Spec: R6.
+
+        A direct one is assigned anew, to go on with what is still there.
+        """
+        for reader in self.readers.values():
+            for place in reader.lost():
+                log.error("source.lost", topic=place.topic, partition=place.partition)
+                topic = self._topics[place.topic]
+                lane = lanes.get(place.partition % self.topology.nodes[self.node].lanes)
+                if topic.message_class is MessageClass.DIRECT and lane and place in lane.sources:
+                    self._leave(lane, place)
+                    topic.info = None  # perhaps it was made anew
 
     def cut(self, neighbours: Sequence[str], lanes: Mapping[int, Lane]) -> None:
         """Read nothing of exactly these neighbours; the others go on where they stood."""
@@ -139,53 +210,5 @@ class Sources:
                     reader.unassign([source.at])
                     self.intake.forget([source.at])
                 elif was and not now:
-                    reader.assign({source.at: lane.position(source.at)})
-
-    def _resume_direct(
-        self, lane: Lane, topic: _SourceTopic, places: Sequence[TopicPartition], now_ms: int
-    ) -> Mapping[TopicPartition, int]:
-        """Return where to go on: behind all that may have been handed on, if it is still there.
-
-        What a former owner had reserved is skipped as far as the log goes now: it may have gone
-        out without a commit. What comes later was never seen by it. Spec: K18, R6.
-        """
-        if not places:
-            return {}  # never read: from the beginning
-        admin = self.admins[topic.kafka]
-        starts, ends = admin.starts(places), admin.ends(places)
-        for place in places:
-            stood = lane.position(place)
-            end = ends.get(place, stood)
-            passed = min(lane.positions.ahead.get(place, 0), end)
-            lane.skip(place, "takeover", max(passed, stood), now_ms)
-            lane.skip(place, "retention", max(starts.get(place, 0), lane.position(place)), now_ms)
-            lane.skip(place, "truncated", min(end, lane.position(place)), now_ms)
-            lane.positions.ahead[place] = 0
-        return {place: lane.position(place) for place in places}
-
-    def follow_lost(self, lanes: Mapping[int, Lane], now_ms: int) -> None:
-        """See to partitions whose position is outside their log. Spec: R6.
-
-        A direct one goes on with what is there, and what was missed is counted.
-        """
-        for reader in self.readers.values():
-            for place in reader.lost():
-                self._lose(place, lanes, now_ms)
-
-    def _lose(self, place: TopicPartition, lanes: Mapping[int, Lane], now_ms: int) -> None:
-        topic = self._topics[place.topic]
-        lane = lanes.get(place.partition % self.topology.nodes[self.node].lanes)
-        log.error("source.lost", topic=place.topic, partition=place.partition)
-        if (
-            lane is None
-            or place not in lane.sources
-            or topic.message_class is not MessageClass.DIRECT
-        ):
-            return
-        lane.positions.ahead[place] = 0  # its own: how far it went is known
-        try:
-            positions = self._resume_direct(lane, topic, [place], now_ms)
-        except TransportError as error:
-            log.warning("source.not_resumed", topic=place.topic, fault=str(error))
-        else:
-            self.readers[topic.kafka].assign(positions)
+                    kafka = self._topics[source.at.topic].kafka
+                    self._read(kafka, {source.at: lane.position(source.at)})

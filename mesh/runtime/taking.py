@@ -44,4 +44,6 @@ def take_lane(
     writer.begin()
     writer.produce(place.topic, encode_progress(raised), progress_key(raised), number)
     writer.commit()
-    return Lane(topology, node, number, learner, writer, positions)
+    lane = Lane(topology, node, number, learner, writer, positions)
+    lane.taken_ms = clock.now_ms()
+    return lane

@@ -127,6 +127,9 @@ class Worker:
         self.membership.poll()
         self._follow_membership()
         lanes = self._lanes
+        if lanes is not None:
+            lanes.hand_back(sorted(set(lanes.owned) - self.membership.lanes()))
+            lanes.sources.moved.clear()
         records = self.intake.read(timeout_s if lanes is None else lanes.patience(timeout_s))
         now = self.clock.now_ms()
         data = self._sort(records)
@@ -330,10 +333,7 @@ class Worker:
     def close(self) -> None:
         """Commit what is open, leave the group at once, and release everything."""
         if self._lanes is not None:
-            for lane in list(self._lanes.owned.values()):
-                lane.give_back(self.clock.now_ms())
-                for applied in self._lanes.commit(lane):
-                    self._step(applied)
+            self._lanes.hand_back(sorted(self._lanes.owned))
             self._write_control(self._lanes)
         self.abandon()
 

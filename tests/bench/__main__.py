@@ -25,7 +25,7 @@ import psutil
 from mesh.errors import MeshError
 from mesh.lab.jars import KAFKA_VERSION, find_kafka
 from mesh.lab.processes import Process, stop_all
-from tests.bench import mirror, quiet, report
+from tests.bench import mirror, quiet, recovery, report
 from tests.bench.contenders import Contender, Positions, hops, mirror_maker, raw_loop
 from tests.bench.load import Load
 from tests.bench.meter import OTHER_CORE, OWN_CORE, pin
@@ -54,6 +54,7 @@ def parsed(arguments: Sequence[str]) -> tuple[argparse.Namespace, Settings]:
     parser.add_argument("--latency-s", type=float, help="length of each loop")
     parser.add_argument("--idle-s", type=float, help="how long an idle worker is watched")
     parser.add_argument("--filters", type=int, help="filters of the memory measurement")
+    parser.add_argument("--kills", type=int, help="how often a worker is killed under load")
     parser.add_argument("--no-mirror", dest="mirror", action="store_const", const=False)
     parser.add_argument("--smoke", action="store_true", help="everything, tiny")
     parser.add_argument("--check", action="store_true", help="exit 10 when a goal is missed")
@@ -81,6 +82,7 @@ def run(settings: Settings, directory: Path) -> dict[str, object]:
         say("starting the chain a - b - c")
         found["start"] = stage.start_nodes()
         latency = latencies(stage, settings, load)
+        away = takeovers(stage, settings)
         idle = quiet.idle(stage, NODES, settings.idle_s) if settings.idle_s else {}
         per_filter = quiet.bytes_per_filter(settings.filters) if settings.filters else None
         contenders: list[Contender] = [
@@ -105,7 +107,7 @@ def run(settings: Settings, directory: Path) -> dict[str, object]:
             stage.fleet.cut(node, [behind])
         counted, every = rounds_of(Rounds(stage, contenders, settings, say), settings)
     table = report.contenders(counted, settings.messages)
-    goals = report.goals(table, counted, latency, idle, per_filter)
+    goals = report.goals(table, counted, latency, idle, away, per_filter)
     return {
         **found,
         "warm_up": every[0].as_json(),
@@ -114,6 +116,7 @@ def run(settings: Settings, directory: Path) -> dict[str, object]:
         "contenders": table,
         "latency_ms": latency,
         "idle": idle,
+        "takeover_s": away,
         "bytes_per_filter": per_filter,
         "goals": [goal.as_json() for goal in goals],
     }
@@ -162,6 +165,16 @@ def latencies(stage: Stage, settings: Settings, load: Load) -> Mapping[str, Mapp
     finally:
         stop([loop])  # the rounds have one of their own on the same topics
     return found
+
+
+def takeovers(stage: Stage, settings: Settings) -> Sequence[float]:
+    """Return how long b was away, per kill, in seconds."""
+    if not settings.kills:
+        return []
+    say(f"killing b {settings.kills} times")
+    names = stage.names
+    source, target = f"{names.prefix}a.in.g", names.endpoint("b", "near-g")
+    return recovery.takeovers(stage, "b", source, target, kills=settings.kills)
 
 
 def stop(contenders: Sequence[Contender]) -> None:

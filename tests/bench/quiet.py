@@ -40,7 +40,7 @@ def one_way(
     """
     count = int(rate * (length_s + WARM_S))
     delays: list[float] = []
-    consumer = _consumer(stage, target)
+    consumer = reader_of(stage, target)
     thread = threading.Thread(target=_collect, args=(consumer, count, delays), daemon=True)
     thread.start()
     producer = Producer({"bootstrap.servers": stage.bootstrap, "linger.ms": 0})
@@ -66,7 +66,8 @@ def one_way(
 CUTS = (50, 99, 99.9)
 
 
-def _consumer(stage: Stage, topic: str) -> Consumer:
+def reader_of(stage: Stage, topic: str) -> Consumer:
+    """Return a plain consumer that stands at the end of a topic."""
     consumer = Consumer(
         {
             "bootstrap.servers": stage.bootstrap,

@@ -81,6 +81,7 @@ def goals(
     rounds: Sequence[Round],
     latency: Quiet,
     idle: Quiet,
+    away_s: Sequence[float],
     per_filter: float | None,
 ) -> list[Goal]:
     """Return every goal, judged by medians."""
@@ -114,6 +115,7 @@ def goals(
     for name, limit in (("direct", 30.0), ("guaranteed", 120.0)):
         delays = latency.get(f"{name}@{slow}")
         found.append(Goal(f"p50 {name}, ms", limit, delays["p50"] if delays else None))
+    found.append(Goal("away after kill -9, s, worst", 8.0, max(away_s, default=None)))
     rss = max((one["rss_mb"] for one in idle.values()), default=None)
     core = max((one["core"] for one in idle.values()), default=None)
     found.append(Goal("idle worker, MB", 120.0, rss))
@@ -141,6 +143,8 @@ def text(report: Mapping[str, object]) -> str:
         lines.append(f"latency {key:<20}" + "".join(f" {k} {v:7.1f}" for k, v in delays.items()))
     for node, one in report["idle"].items():  # type: ignore[attr-defined]
         lines.append(f"idle {node}: {one['rss_mb']:.0f} MB, {one['core']:.1%} of a core")
+    if away := report["takeover_s"]:
+        lines.append("away after kill -9: " + ", ".join(f"{s:.1f}" for s in away) + " s")  # type: ignore[attr-defined]
     lines.append("goals:")
     words = {True: "met", False: "MISSED", None: "not measured"}
     for goal in report["goals"]:  # type: ignore[attr-defined]

@@ -21,6 +21,7 @@ class Settings:
         latency_s: Length of each open loop, in seconds.
         idle_s: How long an idle worker is watched, in seconds; 0 for not at all.
         filters: Filters of the memory measurement; 0 for none.
+        kills: How often a worker is killed under load; 0 for never.
         mirror: Whether MirrorMaker 2 takes part.
     """
 
@@ -33,6 +34,7 @@ class Settings:
     latency_s: float = 20.0
     idle_s: float = 20.0
     filters: int = 100_000
+    kills: int = 5
     mirror: bool = True
 
     def as_json(self) -> dict[str, object]:
@@ -48,6 +50,7 @@ SMOKE = Settings(
     latency_s=1.0,
     idle_s=1.0,
     filters=5_000,
+    kills=0,
     mirror=False,
 )
 """Shows that the benchmark itself works; its figures mean nothing."""

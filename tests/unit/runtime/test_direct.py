@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from mesh.codec.state import decode_ledger
-from mesh.runtime.lanes import STALL_MS
+from mesh.runtime.batch import RESERVED_MS
 from mesh.transport.port import TopicPartition
 from tests.unit.runtime.conftest import SmallMesh, subject
 
@@ -48,7 +48,7 @@ def read_without_commit(mesh: SmallMesh) -> None:
 def settled(mesh: SmallMesh) -> SmallMesh:
     """The chain, after a first direct message; a has reserved some offsets."""
     publish(mesh, 0)
-    mesh.run()
+    mesh.run(500)
     assert delivered(mesh) == [0]
     return mesh
 
@@ -93,7 +93,7 @@ def test_a_stopped_worker_leaves_exact_positions(settled: SmallMesh) -> None:
 
 def test_after_a_pause_copies_wait_for_a_commit(settled: SmallMesh) -> None:
     """A successor may have taken the lane; only a commit tells."""
-    settled.world.clock.ms += STALL_MS + 1
+    settled.world.clock.ms += RESERVED_MS + 1
     publish(settled, 1)
     read_without_commit(settled)
     assert len(settled.read(OUTBOX)) == 1
