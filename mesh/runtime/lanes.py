@@ -15,6 +15,7 @@ from mesh.node.machine import NodeMachine
 from mesh.runtime.clock import Clock
 from mesh.runtime.ingress import take_ingress
 from mesh.runtime.lane import Lane, Source
+from mesh.runtime.recall import Recall
 from mesh.runtime.sources import Sources
 from mesh.runtime.taking import take_lane
 from mesh.runtime.transit import take_frames
@@ -48,6 +49,7 @@ class Lanes:
     Attributes:
         topology: The mesh.
         home: The node's own Kafka cluster.
+        recall: Reads what its own topics say.
         machine: Knows the interest in force.
         sources: Finds and assigns what the lanes read.
         direct: Writes direct copies.
@@ -56,6 +58,7 @@ class Lanes:
 
     topology: Topology
     home: KafkaCluster
+    recall: Recall
     machine: NodeMachine
     sources: Sources
     direct: Writer
@@ -80,7 +83,7 @@ class Lanes:
     def _take(self, number: int, now: int) -> None:
         learner = self.machine.learner
         try:
-            lane = take_lane(self.topology, learner, number, self.home, self.clock)
+            lane = take_lane(self.topology, learner, number, self.home, self.recall, self.clock)
         except TransportError as error:
             log.warning("lane.not_taken", lane=number, fault=str(error))
             return

@@ -48,9 +48,7 @@ from mesh.model.effects import (
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.clock import Clock
-from mesh.transport.following import records_to_end
-from mesh.transport.port import KafkaCluster, TopicPartition, Writer
+from mesh.transport.port import KafkaCluster, Record, Writer
 
 Write = (
     WriteAdvert
@@ -79,11 +77,10 @@ class Written:
     offers: dict[Scope, dict[str, Wish]] = field(default_factory=dict)
 
 
-def read_written(kafka: KafkaCluster, topology: Topology, node: str, clock: Clock) -> Written:
-    """Return what a node's own control topic says at this moment. Spec: K16."""
+def read_written(records: Iterable[Record]) -> Written:
+    """Return what the records of a node's own control topic say. Spec: K16."""
     written = Written()
-    place = TopicPartition(TopicNames(topology.prefix).control(node), 0)
-    for record in records_to_end(kafka, "recall", place, clock.now_ms):
+    for record in records:
         value = record.value()
         try:
             match parse_control_key(record.key() or b""):

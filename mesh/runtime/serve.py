@@ -29,6 +29,9 @@ TURN_S = 0.1
 
 RETRY_S = 1.0
 
+PATIENCE_MS = 200
+"""How long brokers may keep an empty fetch: partitions of a lane just taken wait for it."""
+
 log = structlog.get_logger()
 
 
@@ -120,7 +123,10 @@ class Serving:
     def _start(self, clusters: Mapping[str, RealKafka], clock: Clock) -> Worker | None:
         """Return the worker once the own Kafka cluster answers, or None if told to stop."""
         while not self._stopping:
-            readers = {name: kafka.reader("read") for name, kafka in clusters.items()}
+            readers = {
+                name: kafka.reader("read", patience_ms=PATIENCE_MS)
+                for name, kafka in clusters.items()
+            }
             intake = ThreadedIntake(readers)
             try:
                 return Worker(

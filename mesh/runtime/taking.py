@@ -11,7 +11,7 @@ from mesh.node.learner import Learner
 from mesh.runtime.clock import Clock
 from mesh.runtime.lane import Lane
 from mesh.runtime.positions import Positions
-from mesh.transport.following import records_to_end
+from mesh.runtime.recall import Recall
 from mesh.transport.port import KafkaCluster, TopicPartition
 
 
@@ -20,6 +20,7 @@ def take_lane(
     learner: Learner,
     number: int,
     kafka: KafkaCluster,
+    recall: Recall,
     clock: Clock,
 ) -> Lane:
     """Return the lane, owned by this worker from now on.
@@ -35,7 +36,7 @@ def take_lane(
     writer = kafka.writer(f"lane-{number}", names.lane_transactions(node, number))
     place = TopicPartition(names.progress(node), number)
     positions = Positions()
-    for record in records_to_end(kafka, f"recall-{number}", place, clock.now_ms):
+    for record in recall.records(place):
         value = record.value()
         if value is not None:
             positions.recover(decode_progress(value))

@@ -45,6 +45,7 @@ from mesh.runtime.lanes import Lanes
 from mesh.runtime.leading import ControlWriter, Write, identity_of, read_written
 from mesh.runtime.listening import Listener
 from mesh.runtime.provision import endpoint_topic, node_topics
+from mesh.runtime.recall import Recall
 from mesh.runtime.retention import Retention
 from mesh.runtime.sources import Sources
 from mesh.transport.port import KafkaCluster, Membership, Reader, Record, TopicPartition, Writer
@@ -81,6 +82,8 @@ class Worker:
     membership: Membership = field(init=False)
     _direct: Writer = field(init=False)
     _listener: Listener = field(init=False)
+    _control_place: TopicPartition = field(init=False)
+    _recall: Recall = field(init=False)
     _lanes: Lanes | None = None
     _control: ControlWriter | None = None
     _writes: list[Write] = field(default_factory=list)
@@ -101,6 +104,10 @@ class Worker:
             self._names.lanes(self.node),
         )
         self._direct = self._home.writer("direct")
+        self._control_place = TopicPartition(self._names.control(self.node), 0)
+        lanes = range(self.topology.nodes[self.node].lanes)
+        progress = [TopicPartition(self._names.progress(self.node), lane) for lane in lanes]
+        self._recall = Recall(self._home, [self._control_place, *progress], self.clock.now_ms)
         self._retention = Retention(int(self.topology.keep_s * 1000))
         admins = {name: kafka.admin() for name, kafka in self.kafka.items()}
         self._listener = Listener(
@@ -192,7 +199,7 @@ class Worker:
     def _lead(self) -> None:
         """Take the control topics: the writer first, so that what is read stays true. K16."""
         writer = self._home.writer("control", self._names.control_transactions(self.node))
-        written = read_written(self._home, self.topology, self.node, self.clock)
+        written = read_written(self._recall.records(self._control_place))
         former = written.identity
         uuid = former.uuid if former is not None else self.new_uuid()
         epoch = former.epoch + 1 if former is not None else 1
@@ -209,7 +216,7 @@ class Worker:
         if now - self._standby_ms < STANDBY_RETRY_MS:
             return
         self._standby_ms = now
-        written = read_written(self._home, self.topology, self.node, self.clock)
+        written = read_written(self._recall.records(self._control_place))
         if written.identity is not None:
             self._know(written.identity.uuid)
 
@@ -221,7 +228,13 @@ class Worker:
         )
         sources.cut(self._cut, {})
         self._lanes = Lanes(
-            self.topology, self._home, self.machine, sources, self._direct, self.clock
+            self.topology,
+            self._home,
+            self._recall,
+            self.machine,
+            sources,
+            self._direct,
+            self.clock,
         )
 
     def _stop_leading(self) -> None:
@@ -347,4 +360,5 @@ class Worker:
             self._control.writer.close()
         self._direct.flush()
         self._direct.close()
+        self._recall.close()
         self.intake.close()

@@ -5,12 +5,15 @@ State that must be known before anything else is done is read this way. Spec: K1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from mesh.errors import TransportUnavailableError
 from mesh.transport.port import BEGINNING, KafkaCluster, Reader, Record, TopicPartition
 
 DEADLINE_MS = 60_000
+PATIENCE_MS = 100
+ONCE_MS = 10
+"""Patience of readers that follow, and of those that read once: the latter wait while nodes do."""
 _READ_S = 0.2
 _LIMIT = 5_000
 
@@ -24,11 +27,18 @@ class Follower:
         kafka: Where they are.
         name: Client name of the reader used.
         now_ms: Clock for the deadline.
+        patience_ms: See `KafkaCluster.reader`: the end is reached so much later.
     """
 
-    def __init__(self, kafka: KafkaCluster, name: str, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        kafka: KafkaCluster,
+        name: str,
+        now_ms: Callable[[], int],
+        patience_ms: int = PATIENCE_MS,
+    ) -> None:
         self._kafka = kafka
-        self._reader: Reader = kafka.reader(name)
+        self._reader: Reader = kafka.reader(name, patience_ms=patience_ms)
         self._now_ms = now_ms
         self._assigned: dict[TopicPartition, None] = {}
         self._wanted: dict[TopicPartition, None] = {}
@@ -37,16 +47,30 @@ class Follower:
         """Follow these too."""
         self._wanted.update(dict.fromkeys(places))
 
-    def catch_up(self) -> Iterator[Record]:
+    def remove(self, place: TopicPartition) -> None:
+        """Follow this one no more."""
+        del self._wanted[place]
+        if place in self._assigned:
+            del self._assigned[place]
+            self._reader.unassign([place])
+
+    def prefetch(self) -> None:
+        """Have the reader fetch what exists, for a later call."""
+        self._assign(self._kafka.admin().ends(list(self._wanted)))
+
+    def catch_up(self, places: Sequence[TopicPartition] = ()) -> Iterator[Record]:
         """Yield what is new, up to the high watermarks found at the start of the call.
 
         The high watermark, not the last stable offset: an open transaction must not hide what
         is behind it.
 
+        Args:
+            places: Whose ends to reach; all if left out. What comes of others is yielded too.
+
         Raises:
             TransportUnavailableError: An end was not reached in time.
         """
-        yield from self._read_to(self._kafka.admin().ends(list(self._wanted)))
+        yield from self._read_to(self._kafka.admin().ends(list(places or self._wanted)))
 
     def poll(self) -> Iterator[Record]:
         """Yield what is new, up to the last stable offsets found at the start of the call.
@@ -58,11 +82,14 @@ class Follower:
         """
         yield from self._read_to(self._kafka.admin().stable_ends(list(self._wanted)))
 
-    def _read_to(self, ends: Mapping[TopicPartition, int]) -> Iterator[Record]:
-        fresh = [place for place in ends if place not in self._assigned]
+    def _assign(self, places: Iterable[TopicPartition]) -> None:
+        fresh = [place for place in places if place not in self._assigned]
         if fresh:
             self._assigned.update(dict.fromkeys(fresh))
             self._reader.assign(dict.fromkeys(fresh, BEGINNING))
+
+    def _read_to(self, ends: Mapping[TopicPartition, int]) -> Iterator[Record]:
+        self._assign(ends)
         deadline = self._now_ms() + DEADLINE_MS
         waiting = {place: end for place, end in ends.items() if end > 0}
         while waiting := {p: end for p, end in waiting.items() if self._reader.position(p) < end}:
@@ -87,7 +114,7 @@ def records_to_end(
     Raises:
         TransportUnavailableError: The end was not reached in time.
     """
-    follower = Follower(kafka, name, now_ms)
+    follower = Follower(kafka, name, now_ms, ONCE_MS)
     follower.add([place])
     try:
         yield from follower.catch_up()

@@ -51,8 +51,8 @@ class MemoryKafka(MemoryBroker):
         self._writers: dict[str, MemoryWriter] = {}
         self._groups: dict[str, MemoryGroup] = {}
 
-    def reader(self, name: str) -> MemoryReader:
-        """Return a new reader; `name` is what `blocked` names."""
+    def reader(self, name: str, *, patience_ms: int = 0) -> MemoryReader:  # noqa: ARG002
+        """Return a new reader; `name` is what `blocked` names, and nothing ever waits here."""
         self.require_available()
         return MemoryReader(self, name)
 

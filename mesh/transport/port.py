@@ -16,6 +16,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 Row = tuple[bytes | None, bytes | None, int, Headers | None]
 """A record to be written: value, key, time stamp in ms (0 means now), headers."""
 
+PATIENCE_MS = 500
 BEGINNING = -2
 """Position that stands for the first record still there."""
 
@@ -223,8 +224,14 @@ class KafkaCluster(Protocol):
     Every method may raise TransportUnavailableError while no broker answers.
     """
 
-    def reader(self, name: str) -> Reader:
-        """Return a new reader; `name` ends up in the broker's metrics as client id."""
+    def reader(self, name: str, *, patience_ms: int = PATIENCE_MS) -> Reader:
+        """Return a new reader.
+
+        Args:
+            name: Ends up in the broker's metrics as part of the client id.
+            patience_ms: How long a broker may keep a fetch that finds nothing. So late the end of
+                a log is noticed, and newly assigned partitions are read; less costs requests.
+        """
 
     def writer(self, name: str, transactional_id: str | None = None) -> Writer:
         """Return a new writer. With an id, predecessors are fenced and their transactions ended."""

@@ -82,8 +82,8 @@ def run(settings: Settings, directory: Path) -> dict[str, object]:
         say("starting the chain a - b - c")
         found["start"] = stage.start_nodes()
         latency = latencies(stage, settings, load)
-        away = takeovers(stage, settings)
         idle = quiet.idle(stage, NODES, settings.idle_s) if settings.idle_s else {}
+        away = takeovers(stage, settings)
         per_filter = quiet.bytes_per_filter(settings.filters) if settings.filters else None
         contenders: list[Contender] = [
             raw_loop(stage, load, with_headers=False),

@@ -19,6 +19,7 @@ from mesh.transport.kafka.settings import (
     writer_settings,
 )
 from mesh.transport.kafka.writer import KafkaWriter
+from mesh.transport.port import PATIENCE_MS
 
 __all__ = ["RealKafka", "cluster_id"]
 
@@ -59,9 +60,9 @@ class RealKafka:
         self._health = Health(lambda: self.admin().ask())
         self._made: list[KafkaReader | KafkaWriter | KafkaMembership] = []
 
-    def reader(self, name: str) -> KafkaReader:
-        """Return a new reader; `name` ends up in the broker's metrics as client id."""
-        settings = reader_settings(self._options, f"{self._prefix}-{name}")
+    def reader(self, name: str, *, patience_ms: int = PATIENCE_MS) -> KafkaReader:
+        """Return a new reader; see the port for its patience."""
+        settings = reader_settings(self._options, f"{self._prefix}-{name}", patience_ms)
         return self._keep(KafkaReader(self._site, name, settings, self._health))
 
     def writer(self, name: str, transactional_id: str | None = None) -> KafkaWriter:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
@@ -18,6 +19,9 @@ from mesh.transport.port import BEGINNING, Record, TopicPartition
 
 SLICE_S = 0.05
 """Longest single wait in the client library: how long a change of the assignment may take."""
+
+LEADERS_S = 0.5
+"""Longest wait for the leaders of new topics."""
 
 _GONE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 _EOF = KafkaError._PARTITION_EOF
@@ -48,6 +52,7 @@ class KafkaReader:
         self._watched: dict[TopicPartition, None] = {}
         self._lost: dict[TopicPartition, None] = {}
         self._told: set[tuple[str, int]] = set()
+        self._asked: set[str] = set()
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Add partitions from these offsets; one that is assigned already is moved there."""
@@ -103,6 +108,15 @@ class KafkaReader:
         ]
         if added:
             self._consumer.incremental_assign(added)
+            self._find_leaders({place.topic for place in added})
+
+    def _find_leaders(self, topics: set[str]) -> None:
+        """Ask at once who leads new topics: by itself the client library looks once a second."""
+        if topics <= self._asked:
+            return
+        self._asked |= topics
+        with suppress(KafkaException):
+            self._consumer.list_topics(timeout=LEADERS_S)
 
     def _sift(self, found: list[Message]) -> list[Message]:
         records = [message for message in found if message.error() is None]

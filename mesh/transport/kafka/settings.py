@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mesh.transport.kafka.logs import LOG
+from mesh.transport.port import PATIENCE_MS
 
 Settings = dict[str, object]
 
@@ -33,7 +34,6 @@ _TUNED: Settings = {
     "log_level": 4,
 }
 _TUNED_READER: Settings = {
-    "fetch.wait.max.ms": 500,
     # The default of 1 s halts a partition that long whenever the prefetch is full.
     "fetch.queue.backoff.ms": 20,
     "fetch.error.backoff.ms": 100,
@@ -76,10 +76,13 @@ def admin_settings(options: Mapping[str, str], client_id: str) -> Settings:
     return {**_TUNED, **options, **_MANAGED, "client.id": client_id}
 
 
-def reader_settings(options: Mapping[str, str], client_id: str) -> Settings:
+def reader_settings(
+    options: Mapping[str, str], client_id: str, patience_ms: int = PATIENCE_MS
+) -> Settings:
     """Return the settings of a reader. The group is never joined; the library wants its name."""
+    tuned: Settings = {**_TUNED, **_TUNED_READER, "fetch.wait.max.ms": patience_ms}
     own: Settings = {"client.id": client_id, "group.id": client_id}
-    return {**_TUNED, **_TUNED_READER, **options, **_MANAGED, **_MANAGED_READER, **own}
+    return {**tuned, **options, **_MANAGED, **_MANAGED_READER, **own}
 
 
 def writer_settings(

@@ -63,7 +63,7 @@ def test_a_fetch_from_before_the_lane_was_lost_is_not_routed(mesh: SmallMesh) ->
 
 
 def test_a_neighbours_dead_kafka_does_not_hold_up_a_lane() -> None:
-    """Where its direct log ends cannot be learnt; everything else goes on. Spec: K18, K20."""
+    """Where its direct log ends cannot be learnt; everything else goes on. Spec: K18."""
     three = {
         **CHAIN,
         "kafka": {"ka": {}, "kb": {}, "kc": {}},

@@ -1,0 +1,54 @@
+"""What the node's own topics say of it, fetched while nobody waits for it. Spec: K16.
+
+Who takes a lane must read its progress to the end before anything else, and a new client of Kafka
+needs half a second for its first record. So one reader stands ready from the worker's start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from mesh.transport.following import Follower
+from mesh.transport.port import KafkaCluster, Record, TopicPartition
+
+
+class Recall:
+    """Reads partitions of the node's own topics, each when it is asked for.
+
+    Args:
+        kafka: The node's own Kafka cluster.
+        places: What will be asked for, mostly.
+        now_ms: Clock for the deadline.
+    """
+
+    def __init__(
+        self, kafka: KafkaCluster, places: Sequence[TopicPartition], now_ms: Callable[[], int]
+    ) -> None:
+        self._follower = Follower(kafka, "recall", now_ms)
+        self._follower.add(places)
+        self._follower.prefetch()
+        self._early: dict[TopicPartition, list[Record]] = {}
+
+    def records(self, place: TopicPartition) -> Iterator[Record]:
+        """Yield every committed record of a partition, up to its present high watermark.
+
+        It is not followed afterwards; asked again, it is read from the beginning.
+
+        Raises:
+            TransportUnavailableError: The end was not reached in time.
+        """
+        self._follower.add([place])
+        yield from self._early.pop(place, ())
+        try:
+            for record in self._follower.catch_up([place]):
+                found = TopicPartition(record.topic(), record.partition())
+                if found == place:
+                    yield record
+                else:
+                    self._early.setdefault(found, []).append(record)
+        finally:
+            self._follower.remove(place)
+
+    def close(self) -> None:
+        """Release the reader."""
+        self._follower.close()
