@@ -64,7 +64,7 @@ class Batch:
     Attributes:
         node, lane, lane_epoch: Who writes it.
         opened_ms: When it was begun.
-        messages: Messages read so far; it closes at a limit. Spec: K17.
+        records: Records read and delivered so far; it closes at a limit. Spec: K17.
         is_awaited: Whether something waits for its commit.
         waiting: Direct sources read beyond what was reserved: their copies wait for the commit.
         direct: What waits.
@@ -75,7 +75,7 @@ class Batch:
     lane_epoch: int
     names: TopicNames
     opened_ms: int
-    messages: int = 0
+    records: int = 0
     is_awaited: bool = False
     waiting: dict[TopicPartition, None] = field(default_factory=dict)
     direct: list[DirectRows] = field(default_factory=list)
@@ -87,14 +87,23 @@ class Batch:
     _refused: Counter[tuple[str, Reason, MessageClass]] = field(default_factory=Counter)
     _dropped: Counter[tuple[str, TopicPartition]] = field(default_factory=Counter)
 
-    def read(self, source: TopicPartition, topic_id: bytes, first: int, last: int, n: int) -> None:
-        """Account for `n` messages read of a source partition, offsets `first` to `last`."""
+    def read(
+        self,
+        source: TopicPartition,
+        topic_id: bytes,
+        first: int,
+        last: int,
+        n: int,
+        *,
+        records: int = 1,
+    ) -> None:
+        """Account for `n` messages in so many records of a source, offsets `first` to `last`."""
         reading = self.readings.get(source)
         if reading is None:
             reading = self.readings[source] = Reading(topic_id, first, first)
         reading.next = last + 1
         reading.messages += n
-        self.messages += n
+        self.records += records
 
     def sent(self, neighbour: str, message_class: MessageClass, messages: int) -> None:
         """Account for one frame."""
@@ -105,6 +114,7 @@ class Batch:
     def delivered(self, endpoint: str, message_class: MessageClass, messages: int) -> None:
         """Account for deliveries to an endpoint."""
         self._delivered[endpoint, message_class] += messages
+        self.records += messages
 
     def refused(
         self, reasons: Sequence[tuple[str, Reason]], message_class: MessageClass, messages: int

@@ -35,7 +35,7 @@ def take_ingress(lane: Lane, source: Source, records: Sequence[Record], now_ms: 
     batch = lane.open(now_ms)
     first, last = records[0].offset(), records[-1].offset()
     lane.about_to_read(batch, source, last)
-    batch.read(source.at, source.topic_id, first, last, len(records))
+    batch.read(source.at, source.topic_id, first, last, len(records), records=len(records))
     try:
         gathered = _gather_usual(lane, source, records)
     except (LookupError, TypeError, ValueError):

@@ -36,9 +36,9 @@ def take_frames(
     link: LocalLink,
     records: Sequence[Record],
     now_ms: int,
-    messages_max: int,
+    records_max: int,
 ) -> int:
-    """Take frames of one outbox partition, in order, until the batch has so many messages.
+    """Take frames of one outbox partition, in order, until the batch has so many records.
 
     Returns:
         How many of the records were taken: at least one.
@@ -61,7 +61,7 @@ def take_frames(
                 lane.chains(source.at).tear()
         batch.read(source.at, source.topic_id, offset, offset, count)
         taken += 1
-        if batch.messages >= messages_max:
+        if batch.records >= records_max:
             break
     return taken
 

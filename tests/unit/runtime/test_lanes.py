@@ -8,7 +8,7 @@ from mesh.codec.state import decode_ledger
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.world import World
 from mesh.model.headers import MESH_HEADER
-from mesh.runtime.lanes import BATCH_MESSAGES
+from mesh.runtime.lanes import BATCH_RECORDS
 from tests.unit.runtime.conftest import SmallMesh, subject
 
 TWO = {
@@ -61,7 +61,7 @@ def test_a_message_is_known_by_where_it_was_published(mesh: SmallMesh) -> None:
 
 def test_a_batch_closes_when_it_is_full_even_inside_of_a_fetch(mesh: SmallMesh) -> None:
     """One fetch of frames may hold far more than a transaction should. Spec: K17."""
-    count = 2 * BATCH_MESSAGES + 500
+    count = 2 * BATCH_RECORDS + 500
     for value in range(count):
         mesh.publish(b"%d" % value, [subject("x")])
     mesh.run(10_000)
@@ -69,8 +69,8 @@ def test_a_batch_closes_when_it_is_full_even_inside_of_a_fetch(mesh: SmallMesh) 
     for node in "abc":
         ledgers = [decode_ledger(r.value()) for r in mesh.read(mesh.names.ledger(node))]
         read = [sum(source.messages for source in ledger.sources) for ledger in ledgers]
-        # A frame is never cut by a commit: b and c may go beyond by less than one.
-        assert max(read) < BATCH_MESSAGES + 2_000
+        # A frame is never cut by a commit, and for b, which hands it on, it is one record.
+        assert node == "b" or max(read) < BATCH_RECORDS + 2_000
         assert sum(read) == count
 
 
