@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mesh.config.references import resolve_options
+from mesh.errors import StartError
 from mesh.lab.brokers import KafkaClusters, start_brokers
 from mesh.lab.jars import KafkaSoftware, Progress, silent
 from mesh.lab.processes import Process, spawn, stop_all
 from mesh.model.topology import Topology
 from mesh.runtime.provision import node_topics, refuse_aliases
+from mesh.runtime.serve import seen_file
 from mesh.transport.kafka import RealKafka
 
 STOP_S = 10.0
+CUT_S = 20.0
+CUT_POLL_S = 0.02
 
 
 def with_addresses(topology: Topology, addresses: Mapping[str, str]) -> Topology:
@@ -165,12 +170,32 @@ class Fleet:
         return self.directory / "run" / f"{node}.cuts.json"
 
     def cut(self, node: str, neighbours: Sequence[str]) -> None:
-        """Have the node read nothing of exactly these neighbours."""
+        """Have the node read nothing of exactly these neighbours; returns when that is so.
+
+        A worker that does not serve yet sees to it before it reads anything.
+
+        Raises:
+            StartError: A serving worker did not follow in time.
+        """
         path = self.cuts_file(node)
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_suffix(".new")
         fresh.write_text(json.dumps(list(neighbours)), encoding="utf-8")
         fresh.rename(path)
+        deadline_s = time.monotonic() + CUT_S
+        while not self._has_cut(node, list(neighbours)):
+            if time.monotonic() > deadline_s:
+                raise StartError(f"node {node} did not cut its links within {CUT_S:.0f} s")
+            time.sleep(CUT_POLL_S)
+
+    def _has_cut(self, node: str, neighbours: Sequence[str]) -> bool:
+        """Say whether all workers of the node that serve and live have made exactly these cuts."""
+        for index, process in enumerate(self.workers.get(node, [])):
+            if not (process.is_alive() and self.ready_file(node, index).exists()):
+                continue
+            if _read_cuts(seen_file(self.cuts_file(node), process.pid)) != neighbours:
+                return False
+        return True
 
     def kill_node(self, node: str) -> None:
         """SIGKILL all workers of a node; returns when they are gone."""
@@ -198,3 +223,13 @@ class Fleet:
         finally:
             self.workers.clear()
             self.brokers.stop()
+
+
+def _read_cuts(path: Path) -> object:
+    """Return what a worker says it has cut; nothing before it ever did, None while it writes."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    except ValueError:
+        return None

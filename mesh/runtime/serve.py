@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import signal
 import uuid
 from collections.abc import Mapping
@@ -33,6 +34,11 @@ PATIENCE_MS = 200
 """How long brokers may keep an empty fetch: partitions of a lane just taken wait for it."""
 
 log = structlog.get_logger()
+
+
+def seen_file(cuts_file: Path, pid: int) -> Path:
+    """Return where the worker of this process tells which cuts it has made."""
+    return cuts_file.with_suffix(f".seen-{pid}")
 
 
 @dataclass(slots=True)
@@ -95,9 +101,10 @@ class Serving:
         gc.collect()
         gc.freeze()
         gc.set_threshold(500_000, 20, 50)
+        self._cuts = ()
         while not self._stopping:
-            worker.turn(TURN_S)
             self._follow_cuts(worker)
+            worker.turn(TURN_S)
             self._tell_ready(is_ready=worker.is_ready)
 
     def _stop(self, number: int, frame: object) -> None:  # noqa: ARG002
@@ -155,6 +162,7 @@ class Serving:
             self._cuts = cuts
             worker.cut(cuts)
             log.warning("drill.cut", neighbours=list(cuts))
+            seen_file(self.cuts_file, os.getpid()).write_text(json.dumps(cuts), encoding="utf-8")
 
     def _tell_ready(self, *, is_ready: bool) -> None:
         if is_ready == self._was_ready or self.ready_file is None:
