@@ -24,8 +24,8 @@ _SOME = [b"\x02" + zigzag(length) for length in range(8_192)]
 _BARE_SOME = [b"\x00" + some for some in _SOME]
 #: The same read backwards: two bytes before a short key, four before a payload of 64 bytes to
 #: 8 kB that no headers precede. Most messages look like that, and two look-ups read them.
-SHORT_KEY = {some: length for length, some in enumerate(_SOME[:64])}
-BARE = {bare: length for length, bare in enumerate(_BARE_SOME) if len(bare) == 4}
+_SHORT_KEY = {some: length for length, some in enumerate(_SOME[:64])}
+_BARE = {bare: length for length, bare in enumerate(_BARE_SOME) if len(bare) == 4}
 
 
 def encode_tail(
@@ -106,11 +106,11 @@ def read_tail(value: bytes, at: int) -> tuple[bytes | None, Headers, bytes | Non
         IndexError: They end too early; `messages` makes it a DecodeError once for all messages.
     """
     start = at + 2
-    length = SHORT_KEY.get(value[at:start])
+    length = _SHORT_KEY.get(value[at:start])
     if length is not None:
         key_end = start + length
         start_payload = key_end + 4
-        length = BARE.get(value[key_end:start_payload])
+        length = _BARE.get(value[key_end:start_payload])
         if length is not None:
             end = start_payload + length
             if not value[end]:  # the empty ext; that it is there proves all lengths
@@ -134,10 +134,10 @@ def skip_tail(value: bytes, at: int) -> int:
     Raises:
         DecodeError, IndexError: As for `read_tail`.
     """
-    length = SHORT_KEY.get(value[at : at + 2])
+    length = _SHORT_KEY.get(value[at : at + 2])
     if length is not None:
         start = at + 6 + length
-        length = BARE.get(value[start - 4 : start])
+        length = _BARE.get(value[start - 4 : start])
         if length is not None and not value[start + length]:
             return start + length + 1
     at = _read_optional(value, at)[1]

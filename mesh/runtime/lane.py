@@ -27,10 +27,10 @@ Known = dict[tuple[str, bytes | None], tuple[str, Route]]
 """Header as clients wrote it -> subject and route, since the routing last changed."""
 
 MEMO_MAX = 32_768
-log = structlog.get_logger()
-
 PLANS_MAX = 256
 """Subject tables remembered per arrival: each may have thousands of bytes and routes."""
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,10 @@ class Lane:
     # -- direct copies ----------------------------------------------------------------------
 
     def about_to_read(self, batch: Batch, source: Source, last: int) -> None:
-        """Decide whether copies of records up to offset `last` may go before the next commit."""
+        """Decide whether copies of records up to offset `last` may go before the next commit.
+
+        Spec: K18.
+        """
         if source.message_class is MessageClass.GUARANTEED:
             batch.is_awaited = True
         elif last >= self.positions.ahead.get(source.at, 0):
@@ -188,14 +191,14 @@ class Lane:
         may_go = source.message_class is MessageClass.DIRECT and source.at not in batch.waiting
         (self.ready if may_go else batch.direct).append((topic, partition, rows))
 
-    def skip(self, at: TopicPartition, topic_id: bytes, reason: str, to: int, now_ms: int) -> None:
+    def skip(self, at: TopicPartition, reason: str, to: int, now_ms: int) -> None:
         """Go on at `to` with a direct source if it stands before that; count what is skipped."""
         position = self.position(at)
         if to <= position:
             return
         batch = self.open(now_ms)
         batch.dropped(reason, at, to - position)
-        batch.read(at, topic_id, position, to - 1, 0)
+        batch.read(at, self.positions.topic_ids[at.topic], position, to - 1, 0, records=0)
         place = {"topic": at.topic, "partition": at.partition}
         log.warning("direct.skipped", **place, reason=reason, first=position, next=to)
 

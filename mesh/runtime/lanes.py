@@ -74,7 +74,7 @@ class Lanes:
     _gap_ms: int = COMMIT_GAP_MS
 
     def follow(self, assigned: frozenset[int], now: int) -> None:
-        """Drop lanes that the group gave to others; take those it gave to this worker."""
+        """Take the lanes that the group gave to this worker; see to what they read."""
         if not self.machine.has_routed:
             return
         for number in sorted(assigned - set(self.owned)):
@@ -156,11 +156,11 @@ class Lanes:
     def _take_records(self, lane: Lane, source: Source, records: Sequence[Record], now: int) -> int:
         """Route some records; return how many, 0 if the lane reads no further here."""
         at = source.at
-        room = max(1, BATCH_RECORDS - (lane.batch.records if lane.batch is not None else 0))
         try:
             if source.link is not None:
                 return take_frames(lane, source, source.link, records, now, BATCH_RECORDS)
-            take_ingress(lane, source, records[:room], now)
+            some = records[: BATCH_RECORDS - lane.open(now).records]
+            take_ingress(lane, source, some, now)
         except TransportError as error:
             self._give_up(lane, error)
         except UnknownVersionError as error:
@@ -170,7 +170,7 @@ class Lanes:
             )
             self.sources.halt(lane, at)
         else:
-            return min(room, len(records))
+            return len(some)
         return 0
 
     def patience(self, timeout_s: float) -> float:

@@ -30,7 +30,7 @@ TURN_S = 0.1
 
 RETRY_S = 1.0
 
-PATIENCE_MS = 200
+WORKER_PATIENCE_MS = 200
 """How long brokers may keep an empty fetch: partitions of a lane just taken wait for it."""
 
 log = structlog.get_logger()
@@ -131,7 +131,7 @@ class Serving:
         """Return the worker once the own Kafka cluster answers, or None if told to stop."""
         while not self._stopping:
             readers = {
-                name: kafka.reader("read", patience_ms=PATIENCE_MS)
+                name: kafka.reader("read", patience_ms=WORKER_PATIENCE_MS)
                 for name, kafka in clusters.items()
             }
             intake = ThreadedIntake(readers)

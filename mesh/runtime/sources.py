@@ -102,7 +102,7 @@ class Sources:
             if not new:
                 continue
             try:
-                self._assign(lane, topic, topic.info, new, now_ms)
+                self._assign(lane, topic, topic.info.topic_id, new, now_ms)
             except TransportError as error:
                 log.info("source.not_assigned", topic=topic.name, fault=str(error))
 
@@ -127,21 +127,20 @@ class Sources:
         self,
         lane: Lane,
         topic: _SourceTopic,
-        info: TopicInfo,
+        topic_id: bytes,
         places: Sequence[TopicPartition],
         now_ms: int,
     ) -> None:
-        known = lane.positions.topic_ids.setdefault(info.name, info.topic_id)
-        if known != info.topic_id:
+        if lane.positions.topic_ids.setdefault(topic.name, topic_id) != topic_id:
             # Positions belong to the topic that was: reading on would lose or repeat. Spec: R6.
-            log.error("source.recreated", topic=info.name, lane=lane.number)
+            log.error("source.recreated", topic=topic.name, lane=lane.number)
             lane.halted.update(places)
             return
         if topic.message_class is MessageClass.DIRECT:
-            places = self._resume_direct(lane, topic, info, places, now_ms)
+            places = self._resume_direct(lane, self.admins[topic.kafka], places, now_ms)
         is_cut = topic.link is not None and topic.link.neighbour in self._cut
         for place in places:
-            lane.sources[place] = Source(place, info.topic_id, topic.message_class, topic.link)
+            lane.sources[place] = Source(place, topic_id, topic.message_class, topic.link)
         if not is_cut:
             self._read(topic.kafka, {at: lane.position(at) for at in places})
 
@@ -150,12 +149,7 @@ class Sources:
         self.readers[kafka].assign(positions)
 
     def _resume_direct(
-        self,
-        lane: Lane,
-        topic: _SourceTopic,
-        info: TopicInfo,
-        places: Sequence[TopicPartition],
-        now_ms: int,
+        self, lane: Lane, admin: Admin, places: Sequence[TopicPartition], now_ms: int
     ) -> Sequence[TopicPartition]:
         """Go on behind all that may have been handed on; return what can be read now.
 
@@ -169,7 +163,6 @@ class Sources:
         known = [at for at in ready if lane.position(at) >= 0]
         if not known:
             return ready
-        admin = self.admins[topic.kafka]
         starts, ends = admin.starts(known), admin.ends(known)
         for at in known:
             end = ends.get(at, 0)
@@ -178,9 +171,9 @@ class Sources:
                 log.error("source.truncated", topic=at.topic, partition=at.partition, end=end)
                 lane.halted.add(at)
                 continue
-            passed = min(inherited.pop(at, 0), end)
-            lane.skip(at, info.topic_id, "takeover", passed, now_ms)
-            lane.skip(at, info.topic_id, "retention", starts.get(at, 0), now_ms)
+            lane.skip(at, "takeover", min(inherited.get(at, 0), end), now_ms)
+            lane.skip(at, "retention", starts.get(at, 0), now_ms)
+            inherited.pop(at, None)
         return [at for at in ready if at not in lane.halted]
 
     def follow_lost(self, lanes: Mapping[int, Lane]) -> None:
@@ -205,10 +198,9 @@ class Sources:
                 if source.link is None:
                     continue
                 was, now = source.link.neighbour in before, source.link.neighbour in neighbours
-                reader = self.readers[self._topics[source.at.topic].kafka]
+                kafka = self._topics[source.at.topic].kafka
                 if now and not was:
-                    reader.unassign([source.at])
+                    self.readers[kafka].unassign([source.at])
                     self.intake.forget([source.at])
                 elif was and not now:
-                    kafka = self._topics[source.at.topic].kafka
                     self._read(kafka, {source.at: lane.position(source.at)})

@@ -11,9 +11,8 @@ from mesh.errors import TransportUnavailableError
 from mesh.transport.port import BEGINNING, KafkaCluster, Reader, Record, TopicPartition
 
 DEADLINE_MS = 60_000
-PATIENCE_MS = 100
-ONCE_MS = 10
-"""Patience of readers that follow, and of those that read once: the latter wait while nodes do."""
+FOLLOWER_PATIENCE_MS = 100
+"""The end of a log is noticed so late; somebody waits for it, so it is less than usual."""
 _READ_S = 0.2
 _LIMIT = 5_000
 
@@ -27,18 +26,11 @@ class Follower:
         kafka: Where they are.
         name: Client name of the reader used.
         now_ms: Clock for the deadline.
-        patience_ms: See `KafkaCluster.reader`: the end is reached so much later.
     """
 
-    def __init__(
-        self,
-        kafka: KafkaCluster,
-        name: str,
-        now_ms: Callable[[], int],
-        patience_ms: int = PATIENCE_MS,
-    ) -> None:
+    def __init__(self, kafka: KafkaCluster, name: str, now_ms: Callable[[], int]) -> None:
         self._kafka = kafka
-        self._reader: Reader = kafka.reader(name, patience_ms=patience_ms)
+        self._reader: Reader = kafka.reader(name, patience_ms=FOLLOWER_PATIENCE_MS)
         self._now_ms = now_ms
         self._assigned: dict[TopicPartition, None] = {}
         self._wanted: dict[TopicPartition, None] = {}
@@ -104,19 +96,3 @@ class Follower:
     def close(self) -> None:
         """Release the reader."""
         self._reader.close()
-
-
-def records_to_end(
-    kafka: KafkaCluster, name: str, place: TopicPartition, now_ms: Callable[[], int]
-) -> Iterator[Record]:
-    """Yield every committed record of a partition up to its present high watermark.
-
-    Raises:
-        TransportUnavailableError: The end was not reached in time.
-    """
-    follower = Follower(kafka, name, now_ms, ONCE_MS)
-    follower.add([place])
-    try:
-        yield from follower.catch_up()
-    finally:
-        follower.close()

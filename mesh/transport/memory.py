@@ -24,10 +24,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from mesh.transport.groups import slowest
 from mesh.transport.memory_clients import MemoryReader, MemoryWriter
 from mesh.transport.memory_group import MemoryGroup, MemoryMembership
 from mesh.transport.memory_log import MemoryBroker
-from mesh.transport.port import TopicInfo, TopicPartition, TopicSpec, slowest
+from mesh.transport.port import TopicInfo, TopicPartition, TopicSpec
 
 
 def _no_clock() -> int:

@@ -72,24 +72,6 @@ class TopicInfo:
     partitions: int
 
 
-def slowest(
-    groups: Sequence[Mapping[TopicPartition, int]], topics: Sequence[str]
-) -> Mapping[TopicPartition, int]:
-    """Return what `Admin.consumed` promises from what each group has committed."""
-    found: dict[TopicPartition, int] = {}
-    for topic in topics:
-        readers = [
-            {place: offset for place, offset in group.items() if place.topic == topic}
-            for group in groups
-        ]
-        readers = [reader for reader in readers if reader]
-        for place in set().union(*readers):
-            offsets = [reader[place] for reader in readers if place in reader]
-            if len(offsets) == len(readers):
-                found[place] = min(offsets)
-    return found
-
-
 class Reader(Protocol):
     """Reads assigned partitions of one Kafka cluster, committed records only.
 

@@ -29,6 +29,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs ex
 )
 
 from mesh.errors import TransportUnavailableError
+from mesh.transport.groups import slowest
 from mesh.transport.kafka.faults import (
     MISSING,
     Site,
@@ -38,7 +39,7 @@ from mesh.transport.kafka.faults import (
 )
 from mesh.transport.kafka.health import ANSWER_WITHIN_S
 from mesh.transport.kafka.settings import Settings
-from mesh.transport.port import TopicInfo, TopicPartition, TopicSpec, slowest
+from mesh.transport.port import TopicInfo, TopicPartition, TopicSpec
 
 REQUEST_S = 3.0
 DEADLINE_S = 5.0

@@ -49,9 +49,9 @@ class KafkaWriter:
     """Writes records; one thread uses it.
 
     Attributes:
-        produce: Hands over one record. A closure that passes arguments by position: faster than
-            the client library's own method called with names.
-        produce_all: Hands over many; a call less per record.
+        produce: Hands over one record.
+        produce_all: Hands over many. A closure that passes arguments by position: faster than the
+            client library's own method called with names.
         begin: Opens a transaction; see `Transactions`, as for `commit` and `abort`.
     """
 
@@ -193,12 +193,7 @@ def _produce(producer: Producer, state: WriterState) -> tuple[Produce, ProduceAl
         timestamp: int = 0,
         headers: Headers | None = None,
     ) -> None:
-        try:
-            send(topic, value, key, partition, None, None, timestamp, headers)
-        except KafkaException as exc:
-            refuse(topic, error_of(exc))
-        except BufferError:
-            make_room(topic, (topic, value, key, partition, None, None, timestamp, headers))
+        produce_all(topic, partition, [(value, key, timestamp, headers)])
 
     def produce_all(topic: str, partition: int, rows: Sequence[Row]) -> None:
         for value, key, timestamp, headers in rows:
