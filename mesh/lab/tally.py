@@ -25,6 +25,10 @@ MessageId = tuple[bytes, int, int, int]
 """Identity of a message: ingress topic id, partition, generation, offset. Spec: K9."""
 
 
+_LOST_DIRECT = frozenset({"takeover", "retention", "stale_epoch"})
+"""Why direct messages that were read, or should have been, went nowhere. Spec: K18, lab.md 2."""
+
+
 @dataclass(slots=True)
 class LinkTally:
     """One direction of a link."""
@@ -182,7 +186,11 @@ class Tally:
         return decode
 
     def _ledger(self, record: Record) -> None:
-        for entry in decode_ledger(record.value() or b"").not_forwarded:
+        ledger = decode_ledger(record.value() or b"")
+        for dropped in ledger.dropped:
+            if dropped.reason in _LOST_DIRECT:
+                self.discarded_direct += dropped.messages
+        for entry in ledger.not_forwarded:
             self.not_forwarded[entry.reason] += entry.messages
             if entry.message_class is MessageClass.DIRECT and entry.reason != "no_interest":
                 self.discarded_direct += entry.messages
