@@ -20,6 +20,7 @@ from mesh.model.control import (
     LinkStatus,
     Mark,
     RepairRequest,
+    Stop,
     TopicIdentity,
     Wish,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "decode_link_state",
     "decode_mark",
     "decode_repair_request",
+    "decode_stop",
     "decode_subscription",
     "encode_acknowledgement",
     "encode_advert",
@@ -46,6 +48,7 @@ __all__ = [
     "encode_link_state",
     "encode_mark",
     "encode_repair_request",
+    "encode_stop",
     "encode_subscription",
 ]
 
@@ -200,6 +203,26 @@ _REPAIR_REQUEST = RecordCodec[RepairRequest](
     ),
 )
 
+_STOP = RecordCodec[Stop](
+    "stop",
+    lambda value: {
+        "topic": value.topic,
+        "topic_id": value.topic_id,
+        "partition": value.partition,
+        "reason": value.reason,
+        "first": value.first,
+        "next": value.next,
+    },
+    lambda fields: Stop(
+        fields["topic"],
+        fields["partition"],
+        fields["topic_id"],
+        fields["reason"],
+        fields["first"],
+        fields["next"],
+    ),
+)
+
 _LEARNED = RecordCodec[Learned](
     "learned",
     lambda value: {"epoch": value.epoch, "number": value.number, "filters": value.filters},
@@ -219,6 +242,7 @@ encode_heartbeat, decode_heartbeat = _HEARTBEAT.encode, _HEARTBEAT.decode
 encode_acknowledgement, decode_acknowledgement = _ACKNOWLEDGEMENT.encode, _ACKNOWLEDGEMENT.decode
 encode_link_state, decode_link_state = _LINK_STATE.encode, _LINK_STATE.decode
 encode_repair_request, decode_repair_request = _REPAIR_REQUEST.encode, _REPAIR_REQUEST.decode
+encode_stop, decode_stop = _STOP.encode, _STOP.decode
 decode_learned = _LEARNED.decode
 decode_config = _CONFIG.decode
 

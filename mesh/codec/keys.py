@@ -74,6 +74,23 @@ class LearnedKey:
     scope: Scope
 
 
+@dataclass(frozen=True, slots=True)
+class StopKey:
+    """A source that is read no further."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptKey:
+    """An operator's consent, on `mesh.config`, to a loss at a node."""
+
+    node: str
+    topic: str
+    partition: int
+
+
 ControlKey = (
     IdentityKey
     | HeartbeatKey
@@ -84,8 +101,10 @@ ControlKey = (
     | LinkKey
     | RepairKey
     | LearnedKey
+    | StopKey
+    | AcceptKey
 )
-"""Every key of `.control`, `.to.<neighbour>.c` and `.learned`."""
+"""Every key of `.control`, `.to.<neighbour>.c`, `.learned` and, the topology apart, `config`."""
 
 
 def identity_key() -> bytes:
@@ -145,6 +164,16 @@ def learned_key(neighbour: str, scope: Scope) -> bytes:
     return f"learned {neighbour} {scope}".encode()
 
 
+def stop_key(topic: str, partition: int) -> bytes:
+    """Return the key on `.control` of a source that is read no further. Spec: R6."""
+    return f"stop {topic} {partition}".encode()
+
+
+def accept_key(node: str, topic: str, partition: int) -> bytes:
+    """Return the key on `mesh.config` of an operator's consent to a loss at a node. Spec: R6."""
+    return f"accept {node} {topic} {partition}".encode()
+
+
 def config_key() -> bytes:
     """Return the one key of `mesh.config`."""
     return b"topology"
@@ -189,6 +218,12 @@ def _parse(kind: str, rest: str | None = None) -> ControlKey:
             return LearnedKey(neighbour, _scope(scope))
         case "repair", str():
             return _repair(rest)
+        case "stop", str():
+            topic, partition = rest.split(" ")
+            return StopKey(topic, int(partition))
+        case "accept", str():
+            node, topic, partition = rest.split(" ")
+            return AcceptKey(node, topic, int(partition))
     raise ValueError(kind)
 
 
@@ -253,9 +288,9 @@ def progress_key(progress: Progress) -> bytes:
     """
     kind, at = progress.kind, f"{progress.topic} {progress.partition}"
     match kind:
-        case ProgressKind.SOURCE | ProgressKind.HELD:
+        case ProgressKind.SOURCE | ProgressKind.HELD | ProgressKind.STOPPED:
             return f"{kind} {at}".encode()
-        case ProgressKind.SENT | ProgressKind.ACCEPTED:
+        case ProgressKind.SENT | ProgressKind.ACCEPTED | ProgressKind.GAP:
             if progress.topic_id is None:
                 raise LocalProtocolError(f"progress {kind} of {at} names no source")
             return f"{kind} {at} {progress.topic_id.hex()} {progress.source_partition}".encode()

@@ -36,6 +36,8 @@ _PROGRESS = RecordCodec[Progress](
             for entry in value.in_force
         ],
         "ahead": value.ahead,
+        "generation": value.generation,
+        "reason": value.reason,
     },
     lambda fields: Progress(
         kind=ProgressKind(fields["kind"]),
@@ -48,6 +50,8 @@ _PROGRESS = RecordCodec[Progress](
             InForce(entry["scope"], entry["epoch"], entry["number"]) for entry in fields["in_force"]
         ),
         ahead=fields["ahead"],
+        generation=fields["generation"],
+        reason=fields["reason"],
     ),
 )
 

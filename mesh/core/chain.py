@@ -27,7 +27,7 @@ class Chains:
 
     Attributes:
         last: Last accepted offset per sender's source.
-        broken: Sources with a gap: nothing of them is accepted until a frame fits again.
+        broken: Sources with a gap: nothing but repairs of them is accepted until a frame fits.
         torn: After a frame that nobody could read: the sources that have been seen since.
             None if there was no such frame.
     """
@@ -36,17 +36,24 @@ class Chains:
     broken: set[SourcePartition] = field(default_factory=set)
     torn: dict[SourcePartition, None] | None = None
 
-    def judge(self, chain: Chain) -> Verdict:
+    def judge(self, chain: Chain, *, is_repair: bool = False, is_gap: bool = False) -> Verdict:
         """Say what becomes of a frame, and remember it.
 
         ACCEPT and PARTIAL move `last`; PARTIAL means that messages up to the former `last`
         are repeats. GAP is returned once when a break is found (ask for a repair), WAITING
-        for what comes after it until the repair arrives.
+        for what comes after it until the repair arrives. Repairs do not end the waiting: what
+        the lane itself wrote in between comes again in them.
+
+        Args:
+            chain: What the frame says.
+            is_repair: It repeats something. Spec: K20.
+            is_gap: It announces a loss, after which offsets may come again.
 
         Spec: K11.
         """
         last = self.last.get(chain.source, NONE_OFFSET)
-        if last >= chain.last:
+        is_announced = is_gap and chain.previous == last
+        if last >= chain.last and not is_announced:
             return Verdict.DUPLICATE
         if chain.previous > last and not self._is_mended(chain.source):
             if chain.source in self.broken:
@@ -55,9 +62,23 @@ class Chains:
             return Verdict.GAP
         if self.torn is not None:
             self.torn[chain.source] = None
-        self.broken.discard(chain.source)
+        if not is_repair:
+            self.broken.discard(chain.source)
         self.last[chain.source] = chain.last
-        return Verdict.ACCEPT if chain.first > last else Verdict.PARTIAL
+        return Verdict.ACCEPT if chain.first > last or is_announced else Verdict.PARTIAL
+
+    def end_repair(self, chain: Chain) -> bool:
+        """Take the frame that ends a repair: what the lane writes after it is accepted again.
+
+        Returns:
+            Whether the repair was complete; if not, another one is needed. Spec: K20.
+        """
+        last = self.last.get(chain.source, NONE_OFFSET)
+        if chain.previous > last:
+            return False
+        self.last[chain.source] = max(last, chain.last)
+        self.broken.discard(chain.source)
+        return True
 
     def tear(self) -> None:
         """Take note of an unreadable frame; it is a dead letter.
@@ -74,6 +95,10 @@ class Chains:
         self.torn[source] = None
         return True
 
-    def jump(self, chain: Chain) -> None:
-        """Accept a frame of the direct class whatever is missing before it. Spec: DESIGN 6."""
-        self.last[chain.source] = max(self.last.get(chain.source, NONE_OFFSET), chain.last)
+    def jump(self, chain: Chain, *, is_gap: bool = False) -> None:
+        """Accept a frame of the direct class whatever is missing before it. Spec: DESIGN 6.
+
+        After an announced loss offsets may come again.
+        """
+        last = NONE_OFFSET if is_gap else self.last.get(chain.source, NONE_OFFSET)
+        self.last[chain.source] = max(last, chain.last)

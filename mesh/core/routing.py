@@ -99,11 +99,13 @@ class Router:
         links: The node's links.
         table: Who wants what; call `forget` after changing it.
         down: Neighbours whose heartbeat has stopped. Spec: K19, K32.
+        delivers: Whether endpoints of this node get messages too.
     """
 
     links: Sequence[LocalLink]
     table: InterestTable = field(default_factory=InterestTable)
     down: dict[str, None] = field(default_factory=dict)
+    delivers: bool = True
     _memos: dict[tuple[Arrival, MessageClass], Memo] = field(default_factory=dict)
     _routes: dict[tuple[object, ...], Route] = field(default_factory=dict)
 
@@ -129,6 +131,10 @@ class Router:
             memo.put(subject, route)
         return route
 
+    def allowed(self, arrival: Arrival) -> Sequence[str]:
+        """Return every link that messages may leave on, whether or not somebody wants them."""
+        return [link.neighbour for link in self.links if self._forbids(link, arrival) is None]
+
     def _decide(self, subject: str, arrival: Arrival, message_class: MessageClass) -> Route:
         wanted = list(self.table.matching(subject))
         neighbours: list[str] = []
@@ -142,7 +148,7 @@ class Router:
         endpoints: dict[str, None] = {}
         for filter_, members in wanted:
             for member, _ in members:
-                if member.is_local and matches(filter_, subject):
+                if self.delivers and member.is_local and matches(filter_, subject):
                     endpoints[member.name] = None
         key = (tuple(neighbours), tuple(sorted(endpoints)), tuple(refused))
         return self._routes.setdefault(key, Route(*key))
@@ -155,12 +161,7 @@ class Router:
         message_class: MessageClass,
     ) -> Reason | None:
         """Return why a message does not leave on a link, or None if it does."""
-        reason = may_leave(
-            link.kind,
-            arrived_on_zone=arrival.zone == link.zone,
-            arrived_on_link=arrival.neighbour == link.neighbour and arrival.zone == link.zone,
-            crossed_external=arrival.crossed_external,
-        )
+        reason = self._forbids(link, arrival)
         if reason is not None:
             return reason
         wish = union(
@@ -176,3 +177,13 @@ class Router:
             is_down = is_direct and link.neighbour in self.down
             return Reason.NODE_DOWN if is_down else Reason.NO_INTEREST
         return Reason.NODE_DOWN if is_direct and not wish.live else None
+
+    @staticmethod
+    def _forbids(link: LocalLink, arrival: Arrival) -> Reason | None:
+        """Return why nothing that came this way may leave on a link, or None if it may."""
+        return may_leave(
+            link.kind,
+            arrived_on_zone=arrival.zone == link.zone,
+            arrived_on_link=arrival.neighbour == link.neighbour and arrival.zone == link.zone,
+            crossed_external=arrival.crossed_external,
+        )

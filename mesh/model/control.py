@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mesh.model.frames import MessageClass
+from mesh.model.frames import NONE_OFFSET, MessageClass
 
 
 class Ownership(StrEnum):
@@ -112,7 +112,10 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class LinkStatus:
-    """How a node sees a link; `state`: up, down, unproven, frozen, refused or disabled."""
+    """How a node sees a link.
+
+    `state`: up, down, unproven, frozen, stopped, refused or disabled.
+    """
 
     neighbour: str
     zone: str
@@ -158,6 +161,50 @@ class RepairRequest:
     topic_id: bytes
     partition: int
     last: int
+
+
+class StopReason(StrEnum):
+    """Why a guaranteed source is read no further. Spec: R6, K10."""
+
+    RETENTION = "retention"
+    TRUNCATED = "truncated"
+    RECREATED = "recreated"
+    VERSION = "version"
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A guaranteed source that is read no further until an operator accepts what is lost.
+
+    Attributes:
+        topic, partition: The ingress or outbox.
+        topic_id: Its id when it was read last.
+        reason: A `StopReason`; `retention`: the range was deleted before it was read;
+            `truncated`: the log ends at `first`, although it was read up to `next`; `recreated`:
+            the topic is another one, and what stood in the former from `first` on was not read;
+            `version`: the record at `first` is of a version that this program cannot read.
+        first: First offset of the range.
+        next: First offset after it, or -1 if nobody can know.
+
+    Spec: R6, DESIGN 6.
+    """
+
+    topic: str
+    partition: int
+    topic_id: bytes
+    reason: str
+    first: int
+    next: int = NONE_OFFSET
+
+    @property
+    def range(self) -> str:
+        """Return `topic[partition] 5 to 9`, as people see it."""
+        end = "an unknown end" if self.next == NONE_OFFSET else str(self.next - 1)
+        return f"{self.topic}[{self.partition}] {self.first} to {end}"
+
+    def __str__(self) -> str:
+        """Return one line for people."""
+        return f"{self.reason}: {self.range}"
 
 
 class EndpointKind(StrEnum):

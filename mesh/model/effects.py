@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mesh.model.control import Acknowledgement, Heartbeat, Mark, Scope, Wish
+from mesh.model.control import (
+    Acknowledgement,
+    Heartbeat,
+    Mark,
+    RepairRequest,
+    Scope,
+    Stop,
+    Wish,
+)
 from mesh.model.frames import MessageClass
 
 
@@ -82,6 +90,31 @@ class WriteLinkState:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteStop:
+    """Tell that a source is read no further, or with None that it is read again. Spec: R6."""
+
+    topic: str
+    partition: int
+    stop: Stop | None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRepair:
+    """Ask a neighbour for a repair, or take the request back: it has come. Spec: K11."""
+
+    neighbour: str
+    request: RepairRequest
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeSource:
+    """Announce the loss that an operator accepted, then read on. Spec: R6."""
+
+    stop: Stop
+
+
+@dataclass(frozen=True, slots=True)
 class EndSubscription:
     """A lease ran out: write the tombstone on `clients`. Spec: K13."""
 
@@ -111,6 +144,9 @@ Effect = (
     | WriteSubscribed
     | WriteHeartbeat
     | WriteLinkState
+    | WriteStop
+    | WriteRepair
+    | ResumeSource
     | EndSubscription
     | BecameReady
     | Note

@@ -8,6 +8,9 @@ MESH_HEADER = "mesh"
 SUBJECT_HEADER = "mesh-subject"
 """Header by which a client addresses a record, and by which a delivery repeats it."""
 
+GAP_HEADER = "mesh-gap"
+"""The one header of a record in an endpoint that announces a loss: JSON. Spec: DESIGN 6."""
+
 _RESERVED_PREFIX = f"{MESH_HEADER}-"
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mesh.model.control import (
     Acknowledgement,
     Heartbeat,
     Mark,
+    RepairRequest,
     Scope,
+    Stop,
     Subscription,
     Wish,
 )
@@ -109,15 +111,56 @@ class LeadershipTaken:
     Attributes:
         epoch: The node's new epoch.
         written: What its control topic offers at this moment, per scope.
+        stops: Topic partitions that its control topic calls stopped.
     """
 
     epoch: int
     written: Mapping[Scope, Mapping[str, Wish]]
+    stops: Sequence[tuple[str, int]] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class LeadershipLost:
     """Lane 0 belongs to another worker now."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStopped:
+    """A lane reads a source no further; `neighbour` is empty for the own ingress. Spec: R6."""
+
+    neighbour: str
+    stop: Stop
+
+
+@dataclass(frozen=True, slots=True)
+class SourceResumed:
+    """A lane reads a source again."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class LossAccepted:
+    """An operator accepts the loss of exactly what a stop tells. Spec: R6."""
+
+    stop: Stop
+
+
+@dataclass(frozen=True, slots=True)
+class GapFound:
+    """A lane asks a neighbour to send again what is missing in its outbox. Spec: K11."""
+
+    neighbour: str
+    request: RepairRequest
+
+
+@dataclass(frozen=True, slots=True)
+class GapMended:
+    """What was asked for has come. Spec: K20."""
+
+    neighbour: str
+    request: RepairRequest
 
 
 Input = (
@@ -134,4 +177,9 @@ Input = (
     | LaneApplied
     | LeadershipTaken
     | LeadershipLost
+    | SourceStopped
+    | SourceResumed
+    | LossAccepted
+    | GapFound
+    | GapMended
 )

@@ -18,6 +18,8 @@ class ProgressKind(StrEnum):
     INTEREST = "interest"
     HELD = "held"
     EPOCH = "epoch"
+    STOPPED = "stopped"
+    GAP = "gap"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +38,20 @@ class Progress:
     Attributes:
         kind: What it tells.
         offset: source, held: next offset; sent, accepted: last offset; epoch: the lane epoch;
-            interest: the own `clients` offset in force.
+            interest: the own `clients` offset in force; stopped: first offset of what is lost;
+            gap: last offset accepted before it.
         topic: Kafka topic it speaks of (source, outbox, target), or empty.
         partition: Its partition, or -1.
-        topic_id: Topic id of `topic` for `source`, of the sender's source for sent and accepted.
-        source_partition: sent, accepted: partition of that source; else -1.
+        topic_id: Topic id of `topic` for source and stopped, of the sender's source for sent,
+            accepted and gap.
+        source_partition: sent, accepted, gap: partition of that source; else -1.
         in_force: interest: the versions in force.
-        ahead: source, direct: so many offsets from `offset` on may have been handed on already.
+        ahead: source, direct: so many offsets from `offset` on may have been handed on already;
+            stopped: so many are lost, -1 if nobody can know.
+        generation: source: of the offsets that are read.
+        reason: stopped: why.
 
-    Spec: K12, K18.
+    Spec: K9, K12, K18, R6.
     """
 
     kind: ProgressKind
@@ -55,6 +62,8 @@ class Progress:
     source_partition: int = -1
     in_force: Sequence[InForce] = ()
     ahead: int = 0
+    generation: int = 0
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

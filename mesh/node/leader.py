@@ -20,6 +20,8 @@ from mesh.model.effects import (
     WriteHeartbeat,
     WriteLinkState,
     WriteMark,
+    WriteRepair,
+    WriteStop,
     WriteSubscribed,
 )
 from mesh.model.topology import ZoneKind
@@ -28,7 +30,16 @@ from mesh.node.learner import CLIENTS, Learner, Round
 BEAT_MS = 1000
 """Time between heartbeats. Spec: K32."""
 
-Writes = WriteAdvert | WriteMark | WriteAck | WriteSubscribed | WriteHeartbeat | WriteLinkState
+Writes = (
+    WriteAdvert
+    | WriteMark
+    | WriteAck
+    | WriteSubscribed
+    | WriteHeartbeat
+    | WriteLinkState
+    | WriteStop
+    | WriteRepair
+)
 
 
 @dataclass(slots=True)
@@ -40,12 +51,14 @@ class Leader:
         epoch: Its epoch, raised at each taking of lane 0.
         links: Its links.
         written: What its control topic offered when lane 0 was taken; empty once compared.
+        stops: Topic partitions that it called stopped then.
     """
 
     node: str
     epoch: int
     links: Sequence[LocalLink]
     written: Mapping[Scope, Mapping[str, Wish]]
+    stops: Sequence[tuple[str, int]] = ()
     completion: Completion = field(init=False)
     _scopes: dict[Scope, ScopeWriter] = field(init=False)
     _applied: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -70,6 +83,7 @@ class Leader:
             yield from self._offer_changes(learner, round_.touched)
         else:
             yield from self._offer_everything(learner)
+            yield from learner.troubles.everything(self.stops)
         self._has_offered = True
         self._apply(learner, round_)
 
@@ -147,7 +161,10 @@ class Leader:
             return
         self._beat += 1
         self._beat_at_ms = now_ms
-        links: list[LinkStatus] = [n.status() for n in learner.neighbours.values()]
+        links: list[LinkStatus] = [
+            neighbour.status(learner.troubles.of_neighbour(name))
+            for name, neighbour in learner.neighbours.items()
+        ]
         yield WriteHeartbeat(Heartbeat(self.epoch, self._beat, is_ready, tuple(links)))
         for name, neighbour in learner.neighbours.items():
             yield WriteLinkState(name, *neighbour.beat)

@@ -20,12 +20,14 @@ from mesh.model.control import (
     LinkStatus,
     Mark,
     Scope,
+    Stop,
     Subscription,
     Wish,
     node_address,
 )
 from mesh.model.effects import EndSubscription, EnsureEndpoint, Note
 from mesh.model.frames import MessageClass
+from mesh.node.troubles import Troubles
 
 CLIENTS = "clients"
 """Name of the own subscriptions among the inputs of interest."""
@@ -63,9 +65,12 @@ class Neighbour:
         """Whether everything it offers is proven, or it is frozen. Spec: K23."""
         return self.frozen or (self.caught_up and all(s.proven for s in self.scopes.values()))
 
-    def status(self) -> LinkStatus:
-        """Return the link's state as people see it."""
-        if self.is_down:
+    def status(self, stops: Sequence[Stop]) -> LinkStatus:
+        """Return the link's state as people see it, given what is stopped of it."""
+        reason = ""
+        if stops:
+            state, reason = "stopped", "; ".join(map(str, stops))
+        elif self.is_down:
             state = "down"
         elif self.frozen and not self.caught_up:
             state = "frozen"
@@ -73,7 +78,7 @@ class Neighbour:
             state = "unproven"
         else:
             state = "up"
-        return LinkStatus(self.link.neighbour, self.link.zone, state)
+        return LinkStatus(self.link.neighbour, self.link.zone, state, reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,7 @@ class Learner:
         neighbours: By name.
         subscriptions: (endpoint, filter) -> what the client asked for.
         endpoints: Endpoint -> the subscription that gave it its kind and class.
+        troubles: What is wrong with the node's sources.
     """
 
     node: str
@@ -113,6 +119,7 @@ class Learner:
     clients_offset: int = -1
     clients_caught_up: bool = False
     endpoints: dict[str, Subscription] = field(default_factory=dict)
+    troubles: Troubles = field(default_factory=Troubles)
     _leases: dict[tuple[str, str], int] = field(default_factory=dict)
     _pending: dict[tuple[str, Member], Wish | None] = field(default_factory=dict)
     _read: dict[str, tuple[int, int]] = field(default_factory=dict)

@@ -19,19 +19,32 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from mesh.core.routing import Router, local_links
-from mesh.model.effects import BecameReady, Effect, Note, Reroute
+from mesh.model.effects import (
+    BecameReady,
+    Effect,
+    Note,
+    Reroute,
+    ResumeSource,
+    WriteRepair,
+    WriteStop,
+)
 from mesh.model.inputs import (
     AckRead,
     AdvertRead,
     BeatRead,
     ClientsCaughtUp,
+    GapFound,
+    GapMended,
     Input,
     LaneApplied,
     LeadershipLost,
     LeadershipTaken,
+    LossAccepted,
     MarkRead,
     NeighbourCaughtUp,
     NeighbourUnreachable,
+    SourceResumed,
+    SourceStopped,
     SubscriptionRead,
     SubscriptionRefused,
     Ticked,
@@ -117,13 +130,33 @@ class NodeMachine:
                     yield from self.leader.acknowledge()
             case LaneApplied(lane, in_force):
                 self._lanes[lane] = in_force
-            case LeadershipTaken(epoch, written):
-                self.leader = Leader(self.node, epoch, learner.links, written)
+            case LeadershipTaken(epoch, written, stops):
+                self.leader = Leader(self.node, epoch, learner.links, written, stops)
                 learner.request_round()
             case LeadershipLost():
                 self.leader = None
+            case SourceStopped() | SourceResumed() | LossAccepted() | GapFound() | GapMended():
+                for effect in self._trouble(input_):
+                    if self.leader is not None or isinstance(effect, ResumeSource):
+                        yield effect
             case _:
                 assert_never(input_)
+
+    def _trouble(
+        self, input_: SourceStopped | SourceResumed | LossAccepted | GapFound | GapMended
+    ) -> Iterator[WriteStop | WriteRepair | ResumeSource]:
+        troubles = self.learner.troubles
+        match input_:
+            case SourceStopped(neighbour, stop):
+                yield from troubles.stopped(neighbour, stop)
+            case SourceResumed(topic, partition):
+                yield from troubles.resumed(topic, partition)
+            case LossAccepted(stop):
+                yield from troubles.accept(stop)
+            case GapFound(neighbour, request):
+                yield from troubles.found(neighbour, request)
+            case GapMended(neighbour, request):
+                yield from troubles.mended(neighbour, request)
 
     def _tick(self, now_ms: int) -> Iterator[Effect]:
         for name in self.learner.silent(now_ms):

@@ -131,8 +131,21 @@ class Batch:
         """Have a position committed with this batch; a later one of the same key replaces it."""
         self.progress[progress_key(progress)] = progress
 
-    def finish(self, writer: Writer, partition: int, ahead: Mapping[TopicPartition, int]) -> None:
-        """Write progress and ledger into the transaction; `ahead` is what direct ones reserve."""
+    def finish(
+        self,
+        writer: Writer,
+        partition: int,
+        ahead: Mapping[TopicPartition, int],
+        generations: Mapping[TopicPartition, int],
+    ) -> None:
+        """Write progress and ledger into the transaction.
+
+        Args:
+            writer: The lane's.
+            partition: Of both topics.
+            ahead: How many offsets direct sources reserve. Spec: K18.
+            generations: Of the sources where that is not 0. Spec: K9.
+        """
         for source, reading in self.readings.items():
             self.note(
                 Progress(
@@ -142,6 +155,7 @@ class Batch:
                     partition=source.partition,
                     topic_id=reading.topic_id,
                     ahead=ahead.get(source, 0),
+                    generation=generations.get(source, 0),
                 )
             )
         progress_topic = self.names.progress(self.node)

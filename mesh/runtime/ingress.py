@@ -48,7 +48,7 @@ def take_ingress(lane: Lane, source: Source, records: Sequence[Record], now_ms: 
     came = Came(
         node=lane.node,
         source=source.identity,
-        generation=0,
+        generation=source.generation,
         zone="",
         hops=0,
         crossed_external=False,

@@ -13,8 +13,9 @@ import structlog
 
 from mesh.core.chain import Chains
 from mesh.core.routing import Arrival, LocalLink, Route, Router
-from mesh.model.frames import NONE_OFFSET, Chain, MessageClass, SourcePartition
+from mesh.model.frames import NONE_OFFSET, Chain, FrameFlags, MessageClass, SourcePartition
 from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.inputs import Input
 from mesh.model.state import Cut, InForce, Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -59,12 +60,14 @@ class Source:
         topic_id: The broker's id of the topic.
         message_class: Class of everything in it.
         link: The link it came over; None for the own ingress.
+        generation: Of its offsets, if it is the own ingress. Spec: K9.
     """
 
     at: TopicPartition
     topic_id: bytes
     message_class: MessageClass
     link: LocalLink | None
+    generation: int = 0
 
     @property
     def identity(self) -> SourcePartition:
@@ -87,10 +90,12 @@ class Lane:
         batch: The open transaction, or None.
         ready: Direct copies that may be written.
         handed_on: Direct sources: next offset after the last that became `ready`.
-        halted: Partitions not to be read any more: what is there cannot be understood or trusted.
         taken_ms: When its former owner was fenced.
         committed_ms: When the last successful commit was begun.
-        repairs: Gaps found: source, its own source, last offset accepted. Spec: K11.
+        notices: What the node is to know once the open batch is committed.
+        told: What the last commit lets the node know.
+        flags: Of the frames it writes: a repair says so. Spec: K20.
+        narrowed: Routes by this instead of by all that is known: to one target.
     """
 
     topology: Topology
@@ -103,13 +108,15 @@ class Lane:
     batch: Batch | None = None
     ready: list[DirectRows] = field(default_factory=list)
     handed_on: dict[TopicPartition, int] = field(default_factory=dict)
-    halted: set[TopicPartition] = field(default_factory=set)
     taken_ms: int = 0
     committed_ms: int = 0
+    notices: list[Input] = field(default_factory=list)
+    told: list[Input] = field(default_factory=list)
+    flags: FrameFlags = FrameFlags.NONE
+    narrowed: Router | None = None
     names: TopicNames = field(init=False)
     partitions: int = field(init=False)
     _links: Mapping[str, LocalLink] = field(init=False)
-    repairs: list[tuple[Source, SourcePartition, int]] = field(default_factory=list)
     _known: dict[MessageClass, Known] = field(default_factory=dict)
     _plans: dict[tuple[Arrival, MessageClass], dict[bytes, Plan]] = field(default_factory=dict)
     _addresses: dict[str, tuple[str, bytes]] = field(default_factory=dict)
@@ -126,7 +133,7 @@ class Lane:
     @property
     def router(self) -> Router:
         """The routing in force."""
-        return self.learner.router
+        return self.narrowed or self.learner.router
 
     def open(self, now_ms: int) -> Batch:
         """Return the open batch; begin its transaction if there is none."""
@@ -153,7 +160,7 @@ class Lane:
             for at, reading in batch.readings.items()
             if self._is_direct(at) and not self._is_ending
         }
-        batch.finish(self.writer, self.number, ahead)
+        batch.finish(self.writer, self.number, ahead, positions.generations)
         self.writer.commit()
         positions.in_force = self._in_force
         for at, reading in batch.readings.items():
@@ -163,6 +170,7 @@ class Lane:
             self.handed_on[at] = positions.next[at]
         self.committed_ms = now_ms
         self.ready += batch.direct
+        self.told, self.notices = self.notices, []
         return positions.in_force
 
     def _is_direct(self, at: TopicPartition) -> bool:
@@ -198,7 +206,7 @@ class Lane:
             return
         batch = self.open(now_ms)
         batch.dropped(reason, at, to - position)
-        batch.read(at, self.positions.topic_ids[at.topic], position, to - 1, 0, records=0)
+        batch.read(at, self.positions.topic_ids[at], position, to - 1, 0, records=0)
         place = {"topic": at.topic, "partition": at.partition}
         log.warning("direct.skipped", **place, reason=reason, first=position, next=to)
 
@@ -224,7 +232,7 @@ class Lane:
                     offset=positions.next[at],
                     topic=at.topic,
                     partition=at.partition,
-                    topic_id=positions.topic_ids[at.topic],
+                    topic_id=positions.topic_ids[at],
                 )
             )
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import structlog
 
 from mesh.errors import TransportError, UnknownVersionError
-from mesh.model.control import RepairRequest
-from mesh.model.inputs import LaneApplied
+from mesh.model.control import Stop
+from mesh.model.inputs import Input, LaneApplied
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
 from mesh.runtime.clock import Clock
@@ -19,6 +19,7 @@ from mesh.runtime.recall import Recall
 from mesh.runtime.sources import Sources
 from mesh.runtime.taking import take_lane
 from mesh.runtime.transit import take_frames
+from mesh.runtime.troubles import recovered
 from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
 
 BATCH_RECORDS = 10_000
@@ -40,6 +41,9 @@ DIRECT_GAP_MS = 50
 the length of a commit if that is more, at most so many. The client library asks the broker once per
 partition, and that costs it far more CPU than the copies do: a little patience makes few requests
 of many, and more of it where the broker is busy."""
+
+RESUME_MS = 1_000
+"""How often a source that stopped is tried again once its loss is accepted."""
 
 log = structlog.get_logger()
 
@@ -68,6 +72,8 @@ class Lanes:
     owned: dict[int, Lane] = field(default_factory=dict)
     _committed_ms: int = -COMMIT_GAP_MS
     _former: dict[int, tuple[int, Mapping[TopicPartition, int]]] = field(default_factory=dict)
+    _resumed_ms: int = -RESUME_MS
+    _accepted: dict[tuple[str, int], Stop] = field(default_factory=dict)
     _direct_ms: int = -DIRECT_GAP_MS
     _direct_gap_ms: int = 0
     _commit_ms: int = 0
@@ -97,6 +103,7 @@ class Lanes:
                 lane.positions.next[at] = position
             lane.handed_on.update(handed_on)
         self.owned[number] = lane
+        recovered(lane, self.sources.neighbours, now)
         self.sources.start(lane, now)
         lane.cut(self.machine.in_force, learner.all_cuts(), now)
         log.info("lane.taken", lane=number, epoch=lane.positions.epoch)
@@ -123,6 +130,27 @@ class Lanes:
         lane.writer.close()
         log.info("lane.dropped", lane=number)
 
+    def resume(self, stop: Stop) -> None:
+        """Have a source that stopped read on: what is lost is accepted. Spec: R6."""
+        self._accepted[stop.topic, stop.partition] = stop
+
+    def resume_accepted(self, now: int) -> Iterator[Input]:
+        """Resume what operators accepted, as far as brokers answer."""
+        if not self._accepted or now - self._resumed_ms < RESUME_MS:
+            return
+        self._resumed_ms = now
+        lanes = self.topology.nodes[self.machine.node].lanes
+        for (topic, partition), stop in list(self._accepted.items()):
+            lane = self.owned.get(partition % lanes)
+            if lane is None or lane.positions.stopped.get(TopicPartition(topic, partition)) != stop:
+                del self._accepted[topic, partition]
+                continue
+            try:
+                self.sources.resume(lane, stop, now)
+            except TransportError as error:
+                log.warning("source.not_resumed", range=stop.range, fault=str(error))
+            yield from self.commit(lane)
+
     def cut(self, in_force: Mapping[str, tuple[int, int]], cuts: Mapping[str, int]) -> None:
         """Have every lane commit from which positions on the new routing holds. Spec: K25."""
         for lane in list(self.owned.values()):
@@ -133,9 +161,7 @@ class Lanes:
 
     # -- records --------------------------------------------------------------------------
 
-    def route(
-        self, data: Mapping[TopicPartition, Sequence[Record]], now: int
-    ) -> Iterator[LaneApplied]:
+    def route(self, data: Mapping[TopicPartition, Sequence[Record]], now: int) -> Iterator[Input]:
         """Hand records to the lanes they belong to, in order; commit each batch that is full."""
         for lane in self.owned.values():
             lane.hold_direct(self.clock.now_ms())
@@ -168,7 +194,7 @@ class Lanes:
             log.error(  # noqa: TRY400 - one line for people
                 "link.stopped", topic=at.topic, partition=at.partition, fault=str(error)
             )
-            self.sources.halt(lane, at)
+            self.sources.halt(lane, at, lane.position(at), now)
         else:
             return len(some)
         return 0
@@ -203,7 +229,7 @@ class Lanes:
             gap = max(MS_PER_REQUEST * len(partitions), self._commit_ms // 2)
             self._direct_gap_ms = min(DIRECT_GAP_MS, gap)
 
-    def commit_due(self, *, is_idle: bool) -> Iterator[LaneApplied]:
+    def commit_due(self, *, is_idle: bool) -> Iterator[Input]:
         """Commit the lanes that have nothing more to read or reached a limit. Spec: K17.
 
         Where all that was read are direct messages that went out already, nobody waits for the
@@ -219,7 +245,7 @@ class Lanes:
             if is_full or (is_idle and is_time and batch.is_awaited):
                 yield from self.commit(lane)
 
-    def commit(self, lane: Lane) -> Iterator[LaneApplied]:
+    def commit(self, lane: Lane) -> Iterator[Input]:
         """Commit one lane."""
         began = self.clock.now_ms()
         try:
@@ -231,6 +257,7 @@ class Lanes:
             self._commit_ms = self._committed_ms - began
             rest = REST_PER_COMMIT * self._commit_ms
             self._gap_ms = min(BATCH_MS, max(COMMIT_GAP_MS, rest))
+            yield from lane.told
             yield LaneApplied(lane.number, in_force)
 
     def _give_up(self, lane: Lane, error: TransportError) -> None:
@@ -242,23 +269,6 @@ class Lanes:
         self.drop(lane.number)
 
     # -- what others want to know -------------------------------------------------------------
-
-    def repairs(self) -> Sequence[tuple[str, RepairRequest]]:
-        """Return, once each, the repairs to ask neighbours for. Spec: K11."""
-        found = [
-            (
-                source.link.neighbour,
-                RepairRequest(
-                    source.at.topic, source.at.partition, origin.topic_id, origin.partition, last
-                ),
-            )
-            for lane in self.owned.values()
-            for source, origin, last in lane.repairs
-            if source.link is not None
-        ]
-        for lane in self.owned.values():
-            lane.repairs.clear()
-        return found
 
     def read_positions(self, neighbour: str | None) -> Mapping[TopicPartition, int]:
         """Return committed read positions on a neighbour's outboxes, or on the own ingress."""

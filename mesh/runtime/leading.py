@@ -19,10 +19,12 @@ from mesh.codec.control import (
     encode_link_state,
     encode_mark,
     encode_repair_request,
+    encode_stop,
 )
 from mesh.codec.keys import (
     AdvertKey,
     IdentityKey,
+    StopKey,
     ack_key,
     advert_key,
     heartbeat_key,
@@ -31,6 +33,7 @@ from mesh.codec.keys import (
     mark_key,
     parse_control_key,
     repair_key,
+    stop_key,
     subscribed_key,
     subscription_key,
 )
@@ -43,6 +46,8 @@ from mesh.model.effects import (
     WriteHeartbeat,
     WriteLinkState,
     WriteMark,
+    WriteRepair,
+    WriteStop,
     WriteSubscribed,
 )
 from mesh.model.frames import MessageClass
@@ -57,6 +62,8 @@ Write = (
     | WriteSubscribed
     | WriteHeartbeat
     | WriteLinkState
+    | WriteStop
+    | WriteRepair
     | EndSubscription
 )
 
@@ -71,10 +78,12 @@ class Written:
     Attributes:
         identity: Who wrote it last, or None if nobody did.
         offers: Entries offered per scope.
+        stops: Topic partitions that are called stopped.
     """
 
     identity: Identity | None = None
     offers: dict[Scope, dict[str, Wish]] = field(default_factory=dict)
+    stops: dict[tuple[str, int], None] = field(default_factory=dict)
 
 
 def read_written(records: Iterable[Record]) -> Written:
@@ -90,6 +99,10 @@ def read_written(records: Iterable[Record]) -> Written:
                     written.offers.setdefault(scope, {})[filter_] = decode_advert(value)
                 case AdvertKey(scope, filter_):
                     written.offers.get(scope, {}).pop(filter_, None)
+                case StopKey(topic, partition) if value is not None:
+                    written.stops[topic, partition] = None
+                case StopKey(topic, partition):
+                    written.stops.pop((topic, partition), None)
                 case _:
                     pass
         except ProtocolError:
@@ -122,7 +135,7 @@ class ControlWriter:
         self._control(identity_key(), encode_identity(identity))
         self.writer.commit()
 
-    def write(self, writes: Iterable[Write], repairs: Iterable[tuple[str, RepairRequest]]) -> None:
+    def write(self, writes: Iterable[Write]) -> None:
         """Write everything of one step in one transaction.
 
         Raises:
@@ -131,14 +144,6 @@ class ControlWriter:
         self.writer.begin()
         for write in writes:
             self._write(write)
-        for neighbour, request in repairs:
-            key = repair_key(
-                request.topic_id,
-                request.partition,
-                request.outbox_partition,
-                MessageClass.GUARANTEED,
-            )
-            self._to(neighbour, key, encode_repair_request(request))
         self.writer.commit()
 
     def _write(self, write: Write) -> None:
@@ -157,16 +162,28 @@ class ControlWriter:
             case WriteLinkState(neighbour, epoch, beat):
                 state = LinkState(epoch, beat, tuple(self.read_positions(neighbour)))
                 self._to(neighbour, link_key(), encode_link_state(state))
+            case WriteStop(topic, partition, stop):
+                content = None if stop is None else encode_stop(stop)
+                self._control(stop_key(topic, partition), content)
+            case WriteRepair(neighbour, request, is_open):
+                self._ask(neighbour, request, is_open=is_open)
             case EndSubscription(endpoint, filter_):
                 self.writer.produce(
                     self.names.clients(self.node), None, subscription_key(endpoint, filter_), 0
                 )
 
+    def _ask(self, neighbour: str, request: RepairRequest, *, is_open: bool) -> None:
+        """Write a repair request, or its end. Spec: K11."""
+        key = repair_key(
+            request.topic_id, request.partition, request.outbox_partition, MessageClass.GUARANTEED
+        )
+        self._to(neighbour, key, encode_repair_request(request) if is_open else None)
+
     def _control(self, key: bytes, value: bytes | None) -> None:
         self.writer.produce(self.names.control(self.node), value, key, 0)
         self.writer.produce(self.names.control_log(self.node), value, key, 0)
 
-    def _to(self, neighbour: str, key: bytes, value: bytes) -> None:
+    def _to(self, neighbour: str, key: bytes, value: bytes | None) -> None:
         self.writer.produce(self.names.to_control(self.node, neighbour), value, key, 0)
 
 

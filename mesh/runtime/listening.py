@@ -16,8 +16,11 @@ from mesh.codec.control import (
     decode_heartbeat,
     decode_link_state,
     decode_mark,
+    decode_repair_request,
+    decode_stop,
 )
 from mesh.codec.keys import (
+    AcceptKey,
     AckKey,
     AdvertKey,
     HeartbeatKey,
@@ -25,6 +28,7 @@ from mesh.codec.keys import (
     LinkKey,
     MarkKey,
     RepairKey,
+    config_key,
     parse_control_key,
     parse_subscription_key,
 )
@@ -32,6 +36,7 @@ from mesh.codec.state import decode_progress
 from mesh.codec.subscriptions import decode_subscription
 from mesh.errors import DecodeError, ProtocolError, TransportError
 from mesh.model.control import LinkState
+from mesh.model.frames import MessageClass
 from mesh.model.inputs import (
     AckRead,
     AdvertRead,
@@ -39,6 +44,7 @@ from mesh.model.inputs import (
     ClientsCaughtUp,
     Input,
     LaneApplied,
+    LossAccepted,
     MarkRead,
     NeighbourCaughtUp,
     NeighbourUnreachable,
@@ -52,6 +58,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.intake import Intake
 from mesh.runtime.positions import versions
+from mesh.runtime.troubles import Asked, told
 from mesh.transport.port import BEGINNING, Admin, Reader, Record, TopicPartition
 
 UNREACHABLE_AFTER_MS = 15_000
@@ -88,6 +95,7 @@ class Listener:
         admins, readers: Per Kafka cluster.
         intake: Tells how far the records taken go.
         link_states: What each neighbour last said of this node's outboxes. Spec: K24.
+        asked: Open repair requests, by neighbour and record key. Spec: K11.
     """
 
     topology: Topology
@@ -97,7 +105,9 @@ class Listener:
     intake: Intake
     started_ms: int
     link_states: dict[str, LinkState] = field(default_factory=dict)
+    asked: dict[tuple[str, bytes], Asked] = field(default_factory=dict)
     refused: int = 0
+    _neighbours: dict[str, str] = field(default_factory=dict)
     _cut: tuple[str, ...] = ()
     _feeds: dict[str, _Feed] = field(default_factory=dict)
 
@@ -106,7 +116,12 @@ class Listener:
         names = TopicNames(self.topology.prefix)
         nodes = self.topology.nodes
         own = nodes[self.node].kafka
+        self._neighbours = {
+            names.outbox(other, self.node, MessageClass.GUARANTEED): other
+            for other in self.topology.neighbours(self.node)
+        }
         self._add(names.clients(self.node), own, self._clients, ClientsCaughtUp())
+        self._add(names.config(), own, self._config, None)
         if (lanes := nodes[self.node].lanes) > 1:
             # With one lane its owner knows by itself; with more, lane 0 waits for the others.
             for lane in range(lanes):
@@ -224,6 +239,19 @@ class Listener:
         progress = decode_progress(value)
         if progress.kind is ProgressKind.INTEREST:
             yield LaneApplied(record.partition(), versions(progress))
+        elif (trouble := told(progress, self._neighbours)) is not None:
+            yield trouble
+
+    def _config(self, record: Record) -> Iterator[Input]:
+        """Hear what operators want of this node; the topology is not for it."""
+        value, key = record.value(), record.key() or b""
+        if value is None or key == config_key():
+            return
+        match parse_control_key(key):
+            case AcceptKey(node) if node == self.node:
+                yield LossAccepted(decode_stop(value))
+            case _:
+                pass
 
     def _control_of(self, neighbour: str) -> Callable[[Record], Iterator[Input]]:
         def decode(record: Record) -> Iterator[Input]:
@@ -245,16 +273,18 @@ class Listener:
 
     def _stream_of(self, neighbour: str) -> Callable[[Record], Iterator[Input]]:
         def decode(record: Record) -> Iterator[Input]:
-            value = record.value()
+            value, key = record.value(), record.key() or b""
             if value is None:
+                self.asked.pop((neighbour, key), None)
                 return
-            match parse_control_key(record.key() or b""):
+            match parse_control_key(key):
                 case AckKey(scope):
                     yield AckRead(neighbour, scope, decode_acknowledgement(value))
                 case LinkKey():
                     self.link_states[neighbour] = decode_link_state(value)
                 case RepairKey():
-                    log.warning("repair.requested", neighbour=neighbour)
+                    request = decode_repair_request(value)
+                    self.asked[neighbour, key] = Asked(neighbour, request, record.offset())
                 case _:
                     pass
 

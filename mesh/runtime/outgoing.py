@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from mesh.codec.frames import assemble_columns, key_tail, relay_key
 from mesh.core.forwarding import crosses_external, next_hop_count
 from mesh.core.routing import LocalLink, Route
-from mesh.model.frames import FrameFlags, Hop, Origin, SourcePartition
+from mesh.model.frames import Chain, Hop, Origin, SourcePartition
 from mesh.runtime.batch import Batch
 from mesh.runtime.lane import Lane, Source
 
@@ -55,7 +55,7 @@ class Came:
         zone, hops, crossed_external: The link crossed last; empty, 0 and False at the origin.
         path: Nodes visited, this one included.
         frame: Offset of the incoming frame, or None at the origin, where offsets are messages'.
-        flags, ext: What a split copies from the incoming header. Spec: K10.
+        ext: What a split copies from the incoming header. Spec: K10.
     """
 
     node: str
@@ -66,7 +66,6 @@ class Came:
     crossed_external: bool
     path: tuple[str, ...]
     frame: int | None
-    flags: FrameFlags = FrameFlags.NONE
     ext: Mapping[str, bytes] = field(default_factory=dict)
 
 
@@ -163,7 +162,7 @@ def _send_frame(
         count=len(chunk),
         subjects=tuple(table),
     )
-    tail = key_tail(origin, came.flags, came.ext)
+    tail = key_tail(origin, lane.flags, came.ext)
     for neighbour in links:
         link = lane.link(neighbour)
         hop = next_hop(lane, link, source, came, first, last)
@@ -183,6 +182,12 @@ def next_hop(lane: Lane, link: LocalLink, source: Source, came: Came, first: int
     """
     if came.frame is not None:
         first = last = came.frame
+    chain = lane.next_chain(lane.outbox(link, source), source, first, last)
+    return hop_over(lane, link, came, chain)
+
+
+def hop_over(lane: Lane, link: LocalLink, came: Came, chain: Chain) -> Hop:
+    """Return the hop part of a header for a link, with this chain."""
     return Hop(
         zone=link.zone,
         hops=next_hop_count(came.hops, arrived_on_zone=link.zone == came.zone),
@@ -190,5 +195,5 @@ def next_hop(lane: Lane, link: LocalLink, source: Source, came: Came, first: int
         crossed_external=came.crossed_external or crosses_external(link.kind),
         lane_epoch=lane.positions.epoch,
         path=came.path,
-        chain=lane.next_chain(lane.outbox(link, source), source, first, last),
+        chain=chain,
     )

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mesh.core.chain import Chains
-from mesh.model.frames import SourcePartition
+from mesh.model.control import Stop
+from mesh.model.frames import NONE_OFFSET, SourcePartition
 from mesh.model.state import Progress, ProgressKind
 from mesh.transport.port import TopicPartition
 
@@ -22,8 +23,11 @@ class Positions:
             need not wait for a commit. Spec: K18.
         inherited: Direct sources: the former owner had reserved the offsets below this one.
         topic_ids: Topic id that a position belongs to: a topic made anew is another one.
+        generations: Of the offsets of a source, where that is not 0. Spec: K9.
+        stopped: Sources that are read no further, and why. Spec: R6.
         sent: Last source offset sent, per outbox partition and source. Spec: K11.
         chains: What has been accepted, per outbox partition read. Spec: K11.
+        gaps: Chains that are broken, with the last offset accepted. Spec: K11.
         in_force: Versions of interest in force at the last commit.
     """
 
@@ -31,9 +35,12 @@ class Positions:
     next: dict[TopicPartition, int] = field(default_factory=dict)
     ahead: dict[TopicPartition, int] = field(default_factory=dict)
     inherited: dict[TopicPartition, int] = field(default_factory=dict)
-    topic_ids: dict[str, bytes] = field(default_factory=dict)
+    topic_ids: dict[TopicPartition, bytes] = field(default_factory=dict)
+    generations: dict[TopicPartition, int] = field(default_factory=dict)
+    stopped: dict[TopicPartition, Stop] = field(default_factory=dict)
     sent: dict[tuple[TopicPartition, SourcePartition], int] = field(default_factory=dict)
     chains: dict[TopicPartition, Chains] = field(default_factory=dict)
+    gaps: dict[tuple[TopicPartition, SourcePartition], int] = field(default_factory=dict)
     in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def recover(self, progress: Progress) -> None:
@@ -48,13 +55,24 @@ class Positions:
                 self.inherited.pop(about, None)
                 if progress.ahead:
                     self.inherited[about] = progress.offset + progress.ahead
-                self.topic_ids[about.topic] = progress.topic_id or b""
+                self.topic_ids[about] = progress.topic_id or b""
+                self.generations[about] = progress.generation
             case ProgressKind.SENT:
                 self.sent[about, source] = progress.offset
             case ProgressKind.ACCEPTED:
                 self.chains.setdefault(about, Chains()).last[source] = progress.offset
             case ProgressKind.INTEREST:
                 self.in_force = versions(progress)
+            case ProgressKind.STOPPED:
+                self.stopped.pop(about, None)
+                if (stop := stop_of(progress)) is not None:
+                    self.stopped[about] = stop
+            case ProgressKind.GAP:
+                self.gaps.pop((about, source), None)
+                self.chains.setdefault(about, Chains()).broken.discard(source)
+                if progress.reason:
+                    self.gaps[about, source] = progress.offset
+                    self.chains[about].broken.add(source)
             case ProgressKind.HELD:
                 pass  # nothing is held yet: the field is on the wire for the catch-up reader
 
@@ -62,3 +80,18 @@ class Positions:
 def versions(progress: Progress) -> Mapping[str, tuple[int, int]]:
     """Return the versions in force that an `interest` record tells."""
     return {entry.scope: (entry.epoch, entry.number) for entry in progress.in_force}
+
+
+def stop_of(progress: Progress) -> Stop | None:
+    """Return the stop that a `stopped` record tells, or None if it was lifted."""
+    if not progress.reason:
+        return None
+    lost = progress.ahead
+    return Stop(
+        progress.topic,
+        progress.partition,
+        progress.topic_id or b"",
+        progress.reason,
+        progress.offset,
+        progress.offset + lost if lost >= 0 else NONE_OFFSET,
+    )

@@ -45,6 +45,7 @@ def node_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
         (names.dead_letters(node), 2 * lanes, _LOGGED),
         (names.learned(node), 1, _COMPACTED),
         (names.lanes(node), lanes, _LOGGED),
+        (names.config(), 1, _COMPACTED),
     ]
     for message_class in MessageClass:
         kept = _kept(message_class)

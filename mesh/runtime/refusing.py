@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mesh.codec.state import encode_dead_letter
+from mesh.model.frames import FrameFlags
 from mesh.model.headers import MESH_HEADER
 from mesh.model.state import DeadLetter
 from mesh.runtime.batch import Batch
@@ -27,7 +28,11 @@ def refuse(
         record: What is refused; its full sizes are told, its parts cut to what is kept.
         reason: A word in capitals, for example ``TOO_LARGE``.
         detail: What is wrong, for people.
+
+    A repair refuses again what its lane has refused: that is told once.
     """
+    if lane.flags is not FrameFlags.NONE:
+        return
     key, value, headers = record.key(), record.value(), record.headers() or []
     batch.dropped(reason.lower(), source.at)
     letter = DeadLetter(

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
 from mesh.core.routing import LocalLink
 from mesh.errors import TransportError
-from mesh.model.frames import MessageClass
+from mesh.model.control import Stop, StopReason
+from mesh.model.frames import NONE_OFFSET, MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
 from mesh.runtime.batch import RESERVED_MS
+from mesh.runtime.gaps import announce, came_before
 from mesh.runtime.intake import Intake
 from mesh.runtime.lane import Lane, Source
+from mesh.runtime.troubles import keep_stop, lift_stop
 from mesh.transport.port import Admin, Reader, TopicInfo, TopicPartition
 
 RETRY_MS = 1_000
+
+VERIFY_MS = 5_000
+"""How often it is asked whether topics are still the same: their readers would not notice."""
 
 log = structlog.get_logger()
 
@@ -53,6 +59,7 @@ class Sources:
     _topics: dict[str, _SourceTopic] = field(default_factory=dict)
     _cut: tuple[str, ...] = ()
     _tried_ms: int = -RETRY_MS
+    _verified_ms: int = 0
 
     def __post_init__(self) -> None:
         """List them: the own ingress, and every neighbour's outbox for this node."""
@@ -69,14 +76,27 @@ class Sources:
     def _add(self, topic: _SourceTopic) -> None:
         self._topics[topic.name] = topic
 
+    @property
+    def neighbours(self) -> dict[str, str]:
+        """Return who writes each outbox that is read here, by topic."""
+        return {t.name: t.link.neighbour for t in self._topics.values() if t.link is not None}
+
     def find(self, lanes: Mapping[int, Lane], now_ms: int) -> None:
         """Look for topics that did not exist yet; assign to lanes what they do not read yet."""
         if now_ms - self._tried_ms < RETRY_MS:
             return
         self._tried_ms = now_ms
-        missing = [topic for topic in self._topics.values() if topic.info is None]
+        self._describe([topic for topic in self._topics.values() if topic.info is None])
+        if now_ms - self._verified_ms >= VERIFY_MS:
+            self._verified_ms = now_ms
+            self._verify(lanes)
+        for lane in lanes.values():
+            self.start(lane, now_ms)
+
+    def _describe(self, topics: Sequence[_SourceTopic]) -> None:
+        """Ask the brokers that answer for some topics; the others stay as they are known."""
         for kafka, admin in self.admins.items():
-            wanted = [topic for topic in missing if topic.kafka == kafka]
+            wanted = [topic for topic in topics if topic.kafka == kafka]
             if not wanted:
                 continue
             try:
@@ -84,9 +104,20 @@ class Sources:
             except TransportError:
                 continue
             for topic in wanted:
-                topic.info = found.get(topic.name)
-        for lane in lanes.values():
-            self.start(lane, now_ms)
+                topic.info = found.get(topic.name, topic.info)
+
+    def _verify(self, lanes: Mapping[int, Lane]) -> None:
+        """Notice topics that were made anew, and partitions that were added. Spec: R6, K-2, K-6."""
+        before = {name: topic.info for name, topic in self._topics.items()}
+        known = [topic for topic in self._topics.values() if topic.info is not None]
+        self._describe([topic for topic in known if self.readers[topic.kafka].reachable()])
+        for topic in known:
+            was = before[topic.name]
+            if topic.info is None or was is None or topic.info.topic_id == was.topic_id:
+                continue
+            for lane in lanes.values():
+                for place in [at for at in lane.sources if at.topic == topic.name]:
+                    self._leave(lane, place)
 
     def start(self, lane: Lane, now_ms: int) -> None:
         """Assign to a lane what it does not read yet, as far as brokers answer."""
@@ -98,7 +129,9 @@ class Sources:
                 TopicPartition(topic.name, partition)
                 for partition in range(lane.number, topic.info.partitions, lanes)
             ]
-            new = [at for at in places if at not in lane.sources and at not in lane.halted]
+            new = [
+                at for at in places if at not in lane.sources and at not in lane.positions.stopped
+            ]
             if not new:
                 continue
             try:
@@ -113,10 +146,54 @@ class Sources:
         self.intake.forget(list(lane.sources))
         lane.sources.clear()
 
-    def halt(self, lane: Lane, place: TopicPartition) -> None:
-        """Read one source no further; the others of the lane go on. Spec: K10."""
-        lane.halted.add(place)
+    def halt(self, lane: Lane, place: TopicPartition, offset: int, now_ms: int) -> None:
+        """Read one source no further than a record of an unknown version. Spec: K10."""
+        source = lane.sources[place]
         self._leave(lane, place)
+        stop = _stop(place, source.topic_id, StopReason.VERSION, offset, offset + 1)
+        self._keep(lane, source.link, stop, now_ms)
+
+    def resume(self, lane: Lane, stop: Stop, now_ms: int) -> None:
+        """Announce what an operator accepted as lost, and go on behind it. Spec: R6, DESIGN 6.
+
+        Raises:
+            TransportError: The source cannot be looked at now.
+        """
+        at = TopicPartition(stop.topic, stop.partition)
+        topic = self._topics[stop.topic]
+        info = self.admins[topic.kafka].describe([topic.name]).get(topic.name)
+        start = self.admins[topic.kafka].starts([at]).get(at)
+        if info is None or start is None:
+            return
+        topic.info = info
+        if stop.reason == StopReason.RETENTION and start > stop.next:
+            # More was deleted meanwhile: nobody has accepted that.
+            self._keep(lane, topic.link, replace(stop, next=start), now_ms)
+            return
+        positions = lane.positions
+        generation = positions.generations.get(at, 0)
+        source = Source(at, stop.topic_id, topic.message_class, topic.link, generation)
+        position = {
+            StopReason.RETENTION: stop.next,
+            StopReason.TRUNCATED: stop.first,
+            StopReason.RECREATED: start,
+        }[StopReason(stop.reason)]
+        batch = lane.open(now_ms)
+        goes_on = stop.first + 1 if stop.reason == StopReason.RECREATED else position
+        announce(lane, batch, source, stop, came_before(lane, source), goes_on)
+        positions.topic_ids[at] = info.topic_id
+        if stop.reason == StopReason.TRUNCATED and topic.link is None:
+            positions.generations[at] = generation + 1
+        if stop.reason == StopReason.RECREATED:
+            positions.generations.pop(at, None)
+        batch.read(at, info.topic_id, position, position - 1, 0, records=0)
+        batch.dropped("gap_accepted", at, max(1, stop.next - stop.first))
+        lift_stop(lane, stop, now_ms)
+        log.warning("source.resumed", lane=lane.number, reason=stop.reason, range=stop.range)
+
+    def _keep(self, lane: Lane, link: LocalLink | None, stop: Stop, now_ms: int) -> None:
+        log.error("source.stopped", lane=lane.number, reason=stop.reason, range=stop.range)
+        keep_stop(lane, link, stop, now_ms)
 
     def _leave(self, lane: Lane, place: TopicPartition) -> None:
         self.readers[self._topics[place.topic].kafka].unassign([place])
@@ -131,18 +208,63 @@ class Sources:
         places: Sequence[TopicPartition],
         now_ms: int,
     ) -> None:
-        if lane.positions.topic_ids.setdefault(topic.name, topic_id) != topic_id:
-            # Positions belong to the topic that was: reading on would lose or repeat. Spec: R6.
-            log.error("source.recreated", topic=topic.name, lane=lane.number)
-            lane.halted.update(places)
-            return
+        admin = self.admins[topic.kafka]
+        places = [at for at in places if self._is_same(lane, topic, topic_id, at, now_ms)]
         if topic.message_class is MessageClass.DIRECT:
-            places = self._resume_direct(lane, self.admins[topic.kafka], places, now_ms)
+            places = self._resume_direct(lane, admin, places, now_ms)
+        else:
+            places = self._inside(lane, topic, admin, places, now_ms)
         is_cut = topic.link is not None and topic.link.neighbour in self._cut
         for place in places:
-            lane.sources[place] = Source(place, topic_id, topic.message_class, topic.link)
+            lane.positions.topic_ids[place] = topic_id
+            generation = lane.positions.generations.get(place, 0)
+            lane.sources[place] = Source(
+                place, topic_id, topic.message_class, topic.link, generation
+            )
         if not is_cut:
             self._read(topic.kafka, {at: lane.position(at) for at in places})
+
+    def _is_same(
+        self, lane: Lane, topic: _SourceTopic, topic_id: bytes, at: TopicPartition, now_ms: int
+    ) -> bool:
+        """Say whether a position still belongs to the topic; else keep a stop. Spec: R6, K-2."""
+        positions = lane.positions
+        former = positions.topic_ids.get(at, topic_id)
+        if former == topic_id:
+            return True
+        if topic.message_class is MessageClass.GUARANTEED:
+            first = max(0, lane.position(at))
+            self._keep(lane, topic.link, _stop(at, former, StopReason.RECREATED, first), now_ms)
+            return False
+        log.warning("direct.recreated", topic=at.topic, partition=at.partition)
+        for kept in (positions.next, positions.ahead, positions.inherited, positions.generations):
+            kept.pop(at, None)
+        return True
+
+    def _inside(
+        self,
+        lane: Lane,
+        topic: _SourceTopic,
+        admin: Admin,
+        places: Sequence[TopicPartition],
+        now_ms: int,
+    ) -> Sequence[TopicPartition]:
+        """Return the places whose positions are inside their logs; stops are kept of others. R6."""
+        known = [at for at in places if lane.position(at) >= 0]
+        if not known:
+            return places
+        starts, ends = admin.starts(known), admin.ends(known)
+        stops: dict[TopicPartition, Stop] = {}
+        for at in known:
+            topic_id, position = lane.positions.topic_ids[at], lane.position(at)
+            start, end = starts.get(at, 0), ends.get(at, position)
+            if end < position:
+                stops[at] = _stop(at, topic_id, StopReason.TRUNCATED, end, position)
+            elif start > position:
+                stops[at] = _stop(at, topic_id, StopReason.RETENTION, position, start)
+        for stop in stops.values():
+            self._keep(lane, topic.link, stop, now_ms)
+        return [at for at in places if at not in stops]
 
     def _read(self, kafka: str, positions: Mapping[TopicPartition, int]) -> None:
         self.moved.update(positions)
@@ -167,28 +289,41 @@ class Sources:
         for at in known:
             end = ends.get(at, 0)
             if end < lane.position(at):
-                # Offsets come again with other messages in them, which identities do not allow.
-                log.error("source.truncated", topic=at.topic, partition=at.partition, end=end)
-                lane.halted.add(at)
-                continue
+                self._turn_back(lane, at, end, now_ms)
             lane.skip(at, "takeover", min(inherited.get(at, 0), end), now_ms)
             lane.skip(at, "retention", starts.get(at, 0), now_ms)
             inherited.pop(at, None)
-        return [at for at in ready if at not in lane.halted]
+        return ready
+
+    def _turn_back(self, lane: Lane, at: TopicPartition, end: int, now_ms: int) -> None:
+        """Go on at the end of a truncated log: its offsets come again, as a new generation.
+
+        Who reads the copies must know, or it would take them for repeats. Spec: K9, K11.
+        """
+        positions = lane.positions
+        log.warning("direct.truncated", topic=at.topic, partition=at.partition, end=end)
+        batch, topic_id = lane.open(now_ms), positions.topic_ids[at]
+        generation = positions.generations.get(at, 0)
+        link = self._topics[at.topic].link
+        source = Source(at, topic_id, MessageClass.DIRECT, link, generation)
+        stop = _stop(at, topic_id, StopReason.TRUNCATED, end, lane.position(at))
+        announce(lane, batch, source, stop, came_before(lane, source), end)
+        positions.generations[at] = generation + 1
+        positions.inherited.pop(at, None)
+        batch.read(at, topic_id, end, end - 1, 0, records=0)
 
     def follow_lost(self, lanes: Mapping[int, Lane]) -> None:
         """See to partitions whose position is outside their log. Spec: R6.
 
-        A direct one is assigned anew, to go on with what is still there.
+        They are assigned anew: then it shows what became of them.
         """
         for reader in self.readers.values():
             for place in reader.lost():
                 log.error("source.lost", topic=place.topic, partition=place.partition)
-                topic = self._topics[place.topic]
                 lane = lanes.get(place.partition % self.topology.nodes[self.node].lanes)
-                if topic.message_class is MessageClass.DIRECT and lane and place in lane.sources:
+                if lane is not None and place in lane.sources:
                     self._leave(lane, place)
-                    topic.info = None  # perhaps it was made anew
+                    self._topics[place.topic].info = None  # perhaps it was made anew
 
     def cut(self, neighbours: Sequence[str], lanes: Mapping[int, Lane]) -> None:
         """Read nothing of exactly these neighbours; the others go on where they stood."""
@@ -204,3 +339,9 @@ class Sources:
                     self.intake.forget([source.at])
                 elif was and not now:
                     self._read(kafka, {source.at: lane.position(source.at)})
+
+
+def _stop(
+    at: TopicPartition, topic_id: bytes, reason: StopReason, first: int, end: int = NONE_OFFSET
+) -> Stop:
+    return Stop(at.topic, at.partition, topic_id, reason, first, end)

@@ -12,6 +12,7 @@ from mesh.codec.frames import (
     Peeked,
     decode_header,
     decode_messages,
+    flagged_tail,
     peek,
     relay_key,
     scan_value,
@@ -20,13 +21,15 @@ from mesh.codec.frames import (
 from mesh.core.chain import Verdict
 from mesh.core.routing import Arrival, LocalLink, Route
 from mesh.errors import ProtocolError, UnknownVersionError
-from mesh.model.frames import NONE_OFFSET, Hop, MessageClass, Origin
+from mesh.model.frames import NONE_OFFSET, FrameFlags, FrameKind, Hop, MessageClass, Origin
 from mesh.model.state import Progress, ProgressKind
 from mesh.runtime.batch import Batch
 from mesh.runtime.delivering import deliver
+from mesh.runtime.gaps import relay as relay_gap
 from mesh.runtime.lane import Lane, Plan, Source
 from mesh.runtime.outgoing import Came, Stretch, next_hop, send_stretch
 from mesh.runtime.refusing import refuse
+from mesh.runtime.troubles import ask_repair, end_repair
 from mesh.transport.port import Record
 
 
@@ -77,7 +80,7 @@ def _take_frame(
     if len(hop.path) >= len(lane.topology.nodes):
         refuse(lane, batch, source, record, "LOOP_HOPS", f"path {'>'.join(hop.path)}")
         return
-    after = _accepted_after(lane, batch, source, peeked)
+    after = _accepted_after(lane, batch, source, link, peeked)
     if after is None:
         return
     came = Came(
@@ -90,15 +93,24 @@ def _take_frame(
         path=(*hop.path, lane.node),
         frame=record.offset(),
     )
+    if peeked.kind is FrameKind.GAP:
+        arrival = _arrival(link, peeked)
+        relay_gap(lane, batch, source, came, arrival, peeked, _tail(lane, peeked))
+        return
     value = record.value() or b""
     if plan.only is not None and after == NONE_OFFSET:
         _relay(lane, batch, source, came, peeked, value, plan.only)
     else:
         header = decode_header(peeked.key)
-        came = replace(came, flags=header.flags, ext=header.ext)
+        came = replace(came, ext=header.ext)
         _split(lane, batch, source, came, header.origin, value, plan, after)
     if plan.delivers:
         _deliver(lane, batch, source, came, _origin(peeked, plan), value, plan, after)
+
+
+def _tail(lane: Lane, peeked: Peeked) -> bytes:
+    """Return what a relay hands on: as it came, but a repair is none on the next link. K20."""
+    return peeked.tail if peeked.flags == lane.flags else flagged_tail(peeked, lane.flags)
 
 
 def _origin(peeked: Peeked, plan: Plan) -> Origin:
@@ -113,7 +125,9 @@ def _origin(peeked: Peeked, plan: Plan) -> Origin:
     )
 
 
-def _accepted_after(lane: Lane, batch: Batch, source: Source, peeked: Peeked) -> int | None:
+def _accepted_after(
+    lane: Lane, batch: Batch, source: Source, link: LocalLink, peeked: Peeked
+) -> int | None:
     """Judge a frame by its chain.
 
     Returns:
@@ -121,28 +135,43 @@ def _accepted_after(lane: Lane, batch: Batch, source: Source, peeked: Peeked) ->
     """
     hop = peeked.hop
     chains = lane.chains(source.at)
+    is_gap, is_repair = peeked.kind is FrameKind.GAP, bool(peeked.flags & FrameFlags.REPAIR)
     if source.message_class is MessageClass.DIRECT:
         if hop.lane_epoch < lane.direct_epoch(source.at, hop.lane_epoch):
             batch.dropped("stale_epoch", source.at, peeked.count)
             return None
-        if chains.last.get(hop.chain.source, NONE_OFFSET) >= hop.chain.last:
+        if chains.last.get(hop.chain.source, NONE_OFFSET) >= hop.chain.last and not is_gap:
             batch.dropped("duplicate", source.at, peeked.count)
             return None
-        chains.jump(hop.chain)
+        chains.jump(hop.chain, is_gap=is_gap)
         _note_accepted(batch, source, hop)
         return NONE_OFFSET
     last = chains.last.get(hop.chain.source, NONE_OFFSET)
-    verdict = chains.judge(hop.chain)
+    if is_repair and not is_gap and not peeked.count:
+        _end_repair(lane, batch, source, link, hop)
+        return None
+    verdict = chains.judge(hop.chain, is_repair=is_repair, is_gap=is_gap)
     match verdict:
         case Verdict.ACCEPT | Verdict.PARTIAL:
             _note_accepted(batch, source, hop)
+            if not is_repair:
+                end_repair(lane, batch, source, link, hop.chain.source)
             return last if verdict is Verdict.PARTIAL else NONE_OFFSET
         case Verdict.GAP:
-            lane.repairs.append((source, hop.chain.source, last))
+            ask_repair(lane, batch, source, link, hop.chain.source)
             batch.dropped("gap", source.at, peeked.count)
         case _:
             batch.dropped(verdict.value, source.at, peeked.count)
     return None
+
+
+def _end_repair(lane: Lane, batch: Batch, source: Source, link: LocalLink, hop: Hop) -> None:
+    """Take the frame without messages that ends a repair. Spec: K20."""
+    if lane.chains(source.at).end_repair(hop.chain):
+        _note_accepted(batch, source, hop)
+        end_repair(lane, batch, source, link, hop.chain.source)
+    else:
+        ask_repair(lane, batch, source, link, hop.chain.source)
 
 
 def _note_accepted(batch: Batch, source: Source, hop: Hop) -> None:
@@ -158,9 +187,13 @@ def _note_accepted(batch: Batch, source: Source, hop: Hop) -> None:
     )
 
 
+def _arrival(link: LocalLink, peeked: Peeked) -> Arrival:
+    return Arrival(link.zone, link.neighbour, peeked.hop.crossed_external)
+
+
 def _plan(lane: Lane, source: Source, link: LocalLink, peeked: Peeked) -> Plan:
     """Return the plan for a frame's subject table, remembered by the table's very bytes."""
-    arrival = Arrival(link.zone, link.neighbour, peeked.hop.crossed_external)
+    arrival = _arrival(link, peeked)
     plans = lane.plans(arrival, source.message_class)
     table = peeked.table_bytes
     plan = plans.get(table)
@@ -193,12 +226,11 @@ def _relay(
 ) -> None:
     """Hand the value on untouched under a new header."""
     batch.refused(route.refused, source.message_class, peeked.count)
+    tail = _tail(lane, peeked) if route.neighbours else b""
     for neighbour in route.neighbours:
         link = lane.link(neighbour)
         hop = next_hop(lane, link, source, came, NONE_OFFSET, NONE_OFFSET)
-        lane.send(
-            batch, link, source, relay_key(hop, peeked.tail, peeked.kind), value, peeked.count
-        )
+        lane.send(batch, link, source, relay_key(hop, tail, peeked.kind), value, peeked.count)
 
 
 def _split(

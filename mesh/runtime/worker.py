@@ -27,11 +27,14 @@ from mesh.model.effects import (
     EnsureEndpoint,
     Note,
     Reroute,
+    ResumeSource,
     WriteAck,
     WriteAdvert,
     WriteHeartbeat,
     WriteLinkState,
     WriteMark,
+    WriteRepair,
+    WriteStop,
     WriteSubscribed,
 )
 from mesh.model.frames import MessageClass
@@ -46,6 +49,7 @@ from mesh.runtime.leading import ControlWriter, Write, identity_of, read_written
 from mesh.runtime.listening import Listener
 from mesh.runtime.provision import endpoint_topic, node_topics
 from mesh.runtime.recall import Recall
+from mesh.runtime.repairing import Repairs
 from mesh.runtime.retention import Retention
 from mesh.runtime.sources import Sources
 from mesh.transport.port import KafkaCluster, Membership, Reader, Record, TopicPartition, Writer
@@ -85,6 +89,7 @@ class Worker:
     _control_place: TopicPartition = field(init=False)
     _recall: Recall = field(init=False)
     _lanes: Lanes | None = None
+    _repairs: Repairs | None = None
     _control: ControlWriter | None = None
     _writes: list[Write] = field(default_factory=list)
     _ticked_ms: int = -TICK_MS
@@ -152,12 +157,16 @@ class Worker:
             self._delete_passed(lanes, now)
         if now - self._flushed_ms >= FLUSH_MS:
             self._flush_direct(now)
-        for applied in lanes.route(data, now):
-            self._step(applied)
-        for applied in lanes.commit_due(is_idle=not records):
-            self._step(applied)
+        for news in (
+            lanes.route(data, now),
+            lanes.resume_accepted(now),
+            lanes.commit_due(is_idle=not records),
+            self._repairs.step(now) if self._repairs is not None else (),
+        ):
+            for input_ in news:
+                self._step(input_)
         lanes.write_direct()
-        self._write_control(lanes)
+        self._write_control()
         return bool(records)
 
     def _sort(self, records: Sequence[Record]) -> Mapping[TopicPartition, list[Record]]:
@@ -208,7 +217,7 @@ class Worker:
         if self.machine is None:
             self._know(uuid)
         log.info("node.leads", epoch=epoch)
-        self._step(LeadershipTaken(epoch, written.offers))
+        self._step(LeadershipTaken(epoch, written.offers, tuple(written.stops)))
 
     def _stand_by(self) -> None:
         """Learn who the node is from the worker that leads it."""
@@ -236,6 +245,8 @@ class Worker:
             self._direct,
             self.clock,
         )
+        home = self.topology.nodes[self.node].kafka
+        self._repairs = Repairs(self.kafka, home, self._lanes, self._listener.asked)
 
     def _stop_leading(self) -> None:
         if self._control is not None:
@@ -267,9 +278,14 @@ class Worker:
                 | WriteSubscribed()
                 | WriteHeartbeat()
                 | WriteLinkState()
+                | WriteStop()
+                | WriteRepair()
                 | EndSubscription()
             ):
                 self._writes.append(effect)
+            case ResumeSource(stop):
+                if self._lanes is not None:
+                    self._lanes.resume(stop)
             case BecameReady():
                 log.info("node.ready")
             case Note(event, text):
@@ -277,16 +293,15 @@ class Worker:
             case _:
                 assert_never(effect)
 
-    def _write_control(self, lanes: Lanes) -> None:
+    def _write_control(self) -> None:
         """Write what the machine asked for in this turn, in one transaction. Spec: K23."""
         if self._control is None:
             return
-        repairs = lanes.repairs()
-        if not (self._writes or repairs):
+        if not self._writes:
             return
         writes, self._writes = self._writes, []
         try:
-            self._control.write(writes, repairs)
+            self._control.write(writes)
         except TransportError as error:
             # The next leader, perhaps this worker, compares what is written with what should be.
             log.warning("control.lost", fault=str(error))
@@ -347,12 +362,14 @@ class Worker:
         """Commit what is open, leave the group at once, and release everything."""
         if self._lanes is not None:
             self._lanes.hand_back(sorted(self._lanes.owned))
-            self._write_control(self._lanes)
+            self._write_control()
         self.abandon()
 
     def abandon(self) -> None:
         """Leave the group and release everything; what is not committed never happened."""
         self.membership.close()
+        if self._repairs is not None:
+            self._repairs.close()
         if self._lanes is not None:
             for number in list(self._lanes.owned):
                 self._lanes.drop(number)

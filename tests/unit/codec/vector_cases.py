@@ -20,6 +20,7 @@ from mesh.model.control import (
     LinkStatus,
     Mark,
     RepairRequest,
+    Stop,
     Subscription,
     TopicIdentity,
     Wish,
@@ -164,6 +165,12 @@ CONTROL = [
         Subscription(EndpointKind.QUEUE, DIRECT, "home", 30),
         control.encode_subscription,
         control.decode_subscription,
+    ),
+    plain(
+        "stop",
+        Stop("mesh.a.to.b.g", 3, OUTBOX, "retention", 70, 90),
+        control.encode_stop,
+        control.decode_stop,
     ),
     plain(
         "learned",

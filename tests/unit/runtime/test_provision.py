@@ -35,6 +35,7 @@ def test_a_node_owns_these_topics() -> None:
         "mesh.a.learned": 1,
         "mesh.a.lanes": 2,
         "mesh.a.dlq": 4,
+        "mesh.config": 1,
     }
 
 

@@ -1,0 +1,88 @@
+"""What is wrong with the node's sources: reading that stopped, chains that broke.
+
+Lanes find and mend; the node tells people and neighbours, and waits for an operator's consent.
+Spec: K11, R6, DESIGN 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from mesh.model.control import RepairRequest, Stop
+from mesh.model.effects import ResumeSource, WriteRepair, WriteStop
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+@dataclass(slots=True)
+class Troubles:
+    """Stops and gaps of all lanes of the node, as far as this worker knows.
+
+    Attributes:
+        stops: By place: the neighbour, empty for the own ingress, and the stop.
+        gaps: Open repair requests, with the neighbour asked.
+        accepted: What operators consented to, by place.
+    """
+
+    stops: dict[Place, tuple[str, Stop]] = field(default_factory=dict)
+    gaps: dict[tuple[str, str, int, bytes, int], RepairRequest] = field(default_factory=dict)
+    accepted: dict[Place, Stop] = field(default_factory=dict)
+
+    def stopped(self, neighbour: str, stop: Stop) -> Iterator[WriteStop | ResumeSource]:
+        """Take note of a stop; it may be accepted already."""
+        place = (stop.topic, stop.partition)
+        if self.stops.get(place) != (neighbour, stop):
+            self.stops[place] = (neighbour, stop)
+            yield WriteStop(*place, stop)
+        if self.accepted.get(place) == stop:
+            yield ResumeSource(stop)
+
+    def resumed(self, topic: str, partition: int) -> Iterator[WriteStop]:
+        """Take note that a source is read again."""
+        if self.stops.pop((topic, partition), None) is not None:
+            yield WriteStop(topic, partition, None)
+
+    def accept(self, stop: Stop) -> Iterator[ResumeSource]:
+        """Take an operator's consent: it is good for exactly this loss and no other."""
+        place = (stop.topic, stop.partition)
+        self.accepted[place] = stop
+        if (found := self.stops.get(place)) is not None and found[1] == stop:
+            yield ResumeSource(stop)
+
+    def found(self, neighbour: str, request: RepairRequest) -> Iterator[WriteRepair]:
+        """Take note of a broken chain."""
+        key = _key(neighbour, request)
+        if self.gaps.get(key) != request:
+            self.gaps[key] = request
+            yield WriteRepair(neighbour, request, is_open=True)
+
+    def mended(self, neighbour: str, request: RepairRequest) -> Iterator[WriteRepair]:
+        """Take note that a chain is whole again."""
+        if self.gaps.pop(_key(neighbour, request), None) is not None:
+            yield WriteRepair(neighbour, request, is_open=False)
+
+    def everything(self, written: Sequence[Place]) -> Iterator[WriteStop | WriteRepair]:
+        """Yield what a new leader writes, given the stops that are written already."""
+        for place, (_, stop) in sorted(self.stops.items(), key=lambda item: item[0]):
+            yield WriteStop(*place, stop)
+        for place in written:
+            if place not in self.stops:
+                yield WriteStop(*place, None)
+        for key, request in sorted(self.gaps.items(), key=lambda item: item[0]):
+            yield WriteRepair(key[0], request, is_open=True)
+
+    def of_neighbour(self, neighbour: str) -> Sequence[Stop]:
+        """Return what is stopped of a neighbour's outboxes."""
+        return [stop for name, stop in self.stops.values() if name == neighbour]
+
+
+def _key(neighbour: str, request: RepairRequest) -> tuple[str, str, int, bytes, int]:
+    return (
+        neighbour,
+        request.outbox,
+        request.outbox_partition,
+        request.topic_id,
+        request.partition,
+    )

@@ -1,0 +1,136 @@
+"""GAP: the announcement that messages of a source are lost, before anything else of it goes on.
+
+It goes wherever messages of the source could have gone, interest or not, once over each link; at
+every guaranteed endpoint it becomes a record without key and value whose header says what is lost.
+Spec: K10, DESIGN 4 rule 4, DESIGN 6.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from mesh.codec.frames import Peeked, assemble_value, decode_header, key_tail, relay_key
+from mesh.core.forwarding import crosses_external
+from mesh.core.routing import PUBLISHED_HERE, Arrival
+from mesh.model.control import Stop
+from mesh.model.frames import NONE_OFFSET, Chain, FrameKind, MessageClass, Origin
+from mesh.model.headers import GAP_HEADER
+from mesh.runtime.batch import Batch
+from mesh.runtime.lane import Lane, Source
+from mesh.runtime.outgoing import Came, hop_over, next_hop
+
+EMPTY = assemble_value(0, [])
+"""Value of a frame without messages."""
+
+_TOPIC, _REASON, _OPEN = "gap.topic", "gap.reason", "gap.open"
+"""Entries of `ext`: the topic's name, why, and whether nobody knows where the range ends."""
+
+
+def came_before(lane: Lane, source: Source) -> Came:
+    """Return how something came that this node itself says of a source."""
+    link = source.link
+    return Came(
+        node=lane.node,
+        source=source.identity,
+        generation=source.generation,
+        zone=link.zone if link is not None else "",
+        hops=1 if link is not None else 0,
+        crossed_external=link is not None and crosses_external(link.kind),
+        path=(lane.node,),
+        frame=None,
+    )
+
+
+def announce(
+    lane: Lane,
+    batch: Batch,
+    source: Source,
+    stop: Stop,
+    came: Came,
+    position: int,
+    *,
+    is_local: bool = True,
+) -> None:
+    """Tell everybody that what a stop names is lost.
+
+    Args:
+        lane: Who reads on.
+        batch: The open transaction.
+        source: What it reads, by the identity that it had.
+        stop: What is lost.
+        came: See `came_before`.
+        position: Offset at which the lane goes on: the chain goes on there too.
+        is_local: Whether the endpoints of this node are told too.
+    """
+    origin = Origin(
+        node=lane.node,
+        source=source.identity,
+        generation=source.generation,
+        first=stop.first,
+        last=max(stop.first, stop.next - 1),
+        count=0,
+        subjects=(),
+    )
+    ext = {_TOPIC: stop.topic.encode(), _REASON: stop.reason.encode()}
+    if stop.next == NONE_OFFSET:
+        ext[_OPEN] = b""
+    arrival = PUBLISHED_HERE
+    if source.link is not None:
+        arrival = Arrival(source.link.zone, source.link.neighbour, came.crossed_external)
+    tail = key_tail(origin, lane.flags, ext)
+    for neighbour in lane.router.allowed(arrival):
+        link = lane.link(neighbour)
+        outbox = lane.outbox(link, source)
+        previous = lane.positions.sent.get((outbox, source.identity), NONE_OFFSET)
+        last = position - 1
+        chain = Chain(
+            source=source.identity, previous=previous, first=min(stop.first, last), last=last
+        )
+        lane.positions.sent[outbox, source.identity] = last
+        key = relay_key(hop_over(lane, link, came, chain), tail, FrameKind.GAP)
+        lane.send(batch, link, source, key, EMPTY, 0)
+    if is_local and source.message_class is MessageClass.GUARANTEED:
+        _deliver(lane, source, origin, ext, came)
+
+
+def relay(
+    lane: Lane,
+    batch: Batch,
+    source: Source,
+    came: Came,
+    arrival: Arrival,
+    peeked: Peeked,
+    tail: bytes,
+) -> None:
+    """Hand on an announcement that a neighbour made, and deliver it here."""
+    for neighbour in lane.router.allowed(arrival):
+        link = lane.link(neighbour)
+        hop = next_hop(lane, link, source, came, NONE_OFFSET, NONE_OFFSET)
+        lane.send(batch, link, source, relay_key(hop, tail, peeked.kind), EMPTY, 0)
+    if source.message_class is MessageClass.GUARANTEED:
+        header = decode_header(peeked.key)
+        _deliver(lane, source, header.origin, header.ext, came)
+
+
+def _deliver(
+    lane: Lane, source: Source, origin: Origin, ext: Mapping[str, bytes], came: Came
+) -> None:
+    """Write the announcement to every guaranteed endpoint of this node."""
+    lost = {
+        "node": origin.node,
+        "topic": ext.get(_TOPIC, b"").decode(errors="replace"),
+        "topic_id": origin.source.topic_id.hex(),
+        "partition": origin.source.partition,
+        "generation": origin.generation,
+        "first": origin.first,
+        "last": None if _OPEN in ext else origin.last,
+        "reason": ext.get(_REASON, b"").decode(errors="replace"),
+        "path": list(came.path),
+    }
+    headers = [(GAP_HEADER, json.dumps(lost, sort_keys=True).encode())]
+    partition = source.at.partition % lane.partitions
+    for endpoint in lane.learner.endpoints:
+        if lane.is_guaranteed(endpoint):
+            topic = lane.names.endpoint(lane.node, endpoint)
+            lane.writer.produce(topic, None, None, partition, headers=headers)
