@@ -18,6 +18,7 @@ from mesh.cli import (
     node,
     publish,
     status,
+    stops,
     subscribe,
     topology,
     trace,
@@ -44,6 +45,8 @@ demo.mount(app)
 publish.mount(app)
 subscribe.mount(app)
 app.add_typer(node.app, name="node")
+node.app.command("resume")(stops.resume_node)
+app.add_typer(stops.app, name="link")
 app.add_typer(context.app, name="context")
 app.add_typer(lab.app, name="lab")
 app.add_typer(audit.app, name="audit")

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 
 from mesh.cli.looking import Look, look
 from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.stops import stop_as_mapping
 from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def status(
             "known_everywhere": node.is_known_everywhere,
             "open_links": [f"{a}->{b}" for a, b in node.open_links],
             "links": dict(node.links),
+            "stopped": [stop_as_mapping(stop) for stop in node.stops],
         }
         for node in nodes
     ]
@@ -76,11 +78,12 @@ def _status_table(nodes: Sequence[Mapping[str, Any]]) -> RenderableType:
                 node["known_everywhere"]
             ],
             _link_states(node["links"]),
+            "; ".join(one["text"] for one in node["stopped"]),
         )
         for node in nodes
     ]
     columns = ("NODE", "KAFKA", "STATE", "EPOCH", "LANES", "ENDPOINTS", "SUBSCRIPTIONS")
-    return grid((*columns, "KNOWN EVERYWHERE", "LINKS"), rows)
+    return grid((*columns, "KNOWN EVERYWHERE", "LINKS", "STOPPED"), rows)
 
 
 def _link_states(states: Mapping[str, str]) -> str:

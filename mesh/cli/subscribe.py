@@ -175,6 +175,9 @@ def _follow(
     try:
         while count is None or printed < count:
             messages = stream.read(_LOOK_S)
+            for loss in stream.losses:
+                say(str(loss))
+            stream.losses.clear()
             for message in messages[: None if count is None else count - printed]:
                 _print(topology, message, output)
                 printed += 1

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mesh.codec.deliveries import decode_delivery
 from mesh.errors import DecodeError, TransportError
 from mesh.model.frames import Delivery, MessageClass
-from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
+from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.transport.port import BEGINNING, KafkaCluster, Reader, Record, TopicPartition
 
@@ -112,6 +113,52 @@ def received(record: Record) -> ReceivedMessage:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """An announcement that guaranteed messages are lost, in the place where they would stand.
+
+    Attributes:
+        node: Who announces it.
+        topic, topic_id, partition, generation: Where they stood: an ingress, or an outbox.
+        first, last: Their offsets there; `last` is None if nobody can know.
+        reason: retention, truncated or recreated.
+        path: Nodes that handed the announcement on.
+
+    Spec: DESIGN 6.
+    """
+
+    node: str
+    topic: str
+    topic_id: str
+    partition: int
+    generation: int
+    first: int
+    last: int | None
+    reason: str
+    path: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Return one line for people."""
+        end = "an unknown end" if self.last is None else self.last
+        return f"lost ({self.reason}): {self.topic}[{self.partition}] {self.first} to {end}"
+
+
+def announced(record: Record) -> Loss | None:
+    """Return the loss that a record of an endpoint's topic announces, or None.
+
+    Raises:
+        DecodeError: It says so in words that this version does not know.
+    """
+    headers = record.headers() or []
+    if [name for name, _ in headers] != [GAP_HEADER]:
+        return None
+    try:
+        told = json.loads(headers[0][1] or b"")
+        return Loss(**{**told, "path": tuple(told["path"])})
+    except (ValueError, TypeError, KeyError) as error:
+        raise DecodeError(f"no announcement of a loss: {headers[0][1]!r:.300}") from error
+
+
 class Deliveries:
     """Reads one endpoint of a node, committed messages only; an iterator without end.
 
@@ -120,6 +167,7 @@ class Deliveries:
 
     Attributes:
         foreign: Records passed over because the mesh did not write them.
+        losses: What was announced as lost among the messages read so far, oldest first.
 
     Args:
         kafka: Kafka cluster of the node.
@@ -155,6 +203,7 @@ class Deliveries:
         self._tried_ms = -RETRY_MS
         self._is_closed = False
         self.foreign = 0
+        self.losses: list[Loss] = []
 
     def read(self, timeout_s: float) -> Sequence[ReceivedMessage]:
         """Return messages as soon as there are some, or none after the timeout.
@@ -195,6 +244,9 @@ class Deliveries:
         found: list[ReceivedMessage] = []
         for record in records:
             try:
+                if (loss := announced(record)) is not None:
+                    self.losses.append(loss)
+                    continue
                 found.append(received(record))
             except DecodeError:
                 self.foreign += 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from mesh.client.view import MeshView, NodeView
 from mesh.codec.frames import decode_header
 from mesh.errors import ProtocolError, TransportError
-from mesh.model.control import Scope, Wish
+from mesh.model.control import Scope, Stop, Wish
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -62,6 +62,7 @@ class NodeStatus:
         is_known_everywhere: Whether all of its subscriptions are acknowledged; None if unknown.
         open_links: Links (from, to) that have not acknowledged them.
         links: State of each link as this node sees it, by neighbour.
+        stops: What it reads no further until somebody accepts what is lost.
     """
 
     node: str
@@ -75,6 +76,7 @@ class NodeStatus:
     is_known_everywhere: bool | None
     open_links: Sequence[tuple[str, str]]
     links: Mapping[str, str]
+    stops: Sequence[Stop] = ()
 
     @property
     def is_well(self) -> bool:
@@ -82,6 +84,7 @@ class NodeStatus:
         return (
             self.state == "up"
             and self.is_known_everywhere is not False
+            and not self.stops
             and all(state == "up" for state in self.links.values())
         )
 
@@ -117,6 +120,7 @@ def _node_status(topology: Topology, view: MeshView, node: str, *, is_up: bool) 
             other: link_state(seen, other) if is_up else UNKNOWN
             for other in topology.neighbours(node)
         },
+        stops=[stop for _, stop in sorted(seen.stops.items())],
     )
 
 

@@ -15,6 +15,7 @@ from mesh.codec.control import (
     decode_identity,
     decode_link_state,
     decode_mark,
+    decode_stop,
 )
 from mesh.codec.keys import (
     AckKey,
@@ -23,6 +24,7 @@ from mesh.codec.keys import (
     IdentityKey,
     LinkKey,
     MarkKey,
+    StopKey,
     SubscribedKey,
     parse_control_key,
     parse_subscription_key,
@@ -36,6 +38,7 @@ from mesh.model.control import (
     LinkState,
     Mark,
     Scope,
+    Stop,
     Subscription,
     Wish,
 )
@@ -60,6 +63,7 @@ class NodeView:
         link_states: What it says it has read of each neighbour.
         subscriptions: Its clients' wishes, per (endpoint, filter).
         clients_offset: Offset of the newest record on `clients`, or -1.
+        stops: Sources that it reads no further until somebody accepts what is lost.
     """
 
     identity: Identity | None = None
@@ -72,6 +76,7 @@ class NodeView:
     link_states: dict[str, LinkState] = field(default_factory=dict)
     subscriptions: dict[tuple[str, str], Subscription] = field(default_factory=dict)
     clients_offset: int = -1
+    stops: dict[TopicPartition, Stop] = field(default_factory=dict)
 
     @property
     def epoch(self) -> int:
@@ -166,6 +171,8 @@ class MeshView:
         if value is None:
             if isinstance(key, AdvertKey):
                 view.offers.get(key.scope, {}).pop(key.filter, None)
+            elif isinstance(key, StopKey):
+                view.stops.pop(TopicPartition(key.topic, key.partition), None)
             return
         match key:
             case IdentityKey():
@@ -181,6 +188,8 @@ class MeshView:
                 view.marks[scope] = decode_mark(value)
             case AckKey(scope):
                 view.acks[neighbour, scope] = decode_acknowledgement(value)
+            case StopKey(topic, partition):
+                view.stops[TopicPartition(topic, partition)] = decode_stop(value)
             case LinkKey():
                 view.link_states[neighbour] = decode_link_state(value)
             case _:

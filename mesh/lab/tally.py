@@ -14,7 +14,7 @@ from mesh.codec.frames import decode_header
 from mesh.codec.keys import AdvertKey, parse_control_key
 from mesh.codec.state import decode_ledger, decode_progress
 from mesh.model.frames import FrameFlags, MessageClass
-from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
+from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
 from mesh.model.state import ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -214,7 +214,10 @@ class Tally:
 
 
 def _deliver(tally: EndpointTally, record: Record) -> None:
-    content = next(value for name, value in reversed(record.headers() or []) if name == MESH_HEADER)
+    headers = record.headers() or []
+    if [name for name, _ in headers] == [GAP_HEADER]:
+        return  # announces a loss: no message
+    content = next(value for name, value in reversed(headers) if name == MESH_HEADER)
     delivery = decode_delivery(content or b"")
     source = (delivery.source.topic_id, delivery.source.partition)
     tally.count += 1

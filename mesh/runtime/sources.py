@@ -208,12 +208,11 @@ class Sources:
         places: Sequence[TopicPartition],
         now_ms: int,
     ) -> None:
-        admin = self.admins[topic.kafka]
         places = [at for at in places if self._is_same(lane, topic, topic_id, at, now_ms)]
         if topic.message_class is MessageClass.DIRECT:
-            places = self._resume_direct(lane, admin, places, now_ms)
+            places = self._resume_direct(lane, self.admins[topic.kafka], places, now_ms)
         else:
-            places = self._inside(lane, topic, admin, places, now_ms)
+            places = self._inside(lane, topic, topic_id, places, now_ms)
         is_cut = topic.link is not None and topic.link.neighbour in self._cut
         for place in places:
             lane.positions.topic_ids[place] = topic_id
@@ -245,23 +244,23 @@ class Sources:
         self,
         lane: Lane,
         topic: _SourceTopic,
-        admin: Admin,
+        topic_id: bytes,
         places: Sequence[TopicPartition],
         now_ms: int,
     ) -> Sequence[TopicPartition]:
         """Return the places whose positions are inside their logs; stops are kept of others. R6."""
-        known = [at for at in places if lane.position(at) >= 0]
-        if not known:
-            return places
-        starts, ends = admin.starts(known), admin.ends(known)
+        admin = self.admins[topic.kafka]
+        starts, ends = admin.starts(places), admin.ends(places)
         stops: dict[TopicPartition, Stop] = {}
-        for at in known:
-            topic_id, position = lane.positions.topic_ids[at], lane.position(at)
+        for at in places:
+            # What was never read begins at 0, also if it is not there any more.
+            known_id = lane.positions.topic_ids.get(at, topic_id)
+            position = max(0, lane.position(at))
             start, end = starts.get(at, 0), ends.get(at, position)
             if end < position:
-                stops[at] = _stop(at, topic_id, StopReason.TRUNCATED, end, position)
+                stops[at] = _stop(at, known_id, StopReason.TRUNCATED, end, position)
             elif start > position:
-                stops[at] = _stop(at, topic_id, StopReason.RETENTION, position, start)
+                stops[at] = _stop(at, known_id, StopReason.RETENTION, position, start)
         for stop in stops.values():
             self._keep(lane, topic.link, stop, now_ms)
         return [at for at in places if at not in stops]

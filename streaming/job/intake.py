@@ -9,11 +9,13 @@ from mesh.codec.control import (
     decode_heartbeat,
     decode_identity,
     decode_link_state,
+    decode_stop,
     decode_subscription,
 )
 from mesh.codec.keys import parse_subscription_key
 from mesh.codec.state import decode_ledger, decode_progress
 from mesh.errors import RemoteProtocolError
+from mesh.model.control import Stop
 from mesh.model.names import name_fault
 from streaming.audits.findings import Finding, FindingKind
 from streaming.audits.interest import EndpointKey
@@ -44,7 +46,7 @@ def take_batch(state: State, plan: LinkPlan, batch: Batch, now_s: float) -> Susp
         now_s: The auditor's clock, in seconds.
     """
     for row in batch.small:
-        _take_small(state, place_of(plan.prefix, row.place.topic), row, now_s)
+        _take_small(state, plan.prefix, row, now_s)
     for row in batch.ledgers:
         _take_ledger(state, row)
     state.certifier.blocks.publish(batch.ingress, now_s)
@@ -61,8 +63,9 @@ def take_batch(state: State, plan: LinkPlan, batch: Batch, now_s: float) -> Susp
     )
 
 
-def _take_small(state: State, place: TopicPlace, row: SmallRow, now_s: float) -> None:
+def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
     """Take one record of the control plane; one that nobody can read is the nodes' to refuse."""
+    place = place_of(prefix, row.place.topic)
     try:
         match place.role, row.key, row.value:
             case "clients", _, _:
@@ -77,6 +80,8 @@ def _take_small(state: State, place: TopicPlace, row: SmallRow, now_s: float) ->
                 state.names.learn(decode_identity(value))
             case "control", "heartbeat", value:
                 state.splits.beat(place.node, decode_heartbeat(value), now_s)
+            case "control", key, value if key.startswith("stop "):
+                state.register.add(_stop_finding(prefix, place.node, decode_stop(value)))
             case "to", "link", value:
                 state.splits.acknowledge(place.node, place.other, decode_link_state(value))
             case _:
@@ -118,6 +123,23 @@ def _take_paths(
     for fault in faults:
         if fault is not None:
             state.register.add(fault)
+
+
+def _stop_finding(prefix: str, node: str, stop: Stop) -> Finding:
+    """Return the gap at which a node stands still: it tells the exact range. Spec: R6, DESIGN 6."""
+    last = stop.next - 1 if stop.next >= 0 else None
+    place = place_of(prefix, stop.topic)
+    return Finding(
+        kind=FindingKind.GAP,
+        text=f"{node} stopped reading: {stop}",
+        ids=(f"{stop.topic}/{stop.partition}/{stop.first}-{'' if last is None else last}",),
+        link=place.link,
+        source=f"{stop.topic}[{stop.partition}]",
+        first=stop.first,
+        last=last,
+        count=0 if last is None else last - stop.first + 1,
+        anchor=f"{stop.topic_id.hex()} {stop.reason} {stop.first}",
+    )
 
 
 def _stray_finding(place: TopicPlace, row: StrayRow) -> Finding:

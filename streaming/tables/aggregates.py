@@ -190,7 +190,7 @@ def small_rows(records: DataFrame) -> DataFrame:
     is_clients = F.col("role") == "clients"
     is_wanted = (
         is_clients
-        | ((F.col("role") == "control") & key.isin("identity", "heartbeat"))
+        | ((F.col("role") == "control") & key.rlike("^(identity$|heartbeat$|stop )"))
         | ((F.col("role") == OUTBOX) & (key == "link"))
         | ((F.col("role") == "progress") & key.rlike("^(source|sent|accepted|held) "))
     )

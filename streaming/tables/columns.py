@@ -6,9 +6,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import from_avro
 
-from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
+from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
 from schemas import VERSION, text
-from streaming.tables.topics import CONTROL, ENDPOINT, INGRESS, OUTBOX, SMALL_ROLES
+from streaming.tables.topics import ANNOUNCEMENT, CONTROL, ENDPOINT, INGRESS, OUTBOX, SMALL_ROLES
 
 #: What `from_avro` makes of bytes that are not what the schema says: null, and no failed query.
 _LENIENT = {"mode": "PERMISSIVE"}
@@ -42,9 +42,12 @@ def parsed(raw: DataFrame, prefix: str, message_bytes_max: int) -> DataFrame:
     """
     # Native string operations in a projection of their own: computed once per record.
     start = F.substring_index(F.substr(F.col("topic"), F.lit(len(prefix) + 1)), ".", 2)
+    role = F.substring_index(start, ".", -1)
+    last_header = F.try_element_at(F.col("headers"), F.lit(-1))["key"]
+    is_announcement = (role == ENDPOINT) & (last_header == GAP_HEADER)
     placed = raw.withColumns(
         {
-            "role": F.substring_index(start, ".", -1),
+            "role": F.when(is_announcement, ANNOUNCEMENT).otherwise(role),
             "letter": F.substring_index(F.col("topic"), ".", -1),
         }
     )

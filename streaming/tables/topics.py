@@ -13,6 +13,9 @@ ENDPOINT = "ep"
 SMALL_ROLES = ("clients", "control", "progress", "ledger")
 """Topics of few and small records, whose bytes may reach Python."""
 
+ANNOUNCEMENT = "gap"
+"""Stands for a record in an endpoint that announces a loss: it is no delivery."""
+
 GUARANTEED = "g"
 DIRECT = "d"
 CONTROL = "c"

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from mesh.codec.control import encode_stop
+from mesh.codec.keys import stop_key
+from mesh.model.control import Stop
 from mesh.model.state import ProgressKind
 from streaming.tables.rows import TopicPartition
+from tests.streaming.planted import topic_id
 
 pytestmark = pytest.mark.spark
 
@@ -257,3 +261,14 @@ def test_a_restart_repeats_nothing_and_forgets_nothing(bench, plant):
     plant.carry(5, ["c/s1"])
     assert found(bench) == [("missing", "c/s1", "", 4, 4)]
     assert [one for one in bench.outputs if one.topic == "mesh.audit.findings"] == []
+
+
+def test_a_source_that_stopped_is_a_gap_and_its_announcement_no_delivery(bench, plant):
+    """The control topic tells topic, partition and exact range. Spec: R6, DESIGN 6."""
+    plant.subscribe("c", "s1", "acme/>")
+    stop = Stop("mesh.a.to.b.g", 1, topic_id("mesh.a.to.b.g"), "retention", 70, 90)
+    plant.put("b.control", 0, stop_key(stop.topic, stop.partition), encode_stop(stop))
+    plant.put("c.ep.s1", 0, None, None, [("mesh-gap", b"{}")])
+    assert found(bench) == [("gap", "a->b", "", 70, 89)]
+    plant.put("b.control", 0, stop_key(stop.topic, stop.partition), None)
+    assert found(bench) == [("gap", "a->b", "", 70, 89)]

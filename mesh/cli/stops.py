@@ -1,0 +1,155 @@
+"""`mesh link resume` and `mesh node resume`: go on where something is lost, knowingly. Spec: R6."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Group
+
+from mesh.cli import looking
+from mesh.cli.faults import wrong_input
+from mesh.cli.looking import Look, look
+from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node
+
+if TYPE_CHECKING:
+    from mesh.client.stops import StoppedSource
+    from mesh.model.control import Stop
+
+EXIT_STOPPED = 10
+
+AcceptOption = Annotated[
+    bool, typer.Option("--accept-gap", help="Accept the loss of exactly what is shown.")
+]
+WaitOption = Annotated[float, typer.Option(min=0, help="Seconds to wait until it reads on.")]
+
+app = typer.Typer(help="Look after links.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command("resume")
+def resume_link(
+    one: Annotated[str, typer.Argument(metavar="NODE", help="One end of the link.")],
+    other: Annotated[str, typer.Argument(metavar="NODE", help="The other end.")],
+    accept_gap: AcceptOption = False,
+    wait: WaitOption = 30.0,
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show what a stopped link has lost; with --accept-gap announce that as a GAP and go on.
+
+    Exit code 10: something is stopped, or did not go on in time.
+    """
+    from mesh.client.stops import stops_on_link
+
+    with look(file, bootstrap, context) as seen:
+        for node in (one, other):
+            check_node(seen.topology, node, "NODE")
+        if other not in seen.topology.neighbours(one):
+            raise wrong_input("NODE", f"there is no link between {one} and {other}")
+        found = stops_on_link(seen.topology, seen.view, one, other)
+        code = _resume(seen, f"link {one} - {other}", found, accept_gap, wait, output)
+    raise typer.Exit(code)
+
+
+def resume_node(
+    node: Annotated[str, typer.Argument(help="Name of the node.")],
+    accept_gap: AcceptOption = False,
+    wait: WaitOption = 30.0,
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show what was lost of what clients published at a node; with --accept-gap go on.
+
+    Exit code 10: something is stopped, or did not go on in time.
+    """
+    from mesh.client.stops import stops_at_ingress
+
+    with look(file, bootstrap, context) as seen:
+        check_node(seen.topology, node, "NODE")
+        found = stops_at_ingress(seen.topology, seen.view, node)
+        code = _resume(seen, f"ingress of {node}", found, accept_gap, wait, output)
+    raise typer.Exit(code)
+
+
+def _resume(
+    seen: Look,
+    what: str,
+    found: Sequence[StoppedSource],
+    accept_gap: bool,
+    wait_s: float,
+    output: Output,
+) -> int:
+    from mesh.client.stops import accept, wait_resumed
+
+    if accept_gap and not found:
+        raise wrong_input("--accept-gap", f"nothing is stopped on the {what}: nothing to accept")
+    if accept_gap and (blocked := [one for one in found if not one.can_be_accepted]):
+        first = blocked[0]
+        raise wrong_input(
+            "--accept-gap",
+            f"{first.node} cannot read {first.stop.range}: update that node instead",
+        )
+    left = found
+    if accept_gap:
+        accept(seen.topology, seen.kafka, found)
+        left = wait_resumed(
+            seen.topology,
+            seen.kafka,
+            seen.view,
+            found,
+            now_ms=looking.now_ms,
+            pause=looking.pause,
+            limit_s=wait_s,
+        )
+    data = {
+        "ok": not left,
+        "stopped": [_source(one) for one in left],
+        "accepted": [_source(one) for one in found if accept_gap and one not in left],
+    }
+    render(View(data=data, table=_table(what, found, left, accept_gap)), output)
+    return EXIT_STOPPED if left else 0
+
+
+def _table(
+    what: str, found: Sequence[StoppedSource], left: Sequence[StoppedSource], accept_gap: bool
+) -> Callable[[], Any]:
+    def table() -> Any:
+        if not found:
+            return f"nothing is stopped on the {what}"
+        rows = [
+            (
+                one.node,
+                one.stop.range,
+                one.stop.reason,
+                "stopped" if one in left else "accepted, reads on",
+            )
+            for one in found
+        ]
+        shown = grid(("NODE", "LOST", "REASON", "NOW"), rows)
+        if left and not accept_gap:
+            return Group(shown, "give --accept-gap to announce this loss and go on")
+        return shown
+
+    return table
+
+
+def _source(one: StoppedSource) -> dict[str, Any]:
+    return {"node": one.node, **stop_as_mapping(one.stop)}
+
+
+def stop_as_mapping(stop: Stop) -> dict[str, Any]:
+    """Return a stop as scripts read it; `last` is null if nobody can know."""
+    return {
+        "topic": stop.topic,
+        "partition": stop.partition,
+        "reason": stop.reason,
+        "first": stop.first,
+        "last": stop.next - 1 if stop.next >= 0 else None,
+        "text": str(stop),
+    }
