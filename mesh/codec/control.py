@@ -193,6 +193,7 @@ _REPAIR_REQUEST = RecordCodec[RepairRequest](
         "topic": value.topic_id,
         "partition": value.partition,
         "last": value.last,
+        "attempt": value.attempt,
     },
     lambda fields: RepairRequest(
         fields["outbox"],
@@ -200,6 +201,7 @@ _REPAIR_REQUEST = RecordCodec[RepairRequest](
         fields["topic"],
         fields["partition"],
         fields["last"],
+        fields["attempt"],
     ),
 )
 

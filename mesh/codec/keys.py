@@ -68,10 +68,11 @@ class RepairKey:
 
 @dataclass(frozen=True, slots=True)
 class LearnedKey:
-    """Last proven interest of a neighbour's scope."""
+    """Last proven interest of a neighbour's scope, or one part of it."""
 
     neighbour: str
     scope: Scope
+    part: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +160,10 @@ def repair_key(
     return f"repair {' '.join(words)}".encode()
 
 
-def learned_key(neighbour: str, scope: Scope) -> bytes:
-    """Return the key on `.learned`: a scope that a neighbour offers. Spec: K21."""
-    return f"learned {neighbour} {scope}".encode()
+def learned_key(neighbour: str, scope: Scope, part: int = 0) -> bytes:
+    """Return the key on `.learned`: a scope that a neighbour offers, in parts if large. K21."""
+    text = f"learned {neighbour} {scope}"
+    return f"{text} {part}".encode() if part else text.encode()
 
 
 def stop_key(topic: str, partition: int) -> bytes:
@@ -212,10 +214,10 @@ def _parse(kind: str, rest: str | None = None) -> ControlKey:
         case "ack", str():
             return AckKey(_scope(rest))
         case "learned", str():
-            neighbour, _, scope = rest.partition(" ")
-            if not neighbour:
+            neighbour, scope, *part = rest.split(" ")
+            if not neighbour or len(part) > 1:
                 raise ValueError(rest)
-            return LearnedKey(neighbour, _scope(scope))
+            return LearnedKey(neighbour, _scope(scope), int(*part))
         case "repair", str():
             return _repair(rest)
         case "stop", str():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.digest import MODULUS, entry_digest
@@ -70,6 +70,17 @@ class ScopeReader:
         self._digest = (self._digest + entry_digest(filter_, wish)) % MODULUS
         if wish != self.ghosts.pop(filter_, before):
             changes[filter_] = wish
+
+    def freeze(self, filters: Sequence[str]) -> dict[str, Wish | None]:
+        """Bring into force what was proven last, of a neighbour that cannot be read; return it.
+
+        It is wanted by endpoints that may be away: never for direct. The first proof replaces it.
+
+        Spec: K21.
+        """
+        frozen = {filter_: Wish(durable=True, live=False) for filter_ in filters}
+        self.ghosts.update(frozen)
+        return dict(frozen)
 
     def in_force(self) -> Iterator[tuple[str, Wish]]:
         """Yield every entry in force, unproven removals included."""

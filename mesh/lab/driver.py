@@ -240,6 +240,10 @@ class Driver:
                     waiting[f"{place.topic}[{place.partition}]"] = behind
                 else:
                     left.append(f"{place.topic}[{place.partition}] lacks {behind}")
+            for reader, topic, partition, _ in self.tally.gaps:
+                owner, _ = self._reader_of(topic)
+                if {owner, reader} <= set(self.running):
+                    left.append(f"{topic}[{partition}] waits for a repair")
             return left
 
         self._wait(timeout_s, missing)

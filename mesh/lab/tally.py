@@ -91,6 +91,7 @@ class Tally:
         self._kafka = kafka
         self._names = TopicNames(topology.prefix)
         self._decoders: dict[str, Callable[[Record], None]] = {}
+        self.gaps: dict[tuple[str, str, int, bytes], None] = {}
         self._topic_ids: dict[str, bytes] = {}
         self._followers = {
             name: Follower(kafka[name], "mesh-lab-tally", now_ms) for name in topology.kafka
@@ -204,6 +205,11 @@ class Tally:
             if progress.kind is ProgressKind.SOURCE:
                 place = TopicPartition(progress.topic, progress.partition)
                 self.positions[node, place] = progress.offset
+            elif progress.kind is ProgressKind.GAP:
+                gap = (progress.topic, progress.partition, progress.topic_id or b"")
+                self.gaps.pop((node, *gap), None)
+                if progress.reason:
+                    self.gaps[node, *gap] = None
 
         return decode
 

@@ -154,13 +154,17 @@ class LinkState:
 
 @dataclass(frozen=True, slots=True)
 class RepairRequest:
-    """A gap was found: re-send everything of that source after ``last``. Spec: K11, K20."""
+    """A gap was found: re-send everything of that source after ``last``. Spec: K11, K20.
+
+    `attempt` tells how often the same was asked for before: repairs may be lost as well.
+    """
 
     outbox: str
     outbox_partition: int
     topic_id: bytes
     partition: int
     last: int
+    attempt: int = 0
 
 
 class StopReason(StrEnum):

@@ -90,6 +90,17 @@ class WriteLinkState:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteLearned:
+    """Keep what a neighbour's guaranteed interest is, now that it is proven. Spec: K21."""
+
+    neighbour: str
+    scope: Scope
+    epoch: int
+    number: int
+    filters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class WriteStop:
     """Tell that a source is read no further, or with None that it is read again. Spec: R6."""
 
@@ -144,6 +155,7 @@ Effect = (
     | WriteSubscribed
     | WriteHeartbeat
     | WriteLinkState
+    | WriteLearned
     | WriteStop
     | WriteRepair
     | ResumeSource

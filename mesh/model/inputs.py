@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mesh.model.control import (
     Acknowledgement,
@@ -82,9 +82,15 @@ class NeighbourCaughtUp:
 
 @dataclass(frozen=True, slots=True)
 class NeighbourUnreachable:
-    """A neighbour's Kafka cluster did not answer within the time allowed. Spec: K21."""
+    """A neighbour's Kafka cluster did not answer within the time allowed. Spec: K21.
+
+    Attributes:
+        neighbour: Its name.
+        learned: What its guaranteed interest was when it was proven last, per scope.
+    """
 
     neighbour: str
+    learned: Mapping[Scope, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ class Progress:
         source_partition: sent, accepted, gap: partition of that source; else -1.
         in_force: interest: the versions in force.
         ahead: source, direct: so many offsets from `offset` on may have been handed on already;
-            stopped: so many are lost, -1 if nobody can know.
+            stopped: so many are lost, -1 if nobody can know; gap: attempts before this one.
         generation: source: of the offsets that are read.
         reason: stopped: why.
 

@@ -18,6 +18,7 @@ from mesh.model.effects import (
     WriteAck,
     WriteAdvert,
     WriteHeartbeat,
+    WriteLearned,
     WriteLinkState,
     WriteMark,
     WriteRepair,
@@ -29,6 +30,9 @@ from mesh.node.learner import CLIENTS, Learner, Round
 
 BEAT_MS = 1000
 """Time between heartbeats. Spec: K32."""
+
+REMEMBER_MS = 2_000
+"""Least time between two looks at what neighbours want: sets may be large, and change often."""
 
 Writes = (
     WriteAdvert
@@ -65,6 +69,8 @@ class Leader:
     _has_offered: bool = False
     _beat: int = 0
     _beat_at_ms: int = 0
+    _remembered_at_ms: int = -REMEMBER_MS
+    _remembered: dict[tuple[str, Scope], tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Know every scope from the start; each gets a mark even if nothing is offered in it."""
@@ -168,6 +174,16 @@ class Leader:
         yield WriteHeartbeat(Heartbeat(self.epoch, self._beat, is_ready, tuple(links)))
         for name, neighbour in learner.neighbours.items():
             yield WriteLinkState(name, *neighbour.beat)
+
+    def remember(self, learner: Learner, now_ms: int) -> Iterator[WriteLearned]:
+        """Keep the proven guaranteed interest of neighbours, for starts without them. Spec: K21."""
+        if now_ms - self._remembered_at_ms < REMEMBER_MS:
+            return
+        self._remembered_at_ms = now_ms
+        for name, scope, mark, filters in learner.proven_interest():
+            if self._remembered.get((name, scope)) != filters:
+                self._remembered[name, scope] = filters
+                yield WriteLearned(name, scope, mark.epoch, mark.number, filters)
 
     def marks(self) -> Mapping[Scope, Mark]:
         """Return the newest mark of each scope."""

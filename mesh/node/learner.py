@@ -204,6 +204,23 @@ class Learner:
         if reader.mark is not None:
             self._read[input_name(name, scope)] = (reader.mark.epoch, reader.mark.number)
 
+    def freeze(self, name: str, learned: Mapping[Scope, Sequence[str]]) -> None:
+        """Go by what a neighbour wanted when that was proven last: it cannot be read. Spec: K21."""
+        self.neighbours[name].frozen = True
+        for scope, filters in learned.items():
+            reader = self._scope(name, scope)
+            if reader is not None and reader.mark is None:
+                for filter_, wish in reader.freeze(filters).items():
+                    self._gather(name, scope, filter_, wish)
+
+    def proven_interest(self) -> Iterator[tuple[str, Scope, Mark, tuple[str, ...]]]:
+        """Yield what each neighbour's guaranteed interest is, where that is proven. Spec: K21."""
+        for name, neighbour in self.neighbours.items():
+            for scope, reader in neighbour.scopes.items():
+                if reader.proven and reader.mark is not None:
+                    wanted = [f for f, w in reader.view.items() if w.durable and f[0] != "$"]
+                    yield name, scope, reader.mark, tuple(sorted(wanted))
+
     def _scope(self, name: str, scope: Scope) -> ScopeReader | None:
         """Return the reader of a scope that concerns this node, or None."""
         neighbour = self.neighbours[name]

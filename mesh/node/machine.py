@@ -121,8 +121,8 @@ class NodeMachine:
             case NeighbourCaughtUp(neighbour):
                 learner.neighbours[neighbour].caught_up = True
                 learner.neighbours[neighbour].heard_ms = self._now_ms
-            case NeighbourUnreachable(neighbour):
-                learner.neighbours[neighbour].frozen = True
+            case NeighbourUnreachable(neighbour, learned):
+                learner.freeze(neighbour, learned)
                 yield Note("neighbour.frozen", f"{neighbour} could not be reached at the start")
             case AckRead(neighbour, scope, ack):
                 if self.leader is not None:
@@ -164,6 +164,7 @@ class NodeMachine:
         if self.leader is not None:
             yield from self.learner.ended_leases(now_ms)
             yield from self.leader.beat(self.learner, now_ms, is_ready=self.is_ready)
+            yield from self.leader.remember(self.learner, now_ms)
 
     # -- rounds: at most one change of the routing is under way ------------------------------
 

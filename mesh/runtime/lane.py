@@ -94,6 +94,7 @@ class Lane:
         committed_ms: When the last successful commit was begun.
         notices: What the node is to know once the open batch is committed.
         told: What the last commit lets the node know.
+        asked_ms: When a repair of a broken chain was asked for last.
         flags: Of the frames it writes: a repair says so. Spec: K20.
         narrowed: Routes by this instead of by all that is known: to one target.
     """
@@ -112,6 +113,7 @@ class Lane:
     committed_ms: int = 0
     notices: list[Input] = field(default_factory=list)
     told: list[Input] = field(default_factory=list)
+    asked_ms: dict[tuple[TopicPartition, SourcePartition], int] = field(default_factory=dict)
     flags: FrameFlags = FrameFlags.NONE
     narrowed: Router | None = None
     names: TopicNames = field(init=False)

@@ -6,16 +6,19 @@ Spec: K4, K16, K23, K24.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.codec.control import (
+    Learned,
     decode_advert,
     decode_identity,
+    decode_learned,
     encode_acknowledgement,
     encode_advert,
     encode_heartbeat,
     encode_identity,
+    encode_learned,
     encode_link_state,
     encode_mark,
     encode_repair_request,
@@ -24,11 +27,13 @@ from mesh.codec.control import (
 from mesh.codec.keys import (
     AdvertKey,
     IdentityKey,
+    LearnedKey,
     StopKey,
     ack_key,
     advert_key,
     heartbeat_key,
     identity_key,
+    learned_key,
     link_key,
     mark_key,
     parse_control_key,
@@ -44,6 +49,7 @@ from mesh.model.effects import (
     WriteAck,
     WriteAdvert,
     WriteHeartbeat,
+    WriteLearned,
     WriteLinkState,
     WriteMark,
     WriteRepair,
@@ -62,10 +68,14 @@ Write = (
     | WriteSubscribed
     | WriteHeartbeat
     | WriteLinkState
+    | WriteLearned
     | WriteStop
     | WriteRepair
     | EndSubscription
 )
+
+LEARNED_BYTES = 500_000
+"""About the size of one record of `learned`; a set of many filters takes several. Spec: K6."""
 
 Positions = Callable[[str], Sequence[tuple[str, int, int]]]
 """Neighbour -> committed read positions on its outboxes: (topic, partition, position)."""
@@ -162,6 +172,8 @@ class ControlWriter:
             case WriteLinkState(neighbour, epoch, beat):
                 state = LinkState(epoch, beat, tuple(self.read_positions(neighbour)))
                 self._to(neighbour, link_key(), encode_link_state(state))
+            case WriteLearned():
+                self._learned(write)
             case WriteStop(topic, partition, stop):
                 content = None if stop is None else encode_stop(stop)
                 self._control(stop_key(topic, partition), content)
@@ -179,12 +191,58 @@ class ControlWriter:
         )
         self._to(neighbour, key, encode_repair_request(request) if is_open else None)
 
+    def _learned(self, learned: WriteLearned) -> None:
+        """Write a proven set, in parts that fit into records. Spec: K21."""
+        topic = self.names.learned(self.node)
+        for number, part in enumerate(_parts(learned.filters)):
+            key = learned_key(learned.neighbour, learned.scope, number)
+            self.writer.produce(topic, encode_learned(learned.epoch, learned.number, part), key, 0)
+
     def _control(self, key: bytes, value: bytes | None) -> None:
         self.writer.produce(self.names.control(self.node), value, key, 0)
         self.writer.produce(self.names.control_log(self.node), value, key, 0)
 
     def _to(self, neighbour: str, key: bytes, value: bytes | None) -> None:
         self.writer.produce(self.names.to_control(self.node, neighbour), value, key, 0)
+
+
+def _parts(filters: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Cut a list of filters where its record would grow too large; at least one part."""
+    part: list[str] = []
+    size = 0
+    for filter_ in filters:
+        size += len(filter_.encode())
+        if part and size > LEARNED_BYTES:
+            yield part
+            part, size = [], len(filter_.encode())
+        part.append(filter_)
+    yield part
+
+
+def read_learned(records: Iterable[Record], neighbour: str) -> Mapping[Scope, Sequence[str]]:
+    """Return what `learned` says of a neighbour: what it wanted, per scope. Spec: K21.
+
+    Parts of one set have one version; others are left over from a larger set.
+    """
+    found: dict[Scope, dict[int, Learned]] = {}
+    for record in records:
+        value = record.value()
+        try:
+            key = parse_control_key(record.key() or b"")
+            if value is not None and isinstance(key, LearnedKey) and key.neighbour == neighbour:
+                found.setdefault(key.scope, {})[key.part] = decode_learned(value)
+        except ProtocolError:
+            continue  # of another version: it is proven anew some day
+    return {
+        scope: [
+            filter_
+            for _, part in sorted(parts.items())
+            if part[:2] == parts[0][:2]
+            for filter_ in part.filters
+        ]
+        for scope, parts in found.items()
+        if 0 in parts
+    }
 
 
 def identity_of(

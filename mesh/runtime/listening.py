@@ -83,6 +83,7 @@ class _Feed:
     end: int | None = None
     assigned: bool = False
     told: bool = False
+    given_up: bool = False
     tried_ms: int = -RETRY_MS
 
 
@@ -213,8 +214,9 @@ class Listener:
     def _give_up(self, feed: _Feed, now_ms: int) -> Iterator[Input]:
         """Take a neighbour as frozen that could not be reached for too long. Spec: K21, K23."""
         overdue = now_ms - self.started_ms >= UNREACHABLE_AFTER_MS
-        if overdue and not feed.told and isinstance(feed.caught_up, NeighbourCaughtUp):
-            feed.told = True
+        waits = not (feed.told or feed.given_up)
+        if overdue and waits and isinstance(feed.caught_up, NeighbourCaughtUp):
+            feed.given_up = True
             yield NeighbourUnreachable(feed.neighbour)
 
     # -- decoders -------------------------------------------------------------------------

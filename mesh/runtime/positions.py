@@ -27,7 +27,8 @@ class Positions:
         stopped: Sources that are read no further, and why. Spec: R6.
         sent: Last source offset sent, per outbox partition and source. Spec: K11.
         chains: What has been accepted, per outbox partition read. Spec: K11.
-        gaps: Chains that are broken, with the last offset accepted. Spec: K11.
+        gaps: Chains that are broken: the last offset accepted, and how often a repair was asked
+            for before. Spec: K11.
         in_force: Versions of interest in force at the last commit.
     """
 
@@ -40,7 +41,9 @@ class Positions:
     stopped: dict[TopicPartition, Stop] = field(default_factory=dict)
     sent: dict[tuple[TopicPartition, SourcePartition], int] = field(default_factory=dict)
     chains: dict[TopicPartition, Chains] = field(default_factory=dict)
-    gaps: dict[tuple[TopicPartition, SourcePartition], int] = field(default_factory=dict)
+    gaps: dict[tuple[TopicPartition, SourcePartition], tuple[int, int]] = field(
+        default_factory=dict
+    )
     in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def recover(self, progress: Progress) -> None:
@@ -71,7 +74,7 @@ class Positions:
                 self.gaps.pop((about, source), None)
                 self.chains.setdefault(about, Chains()).broken.discard(source)
                 if progress.reason:
-                    self.gaps[about, source] = progress.offset
+                    self.gaps[about, source] = (progress.offset, progress.ahead)
                     self.chains[about].broken.add(source)
             case ProgressKind.HELD:
                 pass  # nothing is held yet: the field is on the wire for the catch-up reader

@@ -29,7 +29,7 @@ from mesh.runtime.gaps import relay as relay_gap
 from mesh.runtime.lane import Lane, Plan, Source
 from mesh.runtime.outgoing import Came, Stretch, next_hop, send_stretch
 from mesh.runtime.refusing import refuse
-from mesh.runtime.troubles import ask_repair, end_repair
+from mesh.runtime.troubles import ask_again, ask_repair, end_repair
 from mesh.transport.port import Record
 
 
@@ -161,6 +161,8 @@ def _accepted_after(
             ask_repair(lane, batch, source, link, hop.chain.source)
             batch.dropped("gap", source.at, peeked.count)
         case _:
+            if verdict is Verdict.WAITING:
+                ask_again(lane, batch, source, link, hop.chain.source)
             batch.dropped(verdict.value, source.at, peeked.count)
     return None
 

@@ -17,6 +17,9 @@ from mesh.runtime.lane import Lane, Source
 from mesh.runtime.positions import stop_of
 from mesh.transport.port import TopicPartition
 
+AGAIN_MS = 15_000
+"""How long a repair may take to come before it is asked for again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -62,19 +65,29 @@ def ask_repair(
 ) -> None:
     """Have the next commit keep that a chain is broken, and the node ask for a repair. K11."""
     last = lane.chains(source.at).last.get(of, NONE_OFFSET)
-    lane.positions.gaps[source.at, of] = last
-    batch.note(_gap(source.at, of, last, "open"))
-    lane.notices.append(GapFound(link.neighbour, _request(source.at, of, last)))
+    _, attempts = lane.positions.gaps.get((source.at, of), (last, -1))
+    lane.asked_ms[source.at, of] = batch.opened_ms
+    lane.positions.gaps[source.at, of] = (last, attempts + 1)
+    batch.note(_gap(source.at, of, last, attempts + 1, "open"))
+    lane.notices.append(GapFound(link.neighbour, _request(source.at, of, last, attempts + 1)))
+
+
+def ask_again(
+    lane: Lane, batch: Batch, source: Source, link: LocalLink, of: SourcePartition
+) -> None:
+    """Ask once more if the repair has not come for long: it may have been lost as well. K11."""
+    if batch.opened_ms - lane.asked_ms.setdefault((source.at, of), batch.opened_ms) >= AGAIN_MS:
+        ask_repair(lane, batch, source, link, of)
 
 
 def end_repair(
     lane: Lane, batch: Batch, source: Source, link: LocalLink, of: SourcePartition
 ) -> None:
     """Have the next commit keep that a chain is whole again, if it was broken. Spec: K20."""
-    last = lane.positions.gaps.pop((source.at, of), None)
-    if last is not None:
-        batch.note(_gap(source.at, of, last, ""))
-        lane.notices.append(GapMended(link.neighbour, _request(source.at, of, last)))
+    gap = lane.positions.gaps.pop((source.at, of), None)
+    if gap is not None:
+        batch.note(_gap(source.at, of, *gap, ""))
+        lane.notices.append(GapMended(link.neighbour, _request(source.at, of, *gap)))
 
 
 def recovered(lane: Lane, neighbours: dict[str, str], now_ms: int) -> None:
@@ -93,9 +106,9 @@ def recovered(lane: Lane, neighbours: dict[str, str], now_ms: int) -> None:
             lift_stop(lane, stop, now_ms)
         else:
             lane.notices.append(SourceStopped(neighbours.get(stop.topic, ""), stop))
-    for (at, of), last in positions.gaps.items():
+    for (at, of), gap in positions.gaps.items():
         if at.topic in neighbours:
-            lane.notices.append(GapFound(neighbours[at.topic], _request(at, of, last)))
+            lane.notices.append(GapFound(neighbours[at.topic], _request(at, of, *gap)))
 
 
 def told(progress: Progress, neighbours: dict[str, str]) -> Input | None:
@@ -113,7 +126,7 @@ def told(progress: Progress, neighbours: dict[str, str]) -> Input | None:
         return SourceStopped(neighbours.get(at.topic, ""), stop)
     if progress.kind is ProgressKind.GAP and at.topic in neighbours:
         of = SourcePartition(progress.topic_id or b"", progress.source_partition)
-        request = _request(at, of, progress.offset)
+        request = _request(at, of, progress.offset, progress.ahead)
         make = GapFound if progress.reason else GapMended
         return make(neighbours[at.topic], request)
     return None
@@ -131,7 +144,9 @@ def _stopped(stop: Stop, reason: str) -> Progress:
     )
 
 
-def _gap(at: TopicPartition, of: SourcePartition, last: int, reason: str) -> Progress:
+def _gap(
+    at: TopicPartition, of: SourcePartition, last: int, attempts: int, reason: str
+) -> Progress:
     return Progress(
         kind=ProgressKind.GAP,
         offset=last,
@@ -139,9 +154,10 @@ def _gap(at: TopicPartition, of: SourcePartition, last: int, reason: str) -> Pro
         partition=at.partition,
         topic_id=of.topic_id,
         source_partition=of.partition,
+        ahead=attempts,
         reason=reason,
     )
 
 
-def _request(at: TopicPartition, of: SourcePartition, last: int) -> RepairRequest:
-    return RepairRequest(at.topic, at.partition, of.topic_id, of.partition, last)
+def _request(at: TopicPartition, of: SourcePartition, last: int, attempt: int) -> RepairRequest:
+    return RepairRequest(at.topic, at.partition, of.topic_id, of.partition, last, attempt)

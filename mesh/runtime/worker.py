@@ -31,6 +31,7 @@ from mesh.model.effects import (
     WriteAck,
     WriteAdvert,
     WriteHeartbeat,
+    WriteLearned,
     WriteLinkState,
     WriteMark,
     WriteRepair,
@@ -38,19 +39,25 @@ from mesh.model.effects import (
     WriteSubscribed,
 )
 from mesh.model.frames import MessageClass
-from mesh.model.inputs import Input, LeadershipLost, LeadershipTaken, Ticked
+from mesh.model.inputs import (
+    Input,
+    LeadershipLost,
+    LeadershipTaken,
+    NeighbourUnreachable,
+    Ticked,
+)
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
 from mesh.runtime.clock import Clock
 from mesh.runtime.intake import Intake
 from mesh.runtime.lanes import Lanes
-from mesh.runtime.leading import ControlWriter, Write, identity_of, read_written
+from mesh.runtime.leading import ControlWriter, Write, identity_of, read_learned, read_written
 from mesh.runtime.listening import Listener
 from mesh.runtime.provision import endpoint_topic, node_topics
 from mesh.runtime.recall import Recall
 from mesh.runtime.repairing import Repairs
-from mesh.runtime.retention import Retention
+from mesh.runtime.retention import Retention, delete_passed
 from mesh.runtime.sources import Sources
 from mesh.transport.port import KafkaCluster, Membership, Reader, Record, TopicPartition, Writer
 
@@ -148,7 +155,7 @@ class Worker:
         if lanes is None:
             return bool(records)
         for input_ in self._listener.follow(now):
-            self._step(input_)
+            self._step(self._with_learned(input_))
         if now - self._ticked_ms >= TICK_MS:
             self._ticked_ms = now
             self._step(Ticked(now))
@@ -168,6 +175,14 @@ class Worker:
         lanes.write_direct()
         self._write_control()
         return bool(records)
+
+    def _with_learned(self, input_: Input) -> Input:
+        """Add to the news that a neighbour is out of reach what it wanted at last. Spec: K21."""
+        if not isinstance(input_, NeighbourUnreachable):
+            return input_
+        place = TopicPartition(self._names.learned(self.node), 0)
+        learned = read_learned(self._recall.records(place), input_.neighbour)
+        return NeighbourUnreachable(input_.neighbour, learned)
 
     def _sort(self, records: Sequence[Record]) -> Mapping[TopicPartition, list[Record]]:
         """Feed control records to the machine; return the others by partition, in order."""
@@ -278,6 +293,7 @@ class Worker:
                 | WriteSubscribed()
                 | WriteHeartbeat()
                 | WriteLinkState()
+                | WriteLearned()
                 | WriteStop()
                 | WriteRepair()
                 | EndSubscription()
@@ -325,28 +341,18 @@ class Worker:
         That is of the own ingress, and if this worker leads, of outboxes and endpoints.
         """
         passed = dict(lanes.read_positions(None))
+        endpoints: list[str] = []
         if self._control is not None:
             for state in self._listener.link_states.values():
                 for topic, partition, position in state.positions:
                     passed[TopicPartition(topic, partition)] = position
-        admin = self._home.admin()
+            for name, endpoint in lanes.machine.learner.endpoints.items():
+                if endpoint.message_class is MessageClass.GUARANTEED:
+                    endpoints.append(self._names.endpoint(self.node, name))
         try:
-            if self._control is not None:
-                passed |= admin.consumed(self._guaranteed_endpoints(lanes))
-            self._retention.passed(passed, now)
-            deletable = self._retention.deletable(now)
-            # A group may have committed what is not there yet.
-            ends = admin.ends(list(deletable))
-            admin.delete_before({at: min(deletable[at], end) for at, end in ends.items()})
+            delete_passed(self._retention, self._home.admin(), passed, endpoints, now)
         except TransportError as error:
             log.warning("retention.failed", fault=str(error))
-
-    def _guaranteed_endpoints(self, lanes: Lanes) -> Sequence[str]:
-        return [
-            self._names.endpoint(self.node, name)
-            for name, endpoint in lanes.machine.learner.endpoints.items()
-            if endpoint.message_class is MessageClass.GUARANTEED
-        ]
 
     def cut(self, neighbours: Sequence[str]) -> None:
         """Read nothing of exactly these neighbours from now on, as if the network were cut.
