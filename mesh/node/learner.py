@@ -107,6 +107,7 @@ class Learner:
         neighbours: By name.
         subscriptions: (endpoint, filter) -> what the client asked for.
         endpoints: Endpoint -> the subscription that gave it its kind and class.
+        classes: Class of each endpoint that the routing in force knows.
         troubles: What is wrong with the node's sources.
     """
 
@@ -119,6 +120,7 @@ class Learner:
     clients_offset: int = -1
     clients_caught_up: bool = False
     endpoints: dict[str, Subscription] = field(default_factory=dict)
+    classes: Mapping[str, MessageClass] = field(default_factory=dict)
     troubles: Troubles = field(default_factory=Troubles)
     _leases: dict[tuple[str, str], int] = field(default_factory=dict)
     _pending: dict[tuple[str, Member], Wish | None] = field(default_factory=dict)
@@ -293,6 +295,7 @@ class Learner:
                 touched.setdefault(filter_, before)
         if touched:
             self.router.forget()
+        self.classes = {name: one.message_class for name, one in self.endpoints.items()}
         round_ = Round(self._begun, dict(self._cuts), touched)
         self._pending.clear()
         self._cuts.clear()

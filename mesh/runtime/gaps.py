@@ -130,7 +130,7 @@ def _deliver(
     }
     headers = [(GAP_HEADER, json.dumps(lost, sort_keys=True).encode())]
     partition = source.at.partition % lane.partitions
-    for endpoint in lane.learner.endpoints:
+    for endpoint in lane.learner.classes:
         if lane.is_guaranteed(endpoint):
             topic = lane.names.endpoint(lane.node, endpoint)
             lane.writer.produce(topic, None, None, partition, headers=headers)

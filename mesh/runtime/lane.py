@@ -318,7 +318,7 @@ class Lane:
 
     def is_guaranteed(self, endpoint: str) -> bool:
         """Say whether an endpoint's topic is written in transactions. Spec: DESIGN 6."""
-        return self.learner.endpoints[endpoint].message_class is MessageClass.GUARANTEED
+        return self.learner.classes[endpoint] is MessageClass.GUARANTEED
 
     # -- what is remembered while the routing stays the same ---------------------------------
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from mesh.errors import TransportError, UnknownVersionError
+from mesh.errors import TransportDeniedError, TransportError, UnknownVersionError
 from mesh.model.control import Stop
 from mesh.model.inputs import Input, LaneApplied
 from mesh.model.topology import Topology
@@ -60,6 +60,7 @@ class Lanes:
         sources: Finds and assigns what the lanes read.
         direct: Writes direct copies.
         owned: The lanes taken, by number.
+        refusing: Topics that refused records of lanes: perhaps somebody deleted them.
     """
 
     topology: Topology
@@ -70,6 +71,7 @@ class Lanes:
     direct: Writer
     clock: Clock
     owned: dict[int, Lane] = field(default_factory=dict)
+    refusing: dict[str, None] = field(default_factory=dict)
     _committed_ms: int = -COMMIT_GAP_MS
     _former: dict[int, tuple[int, Mapping[TopicPartition, int]]] = field(default_factory=dict)
     _resumed_ms: int = -RESUME_MS
@@ -266,6 +268,8 @@ class Lanes:
         Even if another worker fenced it: then the group will say so. Spec: R3, R7.
         """
         log.warning("lane.failed", lane=lane.number, fault=str(error))
+        if isinstance(error, TransportDeniedError):
+            self.refusing.update(dict.fromkeys(error.topics))
         self.drop(lane.number)
 
     # -- what others want to know -------------------------------------------------------------

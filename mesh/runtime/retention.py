@@ -9,10 +9,10 @@ Time is the owner's monotonic clock: no rule reads a time stamp of a record.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mesh.transport.port import Admin, TopicPartition
+from mesh.transport.port import TopicPartition
 
 CHECK_MS = 60_000
 """How often positions are noted and old records deleted."""
@@ -49,29 +49,3 @@ class Retention:
             while history and now_ms - history[0][0] >= self.keep_ms:
                 found[place] = history.popleft()[1]
         return found
-
-
-def delete_passed(
-    retention: Retention,
-    admin: Admin,
-    passed: Mapping[TopicPartition, int],
-    endpoints: Sequence[str],
-    now_ms: int,
-) -> None:
-    """Delete what was passed long ago.
-
-    Args:
-        retention: Remembers since when.
-        admin: Of the node's own Kafka cluster.
-        passed: How far readers are, by partition.
-        endpoints: Topics of guaranteed endpoints; their readers are groups.
-        now_ms: The owner's monotonic clock.
-
-    Raises:
-        TransportError: The brokers do not answer, or refuse.
-    """
-    retention.passed({**passed, **admin.consumed(endpoints)} if endpoints else passed, now_ms)
-    deletable = retention.deletable(now_ms)
-    # A group may have committed what is not there yet.
-    ends = admin.ends(list(deletable))
-    admin.delete_before({at: min(deletable[at], end) for at, end in ends.items()})

@@ -47,6 +47,7 @@ class Sources:
     Attributes:
         moved: Partitions assigned since this was last cleared: what was fetched of them before
             must not be routed, because it is read again.
+        vanished: Topics of this very node that were looked for and are not there.
     """
 
     topology: Topology
@@ -56,6 +57,7 @@ class Sources:
     readers: Mapping[str, Reader]
     intake: Intake
     moved: set[TopicPartition] = field(default_factory=set)
+    vanished: dict[str, None] = field(default_factory=dict)
     _topics: dict[str, _SourceTopic] = field(default_factory=dict)
     _cut: tuple[str, ...] = ()
     _tried_ms: int = -RETRY_MS
@@ -105,6 +107,8 @@ class Sources:
                 continue
             for topic in wanted:
                 topic.info = found.get(topic.name, topic.info)
+                if topic.name not in found and topic.link is None:
+                    self.vanished[topic.name] = None
 
     def _verify(self, lanes: Mapping[int, Lane]) -> None:
         """Notice topics that were made anew, and partitions that were added. Spec: R6, K-2, K-6."""

@@ -38,7 +38,6 @@ from mesh.model.effects import (
     WriteStop,
     WriteSubscribed,
 )
-from mesh.model.frames import MessageClass
 from mesh.model.inputs import (
     Input,
     LeadershipLost,
@@ -57,8 +56,8 @@ from mesh.runtime.listening import Listener
 from mesh.runtime.provision import endpoint_topic, node_topics
 from mesh.runtime.recall import Recall
 from mesh.runtime.repairing import Repairs
-from mesh.runtime.retention import Retention, delete_passed
 from mesh.runtime.sources import Sources
+from mesh.runtime.upkeep import Upkeep
 from mesh.transport.port import KafkaCluster, Membership, Reader, Record, TopicPartition, Writer
 
 TICK_MS = 100
@@ -103,7 +102,7 @@ class Worker:
     _flushed_ms: int = 0
     _standby_ms: int = -STANDBY_RETRY_MS
     _cut: tuple[str, ...] = ()
-    _retention: Retention = field(init=False)
+    _upkeep: Upkeep | None = None
 
     def __post_init__(self) -> None:
         """Make the node's topics and join its workers."""
@@ -120,7 +119,6 @@ class Worker:
         lanes = range(self.topology.nodes[self.node].lanes)
         progress = [TopicPartition(self._names.progress(self.node), lane) for lane in lanes]
         self._recall = Recall(self._home, [self._control_place, *progress], self.clock.now_ms)
-        self._retention = Retention(int(self.topology.keep_s * 1000))
         admins = {name: kafka.admin() for name, kafka in self.kafka.items()}
         self._listener = Listener(
             self.topology, self.node, admins, self.readers, self.intake, self.clock.now_ms()
@@ -160,8 +158,9 @@ class Worker:
             self._ticked_ms = now
             self._step(Ticked(now))
         lanes.follow(self.membership.lanes(), now)
-        if self._retention.is_due(now):
-            self._delete_passed(lanes, now)
+        if self._upkeep is not None:
+            leads = self._control is not None
+            self._upkeep.see_to(self._listener.link_states if leads else None, now)
         if now - self._flushed_ms >= FLUSH_MS:
             self._flush_direct(now)
         for news in (
@@ -261,6 +260,7 @@ class Worker:
             self.clock,
         )
         home = self.topology.nodes[self.node].kafka
+        self._upkeep = Upkeep(self.topology, self.node, self._home, self._lanes)
         self._repairs = Repairs(self.kafka, home, self._lanes, self._listener.asked)
 
     def _stop_leading(self) -> None:
@@ -334,25 +334,6 @@ class Worker:
         self._flushed_ms = now
         if failed := self._direct.flush():
             log.warning("direct.lost", records=failed)
-
-    def _delete_passed(self, lanes: Lanes, now: int) -> None:
-        """Delete what readers passed long ago. Spec: K5.
-
-        That is of the own ingress, and if this worker leads, of outboxes and endpoints.
-        """
-        passed = dict(lanes.read_positions(None))
-        endpoints: list[str] = []
-        if self._control is not None:
-            for state in self._listener.link_states.values():
-                for topic, partition, position in state.positions:
-                    passed[TopicPartition(topic, partition)] = position
-            for name, endpoint in lanes.machine.learner.endpoints.items():
-                if endpoint.message_class is MessageClass.GUARANTEED:
-                    endpoints.append(self._names.endpoint(self.node, name))
-        try:
-            delete_passed(self._retention, self._home.admin(), passed, endpoints, now)
-        except TransportError as error:
-            log.warning("retention.failed", fault=str(error))
 
     def cut(self, neighbours: Sequence[str]) -> None:
         """Read nothing of exactly these neighbours from now on, as if the network were cut.

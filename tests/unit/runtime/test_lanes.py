@@ -85,3 +85,18 @@ def test_after_a_failed_transaction_the_lane_goes_on_from_what_is_committed(
         mesh.kafka.writer("thief", mesh.names.lane_transactions("a", 0)).close()
         mesh.run(2_000)
     assert [int(record.value()) for record in mesh.delivered()] == list(range(5))
+
+
+def test_a_message_between_the_last_unsubscribe_and_its_round_is_still_delivered(
+    mesh: SmallMesh,
+) -> None:
+    """The routing knows the endpoint until the round that takes it out. Spec: K25."""
+    worker = mesh.world.workers["c"]
+    assert worker.machine is not None
+    list(worker.machine.learner.subscription_read(99, "s", ">", None, 0))
+    assert "s" not in worker.machine.learner.endpoints
+    mesh.publish(b"late", [subject("x")])
+    lane = worker._lanes.owned[0]
+    assert lane.is_guaranteed("s")
+    mesh.run()
+    assert mesh.world.workers["c"] is worker

@@ -40,7 +40,7 @@ def test_a_worker_trims_what_its_readers_have_passed(mesh: SmallMesh) -> None:
     kept = TopicPartition("mesh.a.in.g", 0)
     assert mesh.kafka.admin().starts([kept, endpoint]) == {kept: 0, endpoint: 0}
     for worker in mesh.world.workers.values():
-        worker._retention.keep_ms = CHECK_MS
+        worker._upkeep._retention.keep_ms = CHECK_MS
     mesh.run(2 * CHECK_MS)
     passed = [PLACE, TopicPartition("mesh.a.to.b.g", 0), endpoint]
     starts = mesh.kafka.admin().starts(passed)

@@ -220,3 +220,18 @@ def test_a_direct_source_goes_on_by_itself(mesh: SmallMesh) -> None:
     mesh.run()
     assert payloads(mesh) == [b"1", b"2", b"3", b"4"]
     assert stops(mesh, "a") == {}
+
+
+@pytest.mark.parametrize("topic", ["mesh.c.ep.s", OUTBOX])
+def test_a_target_that_somebody_deleted_is_made_again(mesh: SmallMesh, topic: str) -> None:
+    """What was in it is lost with it; what comes afterwards is delivered. Spec: K20, R6."""
+    publish(mesh, b"1")
+    mesh.run()
+    mesh.kafka.delete_topic(topic)
+    publish(mesh, b"2")
+    mesh.run(10_000)
+    for stop in stops(mesh, "b").values():
+        accept(mesh, "b", stop)
+    publish(mesh, b"3")
+    mesh.run()
+    assert payloads(mesh)[-2:] == [b"2", b"3"]
