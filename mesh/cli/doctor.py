@@ -77,7 +77,7 @@ def doctor(
         typer.Option("-o", "--output", help="table for people, the others for programs"),
     ] = DoctorOutput.TABLE,
 ) -> None:
-    """Check Kafka, topics, nodes, links, interest and delivery. Exit code 10: something failed."""
+    """Find what is wrong with a mesh, and what to do about it. Exit code 10: something failed."""
     from mesh.client.health import Result
 
     if dry_run and not fix:
@@ -269,23 +269,31 @@ def _words(settings: Mapping[str, object]) -> str:
 
 def _table(categories: Sequence[Mapping[str, Any]], *, every: bool) -> RenderableType:
     """Return what is wrong line by line, and what is well as one line per category."""
+    from mesh.client.health.findings import first_of
+
     rows: list[tuple[str, str, str, str, str]] = []
     for group in categories:
         checks = group["checks"]
         shown = [one for one in checks if every or one["result"] != "ok"]
-        rows += [
-            (
-                group["name"],
-                one["result"],
-                one["description"],
-                one["error"] or one["note"],
-                one["hint"],
-            )
-            for one in shown
-        ]
+        rows += [(group["name"], *row) for row in _folded(shown)]
         well = len(checks) - len(shown)
         if well:
-            moves = "; ".join(one["note"] for one in checks if one not in shown and one["note"])
+            notes = [one["note"] for one in checks if one not in shown and one["note"]]
+            moves = first_of(dict.fromkeys(notes))
             what = f"{well} checks" if well == len(checks) else f"the other {well} checks"
             rows.append((group["name"], "ok", what, moves, ""))
     return grid(("ABOUT", "RESULT", "CHECK", "FOUND", "DO THIS"), rows)
+
+
+def _folded(checks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield one row per check, and one for all that only point to the checks of kafka."""
+    from mesh.client.health.findings import SEE_KAFKA
+
+    pointing = [one for one in checks if one["hint"] == SEE_KAFKA]
+    for one in checks:
+        what = one["description"]
+        if one in pointing[1:]:
+            continue
+        if pointing[1:] and one is pointing[0]:
+            what += f"; and {len(pointing) - 1} more"
+        yield one["result"], what, one["error"] or one["note"], one["hint"]

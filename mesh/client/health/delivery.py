@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from mesh.client.health.examination import Examination
-from mesh.client.health.findings import SEE_KAFKA, Category, Check, Result, first_of, judged
+from mesh.client.health.findings import Category, Check, Result, first_of, judged, unseen
 from mesh.client.health.lanes import newest
 from mesh.client.overview import read_range
 from mesh.codec.state import decode_dead_letter
@@ -34,7 +34,7 @@ def check_delivery(at: Examination) -> Iterator[Check]:
         except TransportError as fault:
             for node in nodes:
                 description = f"what clients published at {node} is read"
-                yield judged(Category.DELIVERY, description, str(fault), SEE_KAFKA)
+                yield unseen(Category.DELIVERY, description, fault)
             continue
         for node in nodes:
             yield stalled[node]

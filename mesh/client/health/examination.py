@@ -79,6 +79,10 @@ class Examination:
         """Return the topics of a node, its endpoints among them."""
         return [*self.expected[node], *self.endpoints.get(node, ())]
 
+    def servers(self, kafka: str) -> str:
+        """Return the bootstrap servers of a Kafka cluster, as commands take them."""
+        return self.topology.kafka[kafka].options.get("bootstrap.servers", "HOST:PORT")
+
     def infos(self, kafka: str) -> Mapping[str, TopicInfo]:
         """Return the mesh topics of a Kafka cluster that exist. May raise TransportError."""
         return self._once("infos", kafka, lambda admin, names: admin.describe(names))

@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from mesh.errors import TransportError, TransportUnavailableError
+
 SHOWN_MAX = 3
 """Faults of one check that are told one by one: one bad setting may be on hundreds of topics."""
 
 SEE_KAFKA = "see the checks of kafka"
+SEE_RIGHTS = "see the checks of rights"
 
 
 class Result(StrEnum):
@@ -84,3 +87,10 @@ def first_of(faults: Iterable[str]) -> str:
     listed = list(faults)
     more = listed[SHOWN_MAX:]
     return "; ".join(listed[:SHOWN_MAX]) + (f"; and {len(more)} more" if more else "")
+
+
+def unseen(category: Category, description: str, fault: TransportError) -> Check:
+    """Return the check that could not be made, because Kafka did not answer or refused."""
+    if isinstance(fault, TransportUnavailableError):
+        return judged(category, description, "its Kafka cluster does not answer", SEE_KAFKA)
+    return judged(category, description, str(fault), SEE_RIGHTS)

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mesh.client.health.examination import Examination
 from mesh.client.health.findings import (
-    SEE_KAFKA,
     Category,
     Check,
     Result,
     first_of,
     judged,
+    unseen,
 )
 from mesh.client.overview import read_range
 from mesh.codec.keys import parse_subscription_key
@@ -82,7 +82,7 @@ def _readable(at: Examination, kafka: str) -> Iterator[Check]:
         refused = _refused(at, kafka, list(nodes))
     except TransportError as fault:
         for node in nodes.values():
-            yield judged(Category.INTEREST, _description(node), str(fault), SEE_KAFKA)
+            yield unseen(Category.INTEREST, _description(node), fault)
         return
     for topic, node in nodes.items():
         faults = [f"{topic} offset {offset}: {fault}" for offset, fault in refused[topic].items()]

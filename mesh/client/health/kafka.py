@@ -18,6 +18,10 @@ IN_SYNC_MIN = 2
 """Brokers that must have a record before it counts as accepted."""
 
 
+_PLAIN = frozenset({"plaintext", "sasl_plaintext"})
+_HERE = frozenset({"", "localhost", "127.0.0.1", "[::1]"})
+
+
 @dataclass(frozen=True, slots=True)
 class _Rule:
     """A setting of brokers on which promises hang.
@@ -114,6 +118,7 @@ def check_kafka(at: Examination) -> Iterator[Check]:
         yield judged(Category.KAFKA, f"Kafka cluster {name} answers and is its own", error, hint)
         if has_answered:
             yield _promises(at, name)
+            yield _encryption(at, name)
 
 
 def _promises(at: Examination, name: str) -> Check:
@@ -130,11 +135,7 @@ def _promises(at: Examination, name: str) -> Check:
             "--operation DescribeConfigs --allow-principal User:NAME",
             result=Result.WARNING,
         )
-    wrong: dict[str, _Rule] = {}
-    refused: dict[str, _Rule] = {}
-    for broker, found in settings.items():
-        wrong |= _broken(_RULES, broker, found)
-        refused |= _broken(_REFUSED, broker, found)
+    wrong, refused = _broken(_RULES, settings), _broken(_REFUSED, settings)
     if count == 1:
         wrong = {text: rule for text, rule in wrong.items() if not rule.is_about_copies}
     faults = [*refused, *wrong]
@@ -153,14 +154,43 @@ def _promises(at: Examination, name: str) -> Check:
     )
 
 
+def _encryption(at: Examination, name: str) -> Check:
+    """Return whether others on the way could read along; on one machine nobody is."""
+    options = at.topology.kafka[name].options
+    protocol = options.get("security.protocol", "plaintext").lower()
+    hosts = [one.rpartition(":")[0] for one in options.get("bootstrap.servers", "").split(",")]
+    faults = []
+    if protocol in _PLAIN and not all(host in _HERE for host in hosts):
+        faults.append(f"security.protocol={protocol}: whoever is on the way can read and change")
+    if options.get("ssl.endpoint.identification.algorithm") == "none":
+        faults.append("ssl.endpoint.identification.algorithm=none: any certificate passes")
+    return judged(
+        Category.KAFKA,
+        f"connections to {name} are encrypted, or stay on this machine",
+        "; ".join(faults),
+        f"set security.protocol=sasl_ssl (or ssl) under spec.kafka.{name} of the topology file",
+        result=Result.WARNING,
+    )
+
+
 def _broken(
-    rules: tuple[_Rule, ...], broker: int, settings: Mapping[str, str]
+    rules: tuple[_Rule, ...], settings: Mapping[int, Mapping[str, str]]
 ) -> Mapping[str, _Rule]:
+    """Return the rules that brokers break, by what to say about it."""
+    found: dict[tuple[_Rule, str], list[int]] = {}
+    for rule in rules:
+        for broker, values in settings.items():
+            value = values.get(rule.key)
+            if value is not None and rule.is_bad(value):
+                found.setdefault((rule, value), []).append(broker)
     return {
-        f"broker {broker} has {rule.key}={settings[rule.key]}: {rule.why}": rule
-        for rule in rules
-        if rule.key in settings and rule.is_bad(settings[rule.key])
+        f"{rule.key}={value} on {_named(brokers)}: {rule.why}": rule
+        for (rule, value), brokers in found.items()
     }
+
+
+def _named(brokers: list[int]) -> str:
+    return f"broker{'s' * (len(brokers) > 1)} {', '.join(map(str, brokers))}"
 
 
 def _advice(count: int, goods: Mapping[str, str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from mesh.client.health.examination import Examination
-from mesh.client.health.findings import SEE_KAFKA, Category, Check, first_of, judged
+from mesh.client.health.findings import Category, Check, first_of, judged, unseen
 from mesh.client.overview import read_range
 from mesh.codec.state import decode_ledger
 from mesh.errors import ProtocolError, TransportError
@@ -25,7 +25,7 @@ def check_lanes(at: Examination) -> Iterator[Check]:
             ledgers = _ledger_epochs(at, kafka)
         except TransportError as fault:
             for node in nodes:
-                yield judged(Category.LANES, _description(node), str(fault), SEE_KAFKA)
+                yield unseen(Category.LANES, _description(node), fault)
             continue
         for node in nodes:
             faults = [

@@ -22,7 +22,8 @@ def check_links(at: Examination) -> Iterator[Check]:
             other = link.other(node)
             state = link_state(at.view.nodes[node], other) if at.beats[node] else UNKNOWN
             if state != "up":
-                faults.append(f"{node} sees it {state}")
+                reason = _reason(at, node, other) if at.beats[node] else ""
+                faults.append(f"{node} sees it {state}" + (f" ({reason})" if reason else ""))
         yield judged(
             Category.LINKS,
             f"link {link} is up at both ends",
@@ -31,6 +32,12 @@ def check_links(at: Examination) -> Iterator[Check]:
         )
         pairs = [(node, link.other(node)) for node in link.ends]
         yield _moving(at, str(link), [(earlier[pair], flows[pair]) for pair in pairs])
+
+
+def _reason(at: Examination, node: str, other: str) -> str:
+    beat = at.view.nodes[node].heartbeat
+    links = beat.links if beat is not None else ()
+    return next((link.reason for link in links if link.neighbour == other), "")
 
 
 def _moving(at: Examination, link: str, flows: list[tuple[LinkFlow, LinkFlow]]) -> Check:

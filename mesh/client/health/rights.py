@@ -30,8 +30,8 @@ def check_rights(at: Examination) -> Iterator[Check]:
         for kafka, needs in wanted.items():
             try:
                 found = at.rights(kafka)
-            except TransportError as fault:
-                faults.append(str(fault))
+            except TransportError:
+                faults.append("its Kafka cluster does not answer")
                 hint = SEE_KAFKA
                 continue
             for topic, operations in needs.items():
@@ -45,7 +45,9 @@ def check_rights(at: Examination) -> Iterator[Check]:
                 elif lacking:
                     faults.append(f"{topic} on {kafka}: no right to {', '.join(lacking)}")
                     missing |= dict.fromkeys(lacking)
-        yield judged(Category.RIGHTS, description, first_of(faults), hint or _advice(at, missing))
+        yield judged(
+            Category.RIGHTS, description, first_of(faults), hint or _advice(at, node, missing)
+        )
 
 
 def _look_needs(at: Examination, node: str) -> Mapping[str, Mapping[str, frozenset[str]]]:
@@ -69,11 +71,12 @@ def _node_needs(at: Examination, node: str) -> Mapping[str, Mapping[str, frozens
     return needs
 
 
-def _advice(at: Examination, missing: Mapping[str, None]) -> str:
+def _advice(at: Examination, node: str, missing: Mapping[str, None]) -> str:
     words = " ".join(
         f"--operation {''.join(part.capitalize() for part in one.split('_'))}" for one in missing
     )
+    servers = at.servers(at.topology.nodes[node].kafka)
     return (
-        f"kafka-acls.sh --bootstrap-server HOST:PORT --add --allow-principal User:NAME {words} "
+        f"kafka-acls.sh --bootstrap-server {servers} --add --allow-principal User:NAME {words} "
         f"--topic {at.topology.prefix} --resource-pattern-type prefixed"
     )

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from mesh.client.health.examination import Examination
-from mesh.client.health.findings import SEE_KAFKA, Category, Check, Result, first_of, judged
+from mesh.client.health.findings import Category, Check, Result, first_of, judged, unseen
 from mesh.client.health.kafka import COPIES_MIN, IN_SYNC_MIN
-from mesh.errors import TransportError, TransportUnavailableError
+from mesh.errors import TransportError
 from mesh.transport.port import Copies, TopicPartition, TopicSpec
 
 AT_LEAST = frozenset({"max.message.bytes", "delete.retention.ms"})
@@ -23,37 +23,51 @@ def check_topics(at: Examination) -> Iterator[Check]:
         kafka = declared.kafka
         description = f"topics of {node} exist on {kafka} with their settings"
         try:
-            faults = list(_faults(at, node, kafka))
+            faults = dict(_faults(at, node, kafka))
             checks = [_kept(at, node, kafka), _copied(at, node, kafka)]
         except TransportError as fault:
-            is_away = isinstance(fault, TransportUnavailableError)
-            hint = SEE_KAFKA if is_away else "see the checks of rights"
-            yield judged(Category.TOPICS, description, str(fault), hint)
+            yield unseen(Category.TOPICS, description, fault)
             continue
-        hint = f"mesh doctor --fix sets and makes what is safe, or start {node}, which makes them"
+        by_hand = next(iter(faults.values()), "")
+        hint = f"mesh doctor --fix makes and sets what is safe; else {by_hand}"
         yield judged(Category.TOPICS, description, first_of(faults), hint)
         yield from checks
 
 
-def _faults(at: Examination, node: str, kafka: str) -> Iterator[str]:
+def _faults(at: Examination, node: str, kafka: str) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a node's topics, and what a person can do about it."""
     found, settings = at.infos(kafka), at.settings(kafka)
     missing = [spec for spec in at.expected[node] if spec.name not in found]
     if at.is_before_start:
         # A node makes them itself: what counts is whether it may.
         at.kafka[kafka].admin().try_create(missing)
     else:
-        yield from (f"{spec.name} does not exist" for spec in missing)
+        yield from ((f"{spec.name} does not exist", f"start {node}") for spec in missing)
     for spec in at.topics_of(node):
         info = found.get(spec.name)
         if info is None:
             continue
         if info.topic_id == _NO_ID:
-            yield f"{spec.name} has no topic id: brokers older than 2.8 cannot serve a mesh"
+            yield f"{spec.name} has no topic id", "run brokers of 2.8 or newer"
         if info.partitions != spec.partitions:
-            yield f"{spec.name} has {info.partitions} partitions instead of {spec.partitions}"
+            yield (
+                f"{spec.name} has {info.partitions} partitions instead of {spec.partitions}",
+                f"stop {node}, delete the topic once nobody wants its records, start {node}",
+            )
         else:
             for key, (is_set, value) in wrong_settings(spec, settings.get(spec.name, {})).items():
-                yield f"{spec.name} has {key}={is_set} instead of {value}"
+                yield (
+                    f"{spec.name} has {key}={is_set} instead of {value}",
+                    f"{_alter(at, kafka, spec.name)} {key}={value}",
+                )
+
+
+def _alter(at: Examination, kafka: str, topic: str) -> str:
+    """Return the command that sets settings of a topic, as far as these."""
+    return (
+        f"kafka-configs.sh --bootstrap-server {at.servers(kafka)} --alter --entity-type topics "
+        f"--entity-name {topic} --add-config"
+    )
 
 
 def wrong_settings(
@@ -95,8 +109,7 @@ def _kept(at: Examination, node: str, kafka: str) -> Check:
         Category.TOPICS,
         description,
         first_of(_grouped(kinds, len(wanted))),
-        f"copies: kafka-reassign-partitions.sh; settings: kafka-configs.sh --bootstrap-server "
-        f"HOST:PORT --alter --entity-type topics --entity-name TOPIC --add-config "
+        f"copies: kafka-reassign-partitions.sh; settings: {_alter(at, kafka, 'TOPIC')} "
         f"min.insync.replicas={IN_SYNC_MIN},unclean.leader.election.enable=false",
     )
 
@@ -124,8 +137,8 @@ def _copied(at: Examination, node: str, kafka: str) -> Check:
         Category.TOPICS,
         f"partitions of {node} are served and copied in full",
         "; ".join(faults),
-        "start the brokers that are away, look at their disks and logs: "
-        "kafka-topics.sh --bootstrap-server HOST:PORT --describe --under-replicated-partitions",
+        "start the brokers that are away, look at their disks and logs: kafka-topics.sh "
+        f"--bootstrap-server {at.servers(kafka)} --describe --under-replicated-partitions",
         result=Result.FAILED if offline else Result.WARNING,
         figures={"offline": len(offline), "under_replicated": len(behind)},
     )

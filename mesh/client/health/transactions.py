@@ -52,9 +52,10 @@ def _advice(at: Examination, node: str, stuck: dict[TopicPartition, int], *, is_
         )
     place, _ = next(iter(stuck.items()))
     start = at.moments()[1].stable[place]
+    servers = at.servers(at.topology.nodes[node].kafka)
     lane = place.partition % at.topology.nodes[node].lanes
     return (
         f"end the client that writes there, or the owner of lane {lane} of {node} if it is a "
-        f"topic that {node} writes; else: kafka-transactions.sh --bootstrap-server HOST:PORT abort "
+        f"topic that {node} writes; else: kafka-transactions.sh --bootstrap-server {servers} abort "
         f"--topic {place.topic} --partition {place.partition} --start-offset {start}"
     )

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mesh.cli.doctor_formats import nagios_lines, prometheus_lines
+from mesh.config.topology_writer import write_topology
+from mesh.lab.fleet import with_addresses
 from tests.unit.cli.conftest import Mesh, Run
 
 Chain = tuple[Mesh, str]
 
 
 @pytest.fixture(autouse=True)
-def _clock(monkeypatch: pytest.MonkeyPatch, chain: Chain) -> None:
-    """Simulated brokers have a clock of their own."""
-    monkeypatch.setattr("mesh.cli.doctor._wall_ms", chain[0].now_ms)
+def _here(monkeypatch: pytest.MonkeyPatch, chain: Chain) -> None:
+    """Simulated brokers have a clock of their own, and are on this machine."""
+    mesh, file = chain
+    monkeypatch.setattr("mesh.cli.doctor._wall_ms", mesh.now_ms)
+    addresses = {"left": "localhost:9092", "right": "localhost:9093"}
+    write_topology(with_addresses(mesh.topology, addresses), Path(file))
 
 
 def test_a_well_mesh_is_one_line_per_category(run: Run, chain: Chain) -> None:
@@ -150,3 +157,15 @@ def test_texts_cannot_break_the_forms() -> None:
         "# TYPE mesh_doctor_figure gauge",
         f'mesh_doctor_figure{{{labels},figure="a->b frames"}} 3',
     ]
+
+
+def test_a_kafka_cluster_that_is_away_is_no_flood(run: Run, chain: Chain) -> None:
+    mesh, file = chain
+    mesh.pause(3.0)
+    for node in "bc":
+        mesh.world.kill(node)
+    mesh.world.kafka["right"].available = False
+    ended = run("doctor", "-f", file)
+    assert ended.code == 10
+    assert ended.out.count("see the checks of kafka") == 6  # one per category
+    assert "; and 1 more" in " ".join(ended.out.split())

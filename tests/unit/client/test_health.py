@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -353,7 +354,10 @@ def test_brokers_set_badly_are_told_with_what_follows(busy: Mesh) -> None:
     found = only(busy)
     assert found.description == "brokers of right are set to keep what the mesh promises"
     assert found.result is Result.FAILED
-    assert "broker 1 has min.insync.replicas=1" in found.error
+    assert found.error == (
+        "min.insync.replicas=1 on brokers 1, 2, 3: "
+        "a record counts as accepted while one broker has it"
+    )
     assert "set min.insync.replicas=2 in server.properties" in found.hint
 
 
@@ -368,7 +372,7 @@ def test_one_broker_is_a_warning_and_no_flood(busy: Mesh) -> None:
     assert found.result is Result.WARNING
     assert found.error == "it has one broker, nothing is kept twice: for development only"
     kafka.broker_settings["auto.create.topics.enable"] = "true"
-    assert "broker 1 has auto.create.topics.enable=true" in only(busy).error
+    assert "auto.create.topics.enable=true on broker 1: a mistyped" in only(busy).error
     kafka.broker_settings["transaction.max.timeout.ms"] = "5000"
     assert only(busy).result is Result.FAILED
 
@@ -436,3 +440,43 @@ def test_without_heartbeats_clocks_are_not_judged(busy: Mesh) -> None:
         busy.world.kill(node)
     busy.world.kafka["right"].now_ms = lambda: 10**12
     assert failed(busy, Category.CLOCKS) == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"bootstrap.servers": "kafka.test:9092"}, "security.protocol=plaintext"),
+        ({"bootstrap.servers": "127.0.0.1:9092,localhost:1"}, ""),
+        ({"bootstrap.servers": "kafka.test:9092", "security.protocol": "SASL_SSL"}, ""),
+        (
+            {
+                "bootstrap.servers": "kafka.test:9092",
+                "security.protocol": "ssl",
+                "ssl.endpoint.identification.algorithm": "none",
+            },
+            "any certificate passes",
+        ),
+    ],
+)
+def test_connections_that_others_can_read_are_a_warning(
+    busy: Mesh, options: dict[str, str], said: str
+) -> None:
+    kafka = {**busy.topology.kafka, "left": replace(busy.topology.kafka["left"], options=options)}
+    found = failed(busy, Category.KAFKA, topology=replace(busy.topology, kafka=kafka))
+    assert bool(found) is bool(said)
+    assert all(said in error for error in found.values())
+
+
+def test_what_is_away_points_to_kafka_and_nothing_else(busy: Mesh) -> None:
+    """Other Kafka clusters are looked at all the same."""
+    for node in "bc":
+        busy.world.kill(node)
+    busy.world.kafka["right"].available = False
+    found = unwell(busy)
+    assert "no broker answers" in found[0].error
+    pointing = [one for one in found if one.hint == "see the checks of kafka"]
+    assert {one.error for one in pointing} == {"its Kafka cluster does not answer"}
+    assert {one.category for one in found} - {one.category for one in pointing} == {
+        Category.KAFKA,
+        Category.LINKS,
+    }
