@@ -80,7 +80,7 @@ def _at_the_end(at: Examination, kafka: str) -> Mapping[str, Reader]:
     ]
     if not places:
         return {}
-    ends = at.kafka[kafka].admin().stable_ends(places)
-    reader = at.kafka[kafka].reader("clocks")
+    ends = at.answering(kafka).admin().stable_ends(places)
+    reader = at.answering(kafka).reader("clocks")
     reader.assign(ends)
     return {kafka: reader}

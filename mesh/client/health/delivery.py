@@ -78,7 +78,7 @@ def _with_records(
         for place in places
     }
     found: dict[TopicPartition, None] = {}
-    kafka = at.kafka[at.topology.nodes[node].kafka]
+    kafka = at.answering(at.topology.nodes[node].kafka)
     for record in read_range(kafka, begins, moment.stable, name="waiting"):
         found[TopicPartition(record.topic(), record.partition())] = None
         if len(found) == len(places):
@@ -156,7 +156,7 @@ def _letters(at: Examination, kafka: str) -> dict[str, Counter[str]]:
     ]
     found: dict[str, Counter[str]] = {node: Counter() for node in nodes.values()}
     begins, ends = newest(at, kafka, places, LETTERS_MAX)
-    for record in read_range(at.kafka[kafka], begins, ends, name="letters"):
+    for record in read_range(at.answering(kafka), begins, ends, name="letters"):
         found[nodes[record.topic()]][_reason(record)] += 1
     return found
 

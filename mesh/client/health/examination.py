@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from mesh.client.health.progress import Progresses
 from mesh.client.overview import LinkFlow, link_flows
 from mesh.client.view import MeshView
-from mesh.errors import TransportError
+from mesh.errors import TransportError, TransportUnavailableError
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -83,6 +83,33 @@ class Examination:
         """Return the bootstrap servers of a Kafka cluster, as commands take them."""
         return self.topology.kafka[kafka].options.get("bootstrap.servers", "HOST:PORT")
 
+    def answering(self, kafka: str) -> KafkaCluster:
+        """Return a Kafka cluster that answers: one that does not costs its time-out once.
+
+        Raises:
+            TransportUnavailableError: No broker answers.
+        """
+        if ("silent", kafka) not in self._known:
+            silent = self.view.unreachable.get(kafka, "")
+            if not silent:
+                try:
+                    self.kafka[kafka].admin().cluster_id()
+                except TransportUnavailableError as fault:
+                    silent = str(fault)
+            self._known["silent", kafka] = silent
+        if self._known["silent", kafka]:
+            raise TransportUnavailableError(self._known["silent", kafka])
+        return self.kafka[kafka]
+
+    def _all_answering(self) -> Mapping[str, KafkaCluster]:
+        found: dict[str, KafkaCluster] = {}
+        for name in self.kafka:
+            try:
+                found[name] = self.answering(name)
+            except TransportUnavailableError:
+                continue  # told by the checks of kafka
+        return found
+
     def infos(self, kafka: str) -> Mapping[str, TopicInfo]:
         """Return the mesh topics of a Kafka cluster that exist. May raise TransportError."""
         return self._once("infos", kafka, lambda admin, names: admin.describe(names))
@@ -104,12 +131,12 @@ class Examination:
         return self._once("brokers", kafka, lambda admin, _: admin.brokers())
 
     def _once(self, what: str, kafka: str, ask: Callable[[Any, list[str]], _T]) -> _T:
-        """Ask once; a Kafka cluster that does not answer costs its time-out once, too."""
+        """Ask once, and raise the same fault again without asking."""
         key = (what, kafka)
         if key not in self._known:
             names = [spec.name for node in self.nodes_on(kafka) for spec in self.topics_of(node)]
             try:
-                self._known[key] = ask(self.kafka[kafka].admin(), names)
+                self._known[key] = ask(self.answering(kafka).admin(), names)
             except TransportError as fault:
                 self._known[key] = fault
         found: _T | TransportError = self._known[key]
@@ -124,7 +151,7 @@ class Examination:
     def progresses(self) -> Progresses:
         """Return what the nodes' progress topics say, read to their ends at least once."""
         if ("progress", "") not in self._known:
-            self._known["progress", ""] = Progresses(self.topology, self.kafka)
+            self._known["progress", ""] = Progresses(self.topology, self._all_answering())
             self._known["progress", ""].read()
         found: Progresses = self._known["progress", ""]
         return found
@@ -148,7 +175,7 @@ class Examination:
         starts: dict[TopicPartition, int] = {}
         ends: dict[TopicPartition, int] = {}
         stable: dict[TopicPartition, int] = {}
-        for name, kafka in self.kafka.items():
+        for name, kafka in self._all_answering().items():
             places = list(self._places(name))
             try:
                 # Stable offsets last: what was committed meanwhile is not taken for hidden.
@@ -158,7 +185,7 @@ class Examination:
             starts |= found[0]
             ends |= found[1]
             stable |= found[2]
-        flows = link_flows(self.topology, self.view, self.beats, self.kafka)
+        flows = link_flows(self.topology, self.view, self.beats, self._all_answering())
         return Moment(positions=positions, starts=starts, ends=ends, stable=stable, flows=flows)
 
     def _is_busy(self, moment: Moment) -> bool:

@@ -27,6 +27,8 @@ from mesh.transport.port import Record, TopicPartition
 def check_interest(at: Examination) -> Iterator[Check]:
     """Yield two checks per node: its interest is known, and its clients' wishes can be read."""
     for node in at.topology.nodes:
+        if at.view.is_unreachable(node):
+            continue  # told by the checks of nodes
         seen = at.view.nodes[node]
         faults = list(_unproven(at, node))
         ack = seen.subscribed
@@ -102,12 +104,12 @@ def _description(node: str) -> str:
 
 def _refused(at: Examination, kafka: str, topics: Sequence[str]) -> Mapping[str, Mapping[int, str]]:
     """Return what is wrong with the newest record of each key, by topic and offset."""
-    admin = at.kafka[kafka].admin()
+    admin = at.answering(kafka).admin()
     places = [TopicPartition(topic, 0) for topic in topics]
     ends, starts = admin.stable_ends(places), admin.starts(places)
     begins = {place: starts[place] for place, end in ends.items() if end > starts.get(place, end)}
     latest: dict[tuple[str, bytes], Record] = {}
-    for record in read_range(at.kafka[kafka], begins, ends, name="wishes"):
+    for record in read_range(at.answering(kafka), begins, ends, name="wishes"):
         latest[record.topic(), record.key() or b""] = record
     found: dict[str, dict[int, str]] = {topic: {} for topic in topics}
     for (topic, _), record in latest.items():

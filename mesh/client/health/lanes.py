@@ -66,7 +66,7 @@ def _ledger_epochs(at: Examination, kafka: str) -> Mapping[str, Sequence[tuple[i
     ]
     found: dict[str, list[tuple[int, int, int]]] = {node: [] for node in nodes.values()}
     begins, ends = newest(at, kafka, places, LEDGER_MAX)
-    for record in read_range(at.kafka[kafka], begins, ends, name="ledgers"):
+    for record in read_range(at.answering(kafka), begins, ends, name="ledgers"):
         try:
             ledger = decode_ledger(record.value() or b"")
         except ProtocolError:
@@ -85,7 +85,7 @@ def newest(
     Raises:
         TransportError: The Kafka cluster does not answer.
     """
-    admin = at.kafka[kafka].admin()
+    admin = at.answering(kafka).admin()
     ends, starts = admin.stable_ends(places), admin.starts(places)
     begins = {
         place: max(starts[place], end - most)

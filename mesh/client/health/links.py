@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mesh.client.health.examination import Examination
-from mesh.client.health.findings import Category, Check, Result, judged
+from mesh.client.health.findings import SEE_KAFKA, Category, Check, Result, judged
 from mesh.client.overview import UNKNOWN, LinkFlow, link_state
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
@@ -18,6 +18,7 @@ def check_links(at: Examination) -> Iterator[Check]:
     earlier = {(flow.source, flow.target): flow for flow in before.flows}
     for link in at.topology.links:
         faults = []
+        is_away = any(map(at.view.is_unreachable, link.ends))
         for node in link.ends:
             other = link.other(node)
             state = link_state(at.view.nodes[node], other) if at.beats[node] else UNKNOWN
@@ -28,8 +29,12 @@ def check_links(at: Examination) -> Iterator[Check]:
             Category.LINKS,
             f"link {link} is up at both ends",
             ", ".join(faults),
-            "each end must reach the other's Kafka cluster; see the checks of nodes",
+            SEE_KAFKA
+            if is_away
+            else "each end must reach the other's Kafka cluster; see the checks of nodes",
         )
+        if is_away:
+            continue
         pairs = [(node, link.other(node)) for node in link.ends]
         yield _moving(at, str(link), [(earlier[pair], flows[pair]) for pair in pairs])
 

@@ -28,31 +28,27 @@ class Told:
 
 
 class Progresses:
-    """Reads the progress of all nodes, one reader per Kafka cluster, again and again.
-
-    Attributes:
-        silent: Kafka clusters whose progress could not be read, with the reason.
-    """
+    """Reads the progress of all nodes, one reader per Kafka cluster, again and again."""
 
     def __init__(self, topology: Topology, kafka: Mapping[str, KafkaCluster]) -> None:
         names = TopicNames(topology.prefix)
-        self.silent: dict[str, str] = {}
         self._kafka = kafka
         self._told = {node: Told() for node in topology.nodes}
         self._node_of = {names.progress(node): node for node in topology.nodes}
         self._read: dict[TopicPartition, int] = {}
         self._places: dict[str, list[TopicPartition]] = {name: [] for name in kafka}
         for node, declared in topology.nodes.items():
+            self._places.setdefault(declared.kafka, [])
             self._places[declared.kafka] += _places(names.progress(node), 2 * declared.lanes)
 
     def read(self) -> None:
         """Read what is new."""
-        for name, places in self._places.items():
+        for name, kafka in self._kafka.items():
             try:
-                for record in self._new(self._kafka[name], places):
+                for record in self._new(kafka, self._places[name]):
                     self._take(record)
-            except TransportError as fault:
-                self.silent[name] = str(fault)
+            except TransportError:
+                continue  # told by whoever asks the same Kafka cluster for offsets
 
     def _new(self, kafka: KafkaCluster, places: Sequence[TopicPartition]) -> Sequence[Record]:
         ends, starts = kafka.admin().stable_ends(places), kafka.admin().starts(places)

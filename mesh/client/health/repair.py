@@ -88,7 +88,7 @@ def mend(at: Examination, repairs: Sequence[Repair]) -> Iterator[Repair]:
     """Do what is safe, and yield each repair with the broker's words if it refused."""
     for repair in repairs:
         refusal = ""
-        admin = at.kafka[repair.kafka].admin()
+        admin = at.answering(repair.kafka).admin()
         try:
             if repair.is_new:
                 admin.create([repair.spec])

@@ -40,7 +40,7 @@ def _faults(at: Examination, node: str, kafka: str) -> Iterator[tuple[str, str]]
     missing = [spec for spec in at.expected[node] if spec.name not in found]
     if at.is_before_start:
         # A node makes them itself: what counts is whether it may.
-        at.kafka[kafka].admin().try_create(missing)
+        at.answering(kafka).admin().try_create(missing)
     else:
         yield from ((f"{spec.name} does not exist", f"start {node}") for spec in missing)
     for spec in at.topics_of(node):

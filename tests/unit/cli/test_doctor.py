@@ -167,5 +167,5 @@ def test_a_kafka_cluster_that_is_away_is_no_flood(run: Run, chain: Chain) -> Non
     mesh.world.kafka["right"].available = False
     ended = run("doctor", "-f", file)
     assert ended.code == 10
-    assert ended.out.count("see the checks of kafka") == 6  # one per category
+    assert ended.out.count("see the checks of kafka") == 7  # one per category
     assert "; and 1 more" in " ".join(ended.out.split())
