@@ -38,7 +38,7 @@ def check_clocks(at: Examination) -> Iterator[Check]:
             "nothing in the mesh depends on it, but logs and time-outs of other programs may: run "
             "a time service (chronyc tracking)",
             result=Result.WARNING,
-            note="" if skew is not None else "not seen: no heartbeat arrived while we looked",
+            note="" if skew is not None else f"no heartbeat from {kafka} while we looked",
             figures={} if skew is None else {"skew_ms": skew},
         )
 
