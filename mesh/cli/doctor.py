@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 
 from mesh.cli import looking
+from mesh.cli.doctor_formats import DoctorOutput, nagios_lines, prometheus_lines
 from mesh.cli.faults import wrong_input
-from mesh.cli.looking import Look, look
-from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.target import BootstrapOption, ContextOption, FileOption
+from mesh.cli.looking import look
+from mesh.cli.render import Output, View, grid, render
+from mesh.cli.target import (
+    BootstrapOption,
+    ContextOption,
+    FileOption,
+    quiet_client_library,
+    topology_of,
+)
 
 if TYPE_CHECKING:
-    from mesh.client.health import Check
+    from mesh.client.health import Category, Check, Examination
+    from mesh.client.health.repair import Repair
+    from mesh.client.view import MeshView
+    from mesh.model.topology import Topology
+    from mesh.transport.port import KafkaCluster
 
 EXIT_UNHEALTHY = 10
 _AGAIN_S = 1.0
@@ -29,63 +43,161 @@ def mount(app: typer.Typer) -> None:
 def doctor(
     category: Annotated[
         list[str] | None,
-        typer.Option(help="kafka, topics, nodes, links, interest or delivery; repeatable."),
+        typer.Option(
+            help="kafka, rights, topics, transactions, nodes, links, lanes, interest, delivery or "
+            "clocks; repeatable."
+        ),
     ] = None,
+    pre: Annotated[
+        bool, typer.Option("--pre", help="Only what must hold before a node is started.")
+    ] = False,
     wait: Annotated[
         float, typer.Option(min=0, help="Seconds to look again until nothing fails.")
     ] = 0.0,
+    patience: Annotated[
+        float,
+        typer.Option(
+            min=0.1, max=600, help="Seconds between the two looks that tell still from moving."
+        ),
+    ] = 2.0,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Make missing topics and set wrong topic settings.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what --fix would do.")] = (
+        False
+    ),
+    every: Annotated[bool, typer.Option("--all", help="Show the checks that are well too.")] = (
+        False
+    ),
     file: FileOption = None,
     bootstrap: BootstrapOption = None,
     context: ContextOption = None,
-    output: OutputOption = Output.TABLE,
+    output: Annotated[
+        DoctorOutput,
+        typer.Option("-o", "--output", help="table for people, the others for programs"),
+    ] = DoctorOutput.TABLE,
 ) -> None:
-    """Check Kafka, topics, nodes, links, interest and delivery. Exit code 10: something failed."""
+    """Find what is wrong with a mesh, and what to do about it. Exit code 10: something failed."""
     from mesh.client.health import Result
 
-    chosen = _chosen(category or [])
+    if dry_run and not fix:
+        raise wrong_input("--dry-run", "says what --fix would do; give both")
+    chosen = _chosen(category or [], before_start=pre)
     deadline_ms = looking.now_ms() + int(wait * 1000)
+    repairs: Sequence[Repair] | None = None
     while True:
-        checks = _checks(chosen, file, bootstrap, context)
+        with _examination(file, bootstrap, context, patience, before_start=pre) as at:
+            if fix and repairs is None:
+                repairs = _repairs(at, dry_run=dry_run)
+            checks = _checks(at, chosen)
         is_well = all(check.result is not Result.FAILED for check in checks)
         if is_well or looking.now_ms() >= deadline_ms:
             break
         looking.pause(_AGAIN_S)
-    data = _as_mapping(checks, ok=is_well)
-    render(View(data=data, table=lambda: _table(data["categories"])), output)
+    _print(_as_mapping(checks, repairs, ok=is_well, dry_run=dry_run), output, every=every)
     raise typer.Exit(0 if is_well else EXIT_UNHEALTHY)
 
 
-def _chosen(names: Sequence[str]) -> Sequence[Any]:
-    from mesh.client.health import Category
+def _chosen(names: Sequence[str], *, before_start: bool) -> Sequence[Category]:
+    from mesh.client.health import BEFORE_START, Category
 
+    allowed = list(BEFORE_START if before_start else Category)
     for name in names:
-        if name not in list(Category):
-            raise wrong_input(f"--category {name}", f"write one of {', '.join(Category)}")
-    return [Category(name) for name in names] or list(Category)
+        if name not in allowed:
+            when = " with --pre" if before_start else ""
+            raise wrong_input(f"--category {name}", f"write one of {', '.join(allowed)}{when}")
+    return [Category(name) for name in names] or allowed
 
 
-def _checks(
-    chosen: Sequence[Any], file: Any, bootstrap: list[str] | None, context: str | None
-) -> Sequence[Check]:
-    from mesh.client.health import Examination, examine
-    from mesh.runtime.provision import node_topics
+@contextmanager
+def _examination(
+    file: Path | None,
+    bootstrap: list[str] | None,
+    context: str | None,
+    patience_s: float,
+    *,
+    before_start: bool,
+) -> Iterator[Examination]:
+    from mesh.client.health import Examination
+    from mesh.runtime.provision import endpoint_topic, node_topics
 
-    def see(seen: Look) -> Examination:
+    def see(
+        topology: Topology,
+        kafka: Mapping[str, KafkaCluster],
+        view: MeshView,
+        beats: Mapping[str, bool],
+    ) -> Examination:
         return Examination(
-            topology=seen.topology,
-            kafka=seen.kafka,
-            view=seen.view,
-            beats=seen.beats,
-            expected={node: node_topics(seen.topology, node) for node in seen.topology.nodes},
+            topology=topology,
+            kafka=kafka,
+            view=view,
+            beats=beats,
+            expected={node: node_topics(topology, node) for node in topology.nodes},
+            endpoints={
+                node: [
+                    endpoint_topic(topology, node, endpoint, wish.message_class)
+                    for endpoint, wish in {
+                        endpoint: wish for (endpoint, _), wish in seen.subscriptions.items()
+                    }.items()
+                ]
+                for node, seen in view.nodes.items()
+            },
             pause=looking.pause,
+            wall_ms=_wall_ms,
+            patience_s=patience_s,
+            is_before_start=before_start,
         )
 
-    with look(file, bootstrap, context, needs_kafka=False) as seen:
-        return list(examine(see(seen), chosen))
+    if before_start:
+        with _unobserved(file, bootstrap, context) as (topology, kafka, view):
+            yield see(topology, kafka, view, dict.fromkeys(topology.nodes, False))
+    else:
+        with look(file, bootstrap, context, needs_kafka=False) as seen:
+            yield see(seen.topology, seen.kafka, seen.view, seen.beats)
 
 
-def _as_mapping(checks: Sequence[Check], *, ok: bool) -> dict[str, Any]:
-    grouped: dict[str, list[dict[str, str]]] = {}
+@contextmanager
+def _unobserved(
+    file: Path | None, bootstrap: list[str] | None, context: str | None
+) -> Iterator[tuple[Topology, Mapping[str, KafkaCluster], MeshView]]:
+    """Connect without waiting for heartbeats: nobody needs to beat yet."""
+    from mesh.client.connection import open_kafka
+    from mesh.client.view import MeshView
+
+    topology = topology_of(file, bootstrap, context)
+    quiet_client_library()
+    kafka = open_kafka(topology, client_prefix="mesh-cli")
+    view = MeshView(topology, kafka, looking.now_ms, name="view")
+    try:
+        yield topology, kafka, view
+    finally:
+        view.close()
+        for cluster in kafka.values():
+            cluster.close()
+
+
+def _wall_ms() -> int:
+    """Return this machine's clock, to be compared with the brokers': nothing is ordered by it."""
+    return time.time_ns() // 1_000_000
+
+
+def _repairs(at: Examination, *, dry_run: bool) -> Sequence[Repair]:
+    from mesh.client.health.repair import mend, repairs_of
+
+    found = list(repairs_of(at))
+    return found if dry_run else list(mend(at, found))
+
+
+def _checks(at: Examination, chosen: Sequence[Category]) -> Sequence[Check]:
+    from mesh.client.health import examine
+
+    return list(examine(at, chosen))
+
+
+def _as_mapping(
+    checks: Sequence[Check], repairs: Sequence[Repair] | None, *, ok: bool, dry_run: bool
+) -> dict[str, Any]:
+    grouped: dict[str, list[dict[str, Any]]] = {}
     for check in checks:
         grouped.setdefault(str(check.category), []).append(
             {
@@ -93,18 +205,95 @@ def _as_mapping(checks: Sequence[Check], *, ok: bool) -> dict[str, Any]:
                 "result": str(check.result),
                 "hint": check.hint,
                 "error": check.error,
+                "note": check.note,
+                "figures": dict(check.figures),
             }
         )
-    return {
+    found: dict[str, Any] = {
         "ok": ok,
         "categories": [{"name": name, "checks": found} for name, found in grouped.items()],
     }
+    if repairs is not None:
+        found["repairs"] = [_repair_as_mapping(one, dry_run=dry_run) for one in repairs]
+    return found
 
 
-def _table(categories: Sequence[Mapping[str, Any]]) -> RenderableType:
+def _repair_as_mapping(repair: Repair, *, dry_run: bool) -> dict[str, Any]:
+    if repair.withheld:
+        outcome = "left alone"
+    elif repair.refusal:
+        outcome = "refused"
+    else:
+        outcome = "would be done" if dry_run else "done"
+    return {
+        "kafka": repair.kafka,
+        "node": repair.node,
+        "topic": repair.spec.name,
+        "is_new": repair.is_new,
+        "before": dict(repair.before),
+        "after": dict(repair.spec.settings),
+        "outcome": outcome,
+        "reason": repair.withheld or repair.refusal,
+    }
+
+
+def _print(data: Mapping[str, Any], output: DoctorOutput, *, every: bool) -> None:
+    if output is DoctorOutput.NAGIOS:
+        typer.echo("\n".join(nagios_lines(data["categories"])))
+    elif output is DoctorOutput.PROMETHEUS:
+        typer.echo("\n".join(prometheus_lines(data["categories"])))
+    else:
+        render(View(data=data, table=lambda: _tables(data, every=every)), Output(str(output)))
+
+
+def _tables(data: Mapping[str, Any], *, every: bool) -> RenderableType:
+    checks = _table(data["categories"], every=every)
+    if "repairs" not in data:
+        return checks
     rows = [
-        (group["name"], check["result"], check["description"], check["error"], check["hint"])
-        for group in categories
-        for check in group["checks"]
-    ]
+        (
+            one["topic"],
+            one["kafka"],
+            "missing" if one["is_new"] else _words(one["before"]),
+            "made, with its settings" if one["is_new"] else _words(one["after"]),
+            one["outcome"] + (f": {one['reason']}" if one["reason"] else ""),
+        )
+        for one in data["repairs"]
+    ] or [("nothing to mend", "", "", "", "")]
+    return Group(grid(("TOPIC", "KAFKA", "BEFORE", "AFTER", "OUTCOME"), rows), checks)
+
+
+def _words(settings: Mapping[str, object]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in settings.items())
+
+
+def _table(categories: Sequence[Mapping[str, Any]], *, every: bool) -> RenderableType:
+    """Return what is wrong line by line, and what is well as one line per category."""
+    from mesh.client.health.findings import first_of
+
+    rows: list[tuple[str, str, str, str, str]] = []
+    for group in categories:
+        checks = group["checks"]
+        shown = [one for one in checks if every or one["result"] != "ok"]
+        rows += [(group["name"], *row) for row in _folded(shown)]
+        well = len(checks) - len(shown)
+        if well:
+            notes = [one["note"] for one in checks if one not in shown and one["note"]]
+            moves = first_of(dict.fromkeys(notes))
+            what = f"{well} checks" if well == len(checks) else f"the other {well} checks"
+            rows.append((group["name"], "ok", what, moves, ""))
     return grid(("ABOUT", "RESULT", "CHECK", "FOUND", "DO THIS"), rows)
+
+
+def _folded(checks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield one row per check, and one for all that only point to the checks of kafka."""
+    from mesh.client.health.findings import SEE_KAFKA
+
+    pointing = [one for one in checks if one["hint"] == SEE_KAFKA]
+    for one in checks:
+        what = one["description"]
+        if one in pointing[1:]:
+            continue
+        if pointing[1:] and one is pointing[0]:
+            what += f"; and {len(pointing) - 1} more"
+        yield one["result"], what, one["error"] or one["note"], one["hint"]

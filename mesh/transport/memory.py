@@ -11,24 +11,30 @@ What it does not do:
   `crash()` is called, and an open transaction stays open until its writer ends it, a successor
   fences it or `end_transactions` is called;
 * no delay: the marker of a commit is there when it returns, brokers write it soon after;
-* no replication, leaders or truncation, no retention and no compaction (every record stays until
-  `delete_before`);
+* no replication, leaders or truncation (`brokers` and `kept` are only told), no retention and no
+  compaction (every record stays until `delete_before`);
 * no unknown outcomes: a commit that raises has committed nothing, and records handed over while
   the brokers are down fail instead of waiting;
 * no batches on the wire: the size limit is judged per record, by an estimate;
 * keys are placed by CRC-32 and records without a key in turn, unlike real clients;
-* no rights and no quotas.
+* no quotas, and rights are only told (`withheld`), not enforced.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from mesh.errors import TransportDeniedError
 from mesh.transport.groups import slowest
 from mesh.transport.memory_clients import MemoryReader, MemoryWriter
 from mesh.transport.memory_group import MemoryGroup, MemoryMembership
-from mesh.transport.memory_log import MemoryBroker
-from mesh.transport.port import TopicInfo, TopicPartition, TopicSpec
+from mesh.transport.memory_log import MESSAGE_BYTES_MAX, MemoryBroker
+from mesh.transport.port import Copies, Rights, TopicInfo, TopicPartition, TopicSpec
+
+OPERATIONS = frozenset(
+    {"READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "ALTER_CONFIGS", "DESCRIBE_CONFIGS"}
+)
+"""What a broker without rights of its own lets everybody do with a topic."""
 
 
 def _no_clock() -> int:
@@ -39,15 +45,25 @@ class MemoryKafka(MemoryBroker):
     """One Kafka cluster in memory; see the module for what it leaves out.
 
     Fault hooks: `available`, `blocked` (see `MemoryBroker`), `delete_topic`, `end_transactions`,
-    and `crash()` of a membership.
+    `crash()` of a membership, and the attributes below, which change nothing but what is told.
 
     Args:
         name: Stands in the cluster id, in topic ids and in error texts.
         now_ms: The brokers' and clients' clock, ms since 1970.
+
+    Attributes:
+        broker_settings: What each broker says of its settings.
+        brokers: How many there are.
+        kept: Partitions that are not kept by three brokers, and how they are kept.
+        withheld: Operations that the present principal lacks, by topic.
     """
 
     def __init__(self, name: str, *, now_ms: Callable[[], int] = _no_clock) -> None:
         super().__init__(name, now_ms)
+        self.broker_settings: dict[str, str] = {}
+        self.brokers = 3
+        self.kept: dict[TopicPartition, Copies] = {}
+        self.withheld: dict[str, frozenset[str]] = {}
         self._admin = MemoryAdmin(self)
         self._writers: dict[str, MemoryWriter] = {}
         self._groups: dict[str, MemoryGroup] = {}
@@ -92,7 +108,7 @@ class MemoryKafka(MemoryBroker):
 class MemoryAdmin:
     """Looks after the topics of one in-memory Kafka cluster."""
 
-    def __init__(self, broker: MemoryBroker) -> None:
+    def __init__(self, broker: MemoryKafka) -> None:
         self._broker = broker
 
     def cluster_id(self) -> str:
@@ -150,3 +166,57 @@ class MemoryAdmin:
         """
         self._broker.require_available()
         self._broker.delete_before(positions)
+
+    def change(self, name: str, settings: Mapping[str, str]) -> None:
+        """Set these settings of a topic; its others stay as they are.
+
+        Raises:
+            TransportDeniedError: There is no such topic.
+        """
+        self._broker.require_available()
+        topic = self._broker.topics.get(name)
+        if topic is None:
+            raise TransportDeniedError(
+                f"Kafka cluster {self._broker.name}: topic {name} does not exist; create it"
+            )
+        topic.settings.update(settings)
+        topic.append_time = topic.settings.get("message.timestamp.type") == "LogAppendTime"
+        topic.message_bytes_max = int(topic.settings.get("max.message.bytes", MESSAGE_BYTES_MAX))
+        topic.compacted = topic.settings.get("cleanup.policy", "delete") == "compact"
+
+    def try_create(self, topics: Sequence[TopicSpec]) -> None:
+        """Refuse what `create` would refuse, and create nothing."""
+        self._broker.require_available()
+        for spec in topics:
+            if spec.name not in self._broker.topics and spec.partitions < 1:
+                raise TransportDeniedError(
+                    f"Kafka cluster {self._broker.name}: topic {spec.name}: "
+                    "it needs at least 1 partition"
+                )
+
+    def rights(self, names: Sequence[str]) -> Mapping[str, Rights]:
+        """Return what the present principal may do with those that exist."""
+        self._broker.require_available()
+        withheld = self._broker.withheld
+        return {
+            name: Rights(OPERATIONS - withheld.get(name, frozenset()))
+            for name in names
+            if name in self._broker.topics
+        }
+
+    def copies(self, names: Sequence[str]) -> Mapping[TopicPartition, Copies]:
+        """Return how often each partition of those that exist is said to be kept."""
+        return {
+            place: self._broker.kept.get(place, Copies(3, 3))
+            for name, info in self.describe(names).items()
+            for place in (TopicPartition(name, number) for number in range(info.partitions))
+        }
+
+    def broker_settings(self) -> Mapping[int, Mapping[str, str]]:
+        """Return the same settings for every broker."""
+        return dict.fromkeys(self.brokers(), self._broker.broker_settings)
+
+    def brokers(self) -> Sequence[int]:
+        """Return the numbers of the brokers, from 1 on."""
+        self._broker.require_available()
+        return range(1, self._broker.brokers + 1)

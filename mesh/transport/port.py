@@ -72,6 +72,34 @@ class TopicInfo:
     partitions: int
 
 
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """How often a partition is kept.
+
+    Attributes:
+        wanted: Brokers that should have it.
+        in_sync: Brokers that do have all of it.
+        has_leader: Whether one of them serves it; without, it can neither be read nor written.
+    """
+
+    wanted: int
+    in_sync: int
+    has_leader: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What the present principal may do with a topic.
+
+    Attributes:
+        operations: Kafka's words for it in capitals, for example `READ`.
+        refusal: The broker's words if it does not even describe the topic.
+    """
+
+    operations: frozenset[str] = frozenset()
+    refusal: str = ""
+
+
 class Reader(Protocol):
     """Reads assigned partitions of one Kafka cluster, committed records only.
 
@@ -198,6 +226,36 @@ class Admin(Protocol):
 
     def delete_before(self, positions: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets."""
+
+    def change(self, name: str, settings: Mapping[str, str]) -> None:
+        """Set these settings of a topic, all or none; its others stay as they are.
+
+        Raises:
+            TransportDeniedError: There is no such topic, or the broker refuses.
+        """
+
+    def try_create(self, topics: Sequence[TopicSpec]) -> None:
+        """Have the brokers judge a creation without doing it; what exists is left out.
+
+        Raises:
+            TransportDeniedError: They would refuse, with their own words.
+        """
+
+    def rights(self, names: Sequence[str]) -> Mapping[str, Rights]:
+        """Return what the present principal may do with those that exist."""
+
+    def copies(self, names: Sequence[str]) -> Mapping[TopicPartition, Copies]:
+        """Return how often each partition of those that exist is kept."""
+
+    def broker_settings(self) -> Mapping[int, Mapping[str, str]]:
+        """Return the settings in force of every broker that runs, by its number.
+
+        Raises:
+            TransportDeniedError: Rights to describe the Kafka cluster's settings are missing.
+        """
+
+    def brokers(self) -> Sequence[int]:
+        """Return the numbers of the brokers that run."""
 
 
 class KafkaCluster(Protocol):

@@ -122,7 +122,9 @@ def test_a_well_mesh_shows_itself_so(running: Running) -> None:
     entries = running.run("interest", running.far)["interest"]
     assert ("shown/>", running.near) in [(one["filter"], one["who"]) for one in entries]
     doctor = running.run("doctor", "--wait", "30")
-    assert {check["result"] for one in doctor["categories"] for check in one["checks"]} == {"ok"}
+    unwell = [c for one in doctor["categories"] for c in one["checks"] if c["result"] != "ok"]
+    assert {check["result"] for check in unwell} <= {"warning"}
+    assert {check["description"].split()[0] for check in unwell} <= {"brokers"}  # one each
     report = running.run("audit", "report")
     assert report["ok"] is True
 

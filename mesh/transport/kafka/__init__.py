@@ -6,9 +6,10 @@ import threading
 from collections.abc import Mapping
 from typing import TypeVar
 
-from mesh.transport.kafka.admin import KafkaAdmin, cluster_id
+from mesh.transport.kafka.admin import cluster_id
 from mesh.transport.kafka.faults import Site
 from mesh.transport.kafka.health import Health
+from mesh.transport.kafka.inspection import InspectingAdmin
 from mesh.transport.kafka.member import KafkaMembership
 from mesh.transport.kafka.reader import KafkaReader
 from mesh.transport.kafka.settings import (
@@ -56,7 +57,7 @@ class RealKafka:
         self._member_timeout_ms = member_timeout_ms
         self._batch_bytes_max = batch_bytes_max
         self._lock = threading.Lock()
-        self._admin: KafkaAdmin | None = None
+        self._admin: InspectingAdmin | None = None
         self._health = Health(lambda: self.admin().ask())
         self._made: list[KafkaReader | KafkaWriter | KafkaMembership] = []
 
@@ -83,12 +84,12 @@ class RealKafka:
         settings = member_settings(self._options, client_id, group, self._member_timeout_ms)
         return self._keep(KafkaMembership(self._site, name, settings, topic))
 
-    def admin(self) -> KafkaAdmin:
+    def admin(self) -> InspectingAdmin:
         """Return the one admin of this Kafka cluster."""
         with self._lock:
             if self._admin is None:
                 settings = admin_settings(self._options, f"{self._prefix}-admin")
-                self._admin = KafkaAdmin(self._site, settings)
+                self._admin = InspectingAdmin(self._site, settings)
             return self._admin
 
     def _keep(self, made: _Made) -> _Made:

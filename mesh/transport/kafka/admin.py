@@ -35,6 +35,7 @@ from mesh.transport.kafka.faults import (
     Site,
     error_of,
     is_away,
+    is_denied,
     transport_error,
 )
 from mesh.transport.kafka.health import ANSWER_WITHIN_S
@@ -285,6 +286,7 @@ class KafkaAdmin:
         ask: Callable[[], Mapping[_K, Future[_V]]],
         *,
         good: Iterable[int] = (),
+        refusals: dict[_K, str] | None = None,
     ) -> dict[_K, _V]:
         """Ask until every part is answered, or the deadline is over.
 
@@ -292,6 +294,7 @@ class KafkaAdmin:
             what: Begins the text of an error.
             ask: Sends the whole request; it can be repeated without harm.
             good: Error codes that are as good as an answer; such parts are left out.
+            refusals: Gets the broker's words for each part that it refuses, instead of an error.
         """
         passed = frozenset(good)
         deadline_s = time.monotonic() + (IMPATIENT_S if self._is_away else DEADLINE_S)
@@ -307,6 +310,9 @@ class KafkaAdmin:
                 except KafkaException as exc:
                     error = error_of(exc)
                     if error.code() in passed:
+                        continue
+                    if refusals is not None and is_denied(error):
+                        refusals[key] = error.str()
                         continue
                     if not is_away(error):
                         part = f"{what} {_label(key)}".rstrip()

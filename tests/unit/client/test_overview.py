@@ -7,31 +7,12 @@ import json
 import pytest
 
 from mesh.client.auditing import read_audit
-from mesh.client.health import Category, Examination, Result, examine
-from mesh.client.overview import link_flows, node_statuses, observe
+from mesh.client.overview import link_flows, node_statuses
 from mesh.client.tracing import Tracer
 from mesh.errors import ConfigError
-from mesh.runtime.provision import node_topics
 from mesh.transport.port import TopicSpec
 from tests.unit.client.conftest import Mesh
-
-
-def examination(mesh: Mesh) -> Examination:
-    view = mesh.view()
-    beats = observe(view, mesh.now_ms, mesh.pause)
-    return Examination(
-        topology=mesh.topology,
-        kafka=mesh.world.kafka,
-        view=view,
-        beats=beats,
-        expected={node: node_topics(mesh.topology, node) for node in mesh.topology.nodes},
-        pause=mesh.pause,
-    )
-
-
-def failed(mesh: Mesh) -> dict[str, str]:
-    checks = examine(examination(mesh), list(Category))
-    return {one.description: one.error for one in checks if one.result is not Result.OK}
+from tests.unit.client.examined import examination, failed
 
 
 def test_a_calm_mesh_is_well(mesh: Mesh) -> None:
@@ -86,35 +67,17 @@ def test_kafka_that_is_away_is_told_apart_from_a_dead_node(mesh: Mesh) -> None:
     assert "no broker answers" in failed(mesh)["Kafka cluster left answers and is its own"]
 
 
-def test_topics_that_are_missing_or_differ_are_named(mesh: Mesh) -> None:
-    kafka = mesh.world.kafka["left"]
-    kafka.delete_topic("mesh.a.dlq")
-    kafka.delete_topic("mesh.a.to.b.d")
-    kafka.admin().create([TopicSpec(name="mesh.a.to.b.d", partitions=1)])
-    kafka.topics["mesh.a.in.g"].settings["retention.ms"] = "604800000"
-    fault = failed(mesh)["topics of a exist on left with their settings"]
-    assert "mesh.a.dlq does not exist" in fault
-    assert "mesh.a.to.b.d has 1 partitions instead of 4" in fault
-    assert "mesh.a.in.g has retention.ms=604800000 instead of -1" in fault
-
-
 def test_refused_messages_are_a_warning_and_traced_to_their_reason(mesh: Mesh) -> None:
     mesh.world.kafka["left"].writer("x").produce("mesh.a.in.g", b"no subject", None, 1)
     mesh.pause(2.0)
-    assert failed(mesh) == {"nothing published at a was refused": "1 dead letters in mesh.a.dlq"}
+    assert failed(mesh) == {
+        "nothing published at a was refused": "1 dead letters in mesh.a.dlq: 1 NO_SUBJECT"
+    }
     tracer = Tracer(mesh.topology, mesh.world.kafka, mesh.view())
     found = tracer.trace(tracer.find("mesh.a.in.g/1/0"))
     assert found.is_routed
     assert found.letter is not None
     assert found.letter.reason == "NO_SUBJECT"
-
-
-def test_what_nobody_reads_is_stalled(mesh: Mesh) -> None:
-    mesh.pause(3.0)
-    mesh.world.kill("a")
-    mesh.publish("a", "acme/x")
-    fault = failed(mesh)["what clients published at a is read"]
-    assert fault.startswith("1 records wait on mesh.a.in.g")
 
 
 def test_a_message_is_traced_over_every_hop(mesh: Mesh) -> None:

@@ -1,0 +1,184 @@
+"""Is what clients publish read, from positions that exist, or refused? Spec: R6, R12."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from mesh.client.health.examination import Examination
+from mesh.client.health.findings import Category, Check, Result, first_of, judged, unseen
+from mesh.client.health.lanes import newest
+from mesh.client.overview import read_range
+from mesh.codec.state import decode_dead_letter
+from mesh.errors import ProtocolError, TransportError
+from mesh.model.frames import MessageClass
+from mesh.model.headers import MESH_HEADER
+from mesh.model.topics import TopicNames
+from mesh.transport.port import Record, TopicInfo, TopicPartition
+
+LETTERS_MAX = 1_000
+"""Newest dead letters of each partition that are counted."""
+
+UNREADABLE = "UNREADABLE"
+"""Stands for the reason of a dead letter that does not tell its own."""
+
+
+def check_delivery(at: Examination) -> Iterator[Check]:
+    """Yield three checks per node: it reads on, from where it can, and refused nothing."""
+    letters: dict[str, Counter[str]] = {}
+    for kafka in at.kafka:
+        nodes = at.nodes_on(kafka)
+        try:
+            letters |= _letters(at, kafka)
+            stalled = {node: _stalled(at, node) for node in nodes}
+        except TransportError as fault:
+            for node in nodes:
+                description = f"what clients published at {node} is read"
+                yield unseen(Category.DELIVERY, description, fault)
+            continue
+        for node in nodes:
+            yield stalled[node]
+            yield _positions(at, node)
+            yield _refused(at, node, letters[node])
+
+
+def _stalled(at: Examination, node: str) -> Check:
+    before, after = at.moments()
+    waited, waits = at.waiting(node, before), at.waiting(node, after)
+    was, now = before.positions[node], after.positions[node]
+    standing = [
+        place
+        for place, count in waits.items()
+        if count and waited.get(place) and was.get(place) == now.get(place)
+    ]
+    stuck = _with_records(at, node, standing)
+    count = sum(waits[place] for place in stuck)
+    moving = sum(waits.values()) - sum(waits[place] for place in standing)
+    where = ", ".join(f"{place.topic}[{place.partition}]" for place in stuck[:3])
+    more = f" and {len(stuck) - 3} more" if stuck[3:] else ""
+    return judged(
+        Category.DELIVERY,
+        f"what clients published at {node} is read",
+        f"{count} records wait on {where}{more} and stand still" if stuck else "",
+        "look at the node's log; records that cannot be read stop nobody else's",
+        note=f"moves: {moving} records wait" if moving else "",
+        figures={"waiting": count + moving},
+    )
+
+
+def _with_records(
+    at: Examination, node: str, places: Sequence[TopicPartition]
+) -> Sequence[TopicPartition]:
+    """Return those with a record to read: what waits may be a client's transaction marker."""
+    if not places:
+        return ()
+    moment = at.moments()[1]
+    begins = {
+        place: max(moment.positions[node].get(place, 0), moment.starts.get(place, 0))
+        for place in places
+    }
+    found: dict[TopicPartition, None] = {}
+    kafka = at.answering(at.topology.nodes[node].kafka)
+    for record in read_range(kafka, begins, moment.stable, name="waiting"):
+        found[TopicPartition(record.topic(), record.partition())] = None
+        if len(found) == len(places):
+            break
+    return sorted(found)
+
+
+def _positions(at: Examination, node: str) -> Check:
+    """Return whether a node reads from where its sources are. Spec: R6."""
+    names = TopicNames(at.topology.prefix)
+    direct = {names.ingress(node, MessageClass.DIRECT)} | {
+        names.outbox(other, node, MessageClass.DIRECT) for other in at.topology.neighbours(node)
+    }
+    infos = _infos(at)
+    faults = [
+        (fault, place.topic not in direct)
+        for place, told in sorted(at.progresses().of(node).sources.items())
+        for fault in _misplaced(at, place, told.offset, told.topic_id, infos.get(place.topic))
+    ]
+    is_guaranteed = any(counts for _, counts in faults)
+    return judged(
+        Category.DELIVERY,
+        f"positions of {node} lie within their logs",
+        first_of(fault for fault, _ in faults),
+        "a guaranteed source stands still there so that nothing is lost in silence: find out who "
+        "deleted or trimmed the topic, and compare with mesh audit report"
+        if is_guaranteed
+        else "nothing: direct messages are skipped, counted, and read on from what is there",
+        result=Result.FAILED if is_guaranteed else Result.WARNING,
+    )
+
+
+def _infos(at: Examination) -> Mapping[str, TopicInfo]:
+    found: dict[str, TopicInfo] = {}
+    for kafka in at.kafka:
+        try:
+            found |= at.infos(kafka)
+        except TransportError:
+            continue  # told by the checks of kafka
+    return found
+
+
+def _misplaced(
+    at: Examination,
+    place: TopicPartition,
+    offset: int,
+    topic_id: bytes | None,
+    info: TopicInfo | None,
+) -> Iterator[str]:
+    moment = at.moments()[1]
+    if info is None or place not in moment.ends:
+        return
+    where = f"{place.topic}[{place.partition}]"
+    if topic_id and topic_id != info.topic_id:
+        yield (
+            f"{where} was made anew: the position belongs to topic id {topic_id.hex()}, "
+            f"it is {info.topic_id.hex()} now"
+        )
+    elif offset > moment.ends[place]:
+        yield f"{where} was truncated: it ends at {moment.ends[place]}, the position is {offset}"
+    elif 0 <= offset < moment.starts.get(place, 0):
+        start = moment.starts[place]
+        gone = start - offset
+        yield f"{where} begins at {start}, the position is {offset}: retention took {gone}"
+
+
+def _letters(at: Examination, kafka: str) -> dict[str, Counter[str]]:
+    """Return the dead letters of every node on a Kafka cluster, by reason."""
+    names = TopicNames(at.topology.prefix)
+    nodes = {names.dead_letters(node): node for node in at.nodes_on(kafka)}
+    places = [
+        TopicPartition(topic, number)
+        for topic, node in nodes.items()
+        for number in range(2 * at.topology.nodes[node].lanes)
+    ]
+    found: dict[str, Counter[str]] = {node: Counter() for node in nodes.values()}
+    begins, ends = newest(at, kafka, places, LETTERS_MAX)
+    for record in read_range(at.answering(kafka), begins, ends, name="letters"):
+        found[nodes[record.topic()]][_reason(record)] += 1
+    return found
+
+
+def _reason(record: Record) -> str:
+    for name, content in reversed(record.headers() or []):
+        if name == MESH_HEADER:
+            try:
+                return decode_dead_letter(content or b"").reason
+            except ProtocolError:
+                break
+    return UNREADABLE
+
+
+def _refused(at: Examination, node: str, letters: Counter[str]) -> Check:
+    topic = TopicNames(at.topology.prefix).dead_letters(node)
+    reasons = ", ".join(f"{count} {reason}" for reason, count in letters.most_common())
+    return judged(
+        Category.DELIVERY,
+        f"nothing published at {node} was refused",
+        f"{letters.total()} dead letters in {topic}: {reasons}" if letters else "",
+        "correct the publisher; each letter has its reason and its source in its header `mesh`",
+        result=Result.WARNING,
+        figures=dict(letters),
+    )

@@ -1,0 +1,132 @@
+"""What the doctor asks of real brokers, and the few settings that it mends. Spec: R15."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+
+from confluent_kafka import KafkaError, TopicCollection
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs export only one
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    DescribeClusterResult,
+    NewTopic,
+    TopicDescription,
+)
+
+from mesh.transport.kafka.admin import KafkaAdmin
+from mesh.transport.kafka.faults import MISSING
+from mesh.transport.port import Copies, Rights, TopicPartition, TopicSpec
+
+
+class InspectingAdmin(KafkaAdmin):
+    """The whole admin: what nodes need of it stands in `KafkaAdmin`."""
+
+    def change(self, name: str, settings: Mapping[str, str]) -> None:
+        """Set these settings of a topic, all or none; its others stay as they are.
+
+        Raises:
+            TransportDeniedError: There is no such topic, or the broker refuses.
+        """
+        entries = [
+            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+            for key, value in settings.items()
+        ]
+        wanted = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=entries)
+
+        def ask() -> Mapping[str, Future[object]]:
+            asked = self._client.incremental_alter_configs(
+                [wanted], request_timeout=self._request_s
+            )
+            return {str(resource.name): future for resource, future in asked.items()}
+
+        self._answers("change the settings of", ask)
+
+    def try_create(self, topics: Sequence[TopicSpec]) -> None:
+        """Have the brokers judge a creation without doing it; what exists is left out.
+
+        Raises:
+            TransportDeniedError: They would refuse, with their own words.
+        """
+        known = self.describe([spec.name for spec in topics])
+        missing = [
+            NewTopic(spec.name, spec.partitions, -1, config=dict(spec.settings))
+            for spec in topics
+            if spec.name not in known
+        ]
+        if not missing:
+            return
+
+        def ask() -> Mapping[str, Future[None]]:
+            futures: Mapping[str, Future[None]] = self._client.create_topics(
+                missing, request_timeout=self._request_s, validate_only=True
+            )
+            return futures
+
+        self._answers("create topic", ask, good=frozenset({KafkaError.TOPIC_ALREADY_EXISTS}))
+
+    def rights(self, names: Sequence[str]) -> Mapping[str, Rights]:
+        """Return what the present principal may do with those that exist."""
+        if not names:
+            return {}
+
+        def ask() -> Mapping[str, Future[TopicDescription]]:
+            futures: Mapping[str, Future[TopicDescription]] = self._client.describe_topics(
+                TopicCollection(list(dict.fromkeys(names))),
+                request_timeout=self._request_s,
+                include_authorized_operations=True,
+            )
+            return futures
+
+        refusals: dict[str, str] = {}
+        answers = self._answers("describe topic", ask, good=MISSING, refusals=refusals)
+        found = {
+            name: Rights(frozenset(one.name for one in answer.authorized_operations or ()))
+            for name, answer in answers.items()
+        }
+        return found | {name: Rights(refusal=words) for name, words in refusals.items()}
+
+    def copies(self, names: Sequence[str]) -> Mapping[TopicPartition, Copies]:
+        """Return how often each partition of those that exist is kept."""
+        return {
+            TopicPartition(name, partition.id): Copies(
+                len(partition.replicas),
+                len(partition.isr),
+                partition.leader is not None and partition.leader.id >= 0,
+            )
+            for name, found in self._descriptions(names).items()
+            for partition in found.partitions
+        }
+
+    def broker_settings(self) -> Mapping[int, Mapping[str, str]]:
+        """Return the settings in force of every broker that runs, by its number.
+
+        Raises:
+            TransportDeniedError: Rights to describe the Kafka cluster's settings are missing.
+        """
+        wanted = [ConfigResource(ConfigResource.Type.BROKER, str(one)) for one in self.brokers()]
+
+        def ask() -> Mapping[int, Future[Mapping[str, ConfigEntry]]]:
+            futures: dict[int, Future[Mapping[str, ConfigEntry]]] = {}
+            for one in wanted:  # a broker answers for itself alone
+                futures |= {
+                    int(resource.name): future
+                    for resource, future in self._client.describe_configs(
+                        [one], request_timeout=self._request_s
+                    ).items()
+                }
+            return futures
+
+        return {
+            number: {key: str(entry.value) for key, entry in entries.items()}
+            for number, entries in self._answers("ask for the settings of broker", ask).items()
+        }
+
+    def brokers(self) -> Sequence[int]:
+        """Return the numbers of the brokers that run."""
+
+        def ask() -> Mapping[str, Future[DescribeClusterResult]]:
+            return {"": self._client.describe_cluster(request_timeout=self._request_s)}
+
+        return sorted(node.id for node in self._answers("ask for the brokers", ask)[""].nodes)
