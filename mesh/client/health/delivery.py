@@ -24,7 +24,7 @@ UNREADABLE = "UNREADABLE"
 
 
 def check_delivery(at: Examination) -> Iterator[Check]:
-    """Yield three checks per node: it reads on, from where it can, and refused nothing."""
+    """Yield four checks per node: it reads on, where it can, all of it, and refused nothing."""
     letters: dict[str, Counter[str]] = {}
     for kafka in at.kafka:
         nodes = at.nodes_on(kafka)
@@ -39,6 +39,7 @@ def check_delivery(at: Examination) -> Iterator[Check]:
         for node in nodes:
             yield stalled[node]
             yield _positions(at, node)
+            yield _stops(at, node)
             yield _refused(at, node, letters[node])
 
 
@@ -104,10 +105,32 @@ def _positions(at: Examination, node: str) -> Check:
         f"positions of {node} lie within their logs",
         first_of(fault for fault, _ in faults),
         "a guaranteed source stands still there so that nothing is lost in silence: find out who "
-        "deleted or trimmed the topic, and compare with mesh audit report"
+        "deleted or trimmed the topic; `mesh status` says what is lost, `mesh link resume` goes on"
         if is_guaranteed
         else "nothing: direct messages are skipped, counted, and read on from what is there",
         result=Result.FAILED if is_guaranteed else Result.WARNING,
+    )
+
+
+def _stops(at: Examination, node: str) -> Check:
+    """Is anything read no further until an operator accepts what is lost? Spec: R6, DESIGN 6."""
+    stops = [stop for _, stop in sorted(at.view.nodes[node].stops.items())]
+    neighbours = {
+        TopicNames(at.topology.prefix).outbox(other, node, MessageClass.GUARANTEED): other
+        for other in at.topology.neighbours(node)
+    }
+    commands = {
+        f"mesh link resume {node} {neighbours[stop.topic]}"
+        if stop.topic in neighbours
+        else f"mesh node resume {node}": None
+        for stop in stops
+    }
+    return judged(
+        Category.DELIVERY,
+        f"{node} reads all its sources",
+        first_of(str(stop) for stop in stops),
+        f"{' and '.join(commands)} shows what is lost; with --accept-gap it is announced and "
+        "reading goes on",
     )
 
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import TypeVar
 
+from mesh.errors import TransportDeniedError
 from mesh.transport.kafka.admin import cluster_id
 from mesh.transport.kafka.faults import Site
 from mesh.transport.kafka.health import Health
@@ -24,10 +25,15 @@ from mesh.transport.port import PATIENCE_MS
 
 __all__ = ["RealKafka", "cluster_id"]
 
+MEMBER_TIMEOUT_FLOOR = "group.min.session.timeout.ms"
+
 _Made = TypeVar("_Made", KafkaReader, KafkaWriter, KafkaMembership)
 
 MEMBER_TIMEOUT_MS = 6_000
 """The shortest that stock brokers accept."""
+
+MEMBER_TIMEOUT_LEAST_MS = 2_000
+"""The shortest that is asked for where brokers allow it: a worker may stand still for a moment."""
 
 
 class RealKafka:
@@ -37,7 +43,8 @@ class RealKafka:
         name: What the topology file calls it; stands in error texts.
         options: librdkafka options, `bootstrap.servers` among them.
         client_prefix: Begins every client id: `mesh-<node>` for a worker.
-        member_timeout_ms: How long a silent worker keeps its lanes.
+        member_timeout_ms: How long a silent worker keeps its lanes; None takes the shortest that
+            the brokers allow, within 2 and 6 s.
         batch_bytes_max: Largest batch on the wire: what the mesh's own topics allow, which is
             `maxMessageBytes` and 100 kB. Spec: K6.
     """
@@ -48,7 +55,7 @@ class RealKafka:
         options: Mapping[str, str],
         *,
         client_prefix: str = "mesh",
-        member_timeout_ms: int = MEMBER_TIMEOUT_MS,
+        member_timeout_ms: int | None = None,
         batch_bytes_max: int = BATCH_BYTES_MAX,
     ) -> None:
         self._site = Site(name, options.get("bootstrap.servers", "?"))
@@ -81,8 +88,22 @@ class RealKafka:
     def membership(self, name: str, group: str, topic: str) -> KafkaMembership:
         """Join the group that shares out the partitions of `topic`."""
         client_id = f"{self._prefix}-{name}"
-        settings = member_settings(self._options, client_id, group, self._member_timeout_ms)
+        timeout_ms = self._member_timeout_ms or self._least_member_timeout_ms()
+        settings = member_settings(self._options, client_id, group, timeout_ms)
         return self._keep(KafkaMembership(self._site, name, settings, topic))
+
+    def _least_member_timeout_ms(self) -> int:
+        """Return the shortest member timeout that every broker accepts. Spec: K15.
+
+        Raises:
+            TransportUnavailableError: No broker answers.
+        """
+        try:
+            brokers = self.admin().broker_settings().values()
+        except TransportDeniedError:
+            return MEMBER_TIMEOUT_MS  # who may not ask takes what stock brokers accept
+        floor = max((int(one[MEMBER_TIMEOUT_FLOOR]) for one in brokers), default=MEMBER_TIMEOUT_MS)
+        return min(MEMBER_TIMEOUT_MS, max(MEMBER_TIMEOUT_LEAST_MS, floor))
 
     def admin(self) -> InspectingAdmin:
         """Return the one admin of this Kafka cluster."""

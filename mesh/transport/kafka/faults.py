@@ -78,7 +78,7 @@ _AWAY = frozenset(
 )
 _ADVICE = (
     (MISSING, "create it, or wait until its owner has"),
-    (_RIGHTS, "give this principal the right, `mesh acl` lists them"),
+    (_RIGHTS, "give this principal the right"),
     (IDENTITY, "check the user, the password and the certificates"),
     (_SIZE, "send smaller records or raise the topic's max.message.bytes"),
     (_CONFIGURATION, "check the options and topic settings"),

@@ -40,6 +40,9 @@ def test_a_stop_is_shown_by_status_and_by_its_command(run: Run, stopped: Chain) 
     assert table.code == 10
     assert "mesh.a.to.b.g[0]" in table.out
     assert "--accept-gap" in table.out
+    told = run("doctor", "--category", "delivery", "-f", file)
+    assert told.code == 10
+    assert "mesh link resume b a" in " ".join(told.out.split())
 
 
 def test_what_was_accepted_goes_on(run: Run, stopped: Chain) -> None:
