@@ -99,13 +99,13 @@ class Router:
         links: The node's links.
         table: Who wants what; call `forget` after changing it.
         down: Neighbours whose heartbeat has stopped. Spec: K19, K32.
-        delivers: Whether endpoints of this node get messages too.
+        only: Of the endpoints of this node, only this one gets messages; None is all of them.
     """
 
     links: Sequence[LocalLink]
     table: InterestTable = field(default_factory=InterestTable)
     down: dict[str, None] = field(default_factory=dict)
-    delivers: bool = True
+    only: str | None = None
     _memos: dict[tuple[Arrival, MessageClass], Memo] = field(default_factory=dict)
     _routes: dict[tuple[object, ...], Route] = field(default_factory=dict)
 
@@ -148,7 +148,9 @@ class Router:
         endpoints: dict[str, None] = {}
         for filter_, members in wanted:
             for member, _ in members:
-                if self.delivers and member.is_local and matches(filter_, subject):
+                if self.only not in (None, member.name) or not member.is_local:
+                    continue
+                if matches(filter_, subject):
                     endpoints[member.name] = None
         key = (tuple(neighbours), tuple(sorted(endpoints)), tuple(refused))
         return self._routes.setdefault(key, Route(*key))

@@ -132,6 +132,10 @@ class Lanes:
         lane.writer.close()
         log.info("lane.dropped", lane=number)
 
+    def owns(self, lane: Lane) -> bool:
+        """Say whether a lane is still the one that this worker owns under its number."""
+        return self.owned.get(lane.number) is lane
+
     def resume(self, stop: Stop) -> None:
         """Have a source that stopped read on: what is lost is accepted. Spec: R6."""
         self._accepted[stop.topic, stop.partition] = stop

@@ -1,42 +1,33 @@
 """What a neighbour misses is sent again, beside the lane and never through it. Spec: K11, K20.
 
-A repair reads the lane's source a second time, from where the neighbour's chain broke, and writes
-to that neighbour alone, with transactions of its own, what is wanted there now. When it has come as
-far as the lane, it says so in a last frame without messages; between that and the lane's next
-frame nothing else is written, because one thread does both. What the source does not have any
-more is announced as lost before the rest.
+A repair reads the lane's source again from where the neighbour's chain broke, and writes to that
+neighbour alone, with transactions of its own, what is wanted there now. When it has come as far
+as the lane, it says so in a last frame without messages; the lane's next frame follows that. What
+the source does not have any more is announced as lost before the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import structlog
 
 from mesh.codec.frames import key_tail, relay_key
-from mesh.codec.state import encode_ledger
 from mesh.core.chain import Chains
-from mesh.core.routing import LocalLink, Router
+from mesh.core.routing import LocalLink
 from mesh.errors import TransportError
 from mesh.model.control import Stop, StopReason
 from mesh.model.frames import NONE_OFFSET, Chain, FrameFlags, MessageClass, Origin
 from mesh.model.inputs import Input
+from mesh.runtime.catching_up import CatchUp, account, route_again, shadow_of
 from mesh.runtime.gaps import EMPTY, announce, came_before
-from mesh.runtime.ingress import take_ingress
 from mesh.runtime.lane import Lane, Source
 from mesh.runtime.lanes import Lanes
 from mesh.runtime.outgoing import hop_over
 from mesh.runtime.positions import Positions
-from mesh.runtime.transit import take_frames
 from mesh.runtime.troubles import Asked
-from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition, Writer
-
-CHUNK = 2_000
-"""Records that one turn sends again at most: the lane waits no longer than for a batch."""
-
-MEET_READS, MEET_READ_S = 20, 0.05
-"""How long a lane may wait until a repair has read the last of what the lane has."""
+from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 
 RETRY_MS = 1_000
 
@@ -45,21 +36,26 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class _Repair:
-    """One repair under way."""
+    """One repair under way.
+
+    Attributes:
+        asked: What for.
+        link: To whom.
+        source: What is read again; its topic is empty if that is gone for good.
+        again: Reads it.
+        writer: Writes the repair.
+        known: What is known of the target.
+    """
 
     asked: Asked
-    lane: Lane
     link: LocalLink
     source: Source
-    reader: Reader | None
+    again: CatchUp
     writer: Writer
-    shadow: Positions
-    lost: Stop | None
-    unsent: list[Record] = field(default_factory=list)
+    known: Positions
 
     def close(self) -> None:
-        if self.reader is not None:
-            self.reader.close()
+        self.again.close()
         self.writer.close()
 
 
@@ -84,7 +80,7 @@ class Repairs:
 
     def step(self, now_ms: int) -> Iterator[Input]:
         """Send some more of what is asked for; yield what commits of the lane tell."""
-        if self._active is not None and self._active.lane not in self.lanes.owned.values():
+        if self._active is not None and not self.lanes.owns(self._active.again.lane):
             self._leave()
         try:
             if self._active is None:
@@ -141,110 +137,58 @@ class Repairs:
         return Source(gone, asked.request.topic_id, MessageClass.GUARANTEED, None)
 
     def _open(self, lane: Lane, source: Source, asked: Asked) -> _Repair:
-        names, node = lane.names, lane.node
         link = lane.link(asked.neighbour)
-        outbox = lane.outbox(link, source)
+        key = (lane.outbox(link, source), source.identity)
         first = asked.request.last + 1
-        begin = max(0, lane.positions.sent.get((outbox, source.identity), NONE_OFFSET) + 1)
-        reader: Reader | None = None
-        if source.at.topic:
-            kafka = self.kafka[self._kafka_of(source)]
-            begin = max(first, kafka.admin().starts([source.at]).get(source.at, first))
-            reader = kafka.reader("repair")
-            reader.assign({source.at: begin})
-            reader.position(source.at)
-        lost = None
-        if begin > first:
-            at = source.at
-            lost = Stop(at.topic, at.partition, source.topic_id, StopReason.RETENTION, first, begin)
-        shadow = Positions(epoch=lane.positions.epoch)
-        shadow.sent[outbox, source.identity] = asked.request.last
+        again = CatchUp(self.lanes, lane, [source] if source.at.topic else [])
+        again.begin(self.kafka, {source.at: first}, "repair")
+        if not source.at.topic:
+            sent = lane.positions.sent.get(key, NONE_OFFSET)
+            reason, topic_id = StopReason.RECREATED, source.topic_id
+            if sent >= first:
+                again.lost.append(Stop("", source.at.partition, topic_id, reason, first, sent + 1))
+        known = Positions(epoch=lane.positions.epoch)
+        known.sent[key] = asked.request.last
         if source.link is not None:
             # Where its reading begins the chains of the neighbour behind it are in their middle.
-            shadow.chains[source.at] = Chains(torn={})
-        writer = self.kafka[self.home].writer(
-            f"held-{lane.number}", names.held_transactions(node, lane.number)
-        )
-        return _Repair(asked, lane, link, source, reader, writer, shadow, lost)
-
-    def _kafka_of(self, source: Source) -> str:
-        node = source.link.neighbour if source.link is not None else self.lanes.machine.node
-        return self.lanes.topology.nodes[node].kafka
+            known.chains[source.at] = Chains(torn={})
+        names = lane.names.held_transactions(lane.node, lane.number)
+        writer = self.kafka[self.home].writer(f"held-{lane.number}", names)
+        return _Repair(asked, link, source, again, writer, known)
 
     # -- going on -------------------------------------------------------------------------
 
     def _go_on(self, repair: _Repair, now_ms: int) -> Iterator[Input]:
-        lane, at = repair.lane, repair.source.at
-        records = repair.unsent or self._read(repair, 0.0)
-        is_met = repair.reader is None
-        if repair.reader is not None and len(records) < CHUNK:
-            # Near the end: the lane stands still until this has come as far.
-            if lane.batch is not None:
-                yield from self.lanes.commit(lane)
-                if lane not in self.lanes.owned.values():
-                    return
-            for _ in range(MEET_READS):
-                is_met = repair.reader.position(at) >= lane.positions.next.get(at, 0)
-                if is_met or len(records) >= CHUNK:
-                    break
-                records = [*records, *self._read(repair, MEET_READ_S)]
-        end = lane.positions.next.get(at, 0)
-        repair.unsent = [record for record in records if record.offset() >= end]
-        self._write(repair, [r for r in records if r.offset() < end], now_ms, is_met=is_met)
-        if is_met:
+        again = repair.again
+        yield from again.read()
+        if not self.lanes.owns(again.lane):
+            return
+        records = again.records.get(repair.source.at, [])
+        if records or again.is_met or again.lost:
+            shadow = shadow_of(again.lane, repair.writer, repair.known, link=repair.link)
+            shadow.flags = FrameFlags.REPAIR
+            batch = shadow.open(now_ms)
+            for lost in again.lost:
+                came = came_before(shadow, repair.source)
+                announce(shadow, batch, repair.source, lost, came, lost.next, is_local=False)
+            again.lost.clear()
+            route_again(shadow, repair.source, records, now_ms)
+            if again.is_met:
+                self._write_end(repair, shadow)
+            account(shadow, batch, repair=True)
+            repair.writer.commit()
+        if again.is_met:
             self._finish(repair)
 
-    def _read(self, repair: _Repair, timeout_s: float) -> list[Record]:
-        assert repair.reader is not None
-        records = list(repair.reader.read(timeout_s, CHUNK))
-        if repair.reader.lost():
-            raise TransportError(f"{repair.source.at} was deleted while it was read again")
-        return records
-
-    def _write(
-        self, repair: _Repair, records: Sequence[Record], now_ms: int, *, is_met: bool
-    ) -> None:
-        if not (records or is_met or repair.lost):
-            return
-        lane = self._shadow(repair)
-        batch = lane.open(now_ms)
-        source, link = repair.source, repair.link
-        if (lost := repair.lost) is not None:
-            came = came_before(lane, source)
-            announce(lane, batch, source, lost, came, lost.next, is_local=False)
-            repair.lost = None
-        if records and source.link is None:
-            take_ingress(lane, source, records, now_ms)
-        while records and source.link is not None:
-            taken = take_frames(lane, source, source.link, records, now_ms, len(records))
-            records = records[taken:]
-        if is_met:
-            self._write_end(repair, lane, link)
-        ledger = batch.ledger()
-        sent = [replace(one, repair=True) for one in ledger.sent]
-        account = replace(ledger, sources=(), not_forwarded=(), dropped=(), sent=sent)
-        partition = self.lanes.topology.nodes[lane.node].lanes + lane.number
-        repair.writer.produce(lane.names.ledger(lane.node), encode_ledger(account), None, partition)
-        repair.writer.commit()
-
-    def _shadow(self, repair: _Repair) -> Lane:
-        """Return a lane that writes to the one neighbour, by what is wanted there now."""
-        real, learner = repair.lane, self.lanes.machine.learner
-        lane = Lane(real.topology, real.node, real.number, learner, repair.writer, repair.shadow)
-        router = learner.router
-        lane.narrowed = Router([repair.link], router.table, router.down, delivers=False)
-        lane.flags = FrameFlags.REPAIR
-        return lane
-
-    def _write_end(self, repair: _Repair, lane: Lane, link: LocalLink) -> None:
+    def _write_end(self, repair: _Repair, shadow: Lane) -> None:
         """Write that the repair is complete up to the last frame of the lane. Spec: K20."""
-        source, outbox = repair.source, lane.outbox(link, repair.source)
+        source, outbox = repair.source, shadow.outbox(repair.link, repair.source)
         key = (outbox, source.identity)
-        last = repair.lane.positions.sent.get(key, NONE_OFFSET)
-        previous = min(lane.positions.sent[key], last)
+        last = repair.again.lane.positions.sent.get(key, NONE_OFFSET)
+        previous = min(repair.known.sent[key], last)
         chain = Chain(source=source.identity, previous=previous, first=last, last=last)
         origin = Origin(
-            node=lane.node,
+            node=shadow.node,
             source=source.identity,
             generation=0,
             first=0,
@@ -252,8 +196,8 @@ class Repairs:
             count=0,
             subjects=(),
         )
-        hop = hop_over(lane, link, came_before(lane, source), chain)
-        tail = key_tail(origin, lane.flags)
+        hop = hop_over(shadow, repair.link, came_before(shadow, source), chain)
+        tail = key_tail(origin, shadow.flags)
         repair.writer.produce(outbox.topic, EMPTY, relay_key(hop, tail), outbox.partition)
 
     def _finish(self, repair: _Repair) -> None:

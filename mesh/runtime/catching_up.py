@@ -1,0 +1,162 @@
+"""A lane's sources read a second time, for one target that missed something. Spec: K20.
+
+The lane goes on meanwhile. Only at the very end it stands still for a moment, until this has come
+as far as the lane: one thread does both, so nothing is written to the target in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from mesh.codec.state import encode_ledger
+from mesh.core.routing import LocalLink, Router
+from mesh.errors import TransportError
+from mesh.model.control import Stop, StopReason
+from mesh.model.inputs import Input
+from mesh.runtime.batch import Batch
+from mesh.runtime.ingress import take_ingress
+from mesh.runtime.lane import Lane, Source
+from mesh.runtime.lanes import Lanes
+from mesh.runtime.positions import Positions
+from mesh.runtime.transit import take_frames
+from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition, Writer
+
+CHUNK = 2_000
+"""Records that one turn reads again at most: the lane waits no longer than for a batch."""
+
+MEET_READS, MEET_READ_S = 20, 0.05
+"""How long a lane may wait until this has read the last of what the lane has."""
+
+
+@dataclass(slots=True)
+class CatchUp:
+    """Reads some sources of a lane again, up to where the lane is.
+
+    Attributes:
+        lanes: All lanes of the worker.
+        lane: Whose sources.
+        sources: What is read.
+        records: What the last `read` found below the lane's positions, by source.
+        is_met: Whether that is all there is: the lane has no open transaction, and has read no
+            further.
+    """
+
+    lanes: Lanes
+    lane: Lane
+    sources: Sequence[Source]
+    records: dict[TopicPartition, list[Record]] = field(default_factory=dict)
+    is_met: bool = False
+    lost: list[Stop] = field(default_factory=list)
+    _readers: dict[str, Reader] = field(default_factory=dict)
+    _kafka: dict[TopicPartition, str] = field(default_factory=dict)
+    _unsent: dict[TopicPartition, list[Record]] = field(default_factory=dict)
+
+    def begin(
+        self, kafka: Mapping[str, KafkaCluster], begins: Mapping[TopicPartition, int], name: str
+    ) -> None:
+        """Read from these offsets on; what is deleted there already is noted in `lost`.
+
+        Raises:
+            TransportError: The brokers do not answer.
+        """
+        for source in self.sources:
+            owner = source.link.neighbour if source.link is not None else self.lane.node
+            cluster = self.lanes.topology.nodes[owner].kafka
+            at, begin = source.at, begins[source.at]
+            start = kafka[cluster].admin().starts([at]).get(at, begin)
+            if start > begin:
+                reason = StopReason.RETENTION
+                stop = Stop(at.topic, at.partition, source.topic_id, reason, begin, start)
+                self.lost.append(stop)
+            if cluster not in self._readers:
+                self._readers[cluster] = kafka[cluster].reader(name)
+            self._kafka[at] = cluster
+            self._readers[cluster].assign({at: max(begin, start)})
+            self._readers[cluster].position(at)
+
+    def read(self) -> Iterator[Input]:
+        """Read some more; yield what commits of the lane tell.
+
+        Raises:
+            TransportError: What is read again was deleted meanwhile.
+        """
+        self._fetch(0.0)
+        self.is_met = False
+        if self._count() < CHUNK:
+            # Near the end: the lane stands still until this has come as far.
+            if self.lane.batch is not None:
+                yield from self.lanes.commit(self.lane)
+            for _ in range(MEET_READS):
+                self.is_met = all(map(self._is_passed, self.sources))
+                if self.is_met or self._count() >= CHUNK:
+                    break
+                self._fetch(MEET_READ_S)
+        next_ = self.lane.positions.next
+        for at, records in self._unsent.items():
+            end = next_.get(at, 0)
+            self.records[at] = [record for record in records if record.offset() < end]
+            self._unsent[at] = [record for record in records if record.offset() >= end]
+
+    def _count(self) -> int:
+        return sum(map(len, self._unsent.values()))
+
+    def _is_passed(self, source: Source) -> bool:
+        position = self._readers[self._kafka[source.at]].position(source.at)
+        return position >= self.lane.positions.next.get(source.at, 0)
+
+    def _fetch(self, timeout_s: float) -> None:
+        for reader in self._readers.values():
+            for record in reader.read(timeout_s, CHUNK):
+                at = TopicPartition(record.topic(), record.partition())
+                self._unsent.setdefault(at, []).append(record)
+            if lost := reader.lost():
+                raise TransportError(f"{lost[0]} was deleted while it was read again")
+
+    def close(self) -> None:
+        """Release the readers."""
+        for reader in self._readers.values():
+            reader.close()
+
+
+def shadow_of(
+    lane: Lane, writer: Writer, positions: Positions, *, link: LocalLink | None, endpoint: str = ""
+) -> Lane:
+    """Return a lane that writes to one target only, by what is wanted there now.
+
+    Args:
+        lane: The real one.
+        writer: Writes the transactions.
+        positions: What is known of the target: chains sent, and accepted when that was read.
+        link: The target, if it is a link.
+        endpoint: The target, if it is an endpoint.
+    """
+    shadow = Lane(lane.topology, lane.node, lane.number, lane.learner, writer, positions)
+    router = lane.learner.router
+    links = [link] if link is not None else []
+    shadow.narrowed = Router(links, router.table, router.down, only=endpoint)
+    return shadow
+
+
+def route_again(shadow: Lane, source: Source, records: Sequence[Record], now_ms: int) -> None:
+    """Route records of a source once more."""
+    if records and source.link is None:
+        take_ingress(shadow, source, records, now_ms)
+    while records and source.link is not None:
+        taken = take_frames(shadow, source, source.link, records, now_ms, len(records))
+        records = records[taken:]
+
+
+def account(shadow: Lane, batch: Batch, *, repair: bool) -> None:
+    """Write the ledger of a catch-up: what it wrote; reading was told by the lane."""
+    ledger = batch.ledger()
+    sent = [replace(one, repair=repair) for one in ledger.sent]
+    told = replace(ledger, sources=(), not_forwarded=(), dropped=(), sent=sent)
+    partition = caught_up_partition(shadow)
+    topic = shadow.names.ledger(shadow.node)
+    shadow.writer.produce(topic, encode_ledger(told), None, partition)
+
+
+def caught_up_partition(lane: Lane) -> int:
+    """Return the partition of progress and ledger that catch-ups of a lane write."""
+    return lane.topology.nodes[lane.node].lanes + lane.number
