@@ -107,7 +107,15 @@ class UnknownVersionError(RemoteProtocolError):
 
 
 class TransportError(MeshError):
-    """Kafka did not do what was asked."""
+    """Kafka did not do what was asked.
+
+    Attributes:
+        topics: The topics that took no records, as far as they are known.
+    """
+
+    def __init__(self, text: str, *, topics: Sequence[str] = ()) -> None:
+        self.topics = tuple(topics)
+        super().__init__(text)
 
 
 class TransportUnavailableError(TransportError):
@@ -126,15 +134,7 @@ class TransportUnknownError(TransportError):
 
 
 class TransportDeniedError(TransportError):
-    """The broker refuses us for good: rights, size or configuration.
-
-    Attributes:
-        topics: The topics that refused, as far as they are known.
-    """
-
-    def __init__(self, text: str, *, topics: Sequence[str] = ()) -> None:
-        self.topics = tuple(topics)
-        super().__init__(text)
+    """The broker refuses us for good: rights, size or configuration."""
 
 
 class InvariantError(MeshError):

@@ -290,9 +290,9 @@ def progress_key(progress: Progress) -> bytes:
     """
     kind, at = progress.kind, f"{progress.topic} {progress.partition}"
     match kind:
-        case ProgressKind.SOURCE | ProgressKind.HELD | ProgressKind.STOPPED:
+        case ProgressKind.SOURCE | ProgressKind.STOPPED:
             return f"{kind} {at}".encode()
-        case ProgressKind.SENT | ProgressKind.ACCEPTED | ProgressKind.GAP:
+        case ProgressKind.SENT | ProgressKind.ACCEPTED | ProgressKind.GAP | ProgressKind.HELD:
             if progress.topic_id is None:
                 raise LocalProtocolError(f"progress {kind} of {at} names no source")
             return f"{kind} {at} {progress.topic_id.hex()} {progress.source_partition}".encode()

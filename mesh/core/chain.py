@@ -36,6 +36,12 @@ class Chains:
     broken: set[SourcePartition] = field(default_factory=set)
     torn: dict[SourcePartition, None] | None = None
 
+    def copy(self) -> Chains:
+        """Return what is known now, apart from what becomes of it."""
+        return Chains(
+            dict(self.last), set(self.broken), None if self.torn is None else dict(self.torn)
+        )
+
     def judge(self, chain: Chain, *, is_repair: bool = False, is_gap: bool = False) -> Verdict:
         """Say what becomes of a frame, and remember it.
 

@@ -37,17 +37,19 @@ class Progress:
 
     Attributes:
         kind: What it tells.
-        offset: source, held: next offset; sent, accepted: last offset; epoch: the lane epoch;
+        offset: source: next offset; held: first source offset not written, -1 if it is held no
+            longer; sent, accepted: last offset; epoch: the lane epoch;
             interest: the own `clients` offset in force; stopped: first offset of what is lost;
             gap: last offset accepted before it.
         topic: Kafka topic it speaks of (source, outbox, target), or empty.
         partition: Its partition, or -1.
         topic_id: Topic id of `topic` for source and stopped, of the sender's source for sent,
-            accepted and gap.
-        source_partition: sent, accepted, gap: partition of that source; else -1.
+            accepted, gap and held.
+        source_partition: sent, accepted, gap, held: partition of that source; else -1.
         in_force: interest: the versions in force.
         ahead: source, direct: so many offsets from `offset` on may have been handed on already;
-            stopped: so many are lost, -1 if nobody can know; gap: attempts before this one.
+            stopped: so many are lost, -1 if nobody can know; gap: attempts before this one; held:
+            number of the hold.
         generation: source: of the offsets that are read.
         reason: stopped: why.
 

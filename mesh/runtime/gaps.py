@@ -81,6 +81,8 @@ def announce(
     tail = key_tail(origin, lane.flags, ext)
     for neighbour in lane.router.allowed(arrival):
         link = lane.link(neighbour)
+        if lane.is_held(link, source):
+            continue  # told when it is written again: what is lost is not in the source
         outbox = lane.outbox(link, source)
         previous = lane.positions.sent.get((outbox, source.identity), NONE_OFFSET)
         last = position - 1
@@ -106,6 +108,8 @@ def relay(
     """Hand on an announcement that a neighbour made, and deliver it here."""
     for neighbour in lane.router.allowed(arrival):
         link = lane.link(neighbour)
+        if lane.is_held(link, source):
+            continue  # told when it is written again: what is lost is not in the source
         hop = next_hop(lane, link, source, came, NONE_OFFSET, NONE_OFFSET)
         lane.send(batch, link, source, relay_key(hop, tail, peeked.kind), EMPTY, 0)
     if source.message_class is MessageClass.GUARANTEED:
@@ -133,4 +137,5 @@ def _deliver(
     for endpoint in lane.learner.classes:
         if lane.is_guaranteed(endpoint):
             topic = lane.names.endpoint(lane.node, endpoint)
-            lane.writer.produce(topic, None, None, partition, headers=headers)
+            if topic not in lane.positions.holds:
+                lane.writer.produce(topic, None, None, partition, headers=headers)

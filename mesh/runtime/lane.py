@@ -363,6 +363,11 @@ class Lane:
         topic = self.names.outbox(self.node, link.neighbour, source.message_class)
         return TopicPartition(topic, source.at.partition % self.partitions)
 
+    def is_held(self, link: LocalLink, source: Source) -> bool:
+        """Say whether a link's outbox is left out for now: it is written beside. Spec: K20."""
+        holds = self.positions.holds
+        return bool(holds) and self.outbox(link, source).topic in holds
+
     def link(self, neighbour: str) -> LocalLink:
         """Return the link to a neighbour."""
         return self._links[neighbour]

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from mesh.errors import TransportDeniedError, TransportError, UnknownVersionError
+from mesh.errors import TransportError, UnknownVersionError
 from mesh.model.control import Stop
 from mesh.model.inputs import Input, LaneApplied
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
 from mesh.runtime.clock import Clock
+from mesh.runtime.held import endpoint_of, forget_ended, held_offsets, hold, link_of
 from mesh.runtime.ingress import take_ingress
 from mesh.runtime.lane import Lane, Source
 from mesh.runtime.recall import Recall
@@ -41,6 +42,9 @@ DIRECT_GAP_MS = 50
 the length of a commit if that is more, at most so many. The client library asks the broker once per
 partition, and that costs it far more CPU than the copies do: a little patience makes few requests
 of many, and more of it where the broker is busy."""
+
+HOLD_AFTER, HOLD_WITHIN_MS = 3, 60_000
+"""A target that refused a lane's records so often within such a time is held. Spec: K20."""
 
 RESUME_MS = 1_000
 """How often a source that stopped is tried again once its loss is accepted."""
@@ -74,6 +78,7 @@ class Lanes:
     refusing: dict[str, None] = field(default_factory=dict)
     _committed_ms: int = -COMMIT_GAP_MS
     _former: dict[int, tuple[int, Mapping[TopicPartition, int]]] = field(default_factory=dict)
+    _refusals: dict[tuple[int, str], list[int]] = field(default_factory=dict)
     _resumed_ms: int = -RESUME_MS
     _accepted: dict[tuple[str, int], Stop] = field(default_factory=dict)
     _direct_ms: int = -DIRECT_GAP_MS
@@ -106,6 +111,8 @@ class Lanes:
             lane.handed_on.update(handed_on)
         self.owned[number] = lane
         recovered(lane, self.sources.neighbours, now)
+        forget_ended(lane, now)
+        self._hold_refusing(lane, now)
         self.sources.start(lane, now)
         lane.cut(self.machine.in_force, learner.all_cuts(), now)
         log.info("lane.taken", lane=number, epoch=lane.positions.epoch)
@@ -272,16 +279,34 @@ class Lanes:
         Even if another worker fenced it: then the group will say so. Spec: R3, R7.
         """
         log.warning("lane.failed", lane=lane.number, fault=str(error))
-        if isinstance(error, TransportDeniedError):
-            self.refusing.update(dict.fromkeys(error.topics))
+        self.refusing.update(dict.fromkeys(error.topics))
+        if lane.names.progress(lane.node) not in error.topics:
+            # Where nothing can be written nothing is gained by leaving a target out.
+            for topic in error.topics:
+                times = self._refusals.setdefault((lane.number, topic), [])
+                times.append(self.clock.now_ms())
+                del times[:-HOLD_AFTER]
         self.drop(lane.number)
+
+    def _hold_refusing(self, lane: Lane, now: int) -> None:
+        """Leave out the targets that have refused several times of late. Spec: K20."""
+        for (number, topic), times in list(self._refusals.items()):
+            is_stuck = len(times) >= HOLD_AFTER and now - times[0] <= HOLD_WITHIN_MS
+            is_target = endpoint_of(lane, topic) or link_of(lane, topic)
+            if number == lane.number and is_stuck and is_target:
+                del self._refusals[number, topic]
+                if topic not in lane.positions.holds:
+                    hold(lane, topic, now)
 
     # -- what others want to know -------------------------------------------------------------
 
     def read_positions(self, neighbour: str | None) -> Mapping[TopicPartition, int]:
-        """Return committed read positions on a neighbour's outboxes, or on the own ingress."""
+        """Return committed read positions on a neighbour's outboxes, or on the own ingress.
+
+        What is held for a target is not passed yet: it must not be deleted. Spec: K5, K20.
+        """
         return {
-            source.at: lane.positions.next[source.at]
+            source.at: min(lane.positions.next[source.at], *held_offsets(lane, source))
             for lane in self.owned.values()
             for source in lane.sources.values()
             if (source.link.neighbour if source.link else None) == neighbour

@@ -165,6 +165,8 @@ def _send_frame(
     tail = key_tail(origin, lane.flags, came.ext)
     for neighbour in links:
         link = lane.link(neighbour)
+        if lane.is_held(link, source):
+            continue
         hop = next_hop(lane, link, source, came, first, last)
         lane.send(batch, link, source, relay_key(hop, tail), value, len(chunk))
 

@@ -11,6 +11,27 @@ from mesh.model.frames import NONE_OFFSET, SourcePartition
 from mesh.model.state import Progress, ProgressKind
 from mesh.transport.port import TopicPartition
 
+ENDED = -1
+"""Offset that says that a target is held no longer."""
+
+HoldKey = tuple[TopicPartition, SourcePartition]
+"""Partition of a held target, and one of the lane's sources."""
+
+
+@dataclass(slots=True)
+class Hold:
+    """A target that a lane leaves out, because it cannot be written. Spec: K20.
+
+    Attributes:
+        number: Lane epoch at which it began: tells one hold from another.
+        next: First source offset not written there, per target partition and source.
+        chains: What had been accepted per outbox partition read; unknown after a restart.
+    """
+
+    number: int
+    next: dict[HoldKey, int] = field(default_factory=dict)
+    chains: dict[TopicPartition, Chains] = field(default_factory=dict)
+
 
 @dataclass(slots=True)
 class Positions:
@@ -30,6 +51,8 @@ class Positions:
         gaps: Chains that are broken: the last offset accepted, and how often a repair was asked
             for before. Spec: K11.
         in_force: Versions of interest in force at the last commit.
+        holds: Targets that are left out for a while, by topic. Spec: K20.
+        ended: Holds that a catch-up ended before the lane could tell.
     """
 
     epoch: int = 0
@@ -45,6 +68,8 @@ class Positions:
         default_factory=dict
     )
     in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    holds: dict[str, Hold] = field(default_factory=dict)
+    ended: dict[HoldKey, int] = field(default_factory=dict)
 
     def recover(self, progress: Progress) -> None:
         """Apply one progress record; later ones of the same key replace earlier ones."""
@@ -76,8 +101,35 @@ class Positions:
                 if progress.reason:
                     self.gaps[about, source] = (progress.offset, progress.ahead)
                     self.chains[about].broken.add(source)
+            case ProgressKind.HELD if progress.offset == ENDED:
+                if (hold := self.holds.get(about.topic)) is not None:
+                    hold.next.pop((about, source), None)
+                    if not hold.next:
+                        del self.holds[about.topic]
             case ProgressKind.HELD:
-                pass  # nothing is held yet: the field is on the wire for the catch-up reader
+                hold = self.holds.get(about.topic)
+                if hold is None or hold.number != progress.ahead:
+                    hold = self.holds[about.topic] = Hold(progress.ahead)
+                hold.next[about, source] = progress.offset
+
+    def recover_caught_up(self, progress: Progress) -> None:
+        """Apply one record of the lane's catch-ups, after all that the lane itself wrote. K20."""
+        about = TopicPartition(progress.topic, progress.partition)
+        source = SourcePartition(progress.topic_id or b"", progress.source_partition)
+        if progress.kind is ProgressKind.SENT:
+            self.sent[about, source] = max(progress.offset, self.sent.get((about, source), -1))
+        hold = self.holds.get(about.topic)
+        if progress.kind is not ProgressKind.HELD or hold is None:
+            return
+        if hold.number != progress.ahead:
+            return  # of a time before
+        if progress.offset != ENDED:
+            hold.next[about, source] = progress.offset
+            return
+        hold.next.pop((about, source), None)
+        self.ended[about, source] = hold.number
+        if not hold.next:
+            del self.holds[about.topic]
 
 
 def versions(progress: Progress) -> Mapping[str, tuple[int, int]]:

@@ -78,6 +78,11 @@ class Repairs:
     _done: dict[tuple[str, bytes], int] = field(default_factory=dict)
     _tried_ms: int = -RETRY_MS
 
+    @property
+    def is_active(self) -> bool:
+        """Whether it has the lane's second writer just now."""
+        return self._active is not None
+
     def step(self, now_ms: int) -> Iterator[Input]:
         """Send some more of what is asked for; yield what commits of the lane tell."""
         if self._active is not None and not self.lanes.owns(self._active.again.lane):

@@ -40,6 +40,8 @@ def take_lane(
         value = record.value()
         if value is not None:
             positions.recover(decode_progress(value))
+    if positions.holds:
+        _recover_caught_up(positions, names, node, number, topology, kafka, recall)
     positions.epoch += 1
     raised = Progress(kind=ProgressKind.EPOCH, offset=positions.epoch)
     writer.begin()
@@ -48,3 +50,23 @@ def take_lane(
     lane = Lane(topology, node, number, learner, writer, positions)
     lane.taken_ms = clock.now_ms()
     return lane
+
+
+def _recover_caught_up(
+    positions: Positions,
+    names: TopicNames,
+    node: str,
+    number: int,
+    topology: Topology,
+    kafka: KafkaCluster,
+    recall: Recall,
+) -> None:
+    """Learn how far targets that are held were written beside the lane. Spec: K16, K20.
+
+    Its writer is fenced first, so that what is read afterwards cannot change any more.
+    """
+    kafka.writer(f"held-{number}", names.held_transactions(node, number)).close()
+    place = TopicPartition(names.progress(node), topology.nodes[node].lanes + number)
+    for record in recall.records(place):
+        if (value := record.value()) is not None:
+            positions.recover_caught_up(decode_progress(value))

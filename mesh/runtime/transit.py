@@ -231,6 +231,8 @@ def _relay(
     tail = _tail(lane, peeked) if route.neighbours else b""
     for neighbour in route.neighbours:
         link = lane.link(neighbour)
+        if lane.is_held(link, source):
+            continue
         hop = next_hop(lane, link, source, came, NONE_OFFSET, NONE_OFFSET)
         lane.send(batch, link, source, relay_key(hop, tail, peeked.kind), value, peeked.count)
 

@@ -13,7 +13,7 @@ A crash between any two steps loses nothing guaranteed: only committed positions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -49,6 +49,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
 from mesh.runtime.clock import Clock
+from mesh.runtime.holding import Holds
 from mesh.runtime.intake import Intake
 from mesh.runtime.lanes import Lanes
 from mesh.runtime.leading import ControlWriter, Write, identity_of, read_learned, read_written
@@ -96,6 +97,7 @@ class Worker:
     _recall: Recall = field(init=False)
     _lanes: Lanes | None = None
     _repairs: Repairs | None = None
+    _holds: Holds | None = None
     _control: ControlWriter | None = None
     _writes: list[Write] = field(default_factory=list)
     _ticked_ms: int = -TICK_MS
@@ -167,13 +169,21 @@ class Worker:
             lanes.route(data, now),
             lanes.resume_accepted(now),
             lanes.commit_due(is_idle=not records),
-            self._repairs.step(now) if self._repairs is not None else (),
+            self._catch_up(now),
         ):
             for input_ in news:
                 self._step(input_)
         lanes.write_direct()
         self._write_control()
         return bool(records)
+
+    def _catch_up(self, now: int) -> Iterator[Input]:
+        """Write what targets miss, beside the lanes; one at a time has that writer. Spec: K20."""
+        if self._repairs is not None and self._holds is not None:
+            if not self._holds.is_active:
+                yield from self._repairs.step(now)
+            if not self._repairs.is_active:
+                yield from self._holds.step(now)
 
     def _with_learned(self, input_: Input) -> Input:
         """Add to the news that a neighbour is out of reach what it wanted at last. Spec: K21."""
@@ -262,6 +272,7 @@ class Worker:
         home = self.topology.nodes[self.node].kafka
         self._upkeep = Upkeep(self.topology, self.node, self._home, self._lanes)
         self._repairs = Repairs(self.kafka, home, self._lanes, self._listener.asked)
+        self._holds = Holds(self.kafka, home, self._lanes)
 
     def _stop_leading(self) -> None:
         if self._control is not None:
@@ -357,6 +368,8 @@ class Worker:
         self.membership.close()
         if self._repairs is not None:
             self._repairs.close()
+        if self._holds is not None:
+            self._holds.close()
         if self._lanes is not None:
             for number in list(self._lanes.owned):
                 self._lanes.drop(number)

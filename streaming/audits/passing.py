@@ -98,7 +98,7 @@ class Passing:
     positions: dict[PositionKey, int] = field(default_factory=dict)
     sent: dict[ChainKey, int] = field(default_factory=dict)
     accepted: dict[ChainKey, int] = field(default_factory=dict)
-    held: dict[TopicPartition, int] = field(default_factory=dict)
+    held: dict[ChainKey, int] = field(default_factory=dict)
 
     def read(self, node: str, progress: Progress) -> None:
         """Take a progress record of a node. Spec: K12."""
@@ -112,17 +112,12 @@ class Passing:
                 self.sent[chain] = progress.offset
             case ProgressKind.ACCEPTED:
                 self.accepted[chain] = progress.offset
+            case ProgressKind.HELD if progress.offset < 0:
+                self.held.pop(chain, None)
             case ProgressKind.HELD:
-                self.held[place] = progress.offset
+                self.held[chain] = progress.offset
             case _:
                 pass
-
-    def release(self, key: str) -> None:
-        """Take the tombstone of a held target: its key is `held TOPIC P`."""
-        kind, _, rest = key.partition(" ")
-        topic, _, partition = rest.rpartition(" ")
-        if kind == ProgressKind.HELD and partition.isdecimal():
-            self.held.pop(TopicPartition(topic, int(partition)), None)
 
     def open(self, place: TopicPartition, bound: int) -> Ticket:
         """Return a ticket for the messages of an ingress partition up to an offset."""
@@ -171,8 +166,8 @@ class Passing:
     def _holds(self, node: str) -> TopicPartition | None:
         """Return a target that a node cannot write just now, if there is one. Spec: K20."""
         for held in self.held:
-            if place_of(self.prefix, held.topic).node == node:
-                return held
+            if place_of(self.prefix, held.outbox.topic).node == node:
+                return held.outbox
         return None
 
     def _has_seen_sent(self, step: Step, heads: Mapping[ChainKey, ChainHead], names: Names) -> bool:

@@ -70,8 +70,6 @@ def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
         match place.role, row.key, row.value:
             case "clients", _, _:
                 _take_subscription(state, place.node, row)
-            case "progress", key, None:
-                state.passing.release(key)
             case _, _, None:
                 pass
             case "progress", _, value:

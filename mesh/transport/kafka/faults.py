@@ -131,7 +131,7 @@ def transport_error(
         site: Where it happened.
         what: What was tried, for example ``create topic x``.
         error: The client library's error.
-        topics: The topics that refused, if any did.
+        topics: The topics that took no records, if that is known.
     """
     code = error.code()
     advice = next((text for codes, text in _ADVICE if code in codes), "")
@@ -141,5 +141,5 @@ def transport_error(
     if is_denied(error):
         return TransportDeniedError(line, topics=topics)
     if is_away(error):
-        return TransportUnavailableError(line)
-    return TransportError(line)
+        return TransportUnavailableError(line, topics=topics)
+    return TransportError(line, topics=topics)

@@ -85,7 +85,8 @@ class WriterState:
         denied = [topic for topic, error in self._refusals.items() if is_denied(error)]
         topic = denied[0] if denied else next(iter(self._refusals))
         what = f"write to topic {topic}, {what}"
-        return transport_error(self.site, what, self._refusals[topic], topics=denied)
+        topics = denied or list(self._refusals)
+        return transport_error(self.site, what, self._refusals[topic], topics=topics)
 
     def reset(self) -> int:
         """Forget the refusals; return how many records they were."""

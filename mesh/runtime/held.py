@@ -1,0 +1,128 @@
+"""What a lane keeps of targets that it leaves out: they cannot be written. Spec: K12, K20."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from mesh.core.routing import LocalLink
+from mesh.model.frames import MessageClass
+from mesh.model.state import Progress, ProgressKind
+from mesh.runtime.lane import Lane, Source
+from mesh.runtime.positions import ENDED, Hold, HoldKey
+from mesh.transport.port import TopicPartition
+
+log = structlog.get_logger()
+
+
+def hold(lane: Lane, target: str, now_ms: int) -> None:
+    """Have the next commit keep that a target is left out from the lane's positions on."""
+    batch = lane.open(now_ms)
+    batch.is_awaited = True
+    kept = Hold(number=lane.positions.epoch)
+    guaranteed = MessageClass.GUARANTEED
+    read = {lane.names.ingress(lane.node, guaranteed)}
+    read |= {lane.names.outbox(one.neighbour, lane.node, guaranteed) for one in lane.learner.links}
+    for at, topic_id in lane.positions.topic_ids.items():
+        if at.topic not in read:
+            continue
+        source = Source(at, topic_id, MessageClass.GUARANTEED, None)
+        offset = max(0, lane.positions.next.get(at, 0))
+        kept.next[hold_key(lane, target, source)] = offset
+        batch.note(held_progress(lane, target, source, kept.number, offset))
+        if at in lane.positions.chains:
+            kept.chains[at] = lane.positions.chains[at].copy()
+    lane.positions.holds[target] = kept
+    log.error("target.held", target=target, lane=lane.number)
+
+
+def release(lane: Lane, target: str, now_ms: int) -> None:
+    """Have the next commit keep that the lane writes a target again."""
+    batch = lane.open(now_ms)
+    batch.is_awaited = True
+    kept = lane.positions.holds.pop(target)
+    for place, source in kept.next:
+        batch.note(_held(place, source.topic_id, source.partition, kept.number, ENDED))
+    for (outbox, of), sent in lane.positions.sent.items():
+        if outbox.topic == target:
+            at = TopicPartition("", of.partition)
+            source_of = Source(at, of.topic_id, MessageClass.GUARANTEED, None)
+            batch.note(sent_progress(outbox, source_of, sent))
+
+
+def endpoint_of(lane: Lane, target: str) -> str:
+    """Return the guaranteed endpoint that a topic belongs to, or nothing."""
+    for name in lane.learner.classes:
+        if lane.names.endpoint(lane.node, name) == target and lane.is_guaranteed(name):
+            return name
+    return ""
+
+
+def link_of(lane: Lane, target: str) -> LocalLink | None:
+    """Return the link whose guaranteed outbox a topic is, or None."""
+    for link in lane.learner.links:
+        if lane.names.outbox(lane.node, link.neighbour, MessageClass.GUARANTEED) == target:
+            return link
+    return None
+
+
+def guaranteed_sources(lane: Lane) -> list[Source]:
+    """Return what a lane reads of the guaranteed class."""
+    guaranteed = MessageClass.GUARANTEED
+    return [one for one in lane.sources.values() if one.message_class is guaranteed]
+
+
+def hold_key(lane: Lane, target: str, source: Source) -> HoldKey:
+    """Return what one source's position at a held target is kept under."""
+    return (TopicPartition(target, source.at.partition % lane.partitions), source.identity)
+
+
+def held_progress(lane: Lane, target: str, source: Source, number: int, offset: int) -> Progress:
+    """Return the record of how far a held target is written of a source; `ENDED`: not held."""
+    place, _ = hold_key(lane, target, source)
+    return _held(place, source.topic_id, source.at.partition, number, offset)
+
+
+def sent_progress(outbox: TopicPartition, source: Source, offset: int) -> Progress:
+    """Return the record of the last source offset sent to an outbox."""
+    return Progress(
+        kind=ProgressKind.SENT,
+        offset=offset,
+        topic=outbox.topic,
+        partition=outbox.partition,
+        topic_id=source.topic_id,
+        source_partition=source.at.partition,
+    )
+
+
+def _held(
+    place: TopicPartition, topic_id: bytes, partition: int, number: int, offset: int
+) -> Progress:
+    return Progress(
+        kind=ProgressKind.HELD,
+        offset=offset,
+        topic=place.topic,
+        partition=place.partition,
+        topic_id=topic_id,
+        source_partition=partition,
+        ahead=number,
+    )
+
+
+def forget_ended(lane: Lane, now_ms: int) -> None:
+    """Have the next commit keep that holds have ended of which the lane itself did not tell."""
+    for (place, source), number in lane.positions.ended.items():
+        batch = lane.open(now_ms)
+        batch.note(_held(place, source.topic_id, source.partition, number, ENDED))
+    lane.positions.ended.clear()
+
+
+def held_offsets(lane: Lane, source: Source) -> Sequence[int]:
+    """Return from which offsets of a source on something is held; at least one, maybe far off."""
+    found = [lane.positions.next.get(source.at, 0)]
+    for target, kept in lane.positions.holds.items():
+        offset = kept.next.get(hold_key(lane, target, source))
+        if offset is not None:
+            found.append(offset)
+    return found
