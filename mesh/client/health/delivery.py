@@ -24,7 +24,7 @@ UNREADABLE = "UNREADABLE"
 
 
 def check_delivery(at: Examination) -> Iterator[Check]:
-    """Yield four checks per node: it reads on, where it can, all of it, and refused nothing."""
+    """Yield five checks per node: what it reads, what it can write, and what it refused."""
     letters: dict[str, Counter[str]] = {}
     for kafka in at.kafka:
         nodes = at.nodes_on(kafka)
@@ -40,6 +40,7 @@ def check_delivery(at: Examination) -> Iterator[Check]:
             yield stalled[node]
             yield _positions(at, node)
             yield _stops(at, node)
+            yield _held(at, node)
             yield _refused(at, node, letters[node])
 
 
@@ -131,6 +132,18 @@ def _stops(at: Examination, node: str) -> Check:
         first_of(str(stop) for stop in stops),
         f"{' and '.join(commands)} shows what is lost; with --accept-gap it is announced and "
         "reading goes on",
+    )
+
+
+def _held(at: Examination, node: str) -> Check:
+    """Are there targets that lanes leave out because they cannot be written? Spec: K20."""
+    targets = at.progresses().of(node).targets_held
+    return judged(
+        Category.DELIVERY,
+        f"{node} can write all its targets",
+        f"held: {first_of(targets)}" if targets else "",
+        "the topic refuses records: look at its limits, its leader and the rights of this node; "
+        "what it lacks is written beside the lane once it can be",
     )
 
 

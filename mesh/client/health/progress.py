@@ -21,10 +21,17 @@ class Told:
     Attributes:
         sources: Newest position of every source.
         epochs: Lane epochs in the order written: partition, offset of the record, epoch.
+        held: What lanes say of targets that they leave out, by record key.
     """
 
     sources: dict[TopicPartition, Progress] = field(default_factory=dict)
     epochs: list[tuple[int, int, int]] = field(default_factory=list)
+    held: dict[bytes, Progress] = field(default_factory=dict)
+
+    @property
+    def targets_held(self) -> Sequence[str]:
+        """Return the topics that lanes leave out because they cannot be written. Spec: K20."""
+        return sorted({one.topic: None for one in self.held.values()})
 
 
 class Progresses:
@@ -74,6 +81,10 @@ class Progresses:
             told.sources[TopicPartition(progress.topic, progress.partition)] = progress
         elif progress.kind is ProgressKind.EPOCH:
             told.epochs.append((record.partition(), record.offset(), progress.offset))
+        elif progress.kind is ProgressKind.HELD:
+            told.held.pop(record.key() or b"", None)
+            if progress.offset >= 0:
+                told.held[record.key() or b""] = progress
 
     def of(self, node: str) -> Told:
         """Return what a node's progress says."""

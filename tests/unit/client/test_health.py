@@ -478,3 +478,12 @@ def test_what_is_away_points_to_kafka_and_nothing_else(busy: Mesh) -> None:
     links = {one.error for one in pointing if one.category is Category.LINKS}
     assert {one.error for one in pointing} - links == {"its Kafka cluster does not answer"}
     assert {one.category for one in found if one not in pointing} == {Category.KAFKA}
+
+
+def test_a_target_that_refuses_records_is_named(busy: Mesh) -> None:
+    """Spec: K20: the rest of the lane goes on, so nothing else shows it."""
+    busy.world.kafka["right"].topics["mesh.c.ep.e"].message_bytes_max = 1
+    busy.publish("a", "acme/y")
+    busy.pause(10.0)
+    found = failed(busy, Category.DELIVERY)
+    assert found["c can write all its targets"] == "held: mesh.c.ep.e"
