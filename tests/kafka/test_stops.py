@@ -1,0 +1,152 @@
+"""On real Kafka: what cannot be read or written stops alone, is told, and goes on when it may."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from mesh.client import MeshClient, connect
+from mesh.client.stops import StoppedSource, accept, stops_on_link, wait_resumed
+from mesh.client.view import MeshView
+from mesh.config.topology_file import topology_from_mapping
+from mesh.config.topology_writer import write_topology
+from mesh.lab.fleet import Fleet
+from mesh.model.frames import MessageClass
+from mesh.model.topics import TopicNames
+from mesh.runtime.clock import MonotonicClock
+from mesh.transport.kafka import RealKafka
+from mesh.transport.port import TopicPartition
+from tests.conftest import ClustersOf
+
+pytestmark = pytest.mark.kafka
+
+CLOCK = MonotonicClock()
+LIMIT_MS = 60_000
+
+
+@dataclass(slots=True)
+class Pair:
+    """Nodes a and b on a Kafka cluster each, and an endpoint `b/e` for everything."""
+
+    fleet: Fleet
+    names: TopicNames
+    kafka: dict[str, RealKafka]
+    view: MeshView
+    clients: dict[str, MeshClient]
+
+    def publish(self, *payloads: str) -> None:
+        for payload in payloads:
+            self.clients["a"].publish("x", payload.encode(), key=b"k")
+        self.clients["a"].flush()
+
+    def received(self, wanted: int) -> list[str]:
+        """Return the payloads at the endpoint from its beginning, as soon as so many are there."""
+        stream = self.clients["b"].deliveries("e")
+        found: list[str] = []
+        deadline = CLOCK.now_ms() + LIMIT_MS
+        while len(found) < wanted and CLOCK.now_ms() < deadline:
+            found += [(message.payload or b"").decode() for message in stream.read(0.5)]
+        return found
+
+    def stopped(self) -> list[StoppedSource]:
+        deadline = CLOCK.now_ms() + LIMIT_MS
+        while CLOCK.now_ms() < deadline:
+            self.view.refresh()
+            if found := stops_on_link(self.fleet.topology, self.view, "a", "b"):
+                return list(found)
+            CLOCK.wait(0.1)
+        return []
+
+    def resume(self) -> None:
+        found = self.stopped()
+        topology = self.fleet.topology
+        accept(topology, self.kafka, found)
+        left = wait_resumed(
+            topology,
+            self.kafka,
+            self.view,
+            found,
+            now_ms=CLOCK.now_ms,
+            pause=CLOCK.wait,
+            limit_s=60,
+        )
+        assert not left
+
+
+@pytest.fixture
+def pair(kafka_clusters: ClustersOf, tmp_path: Path) -> Iterator[Pair]:
+    near, far = kafka_clusters(2)
+    prefix = f"t{uuid.uuid4().hex[:8]}."
+    topology = topology_from_mapping(
+        {
+            "prefix": prefix,
+            "kafka": {
+                "near": {"bootstrap.servers": near},
+                "far": {"bootstrap.servers": far},
+            },
+            "nodes": {"a": {"kafka": "near"}, "b": {"kafka": "far"}},
+            "zones": {"Z": {"kind": "one-hop", "nodes": ["a", "b"]}},
+        }
+    )
+    write_topology(topology, tmp_path / "mesh.yaml")
+    fleet = Fleet.start(topology, tmp_path / "mesh.yaml", tmp_path)
+    kafka: dict[str, RealKafka] = {name: fleet.kafka(name) for name in topology.kafka}
+    view = MeshView(topology, kafka, CLOCK.now_ms)
+    clients = {node: connect(topology, node) for node in topology.nodes}
+    try:
+        for node in topology.nodes:
+            fleet.start_node(node)
+        clients["b"].wait(clients["b"].subscribe("e", ">"), 60)
+        yield Pair(fleet, TopicNames(prefix), kafka, view, clients)
+    finally:
+        for client in clients.values():
+            client.close()
+        view.close()
+        for cluster in kafka.values():
+            cluster.close()
+        fleet.stop()
+
+
+def test_a_deleted_stretch_of_an_outbox_stops_the_link_and_comes_again(pair: Pair) -> None:
+    """The exact range is told; once accepted, the sender sends it again. Spec: R6, K11, K20."""
+    pair.publish("1", "2")
+    assert pair.received(2) == ["1", "2"]
+    pair.fleet.kill_node("b")
+    pair.publish("3", "4")
+    outbox = pair.names.outbox("a", "b", MessageClass.GUARANTEED)
+    admin = pair.kafka["near"].admin()
+    places = [TopicPartition(outbox, partition) for partition in range(4)]
+    before = admin.ends(places)
+    deadline = CLOCK.now_ms() + LIMIT_MS
+    while admin.ends(places) == before and CLOCK.now_ms() < deadline:
+        CLOCK.wait(0.1)
+    CLOCK.wait(1.0)
+    ends = admin.ends(places)
+    admin.delete_before({at: end for at, end in ends.items() if end})
+    pair.fleet.start_node("b")
+    [stopped] = pair.stopped()
+    assert (stopped.node, stopped.stop.topic, stopped.stop.reason) == ("b", outbox, "retention")
+    assert stopped.stop.next == ends[TopicPartition(outbox, stopped.stop.partition)]
+    pair.resume()
+    pair.publish("5")
+    assert pair.received(5) == ["1", "2", "3", "4", "5"]
+
+
+def test_an_outbox_made_anew_under_way_loses_nothing(pair: Pair) -> None:
+    """The reader notices by the topic id, the chain brings what is missing. Spec: R6, K-2, K20."""
+    pair.publish("1", "2")
+    assert pair.received(2) == ["1", "2"]
+    outbox = pair.names.outbox("a", "b", MessageClass.GUARANTEED)
+    servers = pair.fleet.topology.kafka["near"].options["bootstrap.servers"]
+    remover = AdminClient({"bootstrap.servers": servers})
+    remover.delete_topics([outbox])[outbox].result(30)
+    pair.publish("3")
+    assert pair.stopped()[0].stop.reason == "recreated"
+    pair.resume()
+    pair.publish("4")
+    assert pair.received(4) == ["1", "2", "3", "4"]
