@@ -127,7 +127,7 @@ def test_progress_keys_are_one_per_position() -> None:
         Progress(kind=kinds.INTEREST, offset=1),
         *(
             Progress(kind=kind, offset=1, topic=topic, partition=partition)
-            for kind in (kinds.SOURCE, kinds.HELD)
+            for kind in (kinds.SOURCE, kinds.STOPPED)
             for topic in ("mesh.a.in.g", "mesh.a.in.d")
             for partition in (0, 1)
         ),
@@ -140,7 +140,7 @@ def test_progress_keys_are_one_per_position() -> None:
                 topic_id=topic_id,
                 source_partition=source_partition,
             )
-            for kind in (kinds.SENT, kinds.ACCEPTED)
+            for kind in (kinds.SENT, kinds.ACCEPTED, kinds.GAP, kinds.HELD)
             for partition in (0, 1)
             for topic_id in (TOPIC, bytes(16))
             for source_partition in (0, 1)
