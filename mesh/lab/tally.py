@@ -92,6 +92,8 @@ class Tally:
         self._names = TopicNames(topology.prefix)
         self._decoders: dict[str, Callable[[Record], None]] = {}
         self._topic_ids: dict[str, bytes] = {}
+        self._homes: dict[str, Follower] = {}
+        self._skipped: dict[TopicPartition, int] = {}
         self._followers = {
             name: Follower(kafka[name], "mesh-lab-tally", now_ms) for name in topology.kafka
         }
@@ -118,7 +120,7 @@ class Tally:
         self, node: str, topic: str, partitions: int, decode: Callable[[Record], None]
     ) -> None:
         self._decoders[topic] = decode
-        follower = self._followers[self._topology.nodes[node].kafka]
+        follower = self._homes[topic] = self._followers[self._topology.nodes[node].kafka]
         follower.add([TopicPartition(topic, partition) for partition in range(partitions)])
 
     def follow_endpoint(self, node: str, endpoint: str) -> None:
@@ -135,7 +137,27 @@ class Tally:
         """Read everything that is new."""
         for follower in self._followers.values():
             for record in follower.poll():
+                if self._skipped and self._is_known(record):
+                    continue
                 self._decoders[record.topic()](record)
+
+    def read_again(self, places: Mapping[TopicPartition, int]) -> None:
+        """Go on at these offsets with partitions whose log is not what it was."""
+        for place, offset in places.items():
+            self.ends.pop(place, None)
+            self._topic_ids.pop(place.topic, None)
+            if (follower := self._homes.get(place.topic)) is not None:
+                follower.remove(place)
+                follower.add([place])
+                self._skipped[place] = offset
+
+    def _is_known(self, record: Record) -> bool:
+        """Say whether a record was counted before its log changed; note that it is there."""
+        place = TopicPartition(record.topic(), record.partition())
+        is_known = record.offset() < self._skipped.get(place, 0)
+        if is_known and place.topic.removeprefix(self._names.prefix).split(".")[1] != "ep":
+            self.ends[place] = record.offset() + 1
+        return is_known
 
     # -- decoders -------------------------------------------------------------------------
 
