@@ -56,8 +56,8 @@ class Backend(Protocol):
     def kill_broker(self, kafka: str, broker: int | None) -> None:
         """SIGKILL all brokers of a Kafka cluster, or one."""
 
-    def start_broker(self, kafka: str, broker: int | None) -> None:
-        """Start what does not run of them, or one, and wait until it serves."""
+    def start_broker(self, kafka: str, broker: int | None, *, awaited: bool = True) -> None:
+        """Start what does not run of them, or one; returns when it serves, if awaited."""
 
     def truncate(self, place: TopicPartition, kafka: str, records: int) -> int:
         """Take the newest records of a partition away; return where its log now ends."""
@@ -151,7 +151,13 @@ class SimulatedBackend:
         """Have brokers answer no more."""
         self._world.kill_broker(kafka, broker)
 
-    def start_broker(self, kafka: str, broker: int | None) -> None:
+    def start_broker(
+        self,
+        kafka: str,
+        broker: int | None,
+        *,
+        awaited: bool = True,  # noqa: ARG002
+    ) -> None:
         """Have them answer again."""
         self._world.start_broker(kafka, broker)
 

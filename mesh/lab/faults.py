@@ -27,7 +27,7 @@ class Faults:
         workers: Processes of nodes that have more than one.
         running: Nodes whose workers run, paused ones included.
         least_epochs: Least epoch of each node's present run.
-        is_hasty: Whether drills begin without waiting until every worker has noticed.
+        is_hasty: Whether drills and brokers begin without waiting until that is done.
     """
 
     topology: Topology
@@ -42,6 +42,7 @@ class Faults:
     _cut: dict[_Ends, None] = field(default_factory=dict)
     _slow: dict[_Ends, tuple[int, float]] = field(default_factory=dict)
     _clocks: dict[str, float] = field(default_factory=dict)
+    _hit: dict[str, None] = field(default_factory=dict)
 
     def serving(self) -> Sequence[str]:
         """Return the nodes that can be waited for: they run and are not paused."""
@@ -60,7 +61,8 @@ class Faults:
 
     def start(self, node: str) -> None:
         """Start all workers of a node."""
-        self.view.refresh()
+        if not self.is_hasty:  # a dead Kafka cluster would keep everybody waiting
+            self.view.refresh()
         self.least_epochs[node] = self.view.nodes[node].epoch + 1
         self._drill(node)
         self.backend.start(node, self.workers.get(node, 1))
@@ -147,5 +149,13 @@ class Faults:
 
     def broker(self, word: str, step: BrokerStep) -> None:
         """Kill or start brokers."""
-        act = self.backend.kill_broker if word == "kill_broker" else self.backend.start_broker
-        act(step.kafka, step.broker)
+        if word == "kill_broker":
+            self._hit[step.kafka] = None
+            self.backend.kill_broker(step.kafka, step.broker)
+        else:
+            self.backend.start_broker(step.kafka, step.broker, awaited=not self.is_hasty)
+
+    def await_brokers(self) -> None:
+        """Wait until all brokers serve that were ever killed; start those that do not run."""
+        for kafka in self._hit:
+            self.backend.start_broker(kafka, None)

@@ -92,9 +92,12 @@ class RealBackend:
         """SIGKILL."""
         self._fleet.brokers[kafka].kill(broker)
 
-    def start_broker(self, kafka: str, broker: int | None) -> None:
+    def start_broker(self, kafka: str, broker: int | None, *, awaited: bool = True) -> None:
         """Start what does not run, on the same data and ports."""
-        self._fleet.brokers[kafka].restart(broker)
+        if awaited:
+            self._fleet.brokers[kafka].restart(broker)
+        else:
+            self._fleet.brokers[kafka].begin(broker)
 
     def truncate(self, place: TopicPartition, kafka: str, records: int) -> int:
         """Kill the one broker, cut its newest segment, and start it again."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -24,6 +24,7 @@ from mesh.lab.steps import (
     NodeStep,
     Publish,
     Settle,
+    Storm,
     Subscribe,
     Unsubscribe,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "Subscribe",
     "Unsubscribe",
     "load_scenario",
+    "with_storm",
 ]
 
 
@@ -63,6 +65,31 @@ class Scenario:
     topology: Topology
     steps: Sequence[NamedStep]
     workers: Mapping[str, int] = field(default_factory=dict)
+
+
+def with_storm(
+    scenario: Scenario, path: str | Path, *, seed: int | None, seconds: float | None
+) -> Scenario:
+    """Return a scenario with another seed or length of its storm; None leaves it as it is.
+
+    Raises:
+        ConfigError: It has no storm.
+    """
+    changes: dict[str, object] = {}
+    if seed is not None:
+        changes["seed"] = seed
+    if seconds is not None:
+        changes["seconds"] = seconds
+    steps = [
+        replace(named, step=named.step.model_copy(update=changes))
+        if isinstance(named.step, Storm)
+        else named
+        for named in scenario.steps
+    ]
+    if not any(isinstance(named.step, Storm) for named in steps):
+        message = "there is no storm in it; add a step `storm: {}`, or use `mesh lab run`"
+        raise ConfigError([Problem(code="NO_STORM", message=message, where=str(path))])
+    return replace(scenario, steps=tuple(steps), seed=scenario.seed if seed is None else seed)
 
 
 class _Metadata(StrictModel):
@@ -161,12 +188,14 @@ def _workers(document: Document, workers: Mapping[str, int], topology: Topology)
     problems: list[Problem] = []
     for node, count in workers.items():
         part = document.within("spec", "workers", node)
-        if node not in topology.nodes:
-            text = f"no node {node!r}{nearest(node, list(topology.nodes))}"
-        elif not 1 <= count <= (lanes := topology.nodes[node].lanes):
-            text = f"{node} has {lanes} lanes, so 1 to {lanes} workers; got {count}"
-        else:
+        declared = topology.nodes.get(node)
+        if declared is not None and 1 <= count <= declared.lanes:
             continue
+        if declared is None:
+            text = f"no node {node!r}{nearest(node, list(topology.nodes))}"
+        else:
+            lanes = declared.lanes
+            text = f"{node} has {lanes} lanes, so 1 to {lanes} workers; got {count}"
         problems.append(_problem("BAD_VALUE", text, part))
     return problems
 

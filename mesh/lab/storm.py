@@ -179,6 +179,7 @@ class _Storm:
                 publisher.close()
             for watch in self._watches:
                 watch.close()
+        driver.faults.await_brokers()
         self.fallen += backend.revive()
         return Counter(fault.kind for fault in schedule)
 
