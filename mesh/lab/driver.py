@@ -44,6 +44,9 @@ from mesh.model.topology import Topology
 from mesh.runtime.provision import node_topics
 from mesh.transport.port import TopicPartition, Writer
 
+COUNT_S = 30.0
+"""How long the last count may wait for brokers."""
+
 Detail = Mapping[str, object]
 
 
@@ -262,7 +265,10 @@ class Driver:
         waiting: dict[str, int] = {}
 
         def missing() -> Sequence[str]:
-            self.tally.refresh()
+            try:
+                self.tally.refresh()
+            except TransportError as error:
+                return [str(error)]  # brokers that have just started may refuse for a while
             waiting.clear()
             left: list[str] = []
             for place, end in self.tally.ends.items():
@@ -280,6 +286,23 @@ class Driver:
         self._wait(timeout_s, missing)
         self.drains.append(number)
         return {"waiting": dict(sorted(waiting.items()))}
+
+    def count_everything(self, timeout_s: float = COUNT_S) -> None:
+        """Have the tally read all there is, once every Kafka cluster answers.
+
+        Raises:
+            TransportError: One did not in time.
+        """
+        deadline = self.backend.now_ms() + int(timeout_s * 1000)
+        while True:
+            try:
+                self.tally.refresh()
+            except TransportError:
+                if self.backend.now_ms() > deadline:
+                    raise
+                self.backend.advance()
+            else:
+                return
 
     def _reader_of(self, topic: str) -> tuple[str, str]:
         """Return (owner, reader) of an ingress or outbox."""

@@ -39,7 +39,7 @@ def run_scenario(
     try:
         for number, named in enumerate(scenario.steps):
             steps.append(_run_step(driver, number, named))
-        tally.refresh()
+        driver.count_everything()
         audit = backend.audit({name: t.guaranteed for name, t in tally.endpoints.items()})
         return {
             "name": scenario.name,
