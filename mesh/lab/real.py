@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from mesh.errors import StartError
+from mesh.errors import StartError, TransportError
 from mesh.lab.auditing import spawn_auditor
 from mesh.lab.companions import Companions
 from mesh.lab.fleet import Fleet
@@ -16,6 +16,7 @@ from mesh.lab.segments import cut_newest
 from mesh.lab.verdicts import Verdicts
 from mesh.runtime.clock import MonotonicClock
 from mesh.runtime.drills import Drill
+from mesh.runtime.provision import node_topics
 from mesh.transport.kafka.removal import delete_topics
 from mesh.transport.port import KafkaCluster, TopicPartition
 
@@ -24,6 +25,9 @@ AUDIT_MS = 120_000
 """How long a scenario waits until all that drained is certified."""
 
 AUDIT_STOP_S = 30.0
+OFFSETS_MS = 60_000
+"""How long brokers may take after a start until they answer questions about offsets."""
+
 GONE_MS = 30_000
 """How long the brokers may take to forget a deleted topic."""
 
@@ -96,8 +100,32 @@ class RealBackend:
         """Start what does not run, on the same data and ports."""
         if awaited:
             self._fleet.brokers[kafka].restart(broker)
+            self._await_offsets(kafka)
         else:
             self._fleet.brokers[kafka].begin(broker)
+
+    def _await_offsets(self, kafka: str) -> None:
+        """Wait until clients that knew a broker before its restart can ask it for offsets.
+
+        For a while it knows less of its own epochs than they do, and refuses.
+
+        Raises:
+            TransportError: It still does after a time.
+        """
+        topology, admin = self._fleet.topology, self._clients[kafka].admin()
+        topics = [spec for node in topology.nodes for spec in node_topics(topology, node)]
+        known = admin.describe([spec.name for spec in topics])
+        places = [TopicPartition(topic, 0) for topic in known]
+        deadline = self.now_ms() + OFFSETS_MS
+        while True:
+            try:
+                admin.ends(places)
+            except TransportError:
+                if self.now_ms() > deadline:
+                    raise
+                self.advance()
+            else:
+                return
 
     def truncate(self, place: TopicPartition, kafka: str, records: int) -> int:
         """Kill the one broker, cut its newest segment, and start it again."""
@@ -106,7 +134,7 @@ class RealBackend:
         try:
             return cut_newest(broker.data(), place.topic, place.partition, records)
         finally:
-            broker.restart()
+            self.start_broker(kafka, None)
 
     def delete_topic(self, topic: str, kafka: str) -> None:
         """Delete a topic with its records; returns when nobody sees it any more."""
