@@ -7,7 +7,7 @@ what follows (4 bytes); the rest of the header is the same for every batch of ma
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,7 +95,7 @@ def cut_newest(data: Path, topic: str, partition: int, records: int) -> int:
         file.truncate(last.position)
     _forget(folder, segments[-1], last.base_offset)
     for name in _CHECKPOINTS:
-        _drop_line(data / name, f"{topic} {partition} ")
+        _keep_lines(data / name, lambda line: line.split()[:2] != [topic, str(partition)])
     return last.base_offset
 
 
@@ -106,17 +106,15 @@ def _forget(folder: Path, segment: Path, end: int) -> None:
     for snapshot in folder.glob("*.snapshot"):
         if int(snapshot.stem) > end:
             snapshot.unlink()
-    path = folder / _EPOCHS
-    if path.exists():
-        version, _, *lines = path.read_text(encoding="ascii").splitlines()
-        _write_lines(path, version, [line for line in lines if int(line.split()[1]) <= end])
+    _keep_lines(folder / _EPOCHS, lambda line: int(line.split()[1]) <= end)
 
 
-def _drop_line(path: Path, beginning: str) -> None:
-    if path.exists():
-        version, _, *lines = path.read_text(encoding="ascii").splitlines()
-        _write_lines(path, version, [line for line in lines if not line.startswith(beginning)])
+def _keep_lines(path: Path, is_kept: Callable[[str], bool]) -> None:
+    """Keep only these lines of a checkpoint: a version, a count, then a line per entry.
 
-
-def _write_lines(path: Path, version: str, lines: list[str]) -> None:
-    path.write_text("\n".join([version, str(len(lines)), *lines, ""]), encoding="ascii")
+    A broker that was killed may have left none, or an empty one.
+    """
+    found = path.read_text(encoding="ascii").splitlines() if path.exists() else []
+    if found:
+        lines = [line for line in found[2:] if is_kept(line)]
+        path.write_text("\n".join([found[0], str(len(lines)), *lines, ""]), encoding="ascii")

@@ -78,6 +78,13 @@ def test_what_contradicts_the_log_goes_too(data: Path) -> None:
     assert (data / "replication-offset-checkpoint").read_text() == "0\n2\nt 01 9\nu 0 5\n"
 
 
+def test_a_checkpoint_that_the_broker_left_empty_stays(data: Path) -> None:
+    path = data / "replication-offset-checkpoint"
+    path.write_text("")
+    cut_newest(data, "t", 0, 1)
+    assert path.read_text() == ""
+
+
 def test_more_than_there_is_cannot_be_cut(data: Path) -> None:
     with pytest.raises(StartError, match="has 5 records; cut 6 or fewer"):
         cut_newest(data, "t", 0, 6)
