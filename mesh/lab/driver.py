@@ -150,6 +150,9 @@ class Driver:
                 return run_storm(self, number, step, named.timeout_s)
             case Truncate() | DeleteRecords() | RecreateTopic():
                 classes = {f"{w.node}/{w.endpoint}": w.message_class for w in self.wishes}
+                for kafka in list(self._writers):
+                    # What they count of a log that is not what it was would be refused for good.
+                    self._writers.pop(kafka).close()
                 return run_log_fault(step, self.topology, self.backend, self.tally, classes)
             case Expect():
                 self.tally.refresh()
