@@ -113,13 +113,11 @@ class RealBackend:
             TransportError: It still does after a time.
         """
         topology, admin = self._fleet.topology, self._clients[kafka].admin()
-        topics = [spec for node in topology.nodes for spec in node_topics(topology, node)]
-        known = admin.describe([spec.name for spec in topics])
-        places = [TopicPartition(topic, 0) for topic in known]
+        topics = [spec.name for node in topology.nodes for spec in node_topics(topology, node)]
         deadline = self.now_ms() + OFFSETS_MS
         while True:
             try:
-                admin.ends(places)
+                admin.ends([TopicPartition(topic, 0) for topic in admin.describe(topics)])
             except TransportError:
                 if self.now_ms() > deadline:
                     raise
