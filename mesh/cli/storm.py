@@ -28,7 +28,8 @@ def storm_table(result: Mapping[str, Any]) -> RenderableType:
         grid(("FAULT", "TIMES"), list(checker["faults"].items())),
         *verdict_lines(checker),
         f"longest silence at an endpoint: {silence_s:.1f} s",
-        f"workers that ended by themselves: {checker['workers_fallen']}",
+        f"workers that ended by themselves: {len(checker['workers_fallen'])}",
+        *(f"  {fallen}" for fallen in checker["workers_fallen"]),
     )
 
 

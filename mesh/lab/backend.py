@@ -72,7 +72,7 @@ class Backend(Protocol):
         """Call them no more; raises what one of them died of."""
 
     def revive(self) -> Sequence[str]:
-        """Start workers again that ended by themselves; return their names."""
+        """Start workers again that ended by themselves; return their names and last words."""
 
     def begin_audit(self) -> None:
         """Start the real auditor, where there is one."""

@@ -155,12 +155,12 @@ class RealBackend:
             companions.stop()
 
     def revive(self) -> Sequence[str]:
-        """Start workers again that ended by themselves, as a supervisor would."""
+        """Start workers again that ended by themselves; return their names and last words."""
         found: list[str] = []
         for node, running in self._fleet.workers.items():
             for index, process in enumerate(running):
                 if not process.is_alive() and (node, index) not in self._killed:
-                    found.append(process.name)
+                    found.append(f"{process.name}: {process.log_tail(1)}")
                     self._fleet.restart_worker(node, index)
         return found
 

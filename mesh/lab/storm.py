@@ -55,7 +55,7 @@ def run_storm(driver: Driver, number: int, step: Storm, timeout_s: float) -> Map
         **verdict,
         "faults": dict(sorted(faults.items())),
         "longest_silence_ms": storm.longest_silence_ms,
-        "workers_fallen": len(storm.fallen),
+        "workers_fallen": storm.fallen,
     }
     if fault or not verdict["ok"]:
         raise StepFailedError(fault or "the checker found anomalies; see `checker`")
