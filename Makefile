@@ -4,7 +4,10 @@ BIN := .venv/bin
 ARGS ?=
 FILE ?= examples/scenarios/fig36.yaml
 
-.PHONY: help install demo test check fmt bench lab lock
+SEED ?= 1
+MINUTES ?= 5
+
+.PHONY: help install demo test check fmt bench lab storm lock
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,6 +39,9 @@ bench: .venv/installed ## The mesh beside a raw loop and MirrorMaker 2, on the s
 
 lab: .venv/installed ## Run a scenario file (FILE=..., ARGS="--backend kafka")
 	@exec $(BIN)/mesh lab run $(FILE) $(ARGS)
+
+storm: .venv/installed ## Random faults on real Kafka under load, judged by the checker (SEED=1 MINUTES=5)
+	@exec $(BIN)/mesh lab storm examples/scenarios/storm.yaml --seed $(SEED) --minutes $(MINUTES) $(ARGS)
 
 lock: ## Compile requirements.lock anew (needs uv)
 	@echo 'pyspark==4.0.0' | uv pip compile -q --universal --generate-hashes --no-emit-index-url \

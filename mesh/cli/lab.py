@@ -1,4 +1,4 @@
-"""`mesh lab run`: a scenario on the simulator or on real Kafka. Spec: lab.md 1, 2."""
+"""`mesh lab`: scenarios and storms on the simulator or on real Kafka. Spec: lab.md 1, 2."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import typer
 from rich.console import Group, RenderableType
 
 from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.storm import storm_table, verdict_lines
 
 if TYPE_CHECKING:
     from mesh.lab.scenario import Scenario
@@ -30,6 +31,15 @@ class BackendName(StrEnum):
     KAFKA = "kafka"
 
 
+FileArgument = Annotated[Path, typer.Argument(help="A scenario file (kind: Scenario).")]
+BackendOption = Annotated[
+    BackendName, typer.Option(help="The simulator, or real brokers and processes.")
+]
+HistoryOption = Annotated[
+    Path | None, typer.Option(help="File to which a storm writes what clients were told.")
+]
+
+
 @app.callback()
 def lab() -> None:
     """Run scenarios."""
@@ -37,10 +47,9 @@ def lab() -> None:
 
 @app.command("run")
 def run(
-    file: Annotated[Path, typer.Argument(help="A scenario file (kind: Scenario).")],
-    backend: Annotated[
-        BackendName, typer.Option(help="The simulator, or real brokers and processes.")
-    ] = BackendName.SIM,
+    file: FileArgument,
+    backend: BackendOption = BackendName.SIM,
+    history: HistoryOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Run a scenario; the result goes to standard output, everything else to standard error.
@@ -48,17 +57,67 @@ def run(
     Exit codes: 0 ok, 10 not ok, 2 bad file or illegal mesh, 1 could not run.
     """
     from mesh.lab.scenario import load_scenario
-    from mesh.runtime.logs import set_up_logs
 
     scenario = load_scenario(file)
-    _require_legal(scenario, file)
-    set_up_logs(level=logging.ERROR if backend is BackendName.SIM else logging.WARNING)
-    if backend is BackendName.SIM:
-        result = _simulated(scenario)
-    else:
-        result = _on_kafka(scenario)
+    level = logging.ERROR if backend is BackendName.SIM else logging.WARNING
+    result = _result(scenario, file, backend, history, level)
     render(View(data=result, table=lambda: _table(result)), output)
     raise typer.Exit(0 if result["ok"] else EXIT_NOT_OK)
+
+
+@app.command("storm")
+def storm(
+    file: FileArgument,
+    backend: BackendOption = BackendName.KAFKA,
+    seed: Annotated[int | None, typer.Option(help="Draws the faults; else as in the file.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(min=0.01, max=10_000, help="Length; else as in the file.")
+    ] = None,
+    history: HistoryOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Run a scenario that has a storm, with another seed or length, and print its verdict.
+
+    Exit codes: as for `run`.
+    """
+    from mesh.lab.scenario import load_scenario, with_storm
+
+    seconds = None if minutes is None else 60 * minutes
+    scenario = with_storm(load_scenario(file), file, seed=seed, seconds=seconds)
+    # Brokers die on purpose here: what clients say of it would drown the verdict.
+    logging.getLogger("mesh.kafka").setLevel(logging.CRITICAL)
+    result = _result(scenario, file, backend, history, logging.CRITICAL)
+    render(View(data=result, table=lambda: storm_table(result)), output)
+    raise typer.Exit(0 if result["ok"] else EXIT_NOT_OK)
+
+
+@app.command("check")
+def check(
+    file: Annotated[Path, typer.Argument(help="A history that a storm has written.")],
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Judge a history file once more.
+
+    Exit codes: 0 ok, 10 anomalies, 2 bad file.
+    """
+    from mesh.lab.checker.history import read_history
+    from mesh.lab.checker.judge import check as judged
+
+    verdict = judged(read_history(file)).document()
+    render(View(data=verdict, table=lambda: Group(*verdict_lines(verdict))), output)
+    raise typer.Exit(0 if verdict["ok"] else EXIT_NOT_OK)
+
+
+def _result(
+    scenario: Scenario, file: Path, backend: BackendName, history: Path | None, level: int
+) -> Mapping[str, Any]:
+    from mesh.runtime.logs import set_up_logs
+
+    _require_legal(scenario, file)
+    set_up_logs(level=level)
+    if backend is BackendName.SIM:
+        return _simulated(scenario, history)
+    return _on_kafka(scenario, history)
 
 
 def _require_legal(scenario: Scenario, file: Path) -> None:
@@ -72,18 +131,18 @@ def _require_legal(scenario: Scenario, file: Path) -> None:
         raise ConfigError(problems)
 
 
-def _simulated(scenario: Scenario) -> Mapping[str, Any]:
+def _simulated(scenario: Scenario, history: Path | None) -> Mapping[str, Any]:
     from mesh.lab.backend import SimulatedBackend
     from mesh.lab.run import run_scenario
 
     backend = SimulatedBackend(scenario.topology, scenario.seed)
     try:
-        return run_scenario(scenario, backend, backend_name="sim")
+        return run_scenario(scenario, backend, backend_name="sim", history=history)
     finally:
         backend.close()
 
 
-def _on_kafka(scenario: Scenario) -> Mapping[str, Any]:
+def _on_kafka(scenario: Scenario, history: Path | None) -> Mapping[str, Any]:
     """Run on brokers and worker processes of this machine; nothing of it is left behind.
 
     SIGINT and SIGTERM stop everything and end the program.
@@ -96,7 +155,7 @@ def _on_kafka(scenario: Scenario) -> Mapping[str, Any]:
 
     def work(stopping: Stopping) -> int:
         with work_folder(None, "mesh-lab", stopping, progress) as folder:
-            results.append(_in_folder(scenario, folder, stopping, progress))
+            results.append(_in_folder(scenario, history, folder, stopping, progress))
         return 0
 
     code = run_stoppable(work, progress=progress)
@@ -106,7 +165,7 @@ def _on_kafka(scenario: Scenario) -> Mapping[str, Any]:
 
 
 def _in_folder(
-    scenario: Scenario, folder: Path, stopping: Stopping, progress: Any
+    scenario: Scenario, history: Path | None, folder: Path, stopping: Stopping, progress: Any
 ) -> Mapping[str, Any]:
     from mesh.config.topology_writer import write_topology
     from mesh.lab.fleet import Fleet
@@ -124,7 +183,7 @@ def _in_folder(
         backend = RealBackend(fleet)
         try:
             report(f"running {len(scenario.steps)} steps")
-            return run_scenario(scenario, backend, backend_name="kafka")
+            return run_scenario(scenario, backend, backend_name="kafka", history=history)
         finally:
             backend.close()
     finally:
@@ -151,6 +210,7 @@ def _table(result: Mapping[str, Any]) -> RenderableType:
         for path, count in endpoint["paths"].items()
     ]
     reasons = list(result["not_forwarded"].items())
+    checker = result.get("checker")
     verdict = "ok" if result["ok"] else "NOT OK"
     return Group(
         f"{result['name']} on {result['backend']}: {verdict}",
@@ -159,6 +219,7 @@ def _table(result: Mapping[str, Any]) -> RenderableType:
         grid(("ENDPOINT", "COUNT", "DISTINCT", "DUPLICATES", "MISSING", "DISORDERED"), endpoints),
         grid(("ENDPOINT", "PATH", "COUNT"), paths),
         grid(("NOT FORWARDED", "COUNT"), reasons),
+        *(() if checker is None else verdict_lines(checker)),
     )
 
 

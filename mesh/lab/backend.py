@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from mesh.lab.world import World
 from mesh.model.topology import Topology
-from mesh.transport.port import KafkaCluster
+from mesh.runtime.drills import Drill
+from mesh.transport.port import KafkaCluster, TopicPartition
+
+TASK_MS = 50
+"""How often what accompanies a scenario is called on the simulator."""
 
 
 class Backend(Protocol):
@@ -25,7 +29,7 @@ class Backend(Protocol):
     def advance(self) -> None:
         """Let a little time pass."""
 
-    def start(self, node: str) -> None:
+    def start(self, node: str, workers: int = 1) -> None:
         """Start the node's worker processes; returns when they run, not when they serve."""
 
     def kill(self, node: str) -> None:
@@ -34,8 +38,41 @@ class Backend(Protocol):
     def stop(self, node: str) -> None:
         """SIGTERM; returns when they are gone."""
 
-    def cut(self, node: str, neighbours: Sequence[str]) -> None:
-        """Have the node read nothing of exactly these neighbours from now on."""
+    def kill_worker(self, node: str, worker: int) -> None:
+        """SIGKILL one worker of several."""
+
+    def start_worker(self, node: str, worker: int) -> None:
+        """Start it again."""
+
+    def pause(self, node: str) -> None:
+        """SIGSTOP all workers of the node."""
+
+    def resume(self, node: str) -> None:
+        """SIGCONT all workers of the node."""
+
+    def drill(self, node: str, drill: Drill, *, awaited: bool = True) -> None:
+        """Have the node pretend exactly this from now on; returns when it does, if awaited."""
+
+    def kill_broker(self, kafka: str, broker: int | None) -> None:
+        """SIGKILL all brokers of a Kafka cluster, or one."""
+
+    def start_broker(self, kafka: str, broker: int | None, *, awaited: bool = True) -> None:
+        """Start what does not run of them, or one; returns when it serves, if awaited."""
+
+    def truncate(self, place: TopicPartition, kafka: str, records: int) -> int:
+        """Take the newest records of a partition away; return where its log now ends."""
+
+    def delete_topic(self, topic: str, kafka: str) -> None:
+        """Delete a topic with its records."""
+
+    def accompany(self, tasks: Sequence[Callable[[], None]]) -> None:
+        """Have these called again and again while time passes, until `part`."""
+
+    def part(self) -> None:
+        """Call them no more; raises what one of them died of."""
+
+    def revive(self) -> Sequence[str]:
+        """Start workers again that ended by themselves; return their names and last words."""
 
     def begin_audit(self) -> None:
         """Start the real auditor, where there is one."""
@@ -60,6 +97,8 @@ class SimulatedBackend:
     def __init__(self, topology: Topology, seed: int) -> None:
         self._world = World(topology, seed)
         self.kafka: Mapping[str, KafkaCluster] = self._world.kafka
+        self._tasks: Sequence[Callable[[], None]] = ()
+        self._called_ms = 0
 
     def now_ms(self) -> int:
         """Return virtual time."""
@@ -68,10 +107,15 @@ class SimulatedBackend:
     def advance(self) -> None:
         """Let one worker take its turn."""
         self._world.advance()
+        if self._tasks and self.now_ms() - self._called_ms >= TASK_MS:
+            self._called_ms = self.now_ms()
+            for task in self._tasks:
+                task()
 
-    def start(self, node: str) -> None:
-        """Start the node."""
-        self._world.start(node)
+    def start(self, node: str, workers: int = 1) -> None:
+        """Start the node's workers."""
+        for index in range(workers):
+            self._world.start(node, index)
 
     def kill(self, node: str) -> None:
         """Drop the node's volatile state."""
@@ -81,9 +125,61 @@ class SimulatedBackend:
         """Stop the node in good order."""
         self._world.stop(node)
 
-    def cut(self, node: str, neighbours: Sequence[str]) -> None:
-        """Have the node read nothing of these neighbours."""
-        self._world.cut(node, neighbours)
+    def kill_worker(self, node: str, worker: int) -> None:
+        """Drop the volatile state of one worker."""
+        self._world.kill(node, worker)
+
+    def start_worker(self, node: str, worker: int) -> None:
+        """Start it again."""
+        self._world.start(node, worker)
+
+    def pause(self, node: str) -> None:
+        """Have the node's workers take no turns."""
+        self._world.pause(node)
+
+    def resume(self, node: str) -> None:
+        """Have them go on."""
+        self._world.resume(node)
+
+    def drill(self, node: str, drill: Drill, *, awaited: bool = True) -> None:  # noqa: ARG002
+        """Have the node pretend this, at once."""
+        self._world.cut(node, drill.cuts)
+        self._world.slow(node, drill.slow)
+        self._world.set_clock(node, drill.clock_s)
+
+    def kill_broker(self, kafka: str, broker: int | None) -> None:
+        """Have brokers answer no more."""
+        self._world.kill_broker(kafka, broker)
+
+    def start_broker(
+        self,
+        kafka: str,
+        broker: int | None,
+        *,
+        awaited: bool = True,  # noqa: ARG002
+    ) -> None:
+        """Have them answer again."""
+        self._world.start_broker(kafka, broker)
+
+    def truncate(self, place: TopicPartition, kafka: str, records: int) -> int:
+        """Take the newest records of a partition away."""
+        return self._world.kafka[kafka].truncate(place, records)
+
+    def delete_topic(self, topic: str, kafka: str) -> None:
+        """Delete a topic with its records."""
+        self._world.kafka[kafka].delete_topic(topic)
+
+    def accompany(self, tasks: Sequence[Callable[[], None]]) -> None:
+        """Have these called every so many ms of virtual time, until `part`."""
+        self._tasks = tasks
+
+    def part(self) -> None:
+        """Call them no more."""
+        self._tasks = ()
+
+    def revive(self) -> Sequence[str]:
+        """Do nothing: no worker ends for good by itself here."""
+        return ()
 
     def begin_audit(self) -> None:
         """Do nothing: nobody audits here."""

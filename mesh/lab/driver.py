@@ -4,39 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from mesh.client.settled import laggards
 from mesh.client.view import MeshView
 from mesh.codec.keys import subscription_key
 from mesh.codec.subscriptions import encode_subscription
 from mesh.core.walks import walks_from
-from mesh.errors import TransportError
+from mesh.errors import InvariantError, StartError, TransportError
 from mesh.lab.backend import Backend
-from mesh.lab.scenario import (
+from mesh.lab.faults import Faults, StepFailedError
+from mesh.lab.log_faults import run_log_fault
+from mesh.lab.steps import (
+    BrokerStep,
+    Clock,
+    DeleteRecords,
     Drain,
     Expect,
     LinkStep,
     NamedStep,
     NodeStep,
     Publish,
+    RecreateTopic,
     Settle,
+    Slow,
+    Step,
+    Storm,
     Subscribe,
+    Truncate,
     Unsubscribe,
 )
+from mesh.lab.storm import run_storm
 from mesh.lab.tally import Tally
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.state import Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.provision import node_topics
 from mesh.transport.port import TopicPartition, Writer
 
+COUNT_S = 30.0
+"""How long the last count may wait for brokers."""
+
 Detail = Mapping[str, object]
-
-
-class StepFailedError(Exception):
-    """A step that did not come to its end; the text says what was still missing."""
 
 
 @dataclass(slots=True)
@@ -44,7 +56,7 @@ class Wish:
     """A subscription of the scenario, with the steps between which it must be served.
 
     Attributes:
-        node, endpoint, filter_: Whose it is, and what for.
+        node, endpoint, filter_, message_class: Whose it is, and what for.
         settled_at: Step of the settle that followed, or -1.
         ended_at: Step of its unsubscribe, or None.
     """
@@ -52,6 +64,7 @@ class Wish:
     node: str
     endpoint: str
     filter_: str
+    message_class: MessageClass = MessageClass.GUARANTEED
     settled_at: int = -1
     ended_at: int | None = None
 
@@ -74,7 +87,10 @@ class Driver:
         wishes: Every subscription so far.
         publications: Every publish so far.
         drains: Steps that were a drain.
-        running: Nodes whose workers run.
+        workers: Processes of nodes that have more than one.
+        faults: What is broken just now.
+        history: Where a storm writes its history, or None.
+        verdict: What the checker says of the storm, or None before one.
     """
 
     topology: Topology
@@ -84,9 +100,10 @@ class Driver:
     wishes: list[Wish] = field(default_factory=list)
     publications: list[Publication] = field(default_factory=list)
     drains: list[int] = field(default_factory=list)
-    running: dict[str, None] = field(default_factory=dict)
-    _cut: dict[frozenset[str], None] = field(default_factory=dict)
-    _least_epochs: dict[str, int] = field(default_factory=dict)
+    workers: Mapping[str, int] = field(default_factory=dict)
+    faults: Faults = field(init=False)
+    history: Path | None = None
+    verdict: Mapping[str, object] | None = None
     _writers: dict[str, Writer] = field(default_factory=dict)
     _reach: dict[str, dict[str, None]] = field(default_factory=dict)
     _names: TopicNames = field(init=False)
@@ -94,6 +111,7 @@ class Driver:
     def __post_init__(self) -> None:
         """Make every node's topics, then start every node."""
         self._names = TopicNames(self.topology.prefix)
+        self.faults = Faults(self.topology, self.backend, self.view, self.workers)
         for name in self.topology.kafka:
             specs = [
                 spec
@@ -103,7 +121,7 @@ class Driver:
             ]
             self.backend.kafka[name].admin().create(specs)
         for node in self.topology.nodes:
-            self._start(node)
+            self.faults.start(node)
 
     def run(self, number: int, named: NamedStep) -> Detail:
         """Run one step; return what there is to say about it.
@@ -113,7 +131,7 @@ class Driver:
         """
         try:
             return self._run(number, named)
-        except TransportError as error:
+        except (StartError, TransportError) as error:
             raise StepFailedError(str(error)) from error
 
     def _run(self, number: int, named: NamedStep) -> Detail:
@@ -124,18 +142,41 @@ class Driver:
             case Unsubscribe():
                 return self._unsubscribe(number, step)
             case Settle():
-                return self._settle(number, named.timeout_s)
+                return self.settle(number, named.timeout_s)
             case Publish():
                 return self._publish(number, step)
             case Drain():
-                return self._drain(number, named.timeout_s)
-            case NodeStep(node=node):
-                return self._node(named.word, node)
-            case LinkStep(link=link):
-                return self._link(named.word, link)
+                return self.drain(number, named.timeout_s)
+            case Storm():
+                return run_storm(self, number, step, named.timeout_s)
+            case Truncate() | DeleteRecords() | RecreateTopic():
+                classes = {f"{w.node}/{w.endpoint}": w.message_class for w in self.wishes}
+                for kafka in list(self._writers):
+                    # What they count of a log that is not what it was would be refused for good.
+                    self._writers.pop(kafka).close()
+                return run_log_fault(step, self.topology, self.backend, self.tally, classes)
             case Expect():
                 self.tally.refresh()
                 return {}
+            case _:
+                self.break_or_mend(named.word, step)
+                return {}
+
+    def break_or_mend(self, word: str, step: Step) -> None:
+        """Run a step about nodes, links, brokers or clocks."""
+        match step:
+            case NodeStep():
+                self.faults.node(word, step)
+            case LinkStep(link=link):
+                self.faults.link(word, link)
+            case Slow():
+                self.faults.slow(step)
+            case BrokerStep():
+                self.faults.broker(word, step)
+            case Clock():
+                self.faults.clock(step)
+            case _:
+                raise InvariantError(f"step {word} breaks and mends nothing")
 
     # -- clients --------------------------------------------------------------------------
 
@@ -158,7 +199,7 @@ class Driver:
             step.node, self._names.clients(step.node), key, encode_subscription(subscription)
         )
         self.tally.follow_endpoint(step.node, step.endpoint)
-        self.wishes.append(Wish(step.node, step.endpoint, step.filter))
+        self.wishes.append(Wish(step.node, step.endpoint, step.filter, MessageClass(step.class_)))
         return {}
 
     def _unsubscribe(self, number: int, step: Unsubscribe) -> Detail:
@@ -199,14 +240,21 @@ class Driver:
                 raise StepFailedError(f"not done within {timeout_s:g} s: {shown}")
             self.backend.advance()
 
-    def _settle(self, number: int, timeout_s: float) -> Detail:
+    def settle(self, number: int, timeout_s: float) -> Detail:
+        """Wait until every subscription is known everywhere. Spec: lab.md 1."""
         self.view.refresh()
-        wanted = {node: self.view.nodes[node].clients_offset for node in self.running}
+        wanted = {node: self.view.nodes[node].clients_offset for node in self.faults.serving()}
 
         def missing() -> Sequence[str]:
             self.view.refresh()
             return list(
-                laggards(self.topology, self.view, wanted, self._least_epochs, self._is_excused)
+                laggards(
+                    self.topology,
+                    self.view,
+                    wanted,
+                    self.faults.least_epochs,
+                    self.faults.is_excused,
+                )
             )
 
         began = self.backend.now_ms()
@@ -216,18 +264,15 @@ class Driver:
                 wish.settled_at = number
         return {"ms": self.backend.now_ms() - began}
 
-    def _is_excused(self, source: str, target: str) -> bool:
-        return (
-            frozenset((source, target)) in self._cut
-            or source not in self.running
-            or target not in self.running
-        )
-
-    def _drain(self, number: int, timeout_s: float) -> Detail:
+    def drain(self, number: int, timeout_s: float) -> Detail:
+        """Wait until nothing is left to read but what waits for a fault's end. Spec: lab.md 1."""
         waiting: dict[str, int] = {}
 
         def missing() -> Sequence[str]:
-            self.tally.refresh()
+            try:
+                self.tally.refresh()
+            except TransportError as error:
+                return [str(error)]  # brokers that have just started may refuse for a while
             waiting.clear()
             left: list[str] = []
             for place, end in self.tally.ends.items():
@@ -235,20 +280,44 @@ class Driver:
                 behind = end - self.tally.positions.get((reader, place), 0)
                 if behind <= 0:
                     continue
-                stopped = reader not in self.running
-                if stopped or (owner != reader and frozenset((owner, reader)) in self._cut):
+                stopped = reader not in self.faults.serving()
+                if stopped or (owner != reader and self.faults.is_cut(owner, reader)):
                     waiting[f"{place.topic}[{place.partition}]"] = behind
                 else:
                     left.append(f"{place.topic}[{place.partition}] lacks {behind}")
-            for reader, topic, partition, _ in self.tally.gaps:
-                owner, _ = self._reader_of(topic)
-                if {owner, reader} <= set(self.running):
-                    left.append(f"{topic}[{partition}] waits for a repair")
+            for (node, _), progress in self.tally.pending.items():
+                if self._can_catch_up(node, progress):
+                    left.append(f"{progress.topic}[{progress.partition}] is not caught up")
             return left
 
         self._wait(timeout_s, missing)
         self.drains.append(number)
         return {"waiting": dict(sorted(waiting.items()))}
+
+    def _can_catch_up(self, node: str, progress: Progress) -> bool:
+        """Say whether nothing is in the way of what a node catches up beside its lanes."""
+        serving = self.faults.serving()
+        if progress.kind is ProgressKind.HELD:
+            return node in serving
+        owner, _ = self._reader_of(progress.topic)
+        return {owner, node} <= set(serving) and not self.faults.is_cut(owner, node)
+
+    def count_everything(self, timeout_s: float = COUNT_S) -> None:
+        """Have the tally read all there is, once every Kafka cluster answers.
+
+        Raises:
+            TransportError: One did not in time.
+        """
+        deadline = self.backend.now_ms() + int(timeout_s * 1000)
+        while True:
+            try:
+                self.tally.refresh()
+            except TransportError:
+                if self.backend.now_ms() > deadline:
+                    raise
+                self.backend.advance()
+            else:
+                return
 
     def _reader_of(self, topic: str) -> tuple[str, str]:
         """Return (owner, reader) of an ingress or outbox."""
@@ -260,43 +329,6 @@ class Driver:
         if source not in self._reach:
             self._reach[source] = {source: None} | dict.fromkeys(walks_from(self.topology, source))
         return target in self._reach[source]
-
-    # -- faults ---------------------------------------------------------------------------
-
-    def _start(self, node: str) -> None:
-        self.view.refresh()
-        self._least_epochs[node] = self.view.nodes[node].epoch + 1
-        self.backend.cut(node, self._cut_neighbours(node))
-        self.backend.start(node)
-        self.running[node] = None
-
-    def _node(self, word: str, node: str) -> Detail:
-        if word == "start":
-            if node in self.running:
-                raise StepFailedError(f"{node} runs already")
-            self._start(node)
-            return {}
-        if node not in self.running:
-            raise StepFailedError(f"{node} does not run")
-        (self.backend.kill if word == "kill" else self.backend.stop)(node)
-        del self.running[node]
-        return {}
-
-    def _link(self, word: str, ends: Sequence[str]) -> Detail:
-        if word == "cut":
-            self._cut[frozenset(ends)] = None
-        else:
-            self._cut.pop(frozenset(ends), None)
-        for node in ends:
-            self.backend.cut(node, self._cut_neighbours(node))
-        return {}
-
-    def _cut_neighbours(self, node: str) -> Sequence[str]:
-        return sorted(
-            other
-            for other in self.topology.neighbours(node)
-            if frozenset((node, other)) in self._cut
-        )
 
     def close(self) -> None:
         """Release what the driver opened."""

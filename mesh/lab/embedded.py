@@ -150,16 +150,26 @@ class EmbeddedKafka:
             if jvm.process is not None:
                 jvm.process.kill()
 
-    def restart(self, deadline_s: float = START_DEADLINE_S) -> None:
+    def restart(self, broker: int | None = None, deadline_s: float = START_DEADLINE_S) -> None:
         """Start again what does not run, on the same data and client ports, and wait for it.
+
+        Args:
+            broker: Number of the one to start, from 1; None starts all. One alone is waited for
+                only if all run then: fewer may elect no controller.
+            deadline_s: How long to wait, in seconds.
 
         Raises:
             StartError: It did not come up in time, or somebody has taken its port.
         """
         if not self._addresses:
             raise StartError(f"Kafka cluster {self.name} was never started: start it first")
-        self.begin()
-        self.wait_ready(time.monotonic() + deadline_s)
+        self.begin(broker)
+        if broker is None or len(self.pids) == len(self._brokers):
+            self.wait_ready(time.monotonic() + deadline_s)
+
+    def data(self, broker: int = 1) -> Path:
+        """Return the folder in which a broker keeps its logs."""
+        return self._brokers[broker - 1].data
 
     def prepare(self) -> Sequence[Process]:
         """Choose ports and start formatting whatever holds no data yet.
@@ -182,8 +192,8 @@ class EmbeddedKafka:
                 tools.append(jvm.begin_format(self._id))
         return tools
 
-    def begin(self) -> None:
-        """Start the brokers that do not run, without waiting for them.
+    def begin(self, broker: int | None = None) -> None:
+        """Start the brokers that do not run, or one of them, without waiting for them.
 
         When none runs, controllers get new ports: they are nobody's business but ours.
         """
@@ -194,6 +204,8 @@ class EmbeddedKafka:
             ]
         self._marks = [jvm.log_size() for jvm in self._brokers]
         for jvm, address in zip(self._brokers, self._addresses, strict=True):
+            if broker not in (None, address.node_id):
+                continue
             if jvm.process is None or not jvm.process.is_alive():
                 if not is_free(address.port) and self._port is not None:
                     raise StartError(self._port_in_use(address.port))

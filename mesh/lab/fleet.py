@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -16,13 +15,14 @@ from mesh.lab.brokers import KafkaClusters, start_brokers
 from mesh.lab.jars import KafkaSoftware, Progress, silent
 from mesh.lab.processes import Process, spawn, stop_all
 from mesh.model.topology import Topology
+from mesh.runtime.drills import Drill, read_drill
 from mesh.runtime.provision import node_topics, refuse_aliases
 from mesh.runtime.serve import seen_file
 from mesh.transport.kafka import RealKafka
 
 STOP_S = 10.0
-CUT_S = 20.0
-CUT_POLL_S = 0.02
+DRILL_S = 20.0
+DRILL_POLL_S = 0.02
 
 
 def with_addresses(topology: Topology, addresses: Mapping[str, str]) -> Topology:
@@ -54,6 +54,7 @@ class Fleet:
     addresses: Mapping[str, str]
     brokers: KafkaClusters
     workers: dict[str, list[Process]] = field(default_factory=dict)
+    _paused: dict[str, None] = field(default_factory=dict)
 
     @classmethod
     def start(
@@ -112,12 +113,15 @@ class Fleet:
             )
             kafka.close()
 
-    def kafka(self, name: str, client_prefix: str = "mesh") -> RealKafka:
-        """Return a new client of one Kafka cluster."""
-        options = resolve_options(
+    def options(self, name: str) -> Mapping[str, str]:
+        """Return the client options of one Kafka cluster."""
+        return resolve_options(
             self.topology.kafka[name].options, environment=os.environ, where=f"spec.kafka.{name}"
         )
-        return RealKafka(name, options, client_prefix=client_prefix)
+
+    def kafka(self, name: str, client_prefix: str = "mesh") -> RealKafka:
+        """Return a new client of one Kafka cluster."""
+        return RealKafka(name, self.options(name), client_prefix=client_prefix)
 
     def start_node(self, node: str, workers: int = 1) -> None:
         """Start the worker processes of a node; returns when they run."""
@@ -158,53 +162,79 @@ class Fleet:
             "--ready-file",
             str(self.ready_file(node, index)),
             "--cuts-file",
-            str(self.cuts_file(node)),
+            str(self.drill_file(node)),
         ]
 
     def ready_file(self, node: str, index: int = 0) -> Path:
         """Return the file that exists while a worker serves."""
         return self.directory / "run" / f"{node}-{index}.ready"
 
-    def cuts_file(self, node: str) -> Path:
-        """Return the file that tells a node's workers which neighbours are cut off."""
-        return self.directory / "run" / f"{node}.cuts.json"
+    def drill_file(self, node: str) -> Path:
+        """Return the file that tells a node's workers what to pretend."""
+        return self.directory / "run" / f"{node}.drill.json"
 
     def cut(self, node: str, neighbours: Sequence[str]) -> None:
-        """Have the node read nothing of exactly these neighbours; returns when that is so.
+        """Have the node read nothing of exactly these neighbours; see `drill`."""
+        self.drill(node, Drill(cuts=tuple(neighbours)))
 
-        A worker that does not serve yet sees to it before it reads anything.
+    def drill(self, node: str, drill: Drill, *, awaited: bool = True) -> None:
+        """Have the workers of a node pretend exactly this; returns when they do, if awaited.
+
+        A worker that does not serve yet sees to it before it reads anything; a paused one does
+        when it goes on.
 
         Raises:
             StartError: A serving worker did not follow in time.
         """
-        path = self.cuts_file(node)
+        path = self.drill_file(node)
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(list(neighbours)), encoding="utf-8")
+        fresh.write_text(drill.written(), encoding="utf-8")
         fresh.rename(path)
-        deadline_s = time.monotonic() + CUT_S
-        while not self._has_cut(node, list(neighbours)):
+        deadline_s = time.monotonic() + DRILL_S
+        while awaited and not self._follows(node, drill):
             if time.monotonic() > deadline_s:
-                raise StartError(f"node {node} did not cut its links within {CUT_S:.0f} s")
-            time.sleep(CUT_POLL_S)
+                raise StartError(f"node {node} did not follow its drill within {DRILL_S:.0f} s")
+            time.sleep(DRILL_POLL_S)
 
-    def _has_cut(self, node: str, neighbours: Sequence[str]) -> bool:
-        """Say whether all workers of the node that serve and live have made exactly these cuts."""
+    def _follows(self, node: str, drill: Drill) -> bool:
+        """Say whether all workers of the node that serve and run pretend exactly this."""
+        if node in self._paused:
+            return True
         for index, process in enumerate(self.workers.get(node, [])):
             if not (process.is_alive() and self.ready_file(node, index).exists()):
                 continue
-            if _read_cuts(seen_file(self.cuts_file(node), process.pid)) != neighbours:
+            if _read_seen(seen_file(self.drill_file(node), process.pid)) != drill:
                 return False
         return True
 
+    def pause_node(self, node: str) -> None:
+        """SIGSTOP all workers of a node."""
+        self._paused[node] = None
+        for process in self.workers.get(node, []):
+            process.pause()
+
+    def resume_node(self, node: str) -> None:
+        """SIGCONT all workers of a node."""
+        self._paused.pop(node, None)
+        for process in self.workers.get(node, []):
+            process.resume()
+
+    def kill_worker(self, node: str, index: int) -> None:
+        """SIGKILL one worker of a node; returns when it is gone."""
+        self.workers[node][index].kill()
+        self.ready_file(node, index).unlink(missing_ok=True)
+
     def kill_node(self, node: str) -> None:
         """SIGKILL all workers of a node; returns when they are gone."""
+        self._paused.pop(node, None)
         for process in self.workers.pop(node, []):
             process.kill()
         self._forget_ready(node)
 
     def stop_node(self, node: str) -> None:
         """SIGTERM all workers of a node; returns when they are gone."""
+        self.resume_node(node)
         stop_all(self.workers.pop(node, []), STOP_S)
         self._forget_ready(node)
 
@@ -218,6 +248,8 @@ class Fleet:
 
     def stop(self) -> None:
         """Stop workers first, then brokers; nothing is left."""
+        for node in list(self._paused):
+            self.resume_node(node)  # a paused process does not end when asked to
         try:
             stop_all([p for running in self.workers.values() for p in running], STOP_S)
         finally:
@@ -225,11 +257,11 @@ class Fleet:
             self.brokers.stop()
 
 
-def _read_cuts(path: Path) -> object:
-    """Return what a worker says it has cut; nothing before it ever did, None while it writes."""
+def _read_seen(path: Path) -> Drill | None:
+    """Return what a worker says it pretends; nothing before it ever did, None while it writes."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_drill(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return []
+        return Drill()
     except ValueError:
         return None

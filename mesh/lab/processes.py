@@ -96,6 +96,14 @@ class Process:
             self._popen.kill()  # the group is gone; does nothing when the leader is too
         self._popen.wait()
 
+    def pause(self) -> None:
+        """Send SIGSTOP: it runs no more, and knows nothing of it, until `resume`."""
+        self._popen.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Send SIGCONT."""
+        self._popen.send_signal(signal.SIGCONT)
+
     def log_tail(self, lines_max: int = 5) -> str:
         """Return the last lines of the log, for an error message."""
         try:

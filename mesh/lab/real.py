@@ -5,21 +5,31 @@ Spec: lab.md, `--backend kafka`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from mesh.errors import StartError
+from mesh.errors import StartError, TransportError
 from mesh.lab.auditing import spawn_auditor
+from mesh.lab.companions import Companions
 from mesh.lab.fleet import Fleet
 from mesh.lab.processes import Process
+from mesh.lab.segments import cut_newest
 from mesh.lab.verdicts import Verdicts
 from mesh.runtime.clock import MonotonicClock
-from mesh.transport.port import KafkaCluster
+from mesh.runtime.drills import Drill
+from mesh.runtime.provision import node_topics
+from mesh.transport.kafka.removal import delete_topics
+from mesh.transport.port import KafkaCluster, TopicPartition
 
 _PAUSE_S = 0.05
 AUDIT_MS = 120_000
 """How long a scenario waits until all that drained is certified."""
 
 AUDIT_STOP_S = 30.0
+OFFSETS_MS = 60_000
+"""How long brokers may take after a start until they answer questions about offsets."""
+
+GONE_MS = 30_000
+"""How long the brokers may take to forget a deleted topic."""
 
 
 class RealBackend:
@@ -34,6 +44,8 @@ class RealBackend:
         self._clock = MonotonicClock()
         self._clients = {name: fleet.kafka(name, "mesh-lab") for name in fleet.topology.kafka}
         self._auditor: Process | None = None
+        self._companions: Companions | None = None
+        self._killed: dict[tuple[str, int], None] = {}
         self.kafka: Mapping[str, KafkaCluster] = self._clients
 
     def now_ms(self) -> int:
@@ -44,21 +56,113 @@ class RealBackend:
         """Let a little time pass."""
         self._clock.wait(_PAUSE_S)
 
-    def start(self, node: str) -> None:
-        """Start the node's worker process."""
-        self._fleet.start_node(node)
+    def start(self, node: str, workers: int = 1) -> None:
+        """Start the node's worker processes."""
+        self._fleet.start_node(node, workers)
 
     def kill(self, node: str) -> None:
         """SIGKILL."""
+        self._killed = {one: None for one in self._killed if one[0] != node}
         self._fleet.kill_node(node)
 
     def stop(self, node: str) -> None:
         """SIGTERM."""
+        self._killed = {one: None for one in self._killed if one[0] != node}
         self._fleet.stop_node(node)
 
-    def cut(self, node: str, neighbours: Sequence[str]) -> None:
-        """Have the node read nothing of these neighbours."""
-        self._fleet.cut(node, neighbours)
+    def kill_worker(self, node: str, worker: int) -> None:
+        """SIGKILL one worker of several."""
+        self._fleet.kill_worker(node, worker)
+        self._killed[node, worker] = None
+
+    def start_worker(self, node: str, worker: int) -> None:
+        """Start it again."""
+        self._killed.pop((node, worker), None)
+        self._fleet.restart_worker(node, worker)
+
+    def pause(self, node: str) -> None:
+        """SIGSTOP."""
+        self._fleet.pause_node(node)
+
+    def resume(self, node: str) -> None:
+        """SIGCONT."""
+        self._fleet.resume_node(node)
+
+    def drill(self, node: str, drill: Drill, *, awaited: bool = True) -> None:
+        """Have the node's workers pretend this, by their drill file."""
+        self._fleet.drill(node, drill, awaited=awaited)
+
+    def kill_broker(self, kafka: str, broker: int | None) -> None:
+        """SIGKILL."""
+        self._fleet.brokers[kafka].kill(broker)
+
+    def start_broker(self, kafka: str, broker: int | None, *, awaited: bool = True) -> None:
+        """Start what does not run, on the same data and ports."""
+        if awaited:
+            self._fleet.brokers[kafka].restart(broker)
+            self._await_offsets(kafka)
+        else:
+            self._fleet.brokers[kafka].begin(broker)
+
+    def _await_offsets(self, kafka: str) -> None:
+        """Wait until clients that knew a broker before its restart can ask it for offsets.
+
+        For a while it knows less of its own epochs than they do, and refuses.
+
+        Raises:
+            TransportError: It still does after a time.
+        """
+        topology, admin = self._fleet.topology, self._clients[kafka].admin()
+        topics = [spec.name for node in topology.nodes for spec in node_topics(topology, node)]
+        deadline = self.now_ms() + OFFSETS_MS
+        while True:
+            try:
+                admin.ends([TopicPartition(topic, 0) for topic in admin.describe(topics)])
+            except TransportError:
+                if self.now_ms() > deadline:
+                    raise
+                self.advance()
+            else:
+                return
+
+    def truncate(self, place: TopicPartition, kafka: str, records: int) -> int:
+        """Kill the one broker, cut its newest segment, and start it again."""
+        broker = self._fleet.brokers[kafka]
+        broker.kill()
+        try:
+            return cut_newest(broker.data(), place.topic, place.partition, records)
+        finally:
+            self.start_broker(kafka, None)
+
+    def delete_topic(self, topic: str, kafka: str) -> None:
+        """Delete a topic with its records; returns when nobody sees it any more."""
+        delete_topics(kafka, self._fleet.options(kafka), [topic])
+        admin = self._clients[kafka].admin()
+        deadline = self.now_ms() + GONE_MS
+        while admin.describe([topic]):
+            if self.now_ms() > deadline:
+                raise StartError(f"topic {topic} is still there {GONE_MS // 1000} s after deletion")
+            self.advance()
+
+    def accompany(self, tasks: Sequence[Callable[[], None]]) -> None:
+        """Have each called again and again in a thread of its own, until `part`."""
+        self._companions = Companions(tasks)
+
+    def part(self) -> None:
+        """Wait until each has ended; raises what one of them died of."""
+        companions, self._companions = self._companions, None
+        if companions is not None:
+            companions.stop()
+
+    def revive(self) -> Sequence[str]:
+        """Start workers again that ended by themselves; return their names and last words."""
+        found: list[str] = []
+        for node, running in self._fleet.workers.items():
+            for index, process in enumerate(running):
+                if not process.is_alive() and (node, index) not in self._killed:
+                    found.append(f"{process.name}: {process.log_tail(1)}")
+                    self._fleet.restart_worker(node, index)
+        return found
 
     def begin_audit(self) -> None:
         """Start the real auditor; it reads everything from the beginning."""
@@ -96,6 +200,8 @@ class RealBackend:
 
     def close(self) -> None:
         """Release the clients, and end the auditor if it still runs."""
+        if self._companions is not None:
+            self._companions.stop()
         if self._auditor is not None:
             self._auditor.stop(AUDIT_STOP_S)
         for kafka in self._clients.values():

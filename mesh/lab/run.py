@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from mesh.client.view import MeshView
 from mesh.lab.backend import Backend
-from mesh.lab.driver import Driver, StepFailedError, Wish
+from mesh.lab.driver import Driver, Wish
+from mesh.lab.faults import StepFailedError
 from mesh.lab.scenario import Expect, NamedStep, Scenario
 from mesh.lab.tally import EndpointTally, MessageId, Tally
 from mesh.model.frames import MessageClass
@@ -16,25 +18,28 @@ from mesh.model.subject import matches
 Result = Mapping[str, object]
 
 
-def run_scenario(scenario: Scenario, backend: Backend, *, backend_name: str) -> Result:
+def run_scenario(
+    scenario: Scenario, backend: Backend, *, backend_name: str, history: Path | None = None
+) -> Result:
     """Run every step, whatever fails, and return the result document.
 
     Args:
         scenario: What to do.
         backend: Where.
         backend_name: `sim` or `kafka`, as the result tells it.
+        history: File to which a storm writes what clients were told, or None.
     """
     topology = scenario.topology
     tally = Tally(topology, backend.kafka, backend.now_ms)
     view = MeshView(topology, backend.kafka, backend.now_ms, name="mesh-lab-view")
-    driver = Driver(topology, backend, tally, view)
+    driver = Driver(topology, backend, tally, view, workers=scenario.workers, history=history)
     steps: list[dict[str, object]] = []
     if scenario.audit:
         backend.begin_audit()
     try:
         for number, named in enumerate(scenario.steps):
             steps.append(_run_step(driver, number, named))
-        tally.refresh()
+        driver.count_everything()
         audit = backend.audit({name: t.guaranteed for name, t in tally.endpoints.items()})
         return {
             "name": scenario.name,
@@ -51,6 +56,7 @@ def run_scenario(scenario: Scenario, backend: Backend, *, backend_name: str) -> 
             "not_forwarded": dict(sorted(tally.not_forwarded.items())),
             "refusals": [],
             "audit": audit,
+            **({} if driver.verdict is None else {"checker": driver.verdict}),
         }
     finally:
         driver.close()

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from mesh.codec.deliveries import decode_delivery
 from mesh.codec.frames import decode_header
-from mesh.codec.keys import AdvertKey, parse_control_key
+from mesh.codec.keys import AdvertKey, parse_control_key, progress_key
 from mesh.codec.state import decode_ledger, decode_progress
 from mesh.model.frames import FrameFlags, MessageClass
 from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
-from mesh.model.state import ProgressKind
+from mesh.model.state import Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.following import Follower
@@ -75,6 +75,7 @@ class Tally:
         published: Every message of every ingress.
         ends: Offset after the last committed record of each ingress and outbox partition.
         positions: Next offset to be read by the reader of that partition.
+        pending: What a node catches up beside its lanes, gaps and held targets, by its key.
     """
 
     def __init__(
@@ -87,12 +88,14 @@ class Tally:
         self.published: dict[MessageId, Published] = {}
         self.ends: dict[TopicPartition, int] = {}
         self.positions: dict[tuple[str, TopicPartition], int] = {}
+        self.pending: dict[tuple[str, bytes], Progress] = {}
         self._topology = topology
         self._kafka = kafka
         self._names = TopicNames(topology.prefix)
         self._decoders: dict[str, Callable[[Record], None]] = {}
-        self.gaps: dict[tuple[str, str, int, bytes], None] = {}
         self._topic_ids: dict[str, bytes] = {}
+        self._homes: dict[str, Follower] = {}
+        self._skipped: dict[TopicPartition, int] = {}
         self._followers = {
             name: Follower(kafka[name], "mesh-lab-tally", now_ms) for name in topology.kafka
         }
@@ -119,7 +122,7 @@ class Tally:
         self, node: str, topic: str, partitions: int, decode: Callable[[Record], None]
     ) -> None:
         self._decoders[topic] = decode
-        follower = self._followers[self._topology.nodes[node].kafka]
+        follower = self._homes[topic] = self._followers[self._topology.nodes[node].kafka]
         follower.add([TopicPartition(topic, partition) for partition in range(partitions)])
 
     def follow_endpoint(self, node: str, endpoint: str) -> None:
@@ -136,7 +139,27 @@ class Tally:
         """Read everything that is new."""
         for follower in self._followers.values():
             for record in follower.poll():
+                if self._skipped and self._is_known(record):
+                    continue
                 self._decoders[record.topic()](record)
+
+    def read_again(self, places: Mapping[TopicPartition, int]) -> None:
+        """Go on at these offsets with partitions whose log is not what it was."""
+        for place, offset in places.items():
+            self.ends.pop(place, None)
+            self._topic_ids.pop(place.topic, None)
+            if (follower := self._homes.get(place.topic)) is not None:
+                follower.remove(place)
+                follower.add([place])
+                self._skipped[place] = offset
+
+    def _is_known(self, record: Record) -> bool:
+        """Say whether a record was counted before its log changed; note that it is there."""
+        place = TopicPartition(record.topic(), record.partition())
+        is_known = record.offset() < self._skipped.get(place, 0)
+        if is_known and place.topic.removeprefix(self._names.prefix).split(".")[1] != "ep":
+            self.ends[place] = record.offset() + 1
+        return is_known
 
     # -- decoders -------------------------------------------------------------------------
 
@@ -205,11 +228,12 @@ class Tally:
             if progress.kind is ProgressKind.SOURCE:
                 place = TopicPartition(progress.topic, progress.partition)
                 self.positions[node, place] = progress.offset
-            elif progress.kind is ProgressKind.GAP:
-                gap = (progress.topic, progress.partition, progress.topic_id or b"")
-                self.gaps.pop((node, *gap), None)
-                if progress.reason:
-                    self.gaps[node, *gap] = None
+            elif progress.kind in (ProgressKind.GAP, ProgressKind.HELD):
+                is_gap = progress.kind is ProgressKind.GAP
+                is_open = bool(progress.reason) if is_gap else progress.offset >= 0
+                self.pending.pop((node, progress_key(progress)), None)
+                if is_open:
+                    self.pending[node, progress_key(progress)] = progress
 
         return decode
 

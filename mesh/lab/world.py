@@ -11,7 +11,10 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
+from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.runtime.drills import SlowIntake, SlowLink
 from mesh.runtime.intake import PolledIntake
 from mesh.runtime.worker import Worker
 from mesh.transport.memory import MemoryKafka
@@ -20,6 +23,17 @@ from mesh.transport.port import KafkaCluster
 
 REST_MS = (1, 20)
 """Shortest and longest time between two turns of a worker."""
+
+RETRY_MS = 1_000
+"""How long after Kafka's troubles have ended a worker the next one starts, as in a process."""
+
+MEMBER_TIMEOUT_MS = 6_000
+"""How long a paused worker keeps its lanes. Spec: K15."""
+
+
+def worker_name(node: str, index: int) -> str:
+    """Return what a worker is called: the node's name, for the first; `node#1`, `node#2` ..."""
+    return f"{node}#{index}" if index else node
 
 
 @dataclass(slots=True)
@@ -45,8 +59,9 @@ class World:
         seed: Decides every order and delay.
         clock: Virtual time.
         kafka: In-memory Kafka clusters by name.
-        workers: The running workers, by node.
+        workers: The running workers, by name; the first of a node is called as the node is.
         turns: Turns taken so far.
+        troubles: How often Kafka's troubles ended a worker or kept one from starting.
     """
 
     topology: Topology
@@ -55,9 +70,16 @@ class World:
     kafka: dict[str, MemoryKafka] = field(init=False)
     workers: dict[str, Worker] = field(default_factory=dict)
     turns: int = 0
+    troubles: int = 0
     _cut: dict[str, Sequence[str]] = field(default_factory=dict)
+    _slow: dict[str, Sequence[SlowLink]] = field(default_factory=dict)
+    _intakes: dict[str, SlowIntake] = field(default_factory=dict)
+    _waiting: dict[str, None] = field(default_factory=dict)
+    _paused: dict[str, int] = field(default_factory=dict)
+    _down: dict[str, dict[int, None]] = field(default_factory=dict)
     _random: random.Random = field(init=False)
-    _heap: list[tuple[int, float, str]] = field(default_factory=list)
+    _heap: list[tuple[int, float, str, int]] = field(default_factory=list)
+    _lives: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Make the Kafka clusters; nodes are started one by one."""
@@ -66,51 +88,151 @@ class World:
             name: MemoryKafka(name, now_ms=self.clock.now_ms) for name in self.topology.kafka
         }
 
-    def start(self, node: str) -> None:
-        """Start the node's worker; it serves after some turns."""
-        clusters = kafka_of(self.topology, node, self.kafka)
-        readers = {name: kafka.reader(f"mesh-{node}") for name, kafka in clusters.items()}
-        self.workers[node] = Worker(
-            self.topology,
-            node,
-            clusters,
-            readers,
-            PolledIntake(readers),
-            self.clock,
-            lambda: f"{self._random.getrandbits(64):016x}",
-        )
-        self.workers[node].cut(self._cut.get(node, ()))
-        self._schedule(node)
+    def start(self, node: str, index: int = 0) -> None:
+        """Start a worker of the node; it serves after some turns, and once its Kafka answers."""
+        name = worker_name(node, index)
+        self._lives[name] = self._lives.get(name, 0) + 1  # turns of the former one are void
+        if not self._try_to_start(name):
+            self._waiting[name] = None
+            self._schedule(name, RETRY_MS)
 
-    def kill(self, node: str) -> None:
-        """End the node's worker between two turns: volatile state goes, durable state stays."""
-        worker = self.workers.pop(node)
-        membership = worker.membership
-        if isinstance(membership, MemoryMembership):
-            membership.crash()
+    def _try_to_start(self, name: str) -> bool:
+        node = _node_of(name)
+        clusters = kafka_of(self.topology, node, self.kafka)
+        try:
+            readers = {kafka: one.reader(f"mesh-{node}") for kafka, one in clusters.items()}
+            intake = SlowIntake(PolledIntake(readers), self.clock.now_ms, self._random.random)
+            self.workers[name] = Worker(
+                self.topology,
+                node,
+                clusters,
+                readers,
+                intake,
+                self.clock,
+                lambda: f"{self._random.getrandbits(64):016x}",
+            )
+        except TransportUnavailableError:
+            self.troubles += 1
+            return False
+        self._waiting.pop(name, None)
+        self._intakes[name] = intake
+        self.workers[name].cut(self._cut.get(node, ()))
+        intake.slow(self._slow.get(node, ()), node, TopicNames(self.topology.prefix))
+        self._schedule(name)
+        return True
+
+    def kill(self, node: str, index: int | None = None) -> None:
+        """End the node's workers, or one, between two turns: volatile state goes, durable stays."""
+        for name in self._names(node, index):
+            if (worker := self._forget(name)) is not None:
+                _crash(worker)
 
     def stop(self, node: str) -> None:
-        """End the node's worker in good order."""
-        self.workers.pop(node).close()
+        """End the node's workers in good order; one whose Kafka does not answer just ends."""
+        for name in self._names(node):
+            if (worker := self._forget(name)) is not None:
+                try:
+                    worker.close()
+                except TransportError:
+                    _crash(worker)
+
+    def pause(self, node: str) -> None:
+        """Have the node's workers take no turns; after the member timeout their lanes are free.
+
+        A transaction that one of them has open stays open meanwhile: the workers of the
+        simulator never wait for brokers, so they stand still between two turns.
+        """
+        for name in self._names(node):
+            self._paused[name] = self.clock.ms
+
+    def resume(self, node: str) -> None:
+        """Have them go on; they know nothing of it."""
+        for name in self._names(node):
+            self._paused.pop(name, None)
+
+    def _names(self, node: str, index: int | None = None) -> Sequence[str]:
+        if index is not None:
+            return [worker_name(node, index)]
+        return [name for name in [*self.workers, *self._waiting] if _node_of(name) == node]
+
+    def _forget(self, name: str) -> Worker | None:
+        self._waiting.pop(name, None)
+        self._paused.pop(name, None)
+        self._intakes.pop(name, None)
+        return self.workers.pop(name, None)
 
     def cut(self, node: str, neighbours: Sequence[str]) -> None:
         """Have the node read nothing of exactly these neighbours from now on."""
         self._cut[node] = neighbours
-        if node in self.workers:
-            self.workers[node].cut(neighbours)
+        for name in self._names(node):
+            if name in self.workers:
+                self.workers[name].cut(neighbours)
+
+    def slow(self, node: str, links: Sequence[SlowLink]) -> None:
+        """Have the node read late of exactly these neighbours from now on."""
+        self._slow[node] = links
+        for name in self._names(node):
+            if name in self._intakes:
+                self._intakes[name].slow(links, node, TopicNames(self.topology.prefix))
+
+    def kill_broker(self, kafka: str, broker: int | None = None) -> None:
+        """Have brokers answer no more; a Kafka cluster serves while most of its brokers do."""
+        count = self.topology.kafka[kafka].brokers
+        down = self._down.setdefault(kafka, {})
+        down.update(dict.fromkeys(range(1, count + 1) if broker is None else [broker]))
+        self.kafka[kafka].available = 2 * len(down) < count
+
+    def start_broker(self, kafka: str, broker: int | None = None) -> None:
+        """Have them answer again."""
+        down = self._down.setdefault(kafka, {})
+        for number in list(down) if broker is None else [broker]:
+            down.pop(number, None)
+        self.kafka[kafka].available = 2 * len(down) < self.topology.kafka[kafka].brokers
+
+    def set_clock(self, node: str, off_s: float) -> None:
+        """Have the node's wall clock be off: the one by which records of its Kafka are stamped."""
+        kafka = self.kafka[self.topology.nodes[node].kafka]
+        kafka.now_ms = lambda: self.clock.ms + int(off_s * 1000)
 
     def advance(self) -> None:
         """Let the next worker take its turn; without any, let a little time pass."""
         while self._heap:
-            at, _, node = heapq.heappop(self._heap)
-            if node not in self.workers:
+            at, _, name, life = heapq.heappop(self._heap)
+            is_here = name in self.workers or name in self._waiting
+            if not is_here or life != self._lives.get(name, 0):
                 continue
             self.clock.ms = max(self.clock.ms, at)
-            self.turns += 1
-            self.workers[node].turn(0)
-            self._schedule(node)
+            if name in self._paused:
+                self._stand_still(name)
+            elif name in self._waiting:
+                if not self._try_to_start(name):
+                    self._schedule(name, RETRY_MS)
+            else:
+                self._turn(name)
             return
         self.clock.ms += REST_MS[1]
+
+    def _turn(self, name: str) -> None:
+        """Let a worker take its turn. Kafka's troubles end it, and a new one starts."""
+        self.turns += 1
+        worker = self.workers[name]
+        try:
+            worker.turn(0)
+        except TransportDeniedError:
+            raise
+        except TransportError:
+            self.troubles += 1
+            worker.abandon()
+            self._forget(name)
+            self._waiting[name] = None
+            self._schedule(name, RETRY_MS)
+        else:
+            self._schedule(name)
+
+    def _stand_still(self, name: str) -> None:
+        if self.clock.ms - self._paused[name] > MEMBER_TIMEOUT_MS and name in self.workers:
+            _crash(self.workers[name])  # it finds out when it goes on
+        self._schedule(name)
 
     def run_until(self, is_done: Callable[[], bool], limit_ms: int) -> bool:
         """Advance until a condition holds; say whether it did within the virtual time."""
@@ -121,9 +243,19 @@ class World:
             self.advance()
         return True
 
-    def _schedule(self, node: str) -> None:
-        at = self.clock.ms + self._random.randint(*REST_MS)
-        heapq.heappush(self._heap, (at, self._random.random(), node))
+    def _schedule(self, name: str, delay_ms: int = 0) -> None:
+        at = self.clock.ms + delay_ms + self._random.randint(*REST_MS)
+        heapq.heappush(self._heap, (at, self._random.random(), name, self._lives.get(name, 0)))
+
+
+def _node_of(name: str) -> str:
+    return name.partition("#")[0]
+
+
+def _crash(worker: Worker) -> None:
+    """Have the group notice that a worker is silent."""
+    if isinstance(worker.membership, MemoryMembership):
+        worker.membership.crash()
 
 
 def kafka_of(

@@ -6,8 +6,8 @@ The main thread owns the loop and the signals: SIGTERM and SIGINT end it after t
 from __future__ import annotations
 
 import gc
-import json
 import os
+import random
 import signal
 import uuid
 from collections.abc import Mapping
@@ -18,12 +18,15 @@ import structlog
 
 from mesh.config.references import resolve_options
 from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
+from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.clock import Clock, MonotonicClock
-from mesh.runtime.intake import ThreadedIntake
+from mesh.runtime.drills import Drill, SlowIntake, WallClock, read_drill
+from mesh.runtime.intake import Intake, ThreadedIntake
 from mesh.runtime.provision import HEADROOM_BYTES, refuse_aliases
 from mesh.runtime.worker import Worker
 from mesh.transport.kafka import RealKafka
+from mesh.transport.port import Reader
 
 TURN_S = 0.1
 """Longest wait for records in one turn: how soon signals and timers are seen."""
@@ -37,7 +40,7 @@ log = structlog.get_logger()
 
 
 def seen_file(cuts_file: Path, pid: int) -> Path:
-    """Return where the worker of this process tells which cuts it has made."""
+    """Return where the worker of this process tells which drill is in force."""
     return cuts_file.with_suffix(f".seen-{pid}")
 
 
@@ -50,7 +53,7 @@ class Serving:
         node: Whom it serves.
         ready_file: Exists while the node serves here; None for none.
         environment: Variables that Kafka options may refer to.
-        cuts_file: For drills: JSON list of neighbours of which nothing is read.
+        cuts_file: For drills: what to pretend; see `mesh.runtime.drills`.
     """
 
     topology: Topology
@@ -60,7 +63,9 @@ class Serving:
     cuts_file: Path | None = None
     _stopping: bool = False
     _was_ready: bool = False
-    _cuts: tuple[str, ...] = field(default=())
+    _drill: Drill | None = None
+    _slow: SlowIntake | None = None
+    _wall_clock: WallClock = field(default_factory=WallClock)
 
     def run(self) -> None:
         """Serve until a signal comes.
@@ -101,9 +106,9 @@ class Serving:
         gc.collect()
         gc.freeze()
         gc.set_threshold(500_000, 20, 50)
-        self._cuts = ()
+        self._drill = None
         while not self._stopping:
-            self._follow_cuts(worker)
+            self._follow_drill(worker)
             worker.turn(TURN_S)
             self._tell_ready(is_ready=worker.is_ready)
 
@@ -134,7 +139,7 @@ class Serving:
                 name: kafka.reader("read", patience_ms=WORKER_PATIENCE_MS)
                 for name, kafka in clusters.items()
             }
-            intake = ThreadedIntake(readers)
+            intake = self._intake(readers, clock)
             try:
                 return Worker(
                     self.topology,
@@ -151,18 +156,32 @@ class Serving:
                 clock.wait(RETRY_S)
         return None
 
-    def _follow_cuts(self, worker: Worker) -> None:
+    def _intake(self, readers: Mapping[str, Reader], clock: Clock) -> Intake:
+        """Return what reads; only where drills may come can it be slow."""
+        intake = ThreadedIntake(readers)
+        if self.cuts_file is None:
+            return intake
+        chance = random.Random()  # noqa: S311 - decides which fetches of a drill are lost
+        self._slow = SlowIntake(intake, clock.now_ms, chance.random)
+        return self._slow
+
+    def _follow_drill(self, worker: Worker) -> None:
         if self.cuts_file is None:
             return
         try:
-            cuts = tuple(json.loads(self.cuts_file.read_text(encoding="utf-8")))
+            drill = read_drill(self.cuts_file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return  # being written, or not there: no change
-        if cuts != self._cuts:
-            self._cuts = cuts
-            worker.cut(cuts)
-            log.warning("drill.cut", neighbours=list(cuts))
-            seen_file(self.cuts_file, os.getpid()).write_text(json.dumps(cuts), encoding="utf-8")
+        if drill == self._drill:
+            return
+        self._drill = drill
+        worker.cut(drill.cuts)
+        if self._slow is not None:
+            self._slow.slow(drill.slow, self.node, TopicNames(self.topology.prefix))
+        self._wall_clock.shift(drill.clock_s)
+        if drill != Drill():
+            log.warning("drill.follows", drill=drill.written())
+        seen_file(self.cuts_file, os.getpid()).write_text(drill.written(), encoding="utf-8")
 
     def _tell_ready(self, *, is_ready: bool) -> None:
         if is_ready == self._was_ready or self.ready_file is None:

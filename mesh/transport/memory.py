@@ -101,6 +101,19 @@ class MemoryKafka(MemoryBroker):
         if former is not None:
             former.fence()
 
+    def truncate(self, place: TopicPartition, records: int) -> int:
+        """Drop the newest records of a partition with the markers behind them; return its end.
+
+        Open transactions end first, as at the restart of a broker.
+        """
+        for transactional_id in list(self._writers):
+            self.end_transactions(transactional_id)
+        entries = self.topics[place.topic].logs[place.partition].entries
+        while entries and records > 0:
+            records -= entries.pop() is not None
+        self.changes += 1
+        return self.topics[place.topic].logs[place.partition].end
+
     def close(self) -> None:
         """Do nothing: records stay for the next client, as on real brokers."""
 

@@ -1,0 +1,223 @@
+"""What clients were told, and what endpoints hold: the checker's input, and its file.
+
+A history file holds one JSON object a line; `is` names what it is. Endpoints are written
+`node/name`, moments are ms of one clock.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from mesh.errors import ConfigError, Problem
+
+
+class Outcome(StrEnum):
+    """What a publisher was told of one message."""
+
+    OK = "ok"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publish:
+    """One message as its publisher saw it.
+
+    Attributes:
+        publisher, sequence: Who, and its number from 0 without gaps.
+        node, topic, partition: Where it was written.
+        subject, key, headers: As written; headers as `name=value`, joined by `;`.
+        guaranteed: Its class.
+        outcome: Acknowledged, surely not accepted (an abort too), or nobody can say.
+        invoked_ms, ended_ms: When it was handed over, and when the outcome was known.
+        offset: In the ingress partition, if known.
+        transaction: Number of the publisher's transaction that it was part of, or None.
+    """
+
+    publisher: str
+    sequence: int
+    node: str
+    topic: str
+    partition: int
+    subject: str
+    key: str | None
+    headers: str
+    guaranteed: bool
+    outcome: Outcome
+    invoked_ms: int
+    ended_ms: int
+    offset: int | None = None
+    transaction: int | None = None
+
+    @property
+    def payload(self) -> str:
+        """Return the payload, which no other message has: it identifies the message."""
+        return f"{self.publisher}-{self.sequence}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A subscription and the moments between which it held.
+
+    Attributes:
+        endpoint, filter: Whose, and what for.
+        guaranteed: Class of the endpoint.
+        invoked_ms: When it was written; from here on deliveries are allowed.
+        effective_ms: When it was known everywhere; from here on they are owed. None: never.
+        ending_ms: When its end was written, or None.
+        ended_ms: When its end was known everywhere; after it nothing is allowed.
+    """
+
+    endpoint: str
+    filter: str
+    guaranteed: bool
+    invoked_ms: int
+    effective_ms: int | None
+    ending_ms: int | None = None
+    ended_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """One committed record of an endpoint's topic.
+
+    Attributes:
+        endpoint, partition, offset: Where it is.
+        payload, subject, key, headers: As a client reads them.
+        origin: Ingress topic, partition and offset by the delivery header, or None.
+    """
+
+    endpoint: str
+    partition: int
+    offset: int
+    payload: str
+    subject: str
+    key: str | None
+    headers: str
+    origin: tuple[str, int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """One run.
+
+    Attributes:
+        publishes: Every message, in any order.
+        wishes: Every subscription.
+        origins: For each node, the nodes from which it can be reached.
+        held: What endpoints hold at the end, each partition in order; read once per use.
+        drained: Whether the last drain came to its end.
+        drains: Moments at which everything acknowledged before had been delivered.
+    """
+
+    publishes: Sequence[Publish]
+    wishes: Sequence[Wanted]
+    origins: Mapping[str, frozenset[str]]
+    held: Iterable[Held]
+    drained: bool
+    drains: Sequence[int] = ()
+
+
+def write_history(path: Path, history: History) -> None:
+    """Write a history file, over what is there."""
+    with path.open("w", encoding="utf-8") as file:
+        for line in _lines(history):
+            file.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+
+def _lines(history: History) -> Iterator[Mapping[str, object]]:
+    end = {"drained": history.drained, "drains": list(history.drains)}
+    yield {"is": "run", **end, "origins": {n: sorted(o) for n, o in history.origins.items()}}
+    for wish in history.wishes:
+        yield {"is": "subscription", **asdict(wish)}
+    for publish in history.publishes:
+        yield {"is": "publish", **asdict(publish)}
+    for held in history.held:
+        yield {"is": "held", **asdict(held)}
+
+
+def read_history(path: Path) -> History:
+    """Read a history file; what endpoints hold is read from it anew at each use.
+
+    Raises:
+        ConfigError: It is no such file; names the line.
+    """
+    run: dict[str, Any] = {}
+    publishes: list[Publish] = []
+    wishes: list[Wanted] = []
+    for number, line in _objects(path):
+        with _Located(path, number):
+            match line.pop("is"):
+                case "run":
+                    run = line
+                case "publish":
+                    publishes.append(Publish(**{**line, "outcome": Outcome(line["outcome"])}))
+                case "subscription":
+                    wishes.append(Wanted(**line))
+                case "held":
+                    _held(line)
+                case other:
+                    raise ValueError(f"no record is called {other!r}")
+    if not run:
+        raise _bad(path, 1, "no line with `is: run`; this is no history of a storm")
+    return History(
+        publishes=publishes,
+        wishes=wishes,
+        origins={node: frozenset(sources) for node, sources in run["origins"].items()},
+        held=_HeldInFile(path),
+        drained=run["drained"],
+        drains=run["drains"],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _HeldInFile:
+    """The held records of a file, which may be too many for the memory."""
+
+    path: Path
+
+    def __iter__(self) -> Iterator[Held]:
+        for _, line in _objects(self.path):
+            if line.pop("is") == "held":
+                yield _held(line)
+
+
+def _held(line: Mapping[str, Any]) -> Held:
+    origin = line["origin"]
+    return Held(**{**line, "origin": None if origin is None else tuple(origin)})
+
+
+def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, text in enumerate(file, 1):
+                with _Located(path, number):
+                    yield number, dict(json.loads(text))
+    except OSError as error:
+        raise _bad(path, 0, f"cannot be read: {error.strerror}; name a history file") from error
+
+
+@dataclass(slots=True)
+class _Located:
+    """Turns what goes wrong with one line into a located problem."""
+
+    path: Path
+    number: int
+    _kinds: tuple[type[Exception], ...] = field(default=(ValueError, TypeError, KeyError))
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, self._kinds):
+            raise _bad(self.path, self.number, f"no line of a history: {error}") from error
+
+
+def _bad(path: Path, number: int, message: str) -> ConfigError:
+    where = f"{path}:{number}" if number else str(path)
+    return ConfigError([Problem(code="BAD_HISTORY", message=message, where=where)])

@@ -1,0 +1,176 @@
+"""What may be wrong with a step on a topology, a line each. Spec: lab.md 1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mesh.config.shapes import StrictModel, nearest
+from mesh.lab.steps import (
+    BrokerStep,
+    Clock,
+    DeleteRecords,
+    Expect,
+    LinkStep,
+    NamedStep,
+    NodeStep,
+    Publish,
+    RecreateTopic,
+    Slow,
+    Storm,
+    Subscribe,
+    Truncate,
+    Unsubscribe,
+)
+from mesh.model.frames import MessageClass
+from mesh.model.names import name_fault
+from mesh.model.subject import filter_fault, subject_fault
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+
+Workers = Mapping[str, int]
+"""Worker processes per node, where they are not one."""
+
+
+def faults_of(word: str, step: StrictModel, topology: Topology, workers: Workers) -> list[str]:
+    """Return what is wrong with a step's values."""
+    faults: list[str | None] = []
+    match step:
+        case Subscribe() | Unsubscribe():
+            faults += [_node(step.node, topology), filter_fault(step.filter)]
+            faults.append(name_fault(step.endpoint))
+            if isinstance(step, Subscribe) and step.kind == "queue":
+                faults.append("kind queue is not supported yet; use channel")
+        case Publish():
+            faults += [_node(step.node, topology), subject_fault(step.subject)]
+        case NodeStep():
+            faults += [_node(step.node, topology), _worker(word, step, workers)]
+        case Clock():
+            faults.append(_node(step.node, topology))
+        case LinkStep() | Slow():
+            faults.append(_link(step.link, topology))
+        case BrokerStep():
+            faults.append(_broker(step, topology))
+        case Truncate():
+            faults += [_data(step.topic, step.partition, topology), _one_broker(step, topology)]
+        case DeleteRecords():
+            faults.append(_data(step.topic, step.partition, topology))
+        case RecreateTopic():
+            faults.append(_data(step.topic, 0, topology))
+        case Storm():
+            faults.append(_storm(step, topology))
+        case Expect():
+            faults.append(_expected(step, topology))
+        case _:
+            pass
+    return [fault for fault in faults if fault is not None]
+
+
+def _node(name: str, topology: Topology) -> str | None:
+    if name in topology.nodes:
+        return None
+    return f"no node {name!r}{nearest(name, list(topology.nodes))}"
+
+
+def _link(ends: Sequence[str], topology: Topology) -> str | None:
+    if any(sorted(ends) == sorted(link.ends) for link in topology.links):
+        return None
+    return f"no link between {ends[0]} and {ends[1]}"
+
+
+def _expected(step: Expect, topology: Topology) -> str | None:
+    if (step.endpoint is None) == (step.link is None):
+        return "expect either `endpoint: node/name` or `link: a->b`"
+    if step.endpoint is not None:
+        node, slash, name = step.endpoint.partition("/")
+        if not (slash and name):
+            return f"an endpoint is written `node/name`, not {step.endpoint!r}"
+        return _node(node, topology)
+    source, arrow, target = (step.link or "").partition("->")
+    if not (arrow and target):
+        return f"a link is written `a->b`, not {step.link!r}"
+    return _link((source, target), topology)
+
+
+def _worker(word: str, step: NodeStep, workers: Workers) -> str | None:
+    if step.worker is None:
+        return None
+    if word not in ("kill", "start"):
+        return f"`{word}` is for all workers of a node; leave `worker` out"
+    count = workers.get(step.node, 1)
+    if step.worker >= count:
+        return f"{step.node} has workers 0 to {count - 1}; more are written in `spec.workers`"
+    return None
+
+
+def _broker(step: BrokerStep, topology: Topology) -> str | None:
+    kafka = topology.kafka.get(step.kafka)
+    if kafka is None:
+        return f"no Kafka cluster {step.kafka!r}{nearest(step.kafka, list(topology.kafka))}"
+    if not kafka.is_embedded:
+        return (
+            f"Kafka cluster {step.kafka} is given by bootstrap.servers; only brokers that the lab "
+            "starts itself can be killed: remove bootstrap.servers"
+        )
+    if step.broker is not None and step.broker > kafka.brokers:
+        return f"Kafka cluster {step.kafka} has {kafka.brokers} brokers, counted from 1"
+    return None
+
+
+def owner_of(topic: str, topology: Topology) -> str | None:
+    """Return the node that a data topic belongs to: ingress, outbox or endpoint; or None."""
+    names = TopicNames(topology.prefix)
+    for node in topology.nodes:
+        data = [
+            name
+            for message_class in MessageClass
+            for name in (
+                names.ingress(node, message_class),
+                *(names.outbox(node, p, message_class) for p in topology.neighbours(node)),
+            )
+        ]
+        if topic in data:
+            return node
+        endpoint = names.endpoint(node, "")
+        if topic.startswith(endpoint) and not name_fault(topic.removeprefix(endpoint)):
+            return node
+    return None
+
+
+def _data(topic: str, partition: int, topology: Topology) -> str | None:
+    node = owner_of(topic, topology)
+    if node is None:
+        example = TopicNames(topology.prefix).ingress(min(topology.nodes), MessageClass.GUARANTEED)
+        return (
+            f"{topic!r} is no ingress, outbox or endpoint topic of this mesh; write for example "
+            f"{example}"
+        )
+    if partition >= (count := topology.nodes[node].partitions):
+        return f"{topic} has partitions 0 to {count - 1}"
+    return None
+
+
+def _one_broker(step: Truncate, topology: Topology) -> str | None:
+    node = owner_of(step.topic, topology)
+    if node is None:
+        return None
+    kafka = topology.kafka[topology.nodes[node].kafka]
+    if kafka.is_embedded and kafka.brokers == 1:
+        return None
+    return f"truncate needs an embedded Kafka cluster of one broker; {kafka.name} is none"
+
+
+def _storm(step: Storm, topology: Topology) -> str | None:
+    given = [name for name, kafka in topology.kafka.items() if not kafka.is_embedded]
+    if "kill_broker" in step.faults and given:
+        return (
+            f"Kafka cluster {given[0]} is given by bootstrap.servers and its brokers cannot be "
+            "killed: leave kill_broker out of `faults`"
+        )
+    return None
+
+
+def faults_of_all(steps: Sequence[NamedStep]) -> str | None:
+    """Return what is wrong with the steps together."""
+    if sum(isinstance(named.step, Storm) for named in steps) > 1:
+        return "a scenario has at most one storm; its result is judged as a whole"
+    return None

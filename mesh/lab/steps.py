@@ -1,0 +1,203 @@
+"""The steps of a scenario, as they are written. Spec: lab.md 1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from mesh.config.shapes import StrictModel
+
+TIMEOUT_S = 60.0
+
+ClassName = Literal["guaranteed", "direct"]
+Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
+Timeout = Annotated[float | int | None, Field(gt=0)]
+Share = Annotated[float | int, Field(ge=0, le=0.9)]
+FaultName = Literal["kill", "stop", "pause", "cut", "slow", "kill_broker", "clock"]
+
+FAULTS_DEFAULT: tuple[FaultName, ...] = ("kill", "stop", "pause", "cut", "slow", "kill_broker")
+"""What a storm draws from unless it says otherwise."""
+
+
+class _Timed(StrictModel):
+    timeout: Timeout = None
+
+
+class Subscribe(_Timed):
+    """Write a subscription; returns when Kafka has acknowledged it."""
+
+    node: str
+    endpoint: str
+    filter: str
+    kind: Literal["channel", "queue"] = "channel"
+    class_: ClassName = Field("guaranteed", alias="class")
+
+
+class Unsubscribe(_Timed):
+    """Write the end of a subscription."""
+
+    node: str
+    endpoint: str
+    filter: str
+
+
+class Settle(_Timed):
+    """Wait until every subscription is known everywhere."""
+
+
+class Publish(_Timed):
+    """Publish messages at a node, whether or not it runs."""
+
+    node: str
+    subject: str
+    count: int = Field(1, ge=1, le=10_000_000)
+    class_: ClassName = Field("guaranteed", alias="class")
+    key: str | None = None
+    payload: str = ""
+
+
+class Drain(_Timed):
+    """Wait until nothing is left to read but what waits for the stopped and the cut."""
+
+
+class NodeStep(_Timed):
+    """Kill, stop, start, pause or resume the workers of a node; `kill` and `start` also one."""
+
+    node: str
+    worker: int | None = Field(default=None, ge=0)
+
+
+class LinkStep(_Timed):
+    """Cut, heal, disable or enable a link."""
+
+    link: Pair
+
+
+class Slow(_Timed):
+    """Delay what both ends read over a link, until it is healed."""
+
+    link: Pair
+    delay_ms: int = Field(200, ge=0, le=60_000)
+    loss: Share = 0.0
+
+
+class BrokerStep(_Timed):
+    """Kill or start the brokers of an embedded Kafka cluster: all of them, or one from 1."""
+
+    kafka: str
+    broker: int | None = Field(default=None, ge=1)
+
+
+class Truncate(_Timed):
+    """Take the newest records from a log, as an unclean leader election does."""
+
+    topic: str
+    partition: int = Field(0, ge=0)
+    records: int = Field(ge=1)
+
+
+class DeleteRecords(_Timed):
+    """Delete the records before an offset, as retention does."""
+
+    topic: str
+    partition: int = Field(0, ge=0)
+    before: int = Field(ge=0)
+
+
+class RecreateTopic(_Timed):
+    """Delete a topic and make it again, with its settings and another id."""
+
+    topic: str
+
+
+class Clock(_Timed):
+    """Have the wall clock of a node jump."""
+
+    node: str
+    jump_s: float | int
+
+
+class Storm(_Timed):
+    """Random faults from a seed under steady load, then everything healed, drained and judged."""
+
+    seed: int = 1
+    seconds: Annotated[float | int, Field(gt=0, le=7 * 86_400)] = 60
+    rate: int = Field(200, ge=1, le=100_000)
+    faults: list[FaultName] = Field(list(FAULTS_DEFAULT), min_length=1)
+    every_s: Annotated[float | int, Field(ge=0.1, le=3600)] = 3
+    direct: Share = 0.1
+    transactions: Share = 0.1
+
+
+class Expect(_Timed):
+    """Judge cumulative counts at once."""
+
+    endpoint: str | None = None
+    link: str | None = None
+    count: int | None = Field(None, ge=0)
+    messages: int | None = Field(None, ge=0)
+    frames: int | None = Field(None, ge=0)
+    control: int | None = Field(None, ge=0)
+    ordered: bool | None = None
+
+
+Step = (
+    Subscribe
+    | Unsubscribe
+    | Settle
+    | Publish
+    | Drain
+    | NodeStep
+    | LinkStep
+    | Slow
+    | BrokerStep
+    | Truncate
+    | DeleteRecords
+    | RecreateTopic
+    | Clock
+    | Storm
+    | Expect
+)
+
+KINDS: Mapping[str, type[StrictModel]] = {
+    "subscribe": Subscribe,
+    "unsubscribe": Unsubscribe,
+    "settle": Settle,
+    "publish": Publish,
+    "drain": Drain,
+    "kill": NodeStep,
+    "stop": NodeStep,
+    "start": NodeStep,
+    "pause": NodeStep,
+    "resume": NodeStep,
+    "cut": LinkStep,
+    "heal": LinkStep,
+    "slow": Slow,
+    "kill_broker": BrokerStep,
+    "start_broker": BrokerStep,
+    "truncate": Truncate,
+    "delete_records": DeleteRecords,
+    "recreate_topic": RecreateTopic,
+    "clock": Clock,
+    "storm": Storm,
+    "expect": Expect,
+}
+"""What each word of a step is followed by."""
+
+NOT_YET = ("apply", "disable", "enable")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedStep:
+    """One step of a scenario: its word in the file, and what it says."""
+
+    word: str
+    step: Step
+
+    @property
+    def timeout_s(self) -> float:
+        """How long it may take, in seconds; virtual ones on the simulator."""
+        return float(self.step.timeout or TIMEOUT_S)

@@ -1,0 +1,249 @@
+"""A storm: random faults under steady load, then everything healed, drained and judged.
+
+The judge is `mesh.lab.checker`; it hears only what clients were told and what endpoints hold.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from mesh.lab.checker.history import History, Publish, Wanted, write_history
+from mesh.lab.checker.judge import check
+from mesh.lab.checker.reach import origins
+from mesh.lab.faults import StepFailedError
+from mesh.lab.held import HeldRecords, read_all
+from mesh.lab.load import Publisher, Watch
+from mesh.lab.schedule import moments, storm_schedule
+from mesh.lab.steps import Storm
+from mesh.model.frames import MessageClass
+from mesh.model.topics import TopicNames
+from mesh.transport.port import TopicPartition
+
+if TYPE_CHECKING:
+    from mesh.lab.driver import Driver
+
+
+def run_storm(driver: Driver, number: int, step: Storm, timeout_s: float) -> Mapping[str, object]:
+    """Run a storm and leave the checker's verdict with the driver.
+
+    Args:
+        driver: The mesh, with its subscriptions.
+        number: Of the step.
+        step: Seed, length, load and faults.
+        timeout_s: For the settle before it, and for the settle and the drain after it, each.
+
+    Returns:
+        What there is to say about the step.
+
+    Raises:
+        StepFailedError: It did not settle, heal or drain in time, or something is wrong.
+    """
+    driver.settle(number, timeout_s)
+    storm = _Storm(driver, step)
+    faults = storm.blow()
+    fault = ""
+    try:
+        driver.settle(number, timeout_s)
+        driver.drain(number, timeout_s)
+    except StepFailedError as error:
+        fault = str(error)
+    verdict = storm.judge(is_drained=not fault)
+    driver.verdict = {
+        **verdict,
+        "faults": dict(sorted(faults.items())),
+        "longest_silence_ms": storm.longest_silence_ms,
+        "workers_fallen": storm.fallen,
+    }
+    if fault or not verdict["ok"]:
+        raise StepFailedError(fault or "the checker found anomalies; see `checker`")
+    return {"faults": sum(faults.values()), "delivered": verdict["delivered"]}
+
+
+@dataclass(slots=True)
+class _Storm:
+    """One storm: its clients, and what is known before it begins.
+
+    Attributes:
+        driver, step: The mesh and what to do.
+        fallen: Workers that ended by themselves and were started again.
+    """
+
+    driver: Driver
+    step: Storm
+    fallen: list[str] = field(default_factory=list)
+    _names: TopicNames = field(init=False)
+    _began_ms: int = field(init=False)
+    _begins: dict[TopicPartition, int] = field(default_factory=dict)
+    _publishers: list[Publisher] = field(default_factory=list)
+    _watches: list[Watch] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._names = TopicNames(self.driver.topology.prefix)
+        self._began_ms = self.driver.backend.now_ms()
+        for kafka, places in self._ingresses().items():
+            self._begins |= self.driver.backend.kafka[kafka].admin().ends(places)
+        self._make_clients()
+
+    @property
+    def longest_silence_ms(self) -> int:
+        """The longest time in which nothing came to an endpoint while the storm blew."""
+        return max((watch.longest_ms for watch in self._watches), default=0)
+
+    def _ingresses(self) -> Mapping[str, Sequence[TopicPartition]]:
+        """Return the ingress partitions of each Kafka cluster."""
+        found: dict[str, list[TopicPartition]] = {}
+        for node, declared in self.driver.topology.nodes.items():
+            found.setdefault(declared.kafka, []).extend(
+                TopicPartition(self._names.ingress(node, message_class), partition)
+                for message_class in MessageClass
+                for partition in range(declared.partitions)
+            )
+        return found
+
+    def _make_clients(self) -> None:
+        step = self.step
+        direct, transactional = float(step.direct), float(step.transactions)
+        plain = max(0.0, 1.0 - direct - transactional)
+        each = step.rate / len(self.driver.topology.nodes)
+        for node in self.driver.topology.nodes:
+            guaranteed, is_direct = MessageClass.GUARANTEED, MessageClass.DIRECT
+            self._publish(f"g-{node}", node, guaranteed, each * plain)
+            self._publish(f"d-{node}", node, is_direct, each * direct)
+            self._publish(f"t-{node}", node, guaranteed, each * transactional, in_transactions=True)
+        for kafka in self.driver.topology.kafka:
+            topics = {t: count for t, (at, _, count) in self._endpoints().items() if at == kafka}
+            self._watches.append(
+                Watch(self.driver.backend.kafka[kafka], topics, self.driver.backend.now_ms)
+            )
+
+    def _publish(
+        self,
+        name: str,
+        node: str,
+        message_class: MessageClass,
+        rate: float,
+        *,
+        in_transactions: bool = False,
+    ) -> None:
+        if rate <= 0:
+            return
+        declared = self.driver.topology.nodes[node]
+        self._publishers.append(
+            Publisher(
+                name=name,
+                node=node,
+                topic=self._names.ingress(node, message_class),
+                partitions=declared.partitions,
+                kafka=self.driver.backend.kafka[declared.kafka],
+                rate=rate,
+                guaranteed=message_class is MessageClass.GUARANTEED,
+                transactional_id=f"lab-storm-{name}" if in_transactions else None,
+                now_ms=self.driver.backend.now_ms,
+                seed=self.step.seed,
+            )
+        )
+
+    def _endpoints(self) -> Mapping[str, tuple[str, str, int]]:
+        """Return every endpoint topic: its Kafka cluster, its name, its partitions."""
+        nodes = self.driver.topology.nodes
+        return {
+            self._names.endpoint(wish.node, wish.endpoint): (
+                nodes[wish.node].kafka,
+                f"{wish.node}/{wish.endpoint}",
+                nodes[wish.node].partitions,
+            )
+            for wish in self.driver.wishes
+        }
+
+    # -- the storm itself -----------------------------------------------------------------
+
+    def blow(self) -> Mapping[str, int]:
+        """Run every fault at its moment under load, to the last end; return them by kind."""
+        driver, backend = self.driver, self.driver.backend
+        schedule = storm_schedule(driver.topology, self.step, driver.workers)
+        tasks: list[Callable[[], None]] = [one.publish_due for one in self._publishers]
+        backend.accompany([*tasks, *(watch.look for watch in self._watches)])
+        driver.faults.is_hasty = True
+        try:
+            for moment in moments(schedule):
+                self._wait_until(self._began_ms + moment.at_ms)
+                driver.break_or_mend(moment.step.word, moment.step.step)
+            self._wait_until(self._began_ms + int(self.step.seconds * 1000))
+        finally:
+            driver.faults.is_hasty = False
+            backend.part()
+            for publisher in self._publishers:
+                publisher.close()
+            for watch in self._watches:
+                watch.close()
+        driver.faults.await_brokers()
+        self.fallen += backend.revive()
+        return Counter(fault.kind for fault in schedule)
+
+    def _wait_until(self, at_ms: int) -> None:
+        backend = self.driver.backend
+        while backend.now_ms() < at_ms:
+            backend.advance()
+
+    # -- the verdict ----------------------------------------------------------------------
+
+    def judge(self, *, is_drained: bool) -> Mapping[str, object]:
+        """Return what the checker says of what clients were told and endpoints hold."""
+        history = History(
+            publishes=self._told(),
+            wishes=self._wishes(),
+            origins=origins(self.driver.topology),
+            held=HeldRecords(
+                self.driver.backend.kafka,
+                self._endpoints(),
+                self._topic_ids(),
+                self._begins,
+                self.driver.backend.now_ms,
+            ),
+            drained=is_drained,
+        )
+        if self.driver.history is not None:
+            write_history(self.driver.history, history)
+        return check(history).document()
+
+    def _told(self) -> Sequence[Publish]:
+        """Return every publish, with its offset where the ingress has it."""
+        offsets: dict[tuple[str, str], int] = {}
+        for kafka, places in self._ingresses().items():
+            cluster = self.driver.backend.kafka[kafka]
+            for record in read_all(cluster, places, self.driver.backend.now_ms):
+                place = TopicPartition(record.topic(), record.partition())
+                if record.offset() >= self._begins.get(place, 0):
+                    payload = (record.value() or b"").decode(errors="replace")
+                    offsets[record.topic(), payload] = record.offset()
+        return [
+            replace(one, offset=offsets.get((one.topic, one.payload)))
+            for publisher in self._publishers
+            for one in publisher.published
+        ]
+
+    def _wishes(self) -> Sequence[Wanted]:
+        """Return every subscription: in force for the whole storm, or ended before it."""
+        return [
+            Wanted(
+                endpoint=f"{wish.node}/{wish.endpoint}",
+                filter=wish.filter_,
+                guaranteed=wish.message_class is MessageClass.GUARANTEED,
+                invoked_ms=0,
+                effective_ms=self._began_ms,
+                ending_ms=None if wish.ended_at is None else 0,
+                ended_ms=None if wish.ended_at is None else self._began_ms - 1,
+            )
+            for wish in self.driver.wishes
+        ]
+
+    def _topic_ids(self) -> Mapping[bytes, str]:
+        found: dict[bytes, str] = {}
+        for kafka, places in self._ingresses().items():
+            topics = list({place.topic: None for place in places})
+            described = self.driver.backend.kafka[kafka].admin().describe(topics)
+            found |= {info.topic_id: name for name, info in described.items()}
+        return found

@@ -1,0 +1,218 @@
+"""A short storm of kills on real brokers, and the faults that need real brokers and files."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mesh.client.view import MeshView
+from mesh.config.topology_file import topology_from_mapping
+from mesh.config.topology_writer import write_topology
+from mesh.lab.driver import Driver
+from mesh.lab.faults import StepFailedError
+from mesh.lab.fleet import Fleet
+from mesh.lab.jars import KafkaSoftware
+from mesh.lab.real import RealBackend
+from mesh.lab.run import run_scenario
+from mesh.lab.scenario import load_scenario
+from mesh.lab.schedule import storm_schedule
+from mesh.lab.steps import (
+    BrokerStep,
+    Clock,
+    DeleteRecords,
+    Drain,
+    LinkStep,
+    NamedStep,
+    NodeStep,
+    Publish,
+    RecreateTopic,
+    Settle,
+    Slow,
+    Storm,
+    Subscribe,
+    Truncate,
+)
+from mesh.lab.tally import Tally
+from mesh.model.topology import Topology
+from mesh.transport.port import TopicPartition
+from tests.conftest import ClustersOf
+from tests.kafka.fleets import EXAMPLES
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+
+KILLS = 50
+INGRESS = "mesh.a.in.g"
+STORM = Storm(
+    seed=2,
+    seconds=70,
+    rate=100,
+    every_s=0.9,
+    faults=["kill", "kill", "kill", "kill", "kill", "kill", "kill", "kill", "cut", "slow"],
+)
+
+
+def kills(topology: Topology, storm: Storm, workers: Mapping[str, int]) -> int:
+    """Return how many worker processes a storm kills."""
+    found = 0
+    for fault in storm_schedule(topology, storm, workers):
+        step = fault.begin.step
+        if fault.kind == "kill" and isinstance(step, NodeStep):
+            found += workers.get(step.node, 1) if step.worker is None else 1
+    return found
+
+
+def test_fifty_kills_under_load(kafka_clusters: ClustersOf, tmp_path: Path) -> None:
+    """Spec: DESIGN 6, K11, K16, K18, reliability.md 5 (row 1)."""
+    calm = load_scenario(EXAMPLES / "storm.yaml")
+    topology = replace(calm.topology, prefix=f"t{uuid.uuid4().hex[:8]}.")
+    steps = [step for step in calm.steps if step.word != "storm"]
+    steps.append(NamedStep("storm", STORM.model_copy(update={"timeout": 180})))
+    scenario = replace(calm, topology=topology, steps=tuple(steps))
+    assert kills(topology, STORM, scenario.workers) >= KILLS
+    write_topology(topology, tmp_path / "mesh.yaml")
+    addresses = dict(zip(topology.kafka, kafka_clusters(3), strict=True))
+    fleet = Fleet.start(topology, tmp_path / "mesh.yaml", tmp_path, addresses=addresses)
+    try:
+        backend = RealBackend(fleet)
+        history = tmp_path / "history.jsonl"
+        result = run_scenario(scenario, backend, backend_name="kafka", history=history)
+        backend.close()
+    finally:
+        fleet.stop()
+    checker = result["checker"]
+    assert checker["anomalies"] == []
+    assert [step for step in result["steps"] if not step["ok"]] == []
+    assert checker["ok"]
+    assert checker["published"]["ok"] > 2_000
+    assert checker["delivered"] >= checker["owed"] > 5_000
+
+
+@pytest.fixture
+def alone(tmp_path: Path, kafka_software: KafkaSoftware) -> Iterator[Fleet]:
+    """Two nodes on an embedded Kafka cluster of their own, which may be maltreated."""
+    topology = topology_from_mapping(
+        {
+            "kafka": {"k": {}},
+            "nodes": {"a": {"kafka": "k"}, "b": {"kafka": "k"}},
+            "zones": {"Z": {"kind": "multi-hop", "links": [["a", "b"]]}},
+        }
+    )
+    write_topology(topology, tmp_path / "mesh.yaml")
+    fleet = Fleet.start(topology, tmp_path / "mesh.yaml", tmp_path, software=kafka_software)
+    try:
+        yield fleet
+    finally:
+        fleet.stop()
+
+
+class Bench:
+    """A driver on the fleet, and what it has run so far."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.backend = RealBackend(fleet)
+        topology = fleet.topology
+        self.tally = Tally(topology, self.backend.kafka, self.backend.now_ms)
+        view = MeshView(topology, self.backend.kafka, self.backend.now_ms)
+        self.driver = Driver(topology, self.backend, self.tally, view)
+        self.admin = self.backend.kafka["k"].admin()
+        self.number = 0
+
+    def run(self, word: str, step: object) -> Mapping[str, object]:
+        self.number += 1
+        return self.driver.run(self.number, NamedStep(word, step))
+
+    def publish(self, count: int) -> None:
+        self.run("publish", Publish(node="a", subject="x", key="k", count=count))
+
+    def settle(self) -> None:
+        self.run("settle", Settle(timeout=120))
+
+    def drain(self) -> Mapping[str, int]:
+        return self.run("drain", Drain(timeout=120))["waiting"]
+
+    def holds(self, count: int) -> bool:
+        endpoint = self.tally.endpoints["b/s"]
+        return (endpoint.count, endpoint.distinct, endpoint.disordered) == (count, count, 0)
+
+    def ends(self) -> dict[int, int]:
+        places = [TopicPartition(INGRESS, number) for number in range(4)]
+        return {place.partition: end for place, end in self.admin.ends(places).items()}
+
+    def close(self) -> None:
+        self.driver.close()
+        self.backend.close()
+
+
+@pytest.fixture
+def bench(alone: Fleet) -> Iterator[Bench]:
+    made = Bench(alone)
+    try:
+        made.run("subscribe", Subscribe(node="b", endpoint="s", filter=">"))
+        made.settle()
+        made.publish(20)
+        made.drain()
+        assert made.holds(20)
+        yield made
+    finally:
+        made.close()
+
+
+def test_faults_of_workers_and_links(bench: Bench) -> None:
+    """Spec: DMR-6, DESIGN 4.3, reliability.md 5 (rows 4, 15, 47)."""
+    bench.run("pause", NodeStep(node="b"))
+    bench.publish(20)
+    assert sum(bench.drain().values()) > 0
+    assert bench.holds(20)
+    bench.run("resume", NodeStep(node="b"))
+    bench.drain()
+    assert bench.holds(40)
+    bench.run("slow", Slow(link=["b", "a"], delay_ms=1_500, loss=0.2))
+    bench.run("clock", Clock(node="a", jump_s=-3_600))
+    began = time.monotonic()
+    bench.publish(20)
+    bench.drain()
+    assert time.monotonic() - began > 1.4
+    assert bench.holds(60)
+    bench.run("heal", LinkStep(link=["a", "b"]))
+    bench.publish(20)
+    bench.drain()
+    assert bench.holds(80)
+
+
+def test_faults_of_brokers_and_logs(bench: Bench) -> None:
+    """Spec: DMR-6, reliability.md 5 (rows 17, 23, 27, 30)."""
+    bench.run("kill_broker", BrokerStep(kafka="k"))
+    bench.run("start_broker", BrokerStep(kafka="k"))
+    bench.settle()
+    bench.publish(20)
+    bench.drain()
+    assert bench.holds(40)
+    bench.run("stop", NodeStep(node="a"))
+    bench.publish(20)
+    before = bench.ends()
+    [partition] = [number for number, end in before.items() if end]
+    # A batch goes as a whole: the client library wrote these twenty in one or a few.
+    cut = Truncate(topic=INGRESS, partition=partition, records=5)
+    end = bench.run("truncate", cut)["end"]
+    assert 40 <= end <= 55
+    assert bench.ends() == {**before, partition: end}
+    bench.publish(1)
+    assert bench.ends()[partition] == end + 1
+    with pytest.raises(StepFailedError, match="cut 1000 or fewer"):
+        bench.run("truncate", Truncate(topic=INGRESS, partition=partition, records=1_000))
+    bench.run("delete_records", DeleteRecords(topic=INGRESS, partition=partition, before=3))
+    assert (
+        bench.admin.starts([TopicPartition(INGRESS, partition)])[TopicPartition(INGRESS, partition)]
+        == 3
+    )
+    former = bench.admin.describe([INGRESS])[INGRESS]
+    bench.run("recreate_topic", RecreateTopic(topic=INGRESS))
+    anew = bench.admin.describe([INGRESS])[INGRESS]
+    assert anew.topic_id != former.topic_id
+    assert set(bench.ends().values()) == {0}
+    assert bench.admin.settings([INGRESS])[INGRESS]["retention.ms"] == "-1"

@@ -1,0 +1,121 @@
+"""Storms on the simulator: calm in the end, repeatable, and red when a bug is planted.
+
+Spec: DESIGN 6, DESIGN 8, K11, K16, reliability.md 4-6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mesh.lab.backend import SimulatedBackend
+from mesh.lab.checker.history import Held, read_history
+from mesh.lab.checker.judge import check
+from mesh.lab.held import HeldRecords
+from mesh.lab.run import run_scenario
+from mesh.lab.scenario import Scenario, load_scenario
+from mesh.lab.steps import NamedStep, Storm
+from mesh.runtime.sources import Sources
+from mesh.transport.memory_clients import MemoryWriter
+from mesh.transport.port import Record, TopicPartition
+from tests.kafka.fleets import EXAMPLES
+
+
+def stormy(seed: int, **changes: object) -> Scenario:
+    calm = load_scenario(EXAMPLES / "storm.yaml")
+    what = {"seed": seed, "seconds": 6, "every_s": 0.6, "rate": 60, **changes}
+    steps = [
+        NamedStep("storm", named.step.model_copy(update=what))
+        if isinstance(named.step, Storm)
+        else named
+        for named in calm.steps
+    ]
+    return replace(calm, seed=seed, steps=tuple(steps))
+
+
+def run(scenario: Scenario, history: Path | None = None) -> Mapping[str, object]:
+    backend = SimulatedBackend(scenario.topology, scenario.seed)
+    return run_scenario(scenario, backend, backend_name="sim", history=history)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_storm_loses_and_doubles_nothing(seed: int) -> None:
+    result = run(stormy(seed))
+    checker = result["checker"]
+    assert checker["anomalies"] == []
+    assert result["ok"] is checker["ok"] is True
+    assert checker["published"]["ok"] > 200
+    assert checker["published"]["failed"] > 0
+    assert checker["delivered"] >= checker["owed"] > 500
+    assert sum(checker["faults"].values()) > 3
+    assert 0 < checker["longest_silence_ms"] < 6_000
+
+
+def test_the_same_seed_is_the_same_storm() -> None:
+    """Spec: DESIGN 4.2."""
+    assert run(stormy(7)) == run(stormy(7))
+
+
+def test_a_history_can_be_judged_again(tmp_path: Path) -> None:
+    result = run(stormy(3, seconds=3), tmp_path / "history.jsonl")
+    verdict = check(read_history(tmp_path / "history.jsonl")).document()
+    assert {key: result["checker"][key] for key in verdict} == verdict
+
+
+def kinds(result: Mapping[str, object]) -> set[str]:
+    assert result["ok"] is False
+    return {one["kind"] for one in result["checker"]["anomalies"]}
+
+
+def test_planted_one_delivery_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    true, seen = HeldRecords._held, []
+
+    def forgetful(self: HeldRecords, record: Record) -> Held | None:
+        held = true(self, record)
+        if held is not None and held.payload.startswith("g-"):
+            seen.append(held)
+            return None if len(seen) == 50 else held
+        return held
+
+    monkeypatch.setattr(HeldRecords, "_held", forgetful)
+    result = run(stormy(1, seconds=3))
+    assert kinds(result) == {"lost"}
+    [anomaly] = result["checker"]["anomalies"]
+    assert anomaly["ids"] == [seen[49].payload]
+
+
+def test_planted_a_commit_that_never_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+    true, commits = MemoryWriter.commit, []
+
+    def sloppy(self: MemoryWriter) -> None:
+        if ".lane." in (self.transactional_id or "") and self._touched:
+            commits.append(self)
+            if len(commits) % 100 == 0:
+                self.abort()
+                return
+        true(self)
+
+    monkeypatch.setattr(MemoryWriter, "commit", sloppy)
+    scenario = stormy(1, seconds=3, faults=["cut"])
+    *calm, storm = scenario.steps
+    impatient = replace(storm, step=storm.step.model_copy(update={"timeout": 5}))
+    result = run(replace(scenario, steps=(*calm, impatient)))
+    # On its way to another node the gap is noticed, and the link waits for a repair.
+    assert kinds(result) <= {"lost", "unseen"}
+
+
+def test_planted_a_takeover_that_reads_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    true = Sources._read
+
+    def rewinding(self: Sources, kafka: str, positions: Mapping[TopicPartition, int]) -> None:
+        early = {
+            at: max(0, position - 2) if ".in.g" in at.topic else position
+            for at, position in positions.items()
+        }
+        true(self, kafka, early)
+
+    monkeypatch.setattr(Sources, "_read", rewinding)
+    assert "duplicated" in kinds(run(stormy(1, faults=["kill"])))

@@ -1,0 +1,127 @@
+"""Mistakes in steps: one clear line each, before anything runs. Spec: lab.md 1."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mesh.errors import ConfigError
+from mesh.lab.scenario import load_scenario, with_storm
+from mesh.lab.steps import Storm
+
+SCENARIO = """
+apiVersion: mesh/v1
+kind: Scenario
+metadata: {{name: small}}
+spec:
+  mesh:
+    kafka: {{k: {{}}, three: {{brokers: 3}}, far: {{bootstrap.servers: "localhost:1"}}}}
+    nodes: {{a: {{kafka: k, lanes: 2}}, b: {{kafka: three}}, c: {{kafka: far}}}}
+    zones: {{Z: {{kind: multi-hop, links: [[a, b], [b, c]]}}}}
+  workers: {workers}
+  steps:
+    - {step}
+"""
+
+
+def write(folder: Path, step: str, workers: str = "{a: 2}") -> Path:
+    path = folder / "scenario.yaml"
+    path.write_text(SCENARIO.format(step=step, workers=workers), encoding="utf-8")
+    return path
+
+
+GOOD = [
+    "pause: {node: a}",
+    "resume: {node: a}",
+    "kill: {node: a, worker: 1}",
+    "kill_broker: {kafka: three, broker: 3}",
+    "start_broker: {kafka: k}",
+    "slow: {link: [b, a], delay_ms: 50, loss: 0.5}",
+    "truncate: {topic: mesh.a.in.g, records: 3}",
+    "truncate: {topic: mesh.a.to.b.g, partition: 3, records: 3}",
+    "delete_records: {topic: mesh.c.ep.orders, before: 10}",
+    "recreate_topic: {topic: mesh.b.to.c.d}",
+    "clock: {node: a, jump_s: -3600}",
+    "storm: {faults: [kill]}",
+]
+
+
+@pytest.mark.parametrize("step", GOOD)
+def test_steps_that_are_right(tmp_path: Path, step: str) -> None:
+    [named] = load_scenario(write(tmp_path, step)).steps
+    assert named.word == step.partition(":")[0]
+
+
+BAD = [
+    ("pause: {node: x}", "no node 'x'"),
+    ("pause: {node: a, worker: 0}", "`pause` is for all workers of a node; leave `worker` out"),
+    ("kill: {node: a, worker: 2}", "a has workers 0 to 1; more are written in `spec.workers`"),
+    ("kill: {node: b, worker: 1}", "b has workers 0 to 0"),
+    ("kill_broker: {kafka: nowhere}", "no Kafka cluster 'nowhere'"),
+    ("kill_broker: {kafka: far}", "Kafka cluster far is given by bootstrap.servers"),
+    ("start_broker: {kafka: far}", "Kafka cluster far is given by bootstrap.servers"),
+    ("kill_broker: {kafka: three, broker: 4}", "has 3 brokers, counted from 1"),
+    ("slow: {link: [a, c]}", "no link between a and c"),
+    ("slow: {link: [a, b], loss: 1}", "must be at most 0.9"),
+    ("slow: {link: [a, b], delay_ms: -1}", "must be at least 0"),
+    ("truncate: {topic: mesh.a.control, records: 1}", "is no ingress, outbox or endpoint topic"),
+    ("truncate: {topic: mesh.a.in.g, partition: 4, records: 1}", "has partitions 0 to 3"),
+    ("truncate: {topic: mesh.b.in.g, records: 1}", "one broker; three is none"),
+    ("truncate: {topic: mesh.c.in.g, records: 1}", "one broker; far is none"),
+    ("truncate: {topic: mesh.a.in.g, records: 0}", "must be at least 1"),
+    ("delete_records: {topic: mesh.z.in.g, before: 1}", "is no ingress, outbox or endpoint topic"),
+    ("delete_records: {topic: mesh.a.in.g}", "this key is required"),
+    ("recreate_topic: {topic: mesh.a.ep.no.name}", "is no ingress, outbox or endpoint topic"),
+    ("clock: {node: a}", "this key is required"),
+    ("clock: {node: d, jump_s: 1}", "no node 'd'"),
+    ("storm: {}", "leave kill_broker out of `faults`"),
+    ("storm: {faults: [kill, rain]}", "must be kill"),
+    ("storm: {faults: []}", "has 0 items"),
+    ("storm: {every_s: 0, faults: [kill]}", "must be at least 0.1"),
+    ("storms: {}", "unknown step 'storms'; did you mean storm?"),
+]
+
+
+@pytest.mark.parametrize(("step", "message"), BAD)
+def test_a_mistake_is_one_line(tmp_path: Path, step: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_scenario(write(tmp_path, step))
+    [problem] = caught.value.problems
+    assert message in problem.message
+    assert "spec.steps[0]" in problem.where
+    assert "\n" not in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("workers", "message"),
+    [
+        ("{x: 1}", "no node 'x'"),
+        ("{b: 2}", "b has 1 lanes, so 1 to 1 workers; got 2"),
+        ("{a: 0}", "a has 2 lanes, so 1 to 2 workers; got 0"),
+    ],
+)
+def test_workers_are_at_most_as_many_as_lanes(tmp_path: Path, workers: str, message: str) -> None:
+    """Spec: K14."""
+    with pytest.raises(ConfigError) as caught:
+        load_scenario(write(tmp_path, "drain: {}", workers))
+    [problem] = caught.value.problems
+    assert message in problem.message
+
+
+def test_one_storm_is_enough(tmp_path: Path) -> None:
+    storm = "storm: {faults: [cut]}"
+    with pytest.raises(ConfigError, match="at most one storm"):
+        load_scenario(write(tmp_path, f"{storm}\n    - {storm}"))
+
+
+def test_a_storm_gets_another_seed_and_length(tmp_path: Path) -> None:
+    path = write(tmp_path, "storm: {faults: [cut]}")
+    changed = with_storm(load_scenario(path), path, seed=9, seconds=6.0)
+    [named] = changed.steps
+    assert isinstance(named.step, Storm)
+    assert (named.step.seed, named.step.seconds, changed.seed) == (9, 6.0, 9)
+    path = write(tmp_path, "drain: {}")
+    calm = load_scenario(path)
+    with pytest.raises(ConfigError, match="no storm in it"):
+        with_storm(calm, path, seed=1, seconds=None)

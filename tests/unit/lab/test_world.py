@@ -1,0 +1,230 @@
+"""The simulator's faults: paused workers, brokers that are down, several workers per node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from mesh.config.topology_file import topology_from_mapping
+from mesh.lab.backend import SimulatedBackend
+from mesh.lab.run import run_scenario
+from mesh.lab.scenario import Scenario
+from mesh.lab.steps import (
+    BrokerStep,
+    Clock,
+    DeleteRecords,
+    Drain,
+    Expect,
+    NamedStep,
+    NodeStep,
+    Publish,
+    RecreateTopic,
+    Settle,
+    Subscribe,
+    Truncate,
+)
+from mesh.lab.world import MEMBER_TIMEOUT_MS
+from mesh.transport.memory_clients import MemoryWriter
+from mesh.transport.port import TopicPartition
+
+CHAIN = {
+    "kafka": {"k": {}, "l": {"brokers": 3}},
+    "nodes": {"a": {"kafka": "k", "lanes": 2}, "b": {"kafka": "l"}},
+    "zones": {"Z": {"kind": "multi-hop", "links": [["a", "b"]]}},
+}
+CALM = [
+    NamedStep("subscribe", Subscribe(node="b", endpoint="s", filter=">")),
+    NamedStep("settle", Settle()),
+]
+
+
+def publish(count: int = 10) -> NamedStep:
+    return NamedStep("publish", Publish(node="a", subject="x", count=count, payload="m"))
+
+
+def expect(count: int) -> NamedStep:
+    return NamedStep("expect", Expect(endpoint="b/s", count=count))
+
+
+DRAIN, SETTLE = NamedStep("drain", Drain()), NamedStep("settle", Settle())
+
+
+class Lab:
+    """A small mesh that runs steps one by one."""
+
+    def __init__(self, workers: int = 2) -> None:
+        self.topology = topology_from_mapping(CHAIN)
+        self.backend = SimulatedBackend(self.topology, 1)
+        self.workers = {"a": workers}
+
+    def run(self, steps: Sequence[NamedStep]) -> Sequence[dict[str, object]]:
+        scenario = Scenario(
+            name="small",
+            seed=1,
+            audit=False,
+            topology=self.topology,
+            steps=(*CALM, *steps),
+            workers=self.workers,
+        )
+        return run_scenario(scenario, self.backend, backend_name="sim")["steps"]
+
+    def owned(self) -> dict[str, list[int]]:
+        return {
+            name: sorted(worker._lanes.owned) if worker._lanes is not None else []
+            for name, worker in self.backend._world.workers.items()
+        }
+
+    def let_pass(self, ms: int) -> None:
+        end = self.backend.now_ms() + ms
+        while self.backend.now_ms() < end:
+            self.backend.advance()
+
+
+def all_ok(steps: Sequence[dict[str, object]]) -> bool:
+    return [step for step in steps if not step["ok"]] == []
+
+
+def test_two_workers_share_the_lanes_and_one_takes_over() -> None:
+    """Spec: K14, K15."""
+    lab = Lab()
+    worker = NodeStep(node="a", worker=1)
+    steps = [publish(), DRAIN, NamedStep("kill", worker), publish(), DRAIN, expect(20)]
+    assert all_ok(lab.run(steps))
+    assert lab.owned() == {"a": [0, 1], "b": [0]}
+    lab.backend.start_worker("a", 1)
+    lab.let_pass(2_000)
+    owned = lab.owned()
+    assert sorted(owned["a"] + owned["a#1"]) == [0, 1]
+    assert len(owned["a"]) == 1
+
+
+def test_a_paused_worker_loses_its_lanes_after_the_member_timeout() -> None:
+    """Spec: K15, DMR-6."""
+    lab = Lab()
+    assert all_ok(lab.run([publish(), DRAIN]))
+    world = lab.backend._world
+    world._paused["a"] = world.clock.ms
+    lab.let_pass(MEMBER_TIMEOUT_MS - 1_000)
+    assert lab.owned()["a#1"] != [0, 1]
+    lab.let_pass(3_000)
+    assert lab.owned()["a#1"] == [0, 1]
+    lab.backend.resume("a")
+    lab.let_pass(3_000)
+    owned = lab.owned()
+    assert sorted(owned["a"] + owned["a#1"]) == [0, 1]
+
+
+def test_what_waits_for_a_paused_node_is_no_failure() -> None:
+    lab = Lab()
+    pause, resume = (NamedStep(word, NodeStep(node="a")) for word in ("pause", "resume"))
+    steps = lab.run([pause, publish(), SETTLE, DRAIN, expect(0), resume, DRAIN, expect(10)])
+    assert all_ok(steps)
+    assert sum(steps[5]["detail"]["waiting"].values()) == 10
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["resume"], "a is not paused"),
+        (["pause", "pause"], "a is paused"),
+        (["pause", "stop"], "a is paused"),
+        (["kill", "pause"], "a does not run"),
+        (["pause", "kill", "start", "resume"], "a is not paused"),
+    ],
+)
+def test_a_step_that_does_not_fit_fails(words: list[str], error: str) -> None:
+    steps = Lab().run([NamedStep(word, NodeStep(node="a")) for word in words])
+    assert [step["ok"] for step in steps[2:]] == [True] * (len(words) - 1) + [False]
+    assert steps[-1]["detail"] == {"error": error}
+
+
+def test_a_worker_that_is_killed_twice_fails() -> None:
+    kill = NamedStep("kill", NodeStep(node="a", worker=1))
+    steps = Lab().run([kill, kill])
+    assert steps[-1]["detail"] == {"error": "worker 1 of a does not run"}
+
+
+def test_a_dead_kafka_cluster_ends_workers_and_they_come_back() -> None:
+    """Spec: DMR-6."""
+    lab = Lab()
+    kill = NamedStep("kill_broker", BrokerStep(kafka="k"))
+    begin = NamedStep("start_broker", BrokerStep(kafka="k"))
+    steps = lab.run([publish(), DRAIN, kill, publish(), begin, SETTLE, publish(), DRAIN])
+    assert [step["ok"] for step in steps] == [True] * 5 + [False] + [True] * 4
+    steps = Lab().run([publish(), DRAIN, kill, begin, SETTLE, publish(), DRAIN, expect(20)])
+    assert all_ok(steps)
+
+
+def test_most_brokers_are_enough() -> None:
+    lab = Lab()
+    first, second = (BrokerStep(kafka="l", broker=number) for number in (1, 2))
+    assert all_ok(lab.run([NamedStep("kill_broker", first), publish(), DRAIN, expect(10)]))
+    lab.backend.kill_broker("l", second.broker)
+    assert not lab.backend._world.kafka["l"].available
+    lab.backend.start_broker("l", first.broker)
+    assert lab.backend._world.kafka["l"].available
+
+
+def test_a_wall_clock_that_jumps_changes_nothing_but_stamps() -> None:
+    """Spec: DESIGN 4.3."""
+    steps = []
+    for jump_s in (3_600, -7_200):
+        steps += [NamedStep("clock", Clock(node="a", jump_s=jump_s)), publish(), DRAIN]
+    lab = Lab()
+    assert all_ok(lab.run([*steps, expect(20)]))
+    kafka = lab.backend._world.kafka["k"]
+    assert kafka.now_ms() == lab.backend.now_ms() - 3_600_000
+
+
+def test_the_newest_records_are_gone_after_a_truncation() -> None:
+    lab = Lab()
+    place = TopicPartition("mesh.a.in.g", 1)
+    publish_one = NamedStep("publish", Publish(node="a", subject="x", key="k1", count=5))
+    cut = [
+        NamedStep("truncate", Truncate(topic="mesh.a.in.g", partition=number, records=2))
+        for number in range(4)
+    ]
+    steps = lab.run([publish_one, DRAIN, *cut, DRAIN])
+    assert all_ok(steps)
+    ends = {step["detail"]["end"] for step in steps if step["step"] == "truncate"}
+    assert ends == {0, 3}
+    admin = lab.backend.kafka["k"].admin()
+    assert sorted(admin.ends([TopicPartition("mesh.a.in.g", n) for n in range(4)]).values()) == [
+        0, 0, 0, 3,
+    ]  # fmt: skip
+    assert place in admin.ends([place])
+
+
+def test_a_truncation_takes_the_marker_with_the_record() -> None:
+    lab = Lab()
+    lab.backend.kafka["k"].admin()
+    kafka = lab.backend._world.kafka["k"]
+    assert all_ok(lab.run([]))
+    writer: MemoryWriter = kafka.writer("t", "some-id")
+    for _ in range(2):
+        writer.begin()
+        writer.produce("mesh.a.in.g", b"1", None, 0)
+        writer.commit()
+    assert lab.backend.truncate(TopicPartition("mesh.a.in.g", 0), "k", 1) == 2
+
+
+def test_deleted_records_and_topics_made_anew() -> None:
+    lab = Lab()
+    endpoint = "mesh.b.ep.s"
+    steps = [
+        NamedStep("publish", Publish(node="a", subject="x", key="k1", count=5)),
+        DRAIN,
+        NamedStep("delete_records", DeleteRecords(topic="mesh.a.in.g", partition=0, before=99)),
+    ]
+    assert "beyond the end" in str(lab.run(steps)[-1]["detail"])
+    lab = Lab()
+    begins = [
+        NamedStep("delete_records", DeleteRecords(topic=endpoint, partition=n, before=0))
+        for n in range(4)
+    ]
+    remade = NamedStep("recreate_topic", RecreateTopic(topic=endpoint))
+    assert all_ok(lab.run([publish(), DRAIN, *begins, remade, SETTLE, publish(), DRAIN]))
+    info = lab.backend.kafka["l"].admin()
+    assert info.settings([endpoint])[endpoint]["retention.ms"] == "-1"
+    assert sum(info.ends([TopicPartition(endpoint, n) for n in range(4)]).values()) > 0
