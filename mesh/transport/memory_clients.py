@@ -64,16 +64,23 @@ class MemoryReader:
         self._first = 0
         self._seen = -1
 
-    def read(self, timeout_s: float, limit: int) -> Sequence[MemoryRecord]:  # noqa: ARG002
-        """Return up to `limit` records at once; the timeout is ignored.
+    def read(self, timeout_s: float, limit: int) -> Sequence[MemoryRecord]:
+        """Return up to `limit` records at once; the timeout is only told to `faults`.
 
         Partitions take turns: a call goes on behind the partition at which the last one reached
         its limit.
         """
+        faults = self._broker.faults
+        if faults is None:
+            return self._fetch(limit)
+        found = self._fetch(faults.fetch_limit(self.name, limit))
+        if not found and timeout_s > 0:
+            faults.waited(self.name, timeout_s)
+        return found
+
+    def _fetch(self, limit: int) -> list[MemoryRecord]:
         found: list[MemoryRecord] = []
         broker = self._broker
-        if broker.faults is not None:
-            limit = broker.faults.fetch_limit(self.name, limit)
         if not broker.available or limit < 1 or self._seen == broker.changes:
             return found
         if self._shape != broker.shape:

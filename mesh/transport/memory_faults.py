@@ -73,5 +73,12 @@ class MemoryFaults:
         """
         return limit
 
+    def waited(self, client: str, timeout_s: float) -> None:  # noqa: ARG002
+        """Let the time pass that a real reader would have waited in vain.
+
+        Raises:
+            TransportUnavailableError: Nothing will come before the caller gives up.
+        """
+
     def appended(self, topic: str, partition: int) -> None:
         """Take note that readers may see more of a partition than before."""
