@@ -37,6 +37,7 @@ class MemoryReader:
         self._first = 0
         self._lost: dict[TopicPartition, None] = {}
         self._seen = -1
+        self._moved = False
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Add partitions from these offsets; one that is assigned already is moved there."""
@@ -73,8 +74,9 @@ class MemoryReader:
         faults = self._broker.faults
         if faults is None:
             return self._fetch(limit)
+        self._moved = False
         found = self._fetch(faults.fetch_limit(self.name, limit))
-        if not found and timeout_s > 0:
+        if timeout_s > 0 and not (found or self._moved):
             faults.waited(self.name, timeout_s)
         return found
 
@@ -116,6 +118,7 @@ class MemoryReader:
             self._lost[place] = None
             return
         stable = log.stable
+        self._moved = self._moved or position != stable
         while position < stable and len(found) < limit:
             stop = min(stable, position + limit - len(found))
             chunk = log.entries[position - log.start : stop - log.start]

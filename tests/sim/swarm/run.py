@@ -13,7 +13,7 @@ from tests.sim.swarm.nemesis import mend
 from tests.sim.swarm.plan import Plan, draw
 from tests.sim.swarm.verdict import judge, unfinished
 from tests.sim.swarm.watch import ViolationError
-from tests.sim.swarm.world import SwarmWorld
+from tests.sim.swarm.world import START_MS, SwarmWorld
 
 LIMIT_MS = 60_000
 """Virtual time in which a mended mesh must come to rest."""
@@ -63,10 +63,9 @@ def run_plan(plan: Plan) -> Result:
 
 def _run(world: SwarmWorld) -> None:
     steps = [*world.plan.moves, *world.plan.faults]
-    world.run(max((step.at for step in steps), default=0) + 1)
     # What is under way has its time, so that faults meet each other as drawn.
-    ends = [step.at + int(str(step.more.get("for", 0))) for step in world.plan.faults]
-    world.run(max([world.clock.ms, *ends]))
+    ends = [step.at + int(str(step.more.get("for", 0))) for step in steps]
+    world.run(START_MS + max(ends, default=0) + 1)
     mend(world)
     deadline = world.clock.ms + LIMIT_MS
     while left := unfinished(world):

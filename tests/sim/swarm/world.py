@@ -30,6 +30,8 @@ from tests.sim.swarm.nemesis import begin
 from tests.sim.swarm.plan import Plan, Step
 from tests.sim.swarm.watch import Message, ViolationError, Watch, Wish
 
+START_MS = VirtualClock().ms
+"""When a schedule begins."""
 WAIT_MS = 100
 """How long a worker waits for records at most, as in `mesh.runtime.serve`."""
 RETRY_MS = 1_000
@@ -76,11 +78,11 @@ class SwarmWorld:
             kafka.session_timeout_ms = plan.session_ms
             kafka.faults = self.faults
         for step in plan.moves:
-            self.at(step.at, lambda step=step: self._move(step))
+            self.at(START_MS + step.at, lambda step=step: self._move(step))
         for step in plan.faults:
-            self.at(step.at, lambda step=step: begin(self, step))
+            self.at(START_MS + step.at, lambda step=step: begin(self, step))
         for worker in plan.workers:
-            self.at(self._random.randrange(30), lambda worker=worker: self.start(worker))
+            self.at(START_MS + self._random.randrange(30), lambda worker=worker: self.start(worker))
 
     # -- time ---------------------------------------------------------------------------------
 
