@@ -156,7 +156,7 @@ class MemoryWriter:
     After an unknown outcome its owner must open another one, as with real brokers (R3). This one
     does not refuse to go on, so that it shows what would come of it (KAFKA-17754): where the
     request was lost, the next transaction is still the former one; where it took effect, its second
-    copy ends the next transaction behind its first record.
+    copy ends a later transaction in its middle: see `MemoryFaults.late_records`.
     """
 
     def __init__(self, broker: MemoryBroker, name: str, transactional_id: str | None) -> None:
@@ -170,6 +170,7 @@ class MemoryWriter:
         self._fenced = False
         self._unanswered = False
         self._late_end: bool | None = None
+        self._late_in = 0
         self._ended_early = False
 
     def fence(self) -> None:
@@ -241,9 +242,11 @@ class MemoryWriter:
             return
         self._touched[log] = None
         if self._late_end is not None:
-            self._end(committed=self._late_end)
-            self._late_end = None
-            self._ended_early = True
+            self._late_in -= 1
+            if self._late_in <= 0:
+                self._end(committed=self._late_end)
+                self._late_end = None
+                self._ended_early = True
 
     def _log_for(
         self,
@@ -326,6 +329,8 @@ class MemoryWriter:
         if outcome is Outcome.UNKNOWN_COMMITTED and self._transaction is not None:
             self._end(committed=committed)
             self._late_end = committed
+            faults = self._broker.faults
+            self._late_in = 1 if faults is None else faults.late_records()
         else:
             self._unanswered = self._transaction is not None
         return TransportUnknownError(

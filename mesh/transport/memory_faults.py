@@ -60,7 +60,8 @@ class MemoryFaults:
             what: Transactional id, topic or group.
 
         Returns:
-            For begin, commit and abort what happens instead of success; else ignored.
+            For begin, commit and abort what happens instead of success. For poll anything but None
+            means that the brokers do not hear the member, nor it them. Else ignored.
         """
         return None
 
@@ -72,6 +73,10 @@ class MemoryFaults:
             limit: What it asked for.
         """
         return limit
+
+    def late_records(self) -> int:
+        """Return with which record from now on the second copy of a request arrives: 1 or more."""
+        return 1
 
     def waited(self, client: str, timeout_s: float) -> None:  # noqa: ARG002
         """Let the time pass that a real reader would have waited in vain.

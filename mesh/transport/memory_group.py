@@ -96,9 +96,10 @@ class MemoryMembership:
         A member that was removed while it was silent loses everything and joins again.
         """
         broker = self._broker
+        is_heard = broker.available
         if broker.faults is not None:
-            broker.faults.called(Call.POLL, self.name, self._group.topic)
-        if self._closed or not broker.available:
+            is_heard &= broker.faults.called(Call.POLL, self.name, self._group.topic) is None
+        if self._closed or not is_heard:
             return
         self._group.expire()
         self.polled_ms = broker.now_ms()

@@ -26,6 +26,8 @@ class SwarmFaults(MemoryFaults):
     Attributes:
         actor: The worker whose turn it is, or empty for clients.
         armed: By worker.
+        storms: Worker -> every so manyth begin or commit of it has this outcome.
+        deaf: Workers that neither hear their group nor are heard by it.
         late, tiny: Workers whose fetches return nothing, or one record.
         dirty: Partitions of which readers may see more, since somebody last looked.
         reached: Counts rare states.
@@ -36,6 +38,9 @@ class SwarmFaults(MemoryFaults):
     committed: Callable[[], None]
     actor: str = ""
     armed: dict[str, list[Armed]] = field(default_factory=dict)
+    storms: dict[str, tuple[int, Outcome]] = field(default_factory=dict)
+    calls: int = 0
+    deaf: dict[str, int] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
     tiny: dict[str, int] = field(default_factory=dict)
     dirty: dict[tuple[str, int], None] = field(default_factory=dict)
@@ -51,7 +56,20 @@ class SwarmFaults(MemoryFaults):
                     if one.left <= 0:
                         armed.remove(one)
                         return self._fire(one, client)
+        if call is Call.POLL and self.actor in self.deaf:
+            self.reached["worker does not hear its group"] += 1
+            return Outcome.FAILED
+        if self.storms and call in (Call.BEGIN, Call.COMMIT) and self.actor in self.storms:
+            every, outcome = self.storms[self.actor]
+            self.calls += 1
+            if self.calls % every == 0:
+                return self._fire(Armed(call, 0, outcome), client)
         return None
+
+    def late_records(self) -> int:
+        """Tear transactions now here, now there."""
+        self.calls += 1
+        return 1 + self.calls % 5
 
     def _fire(self, one: Armed, client: str) -> Outcome:
         kind = client.partition("-")[0]

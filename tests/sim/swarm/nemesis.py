@@ -12,6 +12,9 @@ from tests.sim.swarm.plan import Step
 if TYPE_CHECKING:
     from tests.sim.swarm.world import SwarmWorld
 
+TINY_MS = 600
+"""How long a worker may get one record per fetch after its start."""
+
 
 def begin(world: SwarmWorld, step: Step) -> None:
     """Let one fault begin; those that last end by themselves."""
@@ -26,6 +29,9 @@ def begin(world: SwarmWorld, step: Step) -> None:
             outcome = Outcome(str(more["outcome"])) if "outcome" in more else None
             one = Armed(Call(str(more["call"])), int(str(more["nth"])), outcome)
             faults.armed.setdefault(who, []).append(one)
+        case "storm":
+            faults.storms[who] = (int(str(more["every"])), Outcome(str(more["outcome"])))
+            _later(world, lasts, lambda: faults.storms.pop(who, None))
         case "pause" if who in world.workers:
             world.reached["worker paused"] += 1
             world.paused[who] = world.clock.ms + lasts
@@ -41,9 +47,9 @@ def begin(world: SwarmWorld, step: Step) -> None:
             kafka = world.kafka[who]
             kafka.available = False
             _later(world, lasts, lambda: setattr(kafka, "available", True))
-        case "late" | "tiny":
-            held = faults.late if step.word == "late" else faults.tiny
-            world.reached[f"{step.word} fetches"] += 1
+        case "late" | "tiny" | "deaf":
+            held = {"late": faults.late, "tiny": faults.tiny, "deaf": faults.deaf}[step.word]
+            world.reached[f"{step.word} worker"] += 1
             _count(held, who, 1)
             _later(world, lasts, lambda: _count(held, who, -1))
         case "stall":
@@ -63,6 +69,8 @@ def mend(world: SwarmWorld) -> None:
     """End every fault and start whatever was there at the start."""
     world.mending = True
     world.faults.armed.clear()
+    world.faults.storms.clear()
+    world.faults.deaf.clear()
     world.faults.late.clear()
     world.faults.tiny.clear()
     world.cuts.clear()
@@ -91,7 +99,14 @@ def _end_worker(world: SwarmWorld, step: Step) -> None:
         world.reached["worker stopped in good order"] += name in world.workers
         world.drop(name)
     if step.word != "leave":
-        world.after(int(str(step.more["back"])), lambda: world.start(name))
+        world.after(int(str(step.more["back"])), lambda: _start_again(world, name, step))
+
+
+def _start_again(world: SwarmWorld, name: str, step: Step) -> None:
+    if step.more.get("tiny") and not world.mending:
+        _count(world.faults.tiny, name, 1)
+        _later(world, TINY_MS, lambda: _count(world.faults.tiny, name, -1))
+    world.start(name)
 
 
 def _count(counted: dict, key: object, by: int) -> None:

@@ -20,7 +20,7 @@ CRASH_CALLS = (
 )  # fmt: skip
 FAULTS = (
     "kill", "stop", "crash", "crash", "outcome", "outcome", "pause", "cut",
-    "brokers", "late", "tiny", "stall", "join", "leave", "deny",
+    "brokers", "late", "tiny", "stall", "join", "leave", "deny", "storm", "storm", "deaf",
 )  # fmt: skip
 
 
@@ -88,7 +88,7 @@ def draw(seed: int) -> Plan:
     workers = [
         f"{node}/{number}"
         for node in nodes
-        for number in range(rng.choice([1, 1, 1, 2]))
+        for number in range(rng.choice([1, 1, 2] if made.topology.nodes[node].lanes > 1 else [1, 1, 1, 2]))
     ]  # fmt: skip
     length = rng.choice([600, 1500, 1500, 3000])
     moves = _moves(random.Random(f"moves {seed}"), nodes, length)
@@ -135,21 +135,27 @@ def _moves(rng: random.Random, nodes: Sequence[str], length: int) -> list[Step]:
                 moves.append(Step(at, "unsubscribe", node, more))
             else:
                 subscribe(at)
-            continue
-        subject = "/".join(rng.choice(LEVELS) for _ in range(rng.randint(1, 2)))
+            if rng.random() < 0.5:
+                continue
+            # What changes the routing meets messages in the same fetch.
+            place = moves[-1].who
+        else:
+            place = rng.choice(nodes)
+        subjects = [
+            "/".join(rng.choice(LEVELS) for _ in range(rng.randint(1, 2)))
+            for _ in range(rng.choice([1, 1, 2]))
+        ]
         more = {
-            "subject": subject,
+            "subject": ",".join(subjects),
             "count": rng.choice([1, 1, 2, 3, 8]),
             "key": rng.choice(["", "", "k"]),
             "of": rng.choice([MessageClass.GUARANTEED] * 2 + [MessageClass.DIRECT]),
         }
-        moves.append(Step(at, "publish", rng.choice(nodes), more))
+        moves.append(Step(at, "publish", place, more))
     return sorted(moves, key=lambda step: step.at)
 
 
-def _faults(
-    rng: random.Random, made: Oracle, workers: Sequence[str], length: int
-) -> list[Step]:
+def _faults(rng: random.Random, made: Oracle, workers: Sequence[str], length: int) -> list[Step]:
     # Each schedule has its own kinds: some states need the same fault again and again.
     kinds = rng.sample(sorted(set(FAULTS)), rng.randint(1, 4))
     weighted = [kind for kind in FAULTS if kind in kinds]
@@ -160,9 +166,7 @@ def _faults(
     return sorted(found, key=lambda step: step.at)
 
 
-def _fault(
-    rng: random.Random, made: Oracle, workers: Sequence[str], at: int, word: str
-) -> Step:
+def _fault(rng: random.Random, made: Oracle, workers: Sequence[str], at: int, word: str) -> Step:
     worker = rng.choice(workers)
     topology = made.topology
     back = rng.choice([30, 200, 800, 2500])
@@ -176,6 +180,9 @@ def _fault(
             nth = rng.choice([1, 1, 2, 3, 5])
             more = {"call": call, "outcome": rng.choice(list(Outcome)), "nth": nth}
             return Step(at, word, worker, more)
+        case "storm":
+            more = {"every": rng.choice([2, 3, 5]), "outcome": rng.choice(list(Outcome))}
+            return Step(at, word, worker, {**more, "for": back})
         case "cut":
             link = rng.choice(topology.links)
             return Step(at, word, link.ends[0], {"from": link.ends[1], "for": back})
@@ -189,10 +196,10 @@ def _fault(
         case "join":
             node = worker.partition("/")[0]
             return Step(at, word, f"{node}/{rng.randrange(2, 4)}", {})
-        case "pause":
+        case "pause" | "deaf":
             return Step(at, word, worker, {"for": rng.choice([300, 700, 2200, 7000])})
         case "kill" | "stop":
-            return Step(at, word, worker, {"back": back})
+            return Step(at, word, worker, {"back": back, "tiny": rng.random() < 0.4})
         case "leave":
             return Step(at, word, worker, {})
         case _:

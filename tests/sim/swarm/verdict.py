@@ -10,7 +10,9 @@ from tests.sim.meshes import naive_matches
 from tests.sim.swarm.watch import Message, ViolationError, Wish
 from tests.sim.swarm.world import SwarmWorld
 
-LOSSY = frozenset({"kill", "crash", "brokers", "pause", "stop", "leave", "join", "deny", "outcome"})
+LOSSY = frozenset(
+    {"kill", "crash", "brokers", "pause", "stop", "leave", "join", "deny", "outcome", "storm"}
+)
 """Faults that may cost direct messages without an account of each. Spec: K18, K19."""
 
 

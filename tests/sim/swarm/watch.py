@@ -10,14 +10,17 @@ from hashlib import blake2b
 from mesh.codec.control import decode_acknowledgement
 from mesh.codec.deliveries import decode_delivery
 from mesh.codec.frames import decode_messages, origin_of, peek
-from mesh.codec.keys import subscribed_key
-from mesh.codec.state import decode_dead_letter, decode_ledger
+from mesh.codec.keys import progress_key, subscribed_key
+from mesh.codec.state import decode_dead_letter, decode_ledger, decode_progress
 from mesh.model.frames import FrameFlags, MessageClass, SourcePartition
 from mesh.model.headers import MESH_HEADER
+from mesh.model.state import Progress, ProgressKind
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_log import MemoryRecord
 from tests.sim.meshes import naive_matches
 from tests.sim.swarm.oracle import Oracle
+
+_EPOCH_KEY = progress_key(Progress(kind=ProgressKind.EPOCH, offset=0))
 
 Identity = tuple[bytes, int, int]
 """Topic id, partition and offset of the ingress."""
@@ -96,6 +99,7 @@ class Watch:
     _order: dict[tuple[str, int, bytes, int], int] = field(default_factory=dict)
     _lane_cuts: dict[tuple[str, int], int] = field(default_factory=dict)
     _epochs: dict[tuple[str, int], int] = field(default_factory=dict)
+    _taken: dict[tuple[str, int], int] = field(default_factory=dict)
     _handlers: dict[str, tuple[MemoryKafka, int, Callable[[MemoryRecord], None] | None]] = field(
         default_factory=dict
     )
@@ -128,7 +132,9 @@ class Watch:
                 if record is None:
                     continue
                 self.events += 1
-                told = f"{topic} {partition} {record.offset()} {now} {record.key()} {record.value()}"
+                told = (
+                    f"{topic} {partition} {record.offset()} {now} {record.key()} {record.value()}"
+                )
                 self._hash.update(told.encode())
                 if handle is not None:
                     handle(record)
@@ -156,6 +162,8 @@ class Watch:
             return kafka, 1, lambda record: self._ledger(node, record)
         if rest == "control":
             return kafka, 1, lambda record: self._control(node, record)
+        if rest == "progress":
+            return kafka, 1, self._progress
         if rest == "dlq":
             return kafka, 1, self._dead_letter
         return kafka, 1, None
@@ -278,6 +286,16 @@ class Watch:
             self.reached[f"not forwarded: {refusal.reason}"] += 1
             self.refused[str(refusal.reason), node] += refusal.messages
 
+    def _progress(self, record: MemoryRecord) -> None:
+        if record.key() != _EPOCH_KEY:
+            return
+        epoch = decode_progress(record.value() or b"").offset
+        at = (record.topic(), record.partition())
+        if epoch <= self._taken.get(at, 0):
+            text = f"{epoch} after {self._taken[at]} in {record}"
+            raise ViolationError("lane epoch", text)
+        self._taken[at] = epoch
+
     def _control(self, node: str, record: MemoryRecord) -> None:
         value = record.value()
         if record.key() != subscribed_key() or value is None:
@@ -288,4 +306,6 @@ class Watch:
                 wish.settled_ms = self.now_ms()
 
     def _dead_letter(self, record: MemoryRecord) -> None:
-        raise ViolationError("dead letter", str(decode_dead_letter(dict(record.headers())[MESH_HEADER])))
+        raise ViolationError(
+            "dead letter", str(decode_dead_letter(dict(record.headers())[MESH_HEADER]))
+        )

@@ -139,9 +139,9 @@ class SwarmWorld:
         touched.clear()
         soon = self.clock.ms + 10
         for name in self.workers:
-            if name.partition("/")[0] in nodes and self._due.get(name, 0) > soon:
-                if self.paused.get(name, 0) <= self.clock.ms:
-                    self._schedule(name, self._random.randint(1, 8))
+            is_concerned = name.partition("/")[0] in nodes and self._due.get(name, 0) > soon
+            if is_concerned and self.paused.get(name, 0) <= self.clock.ms:
+                self._schedule(name, self._random.randint(1, 8))
 
     def act(self, name: str, act: Callable[[], object]) -> object:
         """Act as a worker; if it dies or fails in it, see to that."""
@@ -245,8 +245,10 @@ class SwarmWorld:
         topic = self.oracle.names.ingress(node, of)
         made = kafka.topics[topic]
         key = str(more["key"]).encode() or None
-        headers = [(SUBJECT_HEADER, str(more["subject"]).encode())]
-        for _ in range(int(str(more["count"]))):
+        subjects = str(more["subject"]).split(",")
+        for index in range(int(str(more["count"]))):
+            subject = subjects[index % len(subjects)]
+            headers = [(SUBJECT_HEADER, subject.encode())]
             self._messages += 1
             number = self._messages if key is None else zlib.crc32(key)
             partition = number % len(made.logs)
@@ -255,7 +257,7 @@ class SwarmWorld:
             self._clients[kafka.name].produce(topic, payload, key, partition, headers=headers)
             place = (topic, partition)
             self.watch.published[identity] = Message(
-                identity, node, place, str(more["subject"]), payload, key, of, self.clock.ms
+                identity, node, place, subject, payload, key, of, self.clock.ms
             )
 
     # -- rare states ----------------------------------------------------------------------------
