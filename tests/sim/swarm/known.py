@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 KNOWN: Mapping[str, tuple[int, str]] = {
     "worker raised KeyError": (
-        254,
+        130,
         "an endpoint's class is forgotten when its last unsubscribe is read, but the routing "
         "delivers to it until the next round (Learner._unsubscribe, Lane.is_guaranteed)",
     ),

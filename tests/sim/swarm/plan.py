@@ -22,6 +22,10 @@ FAULTS = (
     "kill", "stop", "crash", "crash", "outcome", "outcome", "pause", "cut",
     "brokers", "late", "tiny", "stall", "join", "leave", "deny", "storm", "storm", "deaf",
 )  # fmt: skip
+LASTS_MS = (*(30, 200, 800, 2500) * 8, 11_000)
+"""How long faults last; seldom so long that neighbours are taken for down. Spec: K32."""
+PAUSES_MS = (*(300, 700, 700, 2200) * 4, 7000)
+"""How long workers stand still: shorter and longer than the session timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,7 @@ def draw(seed: int) -> Plan:
     faults: list[Step] = []
     if rng.random() >= CALM_SHARE:
         faults = _faults(random.Random(f"faults {seed}"), made, workers, length)
-    session_ms = rng.choice([500, 500, 1500, 6000])
+    session_ms = rng.choice([500, 500, 500, 500, 1500, 1500, 6000])
     return Plan(seed, made, workers, moves, faults, session_ms)
 
 
@@ -169,7 +173,7 @@ def _faults(rng: random.Random, made: Oracle, workers: Sequence[str], length: in
 def _fault(rng: random.Random, made: Oracle, workers: Sequence[str], at: int, word: str) -> Step:
     worker = rng.choice(workers)
     topology = made.topology
-    back = rng.choice([30, 200, 800, 2500])
+    back = rng.choice(LASTS_MS)
     match word:
         case "crash":
             call = rng.choice(CRASH_CALLS)
@@ -197,7 +201,7 @@ def _fault(rng: random.Random, made: Oracle, workers: Sequence[str], at: int, wo
             node = worker.partition("/")[0]
             return Step(at, word, f"{node}/{rng.randrange(2, 4)}", {})
         case "pause" | "deaf":
-            return Step(at, word, worker, {"for": rng.choice([300, 700, 2200, 7000])})
+            return Step(at, word, worker, {"for": rng.choice(PAUSES_MS)})
         case "kill" | "stop":
             return Step(at, word, worker, {"back": back, "tiny": rng.random() < 0.4})
         case "leave":

@@ -116,6 +116,7 @@ class Watch:
         """Judge what has become visible: copies first, then the accounts given of them."""
         if not self.dirty:
             return
+        update = self._hash.update
         places = list(self.dirty)
         self.dirty.clear()
         found = [(self._handler(topic), topic, partition) for topic, partition in places]
@@ -132,10 +133,8 @@ class Watch:
                 if record is None:
                     continue
                 self.events += 1
-                told = (
-                    f"{topic} {partition} {record.offset()} {now} {record.key()} {record.value()}"
-                )
-                self._hash.update(told.encode())
+                told = f"{topic} {partition} {record.offset()} {now} "
+                update(told.encode() + (record.key() or b"-") + (record.value() or b"-"))
                 if handle is not None:
                     handle(record)
 
