@@ -78,7 +78,7 @@ class MemoryFaults:
         """Return with which record from now on the second copy of a request arrives: 1 or more."""
         return 1
 
-    def waited(self, client: str, timeout_s: float) -> None:  # noqa: ARG002
+    def waited(self, client: str, timeout_s: float) -> None:
         """Let the time pass that a real reader would have waited in vain.
 
         Raises:

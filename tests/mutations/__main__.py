@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tests.mutations.interest_bugs import INTEREST_BUGS
 from tests.mutations.lane_bugs import LANE_BUGS
 from tests.mutations.patching import Mutation
+from tests.sim.swarm.__main__ import say
 from tests.sim.swarm.known import KNOWN
 from tests.sim.swarm.run import run_seed
 
@@ -61,8 +62,8 @@ def main() -> int:
             told = "NOT FOUND"
         else:
             told = f"seed {found.seed} after {found.tried} schedules: {found.rule}"
-        print(f"{mutation.name:26s} {took_s:6.1f} s  {told}  ({mutation.wrong})", flush=True)
-    print(f"{len(chosen) - escaped} of {len(chosen)} planted bugs found")
+        say(f"{mutation.name:26s} {took_s:6.1f} s  {told}  ({mutation.wrong})")
+    say(f"{len(chosen) - escaped} of {len(chosen)} planted bugs found")
     return 1 if escaped else 0
 
 

@@ -38,13 +38,11 @@ class Mutation:
         name: As people call it.
         wrong: What is wrong, in one line.
         plant: Puts it in.
-        seeds: Schedules that are known to show it quickly.
     """
 
     name: str
     wrong: str
     plant: Callable[[Patches], None]
-    seeds: tuple[int, ...] = ()
 
     @contextmanager
     def planted(self) -> Iterator[None]:

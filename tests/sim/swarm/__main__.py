@@ -18,6 +18,12 @@ from tests.sim.swarm.shrink import shrink
 CHUNK = 50
 
 
+def say(*lines: str) -> None:
+    """Write lines for whoever watches."""
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()
+
+
 @dataclass(slots=True)
 class Tally:
     """What came of many schedules.
@@ -94,30 +100,30 @@ def main() -> int:
     for result in run_all(seeds, minutes=options.minutes, jobs=options.jobs):
         tally.add(result)
     took_s = time.monotonic() - began_s
-    print(
+    say(
         f"{tally.schedules} schedules, {tally.events} records committed, "
         f"{tally.schedules / took_s:.0f} schedules/s, {len(tally.violations)} violations"
     )
     for rule, found in tally.known.items():
-        print(f"known: {rule}: {KNOWN[rule][1]}; seeds {found[:10]}, {len(found)} in all")
+        say(f"known: {rule}: {KNOWN[rule][1]}; seeds {found[:10]}, {len(found)} in all")
     for state, count in sorted(tally.reached.items()):
-        print(f"{count:9d}  {state}")
+        say(f"{count:9d}  {state}")
     for result in tally.violations[: options.shrink]:
-        print("\n".join(explain(result)))
+        say(*explain(result))
     for result in tally.violations[options.shrink :]:
-        print(f"seed {result.seed}: {result.detail}")
+        say(f"seed {result.seed}: {result.detail}")
     return 1 if tally.violations else 0
 
 
 def _one(seed: int) -> int:
     plan = draw(seed)
-    print("\n".join(plan.lines()))
+    say(*plan.lines())
     result = run_plan(plan)
-    print(f"trace {result.trace}, {result.events} records committed, {result.turns} turns")
+    say(f"trace {result.trace}, {result.events} records committed, {result.turns} turns")
     if not result.rule:
-        print("no violation")
+        say("no violation")
         return 0
-    print("\n".join(explain(result)))
+    say(*explain(result))
     return 1
 
 

@@ -11,8 +11,10 @@ from collections.abc import Mapping
 KNOWN: Mapping[str, tuple[int, str]] = {
     "worker raised KeyError": (
         130,
-        "an endpoint's class is forgotten when its last unsubscribe is read, but the routing "
-        "delivers to it until the next round (Learner._unsubscribe, Lane.is_guaranteed)",
+        (
+            "an endpoint's class is forgotten when its last unsubscribe is read, but the routing "
+            "delivers to it until the next round (Learner._unsubscribe, Lane.is_guaranteed)"
+        ),
     ),
 }
 """Rule -> a seed that shows it, and why."""

@@ -53,7 +53,7 @@ def begin(world: SwarmWorld, step: Step) -> None:
             _count(held, who, 1)
             _later(world, lasts, lambda: _count(held, who, -1))
         case "stall":
-            pairs = [(f"mesh-{node}", who) for node in world.oracle.readers[who]]
+            pairs = [(f"mesh-{node}/{more['by']}", who) for node in world.oracle.readers[who]]
             for kafka in world.kafka.values():
                 kafka.blocked.update(pairs)
                 _later(world, lasts, lambda kafka=kafka: kafka.blocked.difference_update(pairs))

@@ -193,7 +193,8 @@ def _fault(rng: random.Random, made: Oracle, workers: Sequence[str], at: int, wo
         case "brokers":
             return Step(at, word, rng.choice(sorted(topology.kafka)), {"for": back})
         case "stall":
-            return Step(at, word, rng.choice(sorted(made.readers)), {"for": back})
+            more = {"by": rng.choice([0, 0, 1]), "for": back}
+            return Step(at, word, rng.choice(sorted(made.readers)), more)
         case "deny":
             topic = rng.choice(sorted([*made.outboxes, *_progress(made)]))
             return Step(at, word, topic, {"for": back})

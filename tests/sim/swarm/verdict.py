@@ -11,7 +11,19 @@ from tests.sim.swarm.watch import Message, ViolationError, Wish
 from tests.sim.swarm.world import SwarmWorld
 
 LOSSY = frozenset(
-    {"kill", "crash", "brokers", "pause", "stop", "leave", "join", "deny", "outcome", "storm"}
+    {
+        "kill",
+        "crash",
+        "brokers",
+        "pause",
+        "stop",
+        "leave",
+        "join",
+        "deny",
+        "outcome",
+        "storm",
+        "deaf",
+    }
 )
 """Faults that may cost direct messages without an account of each. Spec: K18, K19."""
 

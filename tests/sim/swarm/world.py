@@ -179,7 +179,7 @@ class SwarmWorld:
 
         def make() -> None:
             clusters = kafka_of(self.topology, node, self.kafka)
-            readers = {kafka: one.reader(f"mesh-{node}") for kafka, one in clusters.items()}
+            readers = {kafka: one.reader(f"mesh-{name}") for kafka, one in clusters.items()}
             intake = PolledIntake(readers)
             self.workers[name] = Worker(
                 self.topology, node, clusters, readers, intake, self.clock, lambda: f"u-{node}"
