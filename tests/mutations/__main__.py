@@ -12,11 +12,13 @@ from tests.mutations.interest_bugs import INTEREST_BUGS
 from tests.mutations.lane_bugs import LANE_BUGS
 from tests.mutations.patching import Mutation
 from tests.sim.swarm.__main__ import say
+from tests.sim.swarm.drills import drill_seeds
 from tests.sim.swarm.known import KNOWN
 from tests.sim.swarm.run import run_seed
 
 MUTATIONS = (*LANE_BUGS, *INTEREST_BUGS)
 SEEDS_MAX = 3_000
+DRILLS_EACH = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ def hunt(mutation: Mutation, seeds: Iterable[int], *, seconds: float = 60) -> Fo
 
 
 def main() -> int:
-    """Hunt each bug from seed 0 on; exit 1 if one gets away."""
+    """Hunt each bug in the drills and from seed 0 on; exit 1 if one gets away."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutations", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--only", default="")
@@ -54,7 +56,7 @@ def main() -> int:
     escaped = 0
     for mutation in chosen:
         began_s = time.monotonic()
-        seeds = range(options.first, options.first + SEEDS_MAX)
+        seeds = [*drill_seeds(DRILLS_EACH), *range(options.first, options.first + SEEDS_MAX)]
         found = hunt(mutation, seeds, seconds=seconds)
         took_s = time.monotonic() - began_s
         if found is None:

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tests.sim.swarm.known import KNOWN
-from tests.sim.swarm.plan import draw
-from tests.sim.swarm.run import Result, run_plan, run_seed
+from tests.sim.swarm.run import Result, plan_of, run_plan, run_seed
 from tests.sim.swarm.shrink import shrink
 
 CHUNK = 50
@@ -77,7 +76,7 @@ def explain(result: Result) -> Iterator[str]:
     """Yield the lines that tell a violation: what, how to repeat it, the shortest schedule."""
     yield f"seed {result.seed}: {result.detail}"
     yield f"  repeat: python -m tests.sim.swarm --seed {result.seed}"
-    plan, again = shrink(draw(result.seed), result.rule)
+    plan, again = shrink(plan_of(result.seed), result.rule)
     yield f"  the shortest schedule found that breaks the rule ({again.detail}):"
     yield from (f"    {line}" for line in plan.lines())
 
@@ -116,7 +115,7 @@ def main() -> int:
 
 
 def _one(seed: int) -> int:
-    plan = draw(seed)
+    plan = plan_of(seed)
     say(*plan.lines())
     result = run_plan(plan)
     say(f"trace {result.trace}, {result.events} records committed, {result.turns} turns")

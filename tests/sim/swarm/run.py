@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from tests.sim.swarm.drills import drill
 from tests.sim.swarm.nemesis import mend
 from tests.sim.swarm.plan import Plan, draw
 from tests.sim.swarm.verdict import judge, unfinished
@@ -17,6 +18,8 @@ from tests.sim.swarm.world import START_MS, SwarmWorld
 
 LIMIT_MS = 60_000
 """Virtual time in which a mended mesh must come to rest."""
+LASTING = ("for", "back")
+"""What tells how long a fault lasts."""
 LOOK_MS = 150
 REST_MS = 300
 """A mesh at rest is watched a little longer: what comes late must not come twice."""
@@ -43,8 +46,13 @@ class Result:
 
 
 def run_seed(seed: int) -> Result:
-    """Run the schedule of a seed."""
-    return run_plan(draw(seed))
+    """Run the schedule of a seed; negative ones are drills."""
+    return run_plan(plan_of(seed))
+
+
+def plan_of(seed: int) -> Plan:
+    """Return the schedule of a seed; negative ones are drills."""
+    return drill(seed) if seed < 0 else draw(seed)
 
 
 def run_plan(plan: Plan) -> Result:
@@ -64,7 +72,7 @@ def run_plan(plan: Plan) -> Result:
 def _run(world: SwarmWorld) -> None:
     steps = [*world.plan.moves, *world.plan.faults]
     # What is under way has its time, so that faults meet each other as drawn.
-    ends = [step.at + int(str(step.more.get("for", 0))) for step in steps]
+    ends = [step.at + sum(int(str(step.more.get(word, 0))) for word in LASTING) for step in steps]
     world.run(START_MS + max(ends, default=0) + 1)
     mend(world)
     deadline = world.clock.ms + LIMIT_MS

@@ -27,6 +27,9 @@ LOSSY = frozenset(
 )
 """Faults that may cost direct messages without an account of each. Spec: K18, K19."""
 
+ACCOUNTS = frozenset({"node_down", "takeover", "stale_epoch"})
+"""Reasons under which discarded direct messages are counted."""
+
 
 def unfinished(world: SwarmWorld) -> str:
     """Return what is not done yet, in words; empty if the mesh is quiet."""
@@ -104,6 +107,7 @@ def judge(world: SwarmWorld) -> None:
     """
     watch = world.watch
     kinds = {step.word for step in world.plan.faults}
+    is_accounted = any(reason in ACCOUNTS for reason, _ in watch.refused)
     for wish in watch.wishes:
         seen = watch.delivered.get((wish.node, wish.endpoint), {})
         for message in watch.published.values():
@@ -112,6 +116,9 @@ def judge(world: SwarmWorld) -> None:
             if not _is_owed(world, wish, message):
                 continue
             if MessageClass.DIRECT in (wish.of, message.of):
+                if is_accounted:
+                    world.reached["direct message discarded with account"] += 1
+                    continue
                 if kinds & LOSSY:
                     world.reached["direct message lost"] += 1
                     continue
