@@ -81,12 +81,22 @@ def _kill_with_reservation(turns: int) -> Drawn:
     return ["a/0", "b/0"], moves, [kill], 500
 
 
+def _commits_go_wrong(turns: int) -> Drawn:
+    """Some commits fail or are never answered while messages flow."""
+    moves = [_subscribe(0, node, "e0", ">", GUARANTEED) for node in ("a", "b")]
+    moves += [_publish(at, "a", 2, GUARANTEED) for at in range(300, 1500, 40)]
+    outcome = list(Outcome)[turns % 3]
+    storm = {"every": 6 + 2 * (turns % 4), "outcome": outcome, "for": 900}
+    return ["a/0", "b/0"], moves, [Step(400, "storm", "a/0", storm)], 6000
+
+
 DRILLS: Sequence[tuple[int, Callable[[int], Drawn]]] = (
     (2, _slow_mate),
     (1, _lane_fails_in_a_cut),
     (1, _zombie_with_reservation),
     (1, _tiny_start),
     (1, _kill_with_reservation),
+    (1, _commits_go_wrong),
 )
 """Lanes of its nodes, and what happens; numbered from 1."""
 

@@ -185,7 +185,7 @@ def _fault(rng: random.Random, made: Oracle, workers: Sequence[str], at: int, wo
             more = {"call": call, "outcome": rng.choice(list(Outcome)), "nth": nth}
             return Step(at, word, worker, more)
         case "storm":
-            more = {"every": rng.choice([2, 3, 5]), "outcome": rng.choice(list(Outcome))}
+            more = {"every": rng.choice([3, 5, 6, 6, 10]), "outcome": rng.choice(list(Outcome))}
             return Step(at, word, worker, {**more, "for": back})
         case "cut":
             link = rng.choice(topology.links)
