@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tests.sim.swarm.known import KNOWN
+from tests.sim.swarm.known import KNOWN, is_known
 from tests.sim.swarm.run import Result, plan_of, run_plan, run_seed
 from tests.sim.swarm.shrink import shrink
 
@@ -45,7 +45,7 @@ class Tally:
         self.schedules += 1
         self.events += result.events
         self.reached.update(result.reached)
-        if result.rule in KNOWN:
+        if is_known(result):
             self.known.setdefault(result.rule, []).append(result.seed)
         elif result.rule:
             self.violations.append(result)
@@ -104,7 +104,7 @@ def main() -> int:
         f"{tally.schedules / took_s:.0f} schedules/s, {len(tally.violations)} violations"
     )
     for rule, found in tally.known.items():
-        say(f"known: {rule}: {KNOWN[rule][1]}; seeds {found[:10]}, {len(found)} in all")
+        say(f"known: {rule}: {KNOWN[rule].why}; seeds {found[:10]}, {len(found)} in all")
     for state, count in sorted(tally.reached.items()):
         say(f"{count:9d}  {state}")
     for result in tally.violations[: options.shrink]:

@@ -90,6 +90,15 @@ def _commits_go_wrong(turns: int) -> Drawn:
     return ["a/0", "b/0"], moves, [Step(400, "storm", "a/0", storm)], 6000
 
 
+def _direct_commits_go_wrong(turns: int) -> Drawn:
+    """The same for direct messages, which go into the transactions of guaranteed endpoints too."""
+    workers, _, faults, session_ms = _commits_go_wrong(turns)
+    moves = [_subscribe(0, node, "e0", ">", GUARANTEED) for node in ("a", "b")]
+    moves += [_subscribe(0, "a", "e1", ">", DIRECT)]
+    moves += [_publish(at, "a", 2, DIRECT) for at in range(300, 1500, 40)]
+    return workers, moves, faults, session_ms
+
+
 DRILLS: Sequence[tuple[int, Callable[[int], Drawn]]] = (
     (2, _slow_mate),
     (1, _lane_fails_in_a_cut),
@@ -97,6 +106,7 @@ DRILLS: Sequence[tuple[int, Callable[[int], Drawn]]] = (
     (1, _tiny_start),
     (1, _kill_with_reservation),
     (1, _commits_go_wrong),
+    (1, _direct_commits_go_wrong),
 )
 """Lanes of its nodes, and what happens; numbered from 1."""
 

@@ -12,7 +12,7 @@ import structlog
 from tests.sim.swarm.drills import drill
 from tests.sim.swarm.nemesis import mend
 from tests.sim.swarm.plan import Plan, draw
-from tests.sim.swarm.verdict import judge, unfinished
+from tests.sim.swarm.verdict import judge, unfinished, why_stuck
 from tests.sim.swarm.watch import ViolationError
 from tests.sim.swarm.world import START_MS, SwarmWorld
 
@@ -78,7 +78,7 @@ def _run(world: SwarmWorld) -> None:
     deadline = world.clock.ms + LIMIT_MS
     while left := unfinished(world):
         if world.clock.ms > deadline:
-            raise ViolationError("stuck", left)
+            raise ViolationError(why_stuck(world), left)
         world.run(world.clock.ms + LOOK_MS)
     world.run(world.clock.ms + REST_MS)
     judge(world)

@@ -48,6 +48,12 @@ def unfinished(world: SwarmWorld) -> str:
     return next(_unread(world), "") or next(_wrong_interest(world), "")
 
 
+def why_stuck(world: SwarmWorld) -> str:
+    """Return the rule that a mesh breaks which does not come to rest."""
+    lanes = [lane for w in world.workers.values() if w._lanes for lane in w._lanes.owned.values()]
+    return "stuck with a fenced lane" if any(lane.writer._fenced for lane in lanes) else "stuck"
+
+
 def _unread(world: SwarmWorld) -> Iterator[str]:
     watch = world.watch
     for kafka in world.kafka.values():
@@ -108,6 +114,8 @@ def judge(world: SwarmWorld) -> None:
     watch = world.watch
     kinds = {step.word for step in world.plan.faults}
     is_accounted = any(reason in ACCOUNTS for reason, _ in watch.refused)
+    # A direct endpoint of a node that is down wants nothing, of either class.
+    is_accounted |= world.reached["neighbour.down"] > 0
     for wish in watch.wishes:
         seen = watch.delivered.get((wish.node, wish.endpoint), {})
         for message in watch.published.values():
