@@ -162,8 +162,10 @@ class SimulatedBackend:
         self._world.start_broker(kafka, broker)
 
     def truncate(self, place: TopicPartition, kafka: str, records: int) -> int:
-        """Take the newest records of a partition away."""
-        return self._world.kafka[kafka].truncate(place, records)
+        """Take the newest records away; open transactions end before, as at a restart."""
+        broker = self._world.kafka[kafka]
+        broker.end_transactions()
+        return broker.truncate(place, records)
 
     def delete_topic(self, topic: str, kafka: str) -> None:
         """Delete a topic with its records."""

@@ -5,19 +5,28 @@ an offset, the last stable offset, fencing by transactional id, create and appen
 that can be lost, size limits, groups that share partitions. The contract tests run against this
 form and against real brokers.
 
+What it can do to its clients, if it is asked to (nothing by default):
+
+* everything in `mesh.transport.memory_faults`: begin, commit and abort that fail or whose outcome
+  is unknown, on either side; a crash at any call; fetches that are late or tiny. Who goes on with
+  a writer after an unknown outcome gets a torn transaction, as real brokers may give (KAFKA-17754);
+* `available`: brokers down and back; `blocked`: one client reads nothing from one topic;
+* `denied`: a topic refuses records, and `commit` says so, as for deleted topics and records that
+  are too large;
+* `session_timeout_ms`: members that do not poll lose their lanes;
+* `end_transactions`, `delete_topic`, `recreate`, `truncate`, `delete_before`.
+
 What it does not do:
 
-* no threads, waiting or timeouts: a read never blocks, a silent member stays in its group until
-  `crash()` is called, and an open transaction stays open until its writer ends it, a successor
-  fences it or `end_transactions` is called;
+* no threads and no waiting: a read never blocks, and an open transaction stays open until its
+  writer ends it, a successor fences it or `end_transactions` is called;
 * no delay: the marker of a commit is there when it returns, brokers write it soon after;
-* no replication, leaders or truncation (`brokers` and `kept` are only told), no retention and no
-  compaction (every record stays until `delete_before`);
-* no unknown outcomes: a commit that raises has committed nothing, and records handed over while
-  the brokers are down fail instead of waiting;
+* no replication and no leaders: `truncate` is all that is left of a lost leader, `brokers` and
+  `kept` are only told; no retention and no compaction (records stay until `delete_before`);
+* records handed over while the brokers are down fail instead of waiting;
 * no batches on the wire: the size limit is judged per record, by an estimate;
 * keys are placed by CRC-32 and records without a key in turn, unlike real clients;
-* no quotas, and rights are only told (`withheld`), not enforced.
+* no quotas; rights are only told (`withheld`), and `denied` stands for topics that refuse.
 """
 
 from __future__ import annotations
@@ -27,6 +36,7 @@ from collections.abc import Callable, Mapping, Sequence
 from mesh.errors import TransportDeniedError
 from mesh.transport.groups import slowest
 from mesh.transport.memory_clients import MemoryReader, MemoryWriter
+from mesh.transport.memory_faults import Call
 from mesh.transport.memory_group import MemoryGroup, MemoryMembership
 from mesh.transport.memory_log import MESSAGE_BYTES_MAX, MemoryBroker
 from mesh.transport.port import Copies, Rights, TopicInfo, TopicPartition, TopicSpec
@@ -44,8 +54,8 @@ def _no_clock() -> int:
 class MemoryKafka(MemoryBroker):
     """One Kafka cluster in memory; see the module for what it leaves out.
 
-    Fault hooks: `available`, `blocked` (see `MemoryBroker`), `delete_topic`, `end_transactions`,
-    `crash()` of a membership, and the attributes below, which change nothing but what is told.
+    Fault hooks: see the module, `MemoryBroker` and `MemoryFaults`; `crash()` of a membership; and
+    the attributes below, which change nothing but what is told.
 
     Args:
         name: Stands in the cluster id, in topic ids and in error texts.
@@ -75,6 +85,7 @@ class MemoryKafka(MemoryBroker):
 
     def writer(self, name: str, transactional_id: str | None = None) -> MemoryWriter:
         """Return a new writer. With an id, predecessors are fenced and their transactions ended."""
+        self._ask(Call.OPEN, name, transactional_id or "")
         self.require_available()
         writer = MemoryWriter(self, name, transactional_id)
         if transactional_id is not None:
@@ -82,7 +93,12 @@ class MemoryKafka(MemoryBroker):
             if former is not None:
                 former.fence()
             self._writers[transactional_id] = writer
+        self._ask(Call.OPENED, name, transactional_id or "")
         return writer
+
+    def _ask(self, call: Call, client: str, what: str) -> None:
+        if self.faults is not None:
+            self.faults.called(call, client, what)
 
     def membership(self, name: str, group: str, topic: str) -> MemoryMembership:
         """Join the group that shares out the partitions of `topic`."""
@@ -95,24 +111,12 @@ class MemoryKafka(MemoryBroker):
         """Return the one admin of this Kafka cluster."""
         return self._admin
 
-    def end_transactions(self, transactional_id: str) -> None:
-        """Abort what a dead writer left open, as brokers do after the transaction timeout."""
-        former = self._writers.pop(transactional_id, None)
-        if former is not None:
-            former.fence()
-
-    def truncate(self, place: TopicPartition, records: int) -> int:
-        """Drop the newest records of a partition with the markers behind them; return its end.
-
-        Open transactions end first, as at the restart of a broker.
-        """
-        for transactional_id in list(self._writers):
-            self.end_transactions(transactional_id)
-        entries = self.topics[place.topic].logs[place.partition].entries
-        while entries and records > 0:
-            records -= entries.pop() is not None
-        self.changes += 1
-        return self.topics[place.topic].logs[place.partition].end
+    def end_transactions(self, transactional_id: str | None = None) -> None:
+        """Abort what a dead writer, or every writer, left open, as brokers do after a timeout."""
+        for name in list(self._writers) if transactional_id is None else [transactional_id]:
+            former = self._writers.pop(name, None)
+            if former is not None:
+                former.fence()
 
     def close(self) -> None:
         """Do nothing: records stay for the next client, as on real brokers."""
@@ -132,8 +136,13 @@ class MemoryAdmin:
     def create(self, topics: Sequence[TopicSpec]) -> None:
         """Create those that do not exist yet; existing ones are left as they are."""
         self._broker.require_available()
+        faults = self._broker.faults
         for spec in topics:
+            if faults is not None:
+                faults.called(Call.CREATE, "admin", spec.name)
             self._broker.create_topic(spec)
+        if faults is not None:
+            faults.called(Call.CREATED, "admin", "")
 
     def describe(self, names: Sequence[str]) -> Mapping[str, TopicInfo]:
         """Return those that exist."""

@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 from mesh.errors import (
     InvariantError,
     TransportDeniedError,
+    TransportError,
     TransportFencedError,
     TransportUnavailableError,
+    TransportUnknownError,
 )
+from mesh.transport.memory_faults import Call, Outcome
 from mesh.transport.memory_log import (
     CREATE_TIME,
     LOG_APPEND_TIME,
@@ -29,9 +32,12 @@ class MemoryReader:
         self._broker = broker
         self._positions: dict[TopicPartition, int] = {}
         self._order: list[TopicPartition] = []
+        self._logs: list[PartitionLog | None] = []
+        self._shape = -1
         self._first = 0
         self._lost: dict[TopicPartition, None] = {}
-        self._idle_at = -1
+        self._seen = -1
+        self._moved = False
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Add partitions from these offsets; one that is assigned already is moved there."""
@@ -48,38 +54,62 @@ class MemoryReader:
         self._reorder()
 
     def _reorder(self) -> None:
-        self._order = sorted(self._positions)
-        self._first = 0
-        self._idle_at = -1
+        self._shape = -1
+        self._seen = -1
 
-    def read(self, timeout_s: float, limit: int) -> Sequence[MemoryRecord]:  # noqa: ARG002
-        """Return up to `limit` records at once; the timeout is ignored.
+    def _look_up(self) -> None:
+        broker = self._broker
+        self._order = sorted(self._positions)
+        self._logs = [broker.log(place) for place in self._order]
+        self._shape = broker.shape
+        self._first = 0
+        self._seen = -1
+
+    def read(self, timeout_s: float, limit: int) -> Sequence[MemoryRecord]:
+        """Return up to `limit` records at once; the timeout is only told to `faults`.
 
         Partitions take turns: a call goes on behind the partition at which the last one reached
         its limit.
         """
+        faults = self._broker.faults
+        if faults is None:
+            return self._fetch(limit)
+        self._moved = False
+        found = self._fetch(faults.fetch_limit(self.name, limit))
+        if timeout_s > 0 and not (found or self._moved):
+            faults.waited(self.name, timeout_s)
+        return found
+
+    def _fetch(self, limit: int) -> list[MemoryRecord]:
         found: list[MemoryRecord] = []
         broker = self._broker
-        if not broker.available or self._idle_at == broker.changes:
+        if not broker.available or limit < 1 or self._seen == broker.changes:
             return found
+        if self._shape != broker.shape:
+            self._look_up()
         hidden = False
         count = len(self._order)
         for step in range(count):
-            place = self._order[(self._first + step) % count]
-            if broker.blocked and (self.name, place.topic) in broker.blocked:
+            index = (self._first + step) % count
+            log = self._logs[index]
+            if log is None or log.changed <= self._seen:
+                continue
+            if broker.blocked and (self.name, log.topic) in broker.blocked:
                 hidden = True
                 continue
-            self._take(place, limit, found)
+            self._take(self._order[index], log, limit, found)
             if len(found) >= limit:
-                self._first = (self._first + step + 1) % count
+                self._first = (index + 1) % count
+                self._seen = -1
                 return found
-        # Everything was read, so nothing new can be here before something changes.
-        self._idle_at = -1 if hidden else broker.changes
+        # Everything was read: only partitions that change from now on are looked at again.
+        self._seen = -1 if hidden else broker.changes
         return found
 
-    def _take(self, place: TopicPartition, limit: int, found: list[MemoryRecord]) -> None:
-        log = self._broker.log(place)
-        if log is None or place in self._lost:
+    def _take(
+        self, place: TopicPartition, log: PartitionLog, limit: int, found: list[MemoryRecord]
+    ) -> None:
+        if place in self._lost:
             return
         position = self._positions[place]
         if position == BEGINNING:
@@ -88,6 +118,7 @@ class MemoryReader:
             self._lost[place] = None
             return
         stable = log.stable
+        self._moved = self._moved or position != stable
         while position < stable and len(found) < limit:
             stop = min(stable, position + limit - len(found))
             chunk = log.entries[position - log.start : stop - log.start]
@@ -105,8 +136,9 @@ class MemoryReader:
         for place in lost:
             # Not read again until it is assigned anew, as the client library does.
             self._positions.pop(place, None)
-        self._lost.clear()
-        self._reorder()
+        if lost:
+            self._lost.clear()
+            self._reorder()
         return lost
 
     def reachable(self) -> bool:
@@ -119,7 +151,13 @@ class MemoryReader:
 
 
 class MemoryWriter:
-    """Writes at once; a transaction decides what becomes visible."""
+    """Writes at once; a transaction decides what becomes visible.
+
+    After an unknown outcome its owner must open another one, as with real brokers (R3). This one
+    does not refuse to go on, so that it shows what would come of it (KAFKA-17754): where the
+    request was lost, the next transaction is still the former one; where it took effect, its second
+    copy ends a later transaction in its middle: see `MemoryFaults.late_records`.
+    """
 
     def __init__(self, broker: MemoryBroker, name: str, transactional_id: str | None) -> None:
         self.name = name
@@ -130,10 +168,15 @@ class MemoryWriter:
         self._failures: list[tuple[str, str]] = []
         self._cut_off = 0
         self._fenced = False
+        self._unanswered = False
+        self._late_end: bool | None = None
+        self._late_in = 0
+        self._ended_early = False
 
     def fence(self) -> None:
         """End the open transaction and refuse everything from now on: a successor is here."""
         self._end(committed=False)
+        self._late_end = None
         self._fenced = True
 
     def _require_rights(self) -> None:
@@ -143,13 +186,27 @@ class MemoryWriter:
                 f"{self.transactional_id}; stop this one"
             )
 
+    def _ask(self, call: Call) -> Outcome | None:
+        faults = self._broker.faults
+        return None if faults is None else faults.called(call, self.name, self._what)
+
+    @property
+    def _what(self) -> str:
+        return self.transactional_id or ""
+
     def begin(self) -> None:
         """Open a transaction."""
         self._require_rights()
+        outcome = self._ask(Call.BEGIN)
         self._broker.require_available()
-        if self.transactional_id is None or self._transaction is not None:
+        is_open = self._transaction is not None and not self._unanswered
+        if self.transactional_id is None or is_open:
             raise InvariantError(f"writer {self.name}: begin without an id or within a transaction")
-        self._transaction = self._broker.next_transaction()
+        if outcome is not None:
+            raise self._fault(outcome, "begin a transaction")
+        if self._transaction is None:
+            self._transaction = self._broker.next_transaction()
+        self._unanswered = False
 
     def produce(
         self,
@@ -165,29 +222,55 @@ class MemoryWriter:
         self._require_rights()
         broker = self._broker
         transaction = self._transaction
-        if self.transactional_id is not None and transaction is None:
+        if broker.faults is not None:
+            broker.faults.called(Call.PRODUCE, self.name, topic)
+        if self.transactional_id is not None and transaction is None and not self._ended_early:
             raise InvariantError(f"writer {self.name}: produce outside a transaction")
         if not broker.available:
             self._cut_off += 1
             return
-        target = broker.topics.get(topic)
-        log = None if target is None else target.log_for(partition, key)
-        if target is None or log is None:
-            self._failures.append((topic, "it does not exist or has fewer partitions; create it"))
+        log = self._log_for(topic, partition, key, value, headers)
+        if log is None or self._ended_early:
             return
-        if record_bytes(key, value, headers or ()) > target.message_bytes_max:
-            limit = target.message_bytes_max
-            self._failures.append((topic, f"the record is larger than its {limit} bytes allow"))
-            return
-        if target.append_time:
+        if broker.topics[topic].append_time:
             stamp = (LOG_APPEND_TIME, broker.now_ms())
         else:
             stamp = (CREATE_TIME, timestamp or broker.now_ms())
         log.append(key, value, list(headers) if headers else None, stamp, transaction)
         if transaction is None:
-            broker.changes += 1
-        else:
-            self._touched[log] = None
+            broker.touch(log)
+            return
+        self._touched[log] = None
+        if self._late_end is not None:
+            self._late_in -= 1
+            if self._late_in <= 0:
+                self._end(committed=self._late_end)
+                self._late_end = None
+                self._ended_early = True
+
+    def _log_for(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None,
+    ) -> PartitionLog | None:
+        """Return where a record goes; None, with the reason noted, if it is refused."""
+        broker = self._broker
+        target = broker.topics.get(topic)
+        log = None if target is None else target.log_for(partition, key)
+        if target is None or log is None:
+            self._failures.append((topic, "it does not exist or has fewer partitions; create it"))
+            return None
+        if topic in broker.denied:
+            self._failures.append((topic, broker.denied[topic]))
+            return None
+        if record_bytes(key, value, headers or ()) > target.message_bytes_max:
+            limit = target.message_bytes_max
+            self._failures.append((topic, f"the record is larger than its {limit} bytes allow"))
+            return None
+        return log
 
     def produce_all(self, topic: str, partition: int, rows: Sequence[Row]) -> None:
         """Hand over many records of one partition, in order."""
@@ -195,32 +278,73 @@ class MemoryWriter:
             self.produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
 
     def commit(self) -> None:
-        """Commit the open transaction, or raise with nothing of it committed."""
+        """Commit the open transaction, or raise.
+
+        Raises:
+            TransportFencedError: A successor has taken the transactional id.
+            TransportUnknownError: Only by a fault: it may be committed or not.
+            TransportError: Nothing was committed.
+        """
         self._require_rights()
+        outcome = self._ask(Call.COMMIT)
+        where = f"Kafka cluster {self._broker.name}"
+        if self._ended_early:
+            self._ended_early = False
+            raise TransportError(f"{where}: {self._what}: the transaction is in no valid state")
         if self._transaction is None:
             raise InvariantError(f"writer {self.name}: commit without a transaction")
         failures, cut_off = self._failures, self._cut_off + (not self._broker.available)
+        if outcome is not None and not failures and not cut_off:
+            if outcome is Outcome.FAILED:
+                self._end(committed=False)
+            raise self._fault(outcome, "commit")
         self._end(committed=not failures and not cut_off)
-        where = f"Kafka cluster {self._broker.name}"
         if failures:
             topic, reason = failures[0]
             topics = tuple(dict.fromkeys(name for name, _ in failures))
             raise TransportDeniedError(f"{where}: topic {topic}: {reason}", topics=topics)
         if cut_off:
             raise TransportUnavailableError(f"{where}: no broker answers; nothing was committed")
+        self._ask(Call.COMMITTED)
 
     def abort(self) -> None:
-        """Abort the open transaction, if any."""
+        """Abort the open transaction, if any.
+
+        Raises:
+            TransportFencedError: A successor has taken the transactional id.
+            TransportUnknownError: Only by a fault: a new writer ends it for sure.
+        """
         self._require_rights()
+        outcome = self._ask(Call.ABORT)
+        if outcome is not None and outcome is not Outcome.FAILED and self._transaction is not None:
+            raise self._fault(outcome, "abort", committed=False)
+        self._ended_early = False
         self._end(committed=False)
+
+    def _fault(self, outcome: Outcome, what: str, *, committed: bool = True) -> TransportError:
+        """Let a request fail; return what its sender is told."""
+        text = f"Kafka cluster {self._broker.name}: {what} under {self._what}"
+        if outcome is Outcome.FAILED:
+            return TransportError(f"{text}: a connection was lost; nothing was committed")
+        if outcome is Outcome.UNKNOWN_COMMITTED and self._transaction is not None:
+            self._end(committed=committed)
+            self._late_end = committed
+            faults = self._broker.faults
+            self._late_in = 1 if faults is None else faults.late_records()
+        else:
+            self._unanswered = self._transaction is not None
+        return TransportUnknownError(
+            f"{text}: nobody answered; open a new writer and read the positions again"
+        )
 
     def _end(self, *, committed: bool) -> None:
         transaction = self._transaction
         if transaction is not None:
             for log in self._touched:
                 log.end_transaction(transaction, committed=committed)
-            self._broker.changes += 1
+                self._broker.touch(log)
         self._transaction = None
+        self._unanswered = False
         self._touched = {}
         self._failures = []
         self._cut_off = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mesh.transport.memory_faults import Call
 from mesh.transport.memory_log import MemoryBroker
 
 
@@ -14,7 +15,7 @@ class MemoryGroup:
 
     def __init__(self, broker: MemoryBroker, topic: str) -> None:
         self._broker = broker
-        self._topic = topic
+        self.topic = topic
         self._members: dict[MemoryMembership, list[int]] = {}
 
     def join(self, member: MemoryMembership) -> None:
@@ -31,6 +32,15 @@ class MemoryGroup:
         """Say whether this member is in the group."""
         return member in self._members
 
+    def expire(self) -> None:
+        """Take out members that have not polled for the session timeout, if there is one."""
+        timeout_ms = self._broker.session_timeout_ms
+        if timeout_ms is None:
+            return
+        now = self._broker.now_ms()
+        for member in [one for one in self._members if now - one.polled_ms > timeout_ms]:
+            self.leave(member)
+
     def target(self, member: MemoryMembership) -> list[int]:
         """Return what the member should own."""
         self._share_out()
@@ -41,7 +51,7 @@ class MemoryGroup:
         return all(partition not in member.lanes() for member in self._members)
 
     def _share_out(self) -> None:
-        topic = self._broker.topics.get(self._topic)
+        topic = self._broker.topics.get(self.topic)
         count = 0 if topic is None else len(topic.logs)
         members = len(self._members)
         if not members or self._is_even(count):
@@ -64,14 +74,20 @@ class MemoryGroup:
 
 
 class MemoryMembership:
-    """One worker in a group. Compared by identity: two workers are never the same member."""
+    """One worker in a group. Compared by identity: two workers are never the same member.
+
+    Attributes:
+        polled_ms: When it was last heard of.
+    """
 
     def __init__(self, group: MemoryGroup, broker: MemoryBroker, name: str) -> None:
         self.name = name
+        self.polled_ms = broker.now_ms()
         self._group = group
         self._broker = broker
         self._lanes: frozenset[int] = frozenset()
         self._closed = False
+        group.expire()
         group.join(self)
 
     def poll(self) -> None:
@@ -79,8 +95,14 @@ class MemoryMembership:
 
         A member that was removed while it was silent loses everything and joins again.
         """
-        if self._closed or not self._broker.available:
+        broker = self._broker
+        is_heard = broker.available
+        if broker.faults is not None:
+            is_heard &= broker.faults.called(Call.POLL, self.name, self._group.topic) is None
+        if self._closed or not is_heard:
             return
+        self._group.expire()
+        self.polled_ms = broker.now_ms()
         if not self._group.has(self):
             self._lanes = frozenset()
             self._group.join(self)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 
 from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
+from mesh.transport.memory_faults import MemoryFaults
 from mesh.transport.port import TopicInfo, TopicPartition, TopicSpec
 
 CREATE_TIME, LOG_APPEND_TIME = 1, 2
@@ -77,12 +78,14 @@ class PartitionLog:
     """One partition: offsets from `start` to `end`, and the transactions open on it.
 
     An entry is a record, or None where no reader will ever see one: a control marker, or a
-    record of an aborted transaction. Both take an offset, as in Kafka.
+    record of an aborted transaction. Both take an offset, as in Kafka. `changed` is the number
+    of the broker's last change that readers of this partition could notice.
     """
 
-    __slots__ = ("entries", "partition", "start", "topic", "transactions")
+    __slots__ = ("changed", "entries", "partition", "start", "topic", "transactions")
 
-    def __init__(self, topic: str, partition: int) -> None:
+    def __init__(self, topic: str, partition: int, changed: int = 0) -> None:
+        self.changed = changed
         self.topic = topic
         self.partition = partition
         self.start = 0
@@ -120,7 +123,7 @@ class PartitionLog:
 
     def end_transaction(self, transaction: int, *, committed: bool) -> None:
         """Write the control marker that commits or aborts a transaction on this partition."""
-        offsets = self.transactions.pop(transaction)
+        offsets = self.transactions.pop(transaction, [])
         if not committed:
             for offset in offsets:
                 if offset >= self.start:
@@ -133,14 +136,25 @@ class PartitionLog:
             del self.entries[: offset - self.start]
             self.start = offset
 
+    def truncate(self, records: int) -> None:
+        """Drop so many records at the end and the markers behind them, as an unclean election."""
+        while self.entries and records > 0:
+            records -= self.entries.pop() is not None
+        for number, offsets in list(self.transactions.items()):
+            kept = [offset for offset in offsets if offset < self.end]
+            if kept:
+                self.transactions[number] = kept
+            else:
+                del self.transactions[number]
+
 
 class MemoryTopic:
     """One topic: its id, its settings and its partitions."""
 
-    def __init__(self, spec: TopicSpec, topic_id: bytes) -> None:
+    def __init__(self, spec: TopicSpec, topic_id: bytes, changed: int) -> None:
         self.info = TopicInfo(spec.name, topic_id, spec.partitions)
         self.settings = dict(spec.settings)
-        self.logs = [PartitionLog(spec.name, index) for index in range(spec.partitions)]
+        self.logs = [PartitionLog(spec.name, index, changed) for index in range(spec.partitions)]
         self.append_time = spec.settings.get("message.timestamp.type") == "LogAppendTime"
         self.message_bytes_max = int(spec.settings.get("max.message.bytes", MESSAGE_BYTES_MAX))
         self.compacted = spec.settings.get("cleanup.policy", "delete") == "compact"
@@ -172,8 +186,13 @@ class MemoryBroker:
     Attributes:
         available: False makes every call that needs a broker fail, as if all brokers were down.
         blocked: Pairs (client name, topic): that client reads nothing from that topic.
+        denied: Topics that refuse records, with the reason; a transaction learns it at its end.
+        session_timeout_ms: A member that does not poll for so long is taken out of its group when
+            another one joins or polls; None for never.
+        faults: Asked at every call of a port; None for a kind Kafka cluster.
         groups: What consumer groups of clients have committed, by group.
         changes: Grows with everything a reader could notice, so that an idle read costs nothing.
+        shape: Grows when topics come or go.
     """
 
     def __init__(self, name: str, now_ms: Callable[[], int]) -> None:
@@ -181,9 +200,13 @@ class MemoryBroker:
         self.now_ms = now_ms
         self.available = True
         self.blocked: set[tuple[str, str]] = set()
+        self.denied: dict[str, str] = {}
+        self.session_timeout_ms: int | None = None
+        self.faults: MemoryFaults | None = None
         self.topics: dict[str, MemoryTopic] = {}
         self.groups: dict[str, Mapping[TopicPartition, int]] = {}
         self.changes = 0
+        self.shape = 0
         self._topics_made = 0
         self._transactions_begun = 0
 
@@ -209,13 +232,40 @@ class MemoryBroker:
             )
         self._topics_made += 1
         topic_id = sha256(f"{self.name}:{self._topics_made}".encode()).digest()[:16]
-        self.topics[spec.name] = MemoryTopic(spec, topic_id)
         self.changes += 1
+        self.shape += 1
+        self.topics[spec.name] = MemoryTopic(spec, topic_id, self.changes)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with its records, as an operator might; for tests."""
         del self.topics[name]
         self.changes += 1
+        self.shape += 1
+
+    def recreate(self, name: str) -> None:
+        """Delete a topic and make it anew: same name and settings, empty, another topic id."""
+        former = self.topics[name]
+        self.delete_topic(name)
+        self.create_topic(
+            TopicSpec(name=name, partitions=len(former.logs), settings=former.settings)
+        )
+
+    def truncate(self, place: TopicPartition, records: int) -> int:
+        """Drop the newest records of a partition, as an unclean election does; return its end.
+
+        Their offsets are given out again.
+        """
+        log = self.topics[place.topic].logs[place.partition]
+        log.truncate(records)
+        self.touch(log)
+        return log.end
+
+    def touch(self, log: PartitionLog) -> None:
+        """Let readers notice that a partition has changed."""
+        self.changes += 1
+        log.changed = self.changes
+        if self.faults is not None:
+            self.faults.appended(log.topic, log.partition)
 
     def commit_group(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
         """Note that a consumer group of a client has committed these offsets; for tests."""
@@ -243,4 +293,4 @@ class MemoryBroker:
             log = self.log(place)
             if log is not None:
                 log.delete_before(offset)
-        self.changes += 1
+                self.touch(log)

@@ -23,6 +23,16 @@ def test_create_is_idempotent_and_describe_leaves_out_the_missing(stand: Stand) 
     assert admin.describe([]) == {}
 
 
+def test_a_new_topic_may_be_named_twice(stand: Stand) -> None:
+    """Nodes of one Kafka cluster share topics; librdkafka crashes on a name told twice."""
+    name = f"contract.{stand.mark}.twice"
+    admin = stand.kafka.admin()
+    topics = [TopicSpec(name=name, partitions=2), TopicSpec(name=name, partitions=2)]
+    admin.try_create(topics)
+    admin.create(topics)
+    assert admin.describe([name])[name].partitions == 2
+
+
 def test_topic_ids_tell_a_topic_from_its_namesake(stand: Stand) -> None:
     """The id stays while the topic does; a new topic of the same name has another one."""
     name, other = stand.topic(), stand.topic()

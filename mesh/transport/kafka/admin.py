@@ -94,12 +94,7 @@ class KafkaAdmin:
             TransportDeniedError: The broker refuses, with its own words.
             TransportUnavailableError: No broker answers, or a leader is missing for too long.
         """
-        known = self.describe([spec.name for spec in topics])
-        missing = [
-            NewTopic(spec.name, spec.partitions, -1, config=dict(spec.settings))
-            for spec in topics
-            if spec.name not in known
-        ]
+        missing = self._missing(topics)
         if not missing:
             return
 
@@ -111,6 +106,16 @@ class KafkaAdmin:
 
         self._answers("create topic", ask, good=frozenset({KafkaError.TOPIC_ALREADY_EXISTS}))
         self._wait_usable([topic.topic for topic in missing])
+
+    def _missing(self, topics: Sequence[TopicSpec]) -> list[NewTopic]:
+        """Return those that do not exist, once each: a name told twice ends the process."""
+        wanted = {spec.name: spec for spec in topics}
+        known = self.describe(list(wanted))
+        return [
+            NewTopic(spec.name, spec.partitions, -1, config=dict(spec.settings))
+            for spec in wanted.values()
+            if spec.name not in known
+        ]
 
     def _wait_usable(self, names: Sequence[str]) -> None:
         deadline_s = time.monotonic() + CREATE_DEADLINE_S

@@ -11,7 +11,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs ex
     ConfigEntry,
     ConfigResource,
     DescribeClusterResult,
-    NewTopic,
     TopicDescription,
 )
 
@@ -49,12 +48,7 @@ class InspectingAdmin(KafkaAdmin):
         Raises:
             TransportDeniedError: They would refuse, with their own words.
         """
-        known = self.describe([spec.name for spec in topics])
-        missing = [
-            NewTopic(spec.name, spec.partitions, -1, config=dict(spec.settings))
-            for spec in topics
-            if spec.name not in known
-        ]
+        missing = self._missing(topics)
         if not missing:
             return
 

@@ -1,0 +1,221 @@
+"""Bugs of interest and forwarding: who wants what, who may have it, and when that is in force."""
+
+from __future__ import annotations
+
+from mesh.core import routing
+from mesh.core.interest import InterestTable
+from mesh.core.matcher import Shape
+from mesh.core.routing import Router
+from mesh.core.scopes import ScopeReader
+from mesh.model.control import Ownership
+from mesh.model.inputs import LeadershipTaken
+from mesh.node import leader, learner
+from mesh.node.leader import Leader
+from mesh.node.learner import Learner
+from mesh.node.machine import NodeMachine
+from mesh.runtime.lane import Lane
+from tests.mutations.patching import Mutation, Patches
+
+
+def _may_leave_without(name: str):
+    def plant(patches: Patches) -> None:
+        def wrapper(may_leave):
+            def wrong(kind, **came):
+                return may_leave(kind, **{**came, name: False})
+
+            return wrong
+
+        patches.wrap(routing, "may_leave", wrapper)
+
+    return plant
+
+
+def arrival_ignored(patches: Patches) -> None:
+    """Neither the link nor the zone of arrival counts, and interest goes back as well."""
+    _may_leave_without("arrived_on_link")(patches)
+    _may_leave_without("arrived_on_zone")(patches)
+    patches.put(leader, "offers", lambda kind, **learned: True)
+
+
+def _offers_without(name: str):
+    def plant(patches: Patches) -> None:
+        def wrapper(offers):
+            def wrong(kind, **learned):
+                return offers(kind, **{**learned, name: False})
+
+            return wrong
+
+        patches.wrap(leader, "offers", wrapper)
+
+    return plant
+
+
+def foreign_offered(patches: Patches) -> None:
+    def wrapper(offers):
+        def wrong(kind, **learned):
+            return offers(kind, **{**learned, "ownership": Ownership.OWN})
+
+        return wrong
+
+    patches.wrap(leader, "offers", wrapper)
+
+
+def transit(patches: Patches) -> None:
+    _may_leave_without("crossed_external")(patches)
+    foreign_offered(patches)
+
+
+def ownership_lost(patches: Patches) -> None:
+    patches.put(learner, "ownership_after", lambda kind, ownership: ownership)
+
+
+def ready_before_proof(patches: Patches) -> None:
+    patches.put(Learner, "is_synced", property(lambda learner: learner.clients_caught_up))
+
+
+def removals_never_applied(patches: Patches) -> None:
+    def wrapper(marked):
+        def wrong(reader, mark):
+            changes = marked(reader, mark)
+            return {filter_: wish for filter_, wish in changes.items() if wish is not None}
+
+        return wrong
+
+    patches.wrap(ScopeReader, "marked", wrapper)
+
+
+def removal_takes_all_members(patches: Patches) -> None:
+    """What a counter gone wrong would do: one member leaves and the filter is gone."""
+
+    def wrapper(put):
+        def wrong(table, filter_, member, wish):
+            if wish is None:
+                for other, _ in table.members(filter_):
+                    put(table, filter_, other, None)
+                return True
+            return put(table, filter_, member, wish)
+
+        return wrong
+
+    patches.wrap(InterestTable, "put", wrapper)
+
+
+def tombstone_ignored(patches: Patches) -> None:
+    patches.put(Learner, "_unsubscribe", lambda learner, endpoint, filter_: None)
+
+
+def cut_not_awaited(patches: Patches) -> None:
+    patches.put(NodeMachine, "_is_in_force", lambda machine, round_: True)
+
+
+def cut_claims_too_much(patches: Patches) -> None:
+    """The cut says that it holds from the beginning, not from where the lane stands."""
+
+    def wrapper(cut):
+        def wrong(lane, in_force, cuts, now_ms):
+            cut(lane, in_force, {uuid: offset + 5 for uuid, offset in cuts.items()}, now_ms)
+
+        return wrong
+
+    patches.wrap(Lane, "cut", wrapper)
+
+
+def routes_not_forgotten(patches: Patches) -> None:
+    patches.put(Router, "forget", lambda router: None)
+
+
+def subjects_not_forgotten(patches: Patches) -> None:
+    def wrapper(cut):
+        def wrong(lane, in_force, cuts, now_ms):
+            known = {of: dict(memo) for of, memo in lane._known.items()}
+            cut(lane, in_force, cuts, now_ms)
+            lane._known.update(known)
+
+        return wrong
+
+    patches.wrap(Lane, "cut", wrapper)
+
+
+def plans_not_forgotten(patches: Patches) -> None:
+    def wrapper(cut):
+        def wrong(lane, in_force, cuts, now_ms):
+            plans = dict(lane._plans)
+            cut(lane, in_force, cuts, now_ms)
+            lane._plans.update(plans)
+
+        return wrong
+
+    patches.wrap(Lane, "cut", wrapper)
+
+
+def node_epoch_not_raised(patches: Patches) -> None:
+    def wrapper(step):
+        def wrong(machine, input_):
+            if isinstance(input_, LeadershipTaken):
+                input_ = LeadershipTaken(1, input_.written)
+            return step(machine, input_)
+
+        return wrong
+
+    patches.wrap(NodeMachine, "step", wrapper)
+
+
+def old_offers_not_withdrawn(patches: Patches) -> None:
+    def wrapper(init):
+        def wrong(one, node, epoch, links, written):
+            init(one, node, epoch, links, {})
+
+        return wrong
+
+    patches.wrap(Leader, "__init__", wrapper)
+
+
+def acknowledged_at_once(patches: Patches) -> None:
+    patches.put(Leader, "_needs", lambda one, source, learner: ())
+
+
+def tail_matches_nothing_more(patches: Patches) -> None:
+    def wrapper(applied_to):
+        def wrong(shape, levels):
+            if shape.tail and len(levels) == shape.levels + 1:
+                return None
+            return applied_to(shape, levels)
+
+        return wrong
+
+    patches.wrap(Shape, "applied_to", wrapper)
+
+
+def star_stands_only_first(patches: Patches) -> None:
+    def wrapper(of):
+        def wrong(cls, filter_):
+            shape = of.__func__(cls, filter_)
+            return Shape(shape.levels, shape.stars[:1], shape.tail)
+
+        return classmethod(wrong)
+
+    patches.wrap(Shape, "of", wrapper)
+
+
+INTEREST_BUGS = (
+    Mutation("back-to-sender", "messages and interest go back where they came from", arrival_ignored),
+    Mutation("no-transit-ignored", "a second external link is crossed", transit),
+    Mutation("interest-returned", "interest is offered to the link it was learned on", _offers_without("learned_on_link")),
+    Mutation("interest-in-zone-twice", "one-hop interest is offered on within its zone", _offers_without("learned_on_zone")),
+    Mutation("foreign-offered", "foreign interest is offered over external links", foreign_offered),
+    Mutation("ownership-lost", "what came over an external link counts as own", ownership_lost),
+    Mutation("ready-before-proof", "a node serves before its neighbours' interest is proven", ready_before_proof),
+    Mutation("removals-never-applied", "withdrawn interest stays", removals_never_applied),
+    Mutation("removal-takes-all", "one member leaves and the filter is gone for all", removal_takes_all_members),
+    Mutation("tombstone-ignored", "unsubscribing does nothing", tombstone_ignored),
+    Mutation("cut-not-awaited", "interest is offered before every lane has cut", cut_not_awaited),
+    Mutation("cut-claims-too-much", "a cut names subscriptions that are not in force yet", cut_claims_too_much),
+    Mutation("routes-not-forgotten", "remembered routes outlive the interest", routes_not_forgotten),
+    Mutation("subjects-not-forgotten", "subjects published here keep their old route", subjects_not_forgotten),
+    Mutation("plans-not-forgotten", "frames keep going by the old routing", plans_not_forgotten),
+    Mutation("node-epoch-not-raised", "each leader of a node has the same epoch", node_epoch_not_raised),
+    Mutation("old-offers-not-withdrawn", "a new leader does not compare what was offered", old_offers_not_withdrawn),
+    Mutation("acknowledged-at-once", "complete is said before anybody else has applied it", acknowledged_at_once),
+    Mutation("tail-wants-more", "> needs two levels instead of one", tail_matches_nothing_more),
+    Mutation("second-star-ignored", "only the first * of a filter is one", star_stands_only_first),
+)  # fmt: skip

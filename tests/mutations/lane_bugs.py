@@ -1,0 +1,383 @@
+"""Bugs of the data path: positions, transactions, chain, direct copies, frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from mesh.codec.keys import progress_key
+from mesh.codec.state import encode_ledger, encode_progress
+from mesh.errors import TransportError
+from mesh.model.frames import Chain
+from mesh.model.state import Progress, ProgressKind
+from mesh.runtime import delivering, ingress, lanes, outgoing, taking, transit
+from mesh.runtime.batch import Batch
+from mesh.runtime.lane import Lane
+from mesh.runtime.lanes import Lanes
+from mesh.runtime.positions import Positions
+from mesh.runtime.sources import Sources
+from mesh.transport.memory_clients import MemoryWriter
+from tests.mutations.patching import Mutation, Patches
+
+
+def _written(batch: Batch) -> Iterator[tuple[bytes, bytes]]:
+    for source, reading in batch.readings.items():
+        progress = Progress(
+            kind=ProgressKind.SOURCE,
+            offset=reading.next,
+            topic=source.topic,
+            partition=source.partition,
+            topic_id=reading.topic_id,
+        )
+        yield progress_key(progress), encode_progress(progress)
+
+
+def position_before_copies(patches: Patches) -> None:
+    def wrapper(commit):
+        def wrong(lane, now_ms):
+            if lane.batch is not None:
+                early = MemoryWriter(lane.writer._broker, "early", None)
+                for key, value in _written(lane.batch):
+                    early.produce(lane.names.progress(lane.node), value, key, lane.number)
+            return commit(lane, now_ms)
+
+        return wrong
+
+    patches.wrap(Lane, "commit", wrapper)
+
+
+def position_after_copies(patches: Patches) -> None:
+    def wrapper(commit):
+        def wrong(lane, now_ms):
+            batch = lane.batch
+            if batch is None or not batch.readings:
+                return commit(lane, now_ms)
+            late = list(_written(batch))
+            finish = Batch.finish
+            Batch.finish = _without_positions
+            try:
+                told = commit(lane, now_ms)
+            finally:
+                Batch.finish = finish
+            lane.writer.begin()
+            for key, value in late:
+                lane.writer.produce(lane.names.progress(lane.node), value, key, lane.number)
+            lane.writer.commit()
+            return told
+
+        return wrong
+
+    patches.wrap(Lane, "commit", wrapper)
+
+
+def _without_positions(batch: Batch, writer, partition, ahead) -> None:
+    topic = batch.names.progress(batch.node)
+    for key, progress in batch.progress.items():
+        writer.produce(topic, encode_progress(progress), key, partition)
+    ledger = encode_ledger(batch.ledger())
+    writer.produce(batch.names.ledger(batch.node), ledger, None, partition)
+
+
+def position_one_short(patches: Patches) -> None:
+    def wrapper(read):
+        def wrong(batch, source, topic_id, first, last, n, **more):
+            read(batch, source, topic_id, first, max(first, last - 1), n, **more)
+
+        return wrong
+
+    patches.wrap(Batch, "read", wrapper)
+
+
+def position_one_far(patches: Patches) -> None:
+    def wrapper(recover):
+        def wrong(positions, progress):
+            if progress.kind is ProgressKind.SOURCE:
+                progress = replace(progress, offset=progress.offset + 1)
+            recover(positions, progress)
+
+        return wrong
+
+    patches.wrap(Positions, "recover", wrapper)
+
+
+def commit_error_swallowed(patches: Patches) -> None:
+    def wrapper(commit):
+        def wrong(writer):
+            try:
+                commit(writer)
+            except TransportError:
+                return
+
+        return wrong
+
+    patches.wrap(MemoryWriter, "commit", wrapper)
+
+
+def no_rewind_after_failure(patches: Patches) -> None:
+    def wrong(self, places_kafka, positions):
+        fresh = {at: p for at, p in positions.items() if at not in _seen(self)}
+        _seen(self).update(positions)
+        self.moved.update(fresh)
+        here = self.readers[places_kafka]
+        here.assign(
+            {at: fresh.get(at, _FURTHEST.get((id(here), at), p)) for at, p in positions.items()}
+        )
+
+    def stop(self, lane):
+        for place in lane.sources:
+            reader = self.readers[self._topics[place.topic].kafka]
+            _FURTHEST[id(reader), place] = reader.position(place)
+            reader.unassign([place])
+        lane.sources.clear()
+
+    _FURTHEST.clear()
+    _SEEN.clear()
+    patches.put(Sources, "_read", wrong)
+    patches.put(Sources, "stop", stop)
+
+
+_FURTHEST: dict[tuple[int, object], int] = {}
+_SEEN: dict[int, dict] = {}
+
+
+def _seen(sources: Sources) -> dict:
+    return _SEEN.setdefault(id(sources.readers), {})
+
+
+def positions_not_read_again(patches: Patches) -> None:
+    former: dict[tuple[int, int], Positions] = {}
+
+    def take(take_lane):
+        def wrong(topology, learner, number, kafka, recall, clock):
+            lane = take_lane(topology, learner, number, kafka, recall, clock)
+            known = former.get((id(recall), number))
+            if known is not None:
+                known.epoch = lane.positions.epoch
+                lane.positions = known
+            return lane
+
+        return wrong
+
+    def drop(original):
+        def wrong(self, number):
+            former[id(self.recall), number] = self.owned[number].positions
+            original(self, number)
+
+        return wrong
+
+    patches.wrap(lanes, "take_lane", take)
+    patches.wrap(Lanes, "drop", drop)
+
+
+def same_writer_after_unknown(patches: Patches) -> None:
+    """Rule R3: a writer with an unknown outcome is spent."""
+    former: dict[tuple[int, int], MemoryWriter] = {}
+
+    class Sticky:
+        def __init__(self, writer: MemoryWriter) -> None:
+            self.held = writer
+
+        def writer(self, name: str, transactional_id: str) -> MemoryWriter:
+            return self.held
+
+    def take(take_lane):
+        def wrong(topology, learner, number, kafka, recall, clock):
+            writer = former.get((id(recall), number))
+            if writer is not None and not writer._fenced and not writer._unanswered:
+                kafka = Sticky(writer)
+            return take_lane(topology, learner, number, kafka, recall, clock)
+
+        return wrong
+
+    def drop(original):
+        def wrong(self, number):
+            former[id(self.recall), number] = self.owned[number].writer
+            original(self, number)
+
+        return wrong
+
+    patches.wrap(lanes, "take_lane", take)
+    patches.wrap(Lanes, "drop", drop)
+
+
+def not_fenced(patches: Patches) -> None:
+    def wrong(writer) -> None:
+        return
+
+    patches.put(MemoryWriter, "fence", wrong)
+
+
+def fetched_before_rewind_routed(patches: Patches) -> None:
+    def wrong(self, kafka, positions):
+        self.readers[kafka].assign(positions)
+
+    patches.put(Sources, "_read", wrong)
+
+
+def fetched_before_loss_routed(patches: Patches) -> None:
+    """The sources of a dropped lane stay assigned, and its successor reads on where it was."""
+
+    def wrong(self, lane) -> None:
+        lane.sources.clear()
+
+    def read(self, kafka, positions):
+        reader = self.readers[kafka]
+        reader.assign({at: p for at, p in positions.items() if at not in reader._positions})
+
+    patches.put(Sources, "stop", wrong)
+    patches.put(Sources, "_read", read)
+
+
+def inherited_not_skipped(patches: Patches) -> None:
+    patches.put(Lane, "skip", lambda lane, at, reason, to, now_ms: None)
+
+
+def direct_not_reserved(patches: Patches) -> None:
+    def wrong(lane, batch, source, last):
+        batch.is_awaited = True
+        lane.handed_on[source.at] = last + 1
+
+    patches.put(Lane, "about_to_read", wrong)
+
+
+def reservation_never_ends(patches: Patches) -> None:
+    patches.put(Lane, "hold_direct", lambda lane, now_ms: None)
+    patches.put(lanes, "take_lane", _taken_long_ago(taking.take_lane))
+
+
+def _taken_long_ago(take_lane):
+    def wrong(*args):
+        lane = take_lane(*args)
+        lane.taken_ms = -1_000_000
+        return lane
+
+    return wrong
+
+
+def previous_off_by_one(patches: Patches) -> None:
+    def wrapper(next_chain):
+        def wrong(lane, outbox, source, first, last):
+            chain = next_chain(lane, outbox, source, first, last)
+            return replace(chain, previous=max(-1, chain.previous - 1))
+
+        return wrong
+
+    patches.wrap(Lane, "next_chain", wrapper)
+
+
+def sent_not_recovered(patches: Patches) -> None:
+    patches.wrap(Positions, "recover", lambda recover: _without(recover, ProgressKind.SENT))
+
+
+def accepted_not_recovered(patches: Patches) -> None:
+    patches.wrap(Positions, "recover", lambda recover: _without(recover, ProgressKind.ACCEPTED))
+
+
+def epoch_not_recovered(patches: Patches) -> None:
+    patches.wrap(Positions, "recover", lambda recover: _without(recover, ProgressKind.EPOCH))
+
+
+def _without(recover, kind):
+    def wrong(positions, progress):
+        if progress.kind is not kind:
+            recover(positions, progress)
+
+    return wrong
+
+
+def chain_speaks_for_all(patches: Patches) -> None:
+    """One `last` per outbox partition instead of one per source."""
+
+    def wrong(lane, outbox, source, first, last):
+        key = outbox
+        previous = lane.positions.sent.get(key, -1)
+        lane.positions.sent[key] = last
+        lane.positions.sent[outbox, source.identity] = last
+        return Chain(source=source.identity, previous=previous, first=first, last=last)
+
+    patches.put(Lane, "next_chain", wrong)
+
+
+def hops_never_restart(patches: Patches) -> None:
+    patches.put(outgoing, "next_hop_count", lambda hops, arrived_on_zone: hops + 1)
+
+
+def hops_always_restart(patches: Patches) -> None:
+    patches.put(outgoing, "next_hop_count", lambda hops, arrived_on_zone: 1)
+
+
+def external_mark_forgotten(patches: Patches) -> None:
+    def wrapper(next_hop):
+        def wrong(lane, link, source, came, first, last):
+            return next_hop(lane, link, source, replace(came, crossed_external=False), first, last)
+
+        return wrong
+
+    patches.wrap(outgoing, "next_hop", wrapper)
+    patches.wrap(transit, "next_hop", wrapper)
+
+
+def split_loses_last(patches: Patches) -> None:
+    def wrapper(scan_value):
+        def wrong(value, origin):
+            base, items = scan_value(value, origin)
+            items = list(items)
+            return base, items[:-1] if len(items) > 1 else items
+
+        return wrong
+
+    patches.wrap(transit, "scan_value", wrapper)
+
+
+def order_by_subject(patches: Patches) -> None:
+    """Messages are gathered in a dict by subject before they are delivered."""
+
+    def wrapper(deliver):
+        def wrong(lane, batch, source, came, messages, subjects, routes):
+            messages = sorted(messages, key=lambda message: message[1], reverse=True)
+            deliver(lane, batch, source, came, messages, subjects, routes)
+
+        return wrong
+
+    patches.wrap(ingress, "deliver", wrapper)
+    patches.wrap(transit, "deliver", wrapper)
+
+
+def own_node_not_in_path(patches: Patches) -> None:
+    def wrapper(rows):
+        def wrong(lane, source, came, messages, subjects):
+            path = came.path[:-1] or came.path
+            return rows(lane, source, replace(came, path=path), messages, subjects)
+
+        return wrong
+
+    patches.wrap(delivering, "_rows", wrapper)
+
+
+LANE_BUGS = (
+    Mutation("position-before-copies", "positions are committed ahead of the copies", position_before_copies),
+    Mutation("position-after-copies", "positions are committed in a second transaction", position_after_copies),
+    Mutation("position-one-short", "the committed position is the last record, not the next", position_one_short),
+    Mutation("position-one-far", "a successor begins one record too late", position_one_far),
+    Mutation("commit-error-swallowed", "a failed commit counts as done", commit_error_swallowed),
+    Mutation("no-rewind", "after a failed commit the lane reads on where it was", no_rewind_after_failure),
+    Mutation("positions-not-read-again", "after an unknown outcome the lane trusts its memory", positions_not_read_again),
+    Mutation("same-writer-after-unknown", "the writer is used on after an unknown outcome (R3)", same_writer_after_unknown),
+    Mutation("not-fenced", "a successor does not fence the former owner", not_fenced),
+    Mutation("fetched-before-rewind", "records fetched before a rewind are routed too", fetched_before_rewind_routed),
+    Mutation("fetched-before-loss", "what a lost lane was reading is not put back", fetched_before_loss_routed),
+    Mutation("inherited-not-skipped", "a successor repeats direct copies that went ahead", inherited_not_skipped),
+    Mutation("direct-not-reserved", "direct copies go before any position beyond them is committed", direct_not_reserved),
+    Mutation("reservation-never-ends", "a zombie goes on using what it had reserved", reservation_never_ends),
+    Mutation("previous-off-by-one", "the chain names the offset before the last one sent", previous_off_by_one),
+    Mutation("sent-not-recovered", "a successor does not know what was sent", sent_not_recovered),
+    Mutation("accepted-not-recovered", "a successor does not know what was accepted", accepted_not_recovered),
+    Mutation("lane-epoch-not-raised", "each taking of a lane has the same epoch", epoch_not_recovered),
+    Mutation("one-chain-for-all", "the chain is kept per outbox, not per source", chain_speaks_for_all),
+    Mutation("hops-never-restart", "the hop count goes on in another zone", hops_never_restart),
+    Mutation("hops-always-restart", "the hop count restarts within a zone", hops_always_restart),
+    Mutation("external-mark-forgotten", "changing the zone forgets the external link crossed", external_mark_forgotten),
+    Mutation("split-loses-last", "the last message of a split frame is lost", split_loses_last),
+    Mutation("order-by-subject", "messages are delivered subject by subject", order_by_subject),
+    Mutation("path-without-own-node", "deliveries do not name the delivering node", own_node_not_in_path),
+)  # fmt: skip

@@ -1,0 +1,142 @@
+"""Small legal topologies, and what must happen on them, straight from the words of the spec."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.config.topology_file import topology_from_mapping
+from mesh.errors import ConfigError
+from mesh.model.frames import MessageClass
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.runtime.provision import node_topics
+from mesh.transport.port import TopicSpec
+from tests.sim.meshes import KINDS, is_legal, naive_ways
+
+POOL = 400
+"""So many topologies there are: drawing one costs more than a whole schedule on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """How a message that came by one path must be described by the last frame's header."""
+
+    zone: str
+    hops: int
+    crossed_external: bool
+
+
+@dataclass(slots=True)
+class Oracle:
+    """What may and must happen on one topology.
+
+    Attributes:
+        ways: Every legal path, origin first, with what the header on its last link says.
+        way_to: (origin, node) -> the one path.
+        behind: (origin, sender, reader) -> the nodes reached over that link.
+        readers: Topic -> nodes whose workers read it.
+        outboxes, ingresses, endpoints_of: Topic -> who writes it (and for whom), and its class.
+        specs: Kafka cluster -> the topics to make there.
+    """
+
+    topology: Topology
+    ways: dict[tuple[str, ...], Arrived] = field(default_factory=dict)
+    way_to: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    behind: dict[tuple[str, str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
+    readers: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    outboxes: dict[str, tuple[str, str, MessageClass]] = field(default_factory=dict)
+    ingresses: dict[str, tuple[str, MessageClass]] = field(default_factory=dict)
+    specs: dict[str, list[TopicSpec]] = field(default_factory=lambda: defaultdict(list))
+    names: TopicNames = field(default_factory=TopicNames)
+
+    def __post_init__(self) -> None:
+        for origin in self.topology.nodes:
+            for way in naive_ways(self.topology, origin):
+                self._add_way(way.nodes)
+        for node in self.topology.nodes:
+            self._add_topics(node)
+
+    def _add_way(self, path: tuple[str, ...]) -> None:
+        zone, hops, crossed = "", 0, False
+        for a, b in itertools.pairwise(path):
+            link = next(one for one in self.topology.links_of(a) if one.other(a) == b)
+            hops = hops + 1 if link.zone == zone else 1
+            zone = link.zone
+            crossed = crossed or self.topology.zones[zone].kind == "external"
+            self.behind[path[0], a, b].append(path[-1])
+        self.ways[path] = Arrived(zone, hops, crossed)
+        self.way_to[path[0], path[-1]] = path
+
+    def _add_topics(self, node: str) -> None:
+        names = self.names
+        self.specs[self.topology.nodes[node].kafka] += node_topics(self.topology, node)
+        self.readers[names.clients(node)].append(node)
+        if self.topology.nodes[node].lanes > 1:
+            self.readers[names.progress(node)].append(node)
+        for message_class in MessageClass:
+            ingress = names.ingress(node, message_class)
+            self.ingresses[ingress] = (node, message_class)
+            self.readers[ingress].append(node)
+        for neighbour in self.topology.neighbours(node):
+            self.readers[names.control(node)].append(neighbour)
+            self.readers[names.to_control(node, neighbour)].append(neighbour)
+            for message_class in MessageClass:
+                outbox = names.outbox(node, neighbour, message_class)
+                self.outboxes[outbox] = (node, neighbour, message_class)
+                self.readers[outbox].append(neighbour)
+
+    def interest(self, wishes: Mapping[str, Sequence[str]], node: str) -> set[tuple[str, str]]:
+        """Return the (filter, neighbour) pairs that a node must hold; "" for its own.
+
+        Interest travels back exactly where messages may go. Spec: DESIGN 3.
+        """
+        found = {(filter_, "") for filter_ in wishes.get(node, ())}
+        for other, filters in wishes.items():
+            path = self.way_to.get((node, other))
+            if path is not None:
+                found |= {(filter_, path[1]) for filter_ in filters}
+        return found
+
+
+@functools.lru_cache(maxsize=POOL)
+def oracle(number: int) -> Oracle:
+    """Return one of `POOL` legal topologies with at least one link."""
+    rng = random.Random(f"topology {number}")
+    while True:
+        try:
+            topology = topology_from_mapping(_spec(rng))
+        except ConfigError:
+            continue
+        if topology.links and is_legal(topology):
+            return Oracle(topology)
+
+
+def _spec(rng: random.Random) -> dict[str, object]:
+    kafka = [f"k{i}" for i in range(rng.choice([1, 1, 2, 3]))]
+    names = [f"n{i}" for i in range(rng.choice([2, 2, 3, 3, 3, 4, 5]))]
+    nodes = {}
+    for name in names:
+        lanes = rng.choice([1, 1, 2, 2, 3])
+        partitions = lanes * rng.choice([1, 1, 2])
+        nodes[name] = {"kafka": rng.choice(kafka), "lanes": lanes, "partitions": partitions}
+    zones: dict[str, object] = {}
+    pairs: set[tuple[str, str]] = set()
+    for index in range(rng.randint(1, max(1, len(names) - 1))):
+        kind = rng.choice(KINDS)
+        chosen = rng.sample(names, rng.randint(2, min(4, len(names))))
+        if kind == "cluster" or (kind == "one-hop" and rng.random() < 0.5):
+            zones[f"Z{index}"] = {"kind": kind, "nodes": sorted(chosen)}
+            continue
+        links = []
+        for a, b in itertools.pairwise(chosen):
+            if (pair := (min(a, b), max(a, b))) not in pairs:
+                pairs.add(pair)
+                links.append(list(pair))
+        if links:
+            zones[f"Z{index}"] = {"kind": kind, "links": links}
+    return {"kafka": {name: {} for name in kafka}, "nodes": nodes, "zones": zones}

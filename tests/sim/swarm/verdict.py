@@ -1,0 +1,163 @@
+"""What must hold in the end: everything mended, everybody started, nothing left to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mesh.model.frames import MessageClass
+from mesh.transport.port import TopicPartition
+from tests.sim.meshes import naive_matches
+from tests.sim.swarm.watch import Message, ViolationError, Wish
+from tests.sim.swarm.world import SwarmWorld
+
+LOSSY = frozenset(
+    {
+        "kill",
+        "crash",
+        "brokers",
+        "pause",
+        "stop",
+        "leave",
+        "join",
+        "deny",
+        "outcome",
+        "storm",
+        "deaf",
+    }
+)
+"""Faults that may cost direct messages without an account of each. Spec: K18, K19."""
+
+ACCOUNTS = frozenset({"node_down", "takeover", "stale_epoch"})
+"""Reasons under which discarded direct messages are counted."""
+
+
+def unfinished(world: SwarmWorld) -> str:
+    """Return what is not done yet, in words; empty if the mesh is quiet."""
+    ready: dict[str, int] = {}
+    for name, worker in world.workers.items():
+        if not worker.is_ready:
+            return f"{name} is not ready"
+        if worker._lanes is not None:
+            node = name.partition("/")[0]
+            ready[node] = ready.get(node, 0) + len(worker._lanes.owned)
+            if any(lane.batch or lane.ready for lane in worker._lanes.owned.values()):
+                return f"{name} has a batch open"
+    for node, declared in world.topology.nodes.items():
+        if ready.get(node, 0) != declared.lanes:
+            return f"{node} has {ready.get(node, 0)} of its {declared.lanes} lanes"
+    return next(_unread(world), "") or next(_wrong_interest(world), "")
+
+
+def why_stuck(world: SwarmWorld) -> str:
+    """Return the rule that a mesh breaks which does not come to rest."""
+    lanes = [lane for w in world.workers.values() if w._lanes for lane in w._lanes.owned.values()]
+    return "stuck with a fenced lane" if any(lane.writer._fenced for lane in lanes) else "stuck"
+
+
+def _unread(world: SwarmWorld) -> Iterator[str]:
+    watch = world.watch
+    for kafka in world.kafka.values():
+        for topic, made in kafka.topics.items():
+            if topic in world.oracle.outboxes:
+                node = world.oracle.outboxes[topic][1]
+            elif topic in world.oracle.ingresses:
+                node = world.oracle.ingresses[topic][0]
+            else:
+                continue
+            for log in made.logs:
+                last = max((r.offset() for r in log.entries[-8:] if r is not None), default=-1)
+                passed = watch.passed.get((node, topic, log.partition), 0)
+                if passed <= last:
+                    passed = max(passed, _stands(world, node, TopicPartition(topic, log.partition)))
+                if passed <= last:
+                    yield f"{node} has read {topic}[{log.partition}] to {passed}, not to {last}"
+
+
+def _stands(world: SwarmWorld, node: str, at: TopicPartition) -> int:
+    """Return where a lane stands without a commit: it knows how far its direct copies went."""
+    return max(
+        (
+            lane.positions.next.get(at, 0)
+            for name, worker in world.workers.items()
+            if name.partition("/")[0] == node and worker._lanes is not None
+            for lane in worker._lanes.owned.values()
+        ),
+        default=0,
+    )
+
+
+def _wrong_interest(world: SwarmWorld) -> Iterator[str]:
+    wishes: dict[str, list[str]] = {node: [f"$node/u-{node}"] for node in world.topology.nodes}
+    for wish in world.watch.wishes:
+        if wish.ended is None:
+            wishes[wish.node].append(wish.filter_)
+    for name, worker in world.workers.items():
+        assert worker.machine is not None
+        node = name.partition("/")[0]
+        held = {
+            (filter_, member.name if member.zone else "")
+            for filter_, members in worker.machine.router.table.entries.items()
+            for member, _ in members
+        }
+        held = {(filter_, by if by in world.topology.nodes else "") for filter_, by in held}
+        truth = world.oracle.interest(wishes, node)
+        if held != truth:
+            yield f"{name}: missing {sorted(truth - held)}, too much {sorted(held - truth)}"
+
+
+def judge(world: SwarmWorld) -> None:
+    """Compare what was delivered with what must and what may be.
+
+    Raises:
+        ViolationError: They do not agree.
+    """
+    watch = world.watch
+    kinds = {step.word for step in world.plan.faults}
+    is_accounted = any(reason in ACCOUNTS for reason, _ in watch.refused)
+    # A direct endpoint of a node that is down wants nothing, of either class.
+    is_accounted |= world.reached["neighbour.down"] > 0
+    for wish in watch.wishes:
+        seen = watch.delivered.get((wish.node, wish.endpoint), {})
+        for message in watch.published.values():
+            if not naive_matches(wish.filter_, message.subject) or message.identity in seen:
+                continue
+            if not _is_owed(world, wish, message):
+                continue
+            if MessageClass.DIRECT in (wish.of, message.of):
+                if is_accounted:
+                    world.reached["direct message discarded with account"] += 1
+                    continue
+                if kinds & LOSSY:
+                    world.reached["direct message lost"] += 1
+                    continue
+                rule = "direct lost without account"
+            else:
+                rule = "lost"
+            raise ViolationError(rule, f"{message} not at {wish}")
+    for topic, seen in watch.carried.items():
+        sender, reader, _ = world.oracle.outboxes[topic]
+        for identity in seen:
+            message = watch.published[identity]
+            beyond = world.oracle.behind[message.node, sender, reader]
+            if not any(
+                wish.node in beyond and naive_matches(wish.filter_, message.subject)
+                for wish in watch.wishes
+            ):
+                raise ViolationError("unwanted on a link", f"{message} on {topic}")
+
+
+def _is_owed(world: SwarmWorld, wish: Wish, message: Message) -> bool:
+    """Say whether a message must come: its origin has cut for the wish, or it is settled. K25."""
+    if wish.ended is not None:
+        return False
+    if message.node != wish.node and (message.node, wish.node) not in world.oracle.way_to:
+        return False
+    if wish.settled_ms is not None and message.at > wish.settled_ms:
+        return True
+    uuid = f"u-{wish.node}"
+    known = [
+        offset
+        for position, about, offset in world.watch.cuts.get(message.place, ())
+        if about == uuid and position <= message.identity[2]
+    ]
+    return bool(known) and known[-1] >= wish.offset

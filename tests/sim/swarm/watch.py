@@ -1,0 +1,315 @@
+"""What must hold after every commit, read from the logs themselves. Spec: reliability.md 4, 6."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from mesh.codec.control import decode_acknowledgement
+from mesh.codec.deliveries import decode_delivery
+from mesh.codec.frames import decode_messages, origin_of, peek
+from mesh.codec.keys import progress_key, subscribed_key
+from mesh.codec.state import decode_dead_letter, decode_ledger, decode_progress
+from mesh.model.frames import FrameFlags, MessageClass, SourcePartition
+from mesh.model.headers import MESH_HEADER
+from mesh.model.state import Progress, ProgressKind
+from mesh.transport.memory import MemoryKafka
+from mesh.transport.memory_log import MemoryRecord
+from tests.sim.meshes import naive_matches
+from tests.sim.swarm.oracle import Oracle
+
+_EPOCH_KEY = progress_key(Progress(kind=ProgressKind.EPOCH, offset=0))
+
+Identity = tuple[bytes, int, int]
+"""Topic id, partition and offset of the ingress."""
+
+
+class ViolationError(Exception):
+    """Something that must never be.
+
+    Attributes:
+        rule: The invariant, in a few words that stay the same from seed to seed.
+    """
+
+    def __init__(self, rule: str, detail: str) -> None:
+        super().__init__(f"{rule}: {detail}")
+        self.rule = rule
+
+
+@dataclass(slots=True)
+class Message:
+    """What a client has published."""
+
+    identity: Identity
+    node: str
+    place: tuple[str, int]
+    subject: str
+    payload: bytes
+    key: bytes | None
+    of: MessageClass
+    at: int
+
+
+@dataclass(slots=True)
+class Wish:
+    """What a client has subscribed to.
+
+    Attributes:
+        offset: Of its record on `clients`; it is in force from there on.
+        ended: Of the record that ended it, or None.
+        settled_ms: When the node said that it is known everywhere, or None.
+    """
+
+    node: str
+    endpoint: str
+    filter_: str
+    of: MessageClass
+    offset: int
+    ended: int | None = None
+    settled_ms: int | None = None
+
+
+@dataclass(slots=True)
+class Watch:
+    """Follows every log of the mesh and raises `ViolationError` at once."""
+
+    oracle: Oracle
+    kafka: Mapping[str, MemoryKafka]
+    now_ms: Callable[[], int]
+    reached: Counter[str]
+    dirty: dict[tuple[str, int], None] = field(default_factory=dict)
+    published: dict[Identity, Message] = field(default_factory=dict)
+    wishes: list[Wish] = field(default_factory=list)
+    delivered: dict[tuple[str, str], dict[Identity, None]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    carried: dict[str, dict[Identity, None]] = field(default_factory=lambda: defaultdict(dict))
+    passed: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    cuts: dict[tuple[str, int], list[tuple[int, str, int]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    refused: Counter[tuple[str, str]] = field(default_factory=Counter)
+    events: int = 0
+    touched: dict[str, None] = field(default_factory=dict)
+    _ids: dict[bytes, str] = field(default_factory=dict)
+    _seen: dict[tuple[str, int], int] = field(default_factory=dict)
+    _sent: dict[tuple[str, int, SourcePartition], int] = field(default_factory=dict)
+    _order: dict[tuple[str, int, bytes, int], int] = field(default_factory=dict)
+    _lane_cuts: dict[tuple[str, int], int] = field(default_factory=dict)
+    _epochs: dict[tuple[str, int], int] = field(default_factory=dict)
+    _taken: dict[tuple[str, int], int] = field(default_factory=dict)
+    _handlers: dict[str, tuple[MemoryKafka, int, Callable[[MemoryRecord], None] | None]] = field(
+        default_factory=dict
+    )
+    _hash: object = field(default_factory=lambda: blake2b(digest_size=12))
+
+    @property
+    def trace(self) -> str:
+        """The hash of all that was committed: places, offsets, virtual times, bytes."""
+        return self._hash.hexdigest()
+
+    # -- following ---------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Judge what has become visible: copies first, then the accounts given of them."""
+        if not self.dirty:
+            return
+        update = self._hash.update
+        places = list(self.dirty)
+        self.dirty.clear()
+        found = [(self._handler(topic), topic, partition) for topic, partition in places]
+        found.sort(key=lambda item: (item[0][1], item[1], item[2]))
+        for (kafka, _, handle), topic, partition in found:
+            self.touched[topic] = None
+            log = kafka.topics[topic].logs[partition]
+            begin, end = self._seen.get((topic, partition), 0), log.stable
+            if end <= begin:
+                continue
+            self._seen[topic, partition] = end
+            now = self.now_ms()
+            for record in log.entries[begin - log.start : end - log.start]:
+                if record is None:
+                    continue
+                self.events += 1
+                told = f"{topic} {partition} {record.offset()} {now} "
+                update(told.encode() + (record.key() or b"-") + (record.value() or b"-"))
+                if handle is not None:
+                    handle(record)
+
+    def _handler(
+        self, topic: str
+    ) -> tuple[MemoryKafka, int, Callable[[MemoryRecord], None] | None]:
+        known = self._handlers.get(topic)
+        if known is None:
+            known = self._handlers[topic] = self._find_handler(topic)
+        return known
+
+    def _find_handler(
+        self, topic: str
+    ) -> tuple[MemoryKafka, int, Callable[[MemoryRecord], None] | None]:
+        kafka = next(one for one in self.kafka.values() if topic in one.topics)
+        self._ids[kafka.topics[topic].info.topic_id] = topic
+        node, _, rest = topic.removeprefix("mesh.").partition(".")
+        if topic in self.oracle.outboxes:
+            return kafka, 0, self._frame
+        if rest.startswith("ep."):
+            endpoint = rest.removeprefix("ep.")
+            return kafka, 0, lambda record: self._delivery(node, endpoint, record)
+        if rest == "ledger":
+            return kafka, 1, lambda record: self._ledger(node, record)
+        if rest == "control":
+            return kafka, 1, lambda record: self._control(node, record)
+        if rest == "progress":
+            return kafka, 1, self._progress
+        if rest == "dlq":
+            return kafka, 1, self._dead_letter
+        return kafka, 1, None
+
+    # -- links ------------------------------------------------------------------------------
+
+    def _frame(self, record: MemoryRecord) -> None:
+        topic, partition = record.topic(), record.partition()
+        sender, reader, of = self.oracle.outboxes[topic]
+        peeked = peek(record.key() or b"")
+        hop = peeked.hop
+        self._path(hop.path, sender, (*hop.path, reader), record)
+        arrived = self.oracle.ways[(*hop.path, reader)]
+        told = (hop.zone, hop.hops, hop.crossed_external)
+        if told != (arrived.zone, arrived.hops, arrived.crossed_external) or hop.join_hops:
+            raise ViolationError("hops on a link", f"{told} instead of {arrived} in {record}")
+        if not peeked.flags & FrameFlags.REPAIR:
+            self._chain(topic, partition, of, peeked, record)
+        origin = origin_of(peeked)
+        messages = decode_messages(record.value() or b"", origin)
+        source = peeked.source
+        for offset, index, _, key, _, payload, _ in messages:
+            identity = (source.topic_id, source.partition, offset)
+            subject = origin.subjects[index]
+            message = self._known(identity, subject, payload, key, of, record)
+            if message.identity in self.carried[topic]:
+                raise ViolationError(f"twice on a link ({of})", f"{message.identity} in {record}")
+            self.carried[topic][message.identity] = None
+            self._ordered(topic, partition, message, of, record)
+        if len(messages) > 1:
+            self.reached["frame of several messages"] += 1
+        if hop.crossed_external:
+            self.reached["message behind an external link"] += 1
+
+    def _chain(self, topic, partition, of, peeked, record) -> None:
+        chain = peeked.hop.chain
+        at = (topic, partition, chain.source)
+        before = self._sent.get(at, -1)
+        if of is MessageClass.GUARANTEED and chain.previous != before:
+            text = f"previous is {chain.previous}, last sent was {before}, in {record}"
+            raise ViolationError("chain of a link", text)
+        if not max(chain.previous, -1) < chain.first <= chain.last or chain.last <= before:
+            raise ViolationError("chain of a link", f"{chain} after {before} in {record}")
+        self._sent[at] = chain.last
+
+    def _path(self, path, last, whole, record) -> None:
+        if not path or path[-1] != last or (len(whole) > 1 and whole not in self.oracle.ways):
+            raise ViolationError("path", f"{'>'.join(whole)} is no legal way, in {record}")
+
+    def _known(self, identity, subject, payload, key, of, record) -> Message:
+        message = self.published.get(identity)
+        if message is None:
+            raise ViolationError("phantom", f"{identity} was never published, in {record}")
+        if (message.subject, message.payload, message.key) != (subject, payload, key):
+            raise ViolationError("corrupt", f"{message} became {subject} {payload!r} in {record}")
+        if message.of is not of:
+            raise ViolationError("class", f"{message} became {of} in {record}")
+        return message
+
+    def _ordered(self, topic, partition, message, of, record) -> None:
+        at = (topic, partition, *message.identity[:2])
+        if of is MessageClass.GUARANTEED and self._order.get(at, -1) >= message.identity[2]:
+            raise ViolationError("order", f"{message.identity} in {record}")
+        self._order[at] = message.identity[2]
+
+    # -- endpoints ----------------------------------------------------------------------------
+
+    def _delivery(self, node: str, endpoint: str, record: MemoryRecord) -> None:
+        headers = dict(record.headers() or ())
+        told = decode_delivery(headers[MESH_HEADER])
+        self._path(told.path, node, told.path, record)
+        identity = (told.source.topic_id, told.source.partition, told.offset)
+        subject = headers["mesh-subject"].decode()
+        of = told.message_class
+        message = self._known(identity, subject, record.value(), record.key(), of, record)
+        if told.path[0] != message.node:
+            raise ViolationError("path", f"{told.path} of {message}")
+        seen = self.delivered[node, endpoint]
+        if identity in seen:
+            at = next(
+                wish.of for wish in self.wishes if (wish.node, wish.endpoint) == (node, endpoint)
+            )
+            raise ViolationError(f"twice at a {at} endpoint ({of})", f"{message} in {record}")
+        seen[identity] = None
+        lanes = self.oracle.topology.nodes[node].lanes
+        in_force = self._lane_cuts.get((node, record.partition() % lanes), -1)
+        mine = [w for w in self.wishes if (w.node, w.endpoint) == (node, endpoint)]
+        wanted = [w for w in mine if naive_matches(w.filter_, subject)]
+        if not wanted:
+            raise ViolationError("unwanted", f"{message} at {node}/{endpoint}")
+        if mine[0].of is MessageClass.DIRECT:
+            return
+        self._ordered(record.topic(), record.partition(), message, of, record)
+        if all(wish.ended is not None and wish.ended <= in_force for wish in wanted):
+            raise ViolationError("unwanted", f"{message} at {node}/{endpoint}, after its end")
+
+    # -- accounts -----------------------------------------------------------------------------
+
+    def _ledger(self, node: str, record: MemoryRecord) -> None:
+        ledger = decode_ledger(record.value() or b"")
+        if ledger.lane_epoch < self._epochs.get((node, ledger.lane), 0):
+            raise ViolationError("stale epoch", f"lane {ledger.lane} in {record}")
+        self._epochs[node, ledger.lane] = ledger.lane_epoch
+        for source in ledger.sources:
+            at = (node, source.topic, source.partition)
+            before = self.passed.get(at, 0)
+            # How far direct copies went is known to a worker better than to Kafka: it may go back.
+            is_back = source.first < before and not source.topic.endswith(".d")
+            if is_back or source.next < source.first:
+                text = f"{source.topic}[{source.partition}] read from {source.first}"
+                raise ViolationError("position", f"{text}, committed was {before}")
+            self.passed[at] = source.next
+        for cut in ledger.cuts:
+            if cut.uuid == f"u-{node}":
+                self._lane_cuts[node, ledger.lane] = cut.clients_offset
+            ingress = self.oracle.ingresses.get(cut.topic)
+            if ingress is not None and ingress[0] == node:
+                self.cuts[cut.topic, cut.partition].append(
+                    (cut.position, cut.uuid, cut.clients_offset)
+                )
+        for lost in ledger.dropped:
+            self.reached[f"dropped: {lost.reason}"] += 1
+            self.refused[lost.reason, lost.topic] += lost.messages
+        for refusal in ledger.not_forwarded:
+            self.reached[f"not forwarded: {refusal.reason}"] += 1
+            self.refused[str(refusal.reason), node] += refusal.messages
+
+    def _progress(self, record: MemoryRecord) -> None:
+        if record.key() != _EPOCH_KEY:
+            return
+        epoch = decode_progress(record.value() or b"").offset
+        at = (record.topic(), record.partition())
+        if epoch <= self._taken.get(at, 0):
+            text = f"{epoch} after {self._taken[at]} in {record}"
+            raise ViolationError("lane epoch", text)
+        self._taken[at] = epoch
+
+    def _control(self, node: str, record: MemoryRecord) -> None:
+        value = record.value()
+        if record.key() != subscribed_key() or value is None:
+            return
+        complete = decode_acknowledgement(value).complete
+        for wish in self.wishes:
+            if wish.node == node and wish.offset <= complete and wish.settled_ms is None:
+                wish.settled_ms = self.now_ms()
+
+    def _dead_letter(self, record: MemoryRecord) -> None:
+        raise ViolationError(
+            "dead letter", str(decode_dead_letter(dict(record.headers())[MESH_HEADER]))
+        )

@@ -1,0 +1,289 @@
+"""Many workers in one process under a virtual clock, with everything that a schedule does to them.
+
+As `mesh.lab.world`, but a node may have several workers, workers die inside their calls, and a
+worker with nothing to do sleeps until something changes, as `Intake.read` does.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+import zlib
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from mesh.codec.keys import subscription_key
+from mesh.codec.subscriptions import encode_subscription
+from mesh.errors import TransportError
+from mesh.lab.world import VirtualClock, kafka_of
+from mesh.model.control import EndpointKind, Subscription
+from mesh.model.frames import MessageClass
+from mesh.model.headers import SUBJECT_HEADER
+from mesh.runtime.intake import PolledIntake
+from mesh.runtime.lane import Lane
+from mesh.runtime.worker import Worker
+from mesh.transport.memory import MemoryKafka
+from mesh.transport.memory_faults import CrashNow
+from tests.sim.swarm.faults import SwarmFaults
+from tests.sim.swarm.nemesis import begin
+from tests.sim.swarm.plan import Plan, Step
+from tests.sim.swarm.watch import Message, ViolationError, Watch, Wish
+
+START_MS = VirtualClock().ms
+"""When a schedule begins."""
+WAIT_MS = 100
+"""How long a worker waits for records at most, as in `mesh.runtime.serve`."""
+RETRY_MS = 1_000
+BACK_MS = (30, 200, 800, 2500)
+"""How long after a crash a worker is started again."""
+
+
+class SwarmWorld:
+    """One schedule being run.
+
+    Attributes:
+        workers: The running workers, by `node/number`.
+        reached: Counts rare states.
+        turns: Turns taken so far.
+        mending: Whether nothing goes wrong any more: the second phase.
+        paused: Workers that take no turns, until when.
+        cuts: Links that are cut, how many times over.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.oracle = plan.oracle
+        self.topology = plan.oracle.topology
+        self.clock = VirtualClock()
+        self.reached: Counter[str] = Counter()
+        self.turns = 0
+        self.mending = False
+        self.workers: dict[str, Worker] = {}
+        self._random = random.Random(f"turns {plan.seed}")
+        self._heap: list[tuple[int, float, int, str, Callable[[], None] | None]] = []
+        self._count = itertools.count()
+        self._due: dict[str, int] = {}
+        self.paused: dict[str, int] = {}
+        self.cuts: Counter[tuple[str, str]] = Counter()
+        self._messages = 0
+        self.kafka = {
+            name: MemoryKafka(name, now_ms=self.clock.now_ms) for name in self.topology.kafka
+        }
+        self.watch = Watch(self.oracle, self.kafka, self.clock.now_ms, self.reached)
+        self.faults = SwarmFaults(self.reached, self.watch.drain, dirty=self.watch.dirty)
+        self._clients = {name: kafka.writer("client") for name, kafka in self.kafka.items()}
+        for name, kafka in self.kafka.items():
+            kafka.admin().create(self.oracle.specs[name])
+            kafka.session_timeout_ms = plan.session_ms
+            kafka.faults = self.faults
+        for step in plan.moves:
+            self.at(START_MS + step.at, lambda step=step: self._move(step))
+        for step in plan.faults:
+            self.at(START_MS + step.at, lambda step=step: begin(self, step))
+        for worker in plan.workers:
+            self.at(START_MS + self._random.randrange(30), lambda worker=worker: self.start(worker))
+
+    # -- time ---------------------------------------------------------------------------------
+
+    def at(self, ms: int, action: Callable[[], None]) -> None:
+        """Have something happen at a moment of virtual time."""
+        heapq.heappush(self._heap, (ms, self._random.random(), next(self._count), "", action))
+
+    def after(self, ms: int, action: Callable[[], None]) -> None:
+        """Have something happen so many ms from now."""
+        self.at(self.clock.ms + ms, action)
+
+    def run(self, until_ms: int) -> None:
+        """Advance to a moment of virtual time."""
+        while self._heap and self._heap[0][0] <= until_ms:
+            at, _, _, name, action = heapq.heappop(self._heap)
+            if action is not None:
+                self.clock.ms = max(self.clock.ms, at)
+                action()
+                self._follow()
+            elif self._due.get(name) == at and name in self.workers:
+                self.clock.ms = max(self.clock.ms, at)
+                self._turn(name)
+        self.clock.ms = max(self.clock.ms, until_ms)
+
+    def _schedule(self, name: str, wait_ms: int) -> None:
+        due = self.clock.ms + wait_ms
+        if (until := self.paused.get(name, 0)) > due:
+            due = until
+        self._due[name] = due
+        heapq.heappush(self._heap, (due, self._random.random(), next(self._count), name, None))
+
+    def _turn(self, name: str) -> None:
+        self.turns += 1
+        worker = self.workers[name]
+        had_lanes = None if worker._lanes is None else dict(worker._lanes.owned)
+        was_read = self.act(name, lambda: worker.turn(0))
+        if name not in self.workers:
+            return
+        self._note_lanes(name, worker, had_lanes or {})
+        lanes = worker._lanes
+        wait_ms = self._random.randint(1, 8)
+        if not was_read:
+            wait_ms += WAIT_MS if lanes is None else int(lanes.patience(WAIT_MS / 1000) * 1000)
+        self._schedule(name, wait_ms)
+        self._follow()
+
+    def _follow(self) -> None:
+        """Judge what was committed, and wake those who wait for it."""
+        self.watch.drain()
+        touched = self.watch.touched
+        if not touched:
+            return
+        nodes = {node: None for topic in touched for node in self.oracle.readers.get(topic, ())}
+        touched.clear()
+        soon = self.clock.ms + 10
+        for name in self.workers:
+            is_concerned = name.partition("/")[0] in nodes and self._due.get(name, 0) > soon
+            if is_concerned and self.paused.get(name, 0) <= self.clock.ms:
+                self._schedule(name, self._random.randint(1, 8))
+
+    def act(self, name: str, act: Callable[[], object]) -> object:
+        """Act as a worker; if it dies or fails in it, see to that."""
+        self.faults.actor = name
+        try:
+            return act()
+        except CrashNow:
+            self._note_end(name, "crash")
+            self.drop(name)
+            self.after(self._random.choice(BACK_MS), lambda: self.start(name))
+        except TransportError as error:
+            # What `mesh.runtime.serve` does: a new worker, a second later.
+            self.reached[f"worker starts anew: {type(error).__name__}"] += 1
+            worker = self.workers.get(name)
+            if worker is not None:
+                del self.workers[name]
+                self.act(name, worker.abandon)
+            self.after(RETRY_MS, lambda: self.start(name))
+        except ViolationError:
+            raise
+        except Exception as error:
+            kind = type(error).__name__
+            raise ViolationError(f"worker raised {kind}", f"{name}: {error}") from error
+        finally:
+            self.faults.actor = ""
+        return None
+
+    # -- workers ------------------------------------------------------------------------------
+
+    def start(self, name: str) -> None:
+        """Start a worker, unless it runs."""
+        if name in self.workers:
+            return
+        node = name.partition("/")[0]
+
+        def make() -> None:
+            clusters = kafka_of(self.topology, node, self.kafka)
+            readers = {kafka: one.reader(f"mesh-{name}") for kafka, one in clusters.items()}
+            intake = PolledIntake(readers)
+            self.workers[name] = Worker(
+                self.topology, node, clusters, readers, intake, self.clock, lambda: f"u-{node}"
+            )
+            self.workers[name].cut(self._cut_of(node))
+
+        self.act(name, make)
+        if name in self.workers:
+            self._schedule(name, self._random.randint(1, 8))
+
+    def drop(self, name: str) -> None:
+        """Forget a worker as it is: volatile state goes, durable state stays."""
+        self.workers.pop(name, None)
+        self.paused.pop(name, None)
+        self.faults.armed.pop(name, None)
+
+    def _cut_of(self, node: str) -> list[str]:
+        cut = [ends for ends, times in self.cuts.items() if times > 0 and node in ends]
+        return sorted({a if b == node else b for a, b in cut})
+
+    def recut(self, *nodes: str) -> None:
+        """Tell the workers of these nodes whom they cannot reach now."""
+        for name, worker in list(self.workers.items()):
+            if (node := name.partition("/")[0]) in nodes:
+                self.act(name, lambda worker=worker, node=node: worker.cut(self._cut_of(node)))
+
+    # -- clients ------------------------------------------------------------------------------
+
+    def _move(self, step: Step) -> None:
+        node, more = step.who, step.more
+        kafka = self.kafka[self.topology.nodes[node].kafka]
+        if not kafka.available:
+            self.reached["client found no broker"] += 1
+            return
+        if step.word == "publish":
+            self._publish(kafka, node, step)
+            return
+        key = subscription_key(str(more["endpoint"]), str(more["filter"]))
+        topic = self.oracle.names.clients(node)
+        log = kafka.topics[topic].logs[0]
+        offset, value = log.end, None
+        same = [
+            wish
+            for wish in self.watch.wishes
+            if (wish.node, wish.endpoint, wish.filter_) == (node, more["endpoint"], more["filter"])
+            and wish.ended is None
+        ]
+        if step.word == "subscribe":
+            of = MessageClass(more["of"])
+            value = encode_subscription(Subscription(EndpointKind.CHANNEL, of))
+            if not same:
+                self.watch.wishes.append(
+                    Wish(node, str(more["endpoint"]), str(more["filter"]), of, offset)
+                )
+        else:
+            for wish in same:
+                wish.ended = offset
+        self._clients[kafka.name].produce(topic, value, key, 0)
+
+    def _publish(self, kafka: MemoryKafka, node: str, step: Step) -> None:
+        more = step.more
+        of = MessageClass(more["of"])
+        topic = self.oracle.names.ingress(node, of)
+        made = kafka.topics[topic]
+        key = str(more["key"]).encode() or None
+        subjects = str(more["subject"]).split(",")
+        for index in range(int(str(more["count"]))):
+            subject = subjects[index % len(subjects)]
+            headers = [(SUBJECT_HEADER, subject.encode())]
+            self._messages += 1
+            number = self._messages if key is None else zlib.crc32(key)
+            partition = number % len(made.logs)
+            payload = b"m%d" % self._messages
+            identity = (made.info.topic_id, partition, made.logs[partition].end)
+            self._clients[kafka.name].produce(topic, payload, key, partition, headers=headers)
+            place = (topic, partition)
+            self.watch.published[identity] = Message(
+                identity, node, place, subject, payload, key, of, self.clock.ms
+            )
+
+    # -- rare states ----------------------------------------------------------------------------
+
+    def _note_lanes(self, name: str, worker: Worker, before: Mapping[int, Lane]) -> None:
+        after = {} if worker._lanes is None else worker._lanes.owned
+        if any(after.get(number) not in (None, lane) for number, lane in before.items()):
+            self.reached["lane retaken in one turn"] += 1
+        node = name.partition("/")[0]
+        for other, mate in self.workers.items():
+            if other != name and other.partition("/")[0] == node and mate._lanes is not None:
+                self.reached["two workers of a node run"] += 1
+                if not after.keys().isdisjoint(mate._lanes.owned):
+                    self.reached["two workers hold one lane"] += 1
+
+    def _note_end(self, name: str, how: str) -> None:
+        """Note in what state a worker dies."""
+        worker = self.workers.get(name)
+        if worker is None or worker._lanes is None:
+            return
+        if worker.machine is not None and worker.machine._round is not None:
+            self.reached[f"{how} in a round"] += 1
+        for lane in worker._lanes.owned.values():
+            if lane.batch is not None:
+                self.reached[f"{how} with a batch open"] += 1
+            if any(lane.positions.ahead.values()):
+                self.reached[f"{how} with direct reserved"] += 1
+            if lane.ready:
+                self.reached[f"{how} with direct copies not written"] += 1
