@@ -28,12 +28,6 @@ class Known:
 
 
 KNOWN: Mapping[str, Known] = {
-    "worker raised KeyError": Known(
-        130,
-        "",
-        "an endpoint's class is forgotten when its last unsubscribe is read, but the routing "
-        "delivers to it until the next round (Learner._unsubscribe, Lane.is_guaranteed)",
-    ),
     "stuck with a fenced lane": Known(
         102445,
         "lane.failed (fenced)",
