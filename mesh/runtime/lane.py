@@ -13,6 +13,7 @@ import structlog
 
 from mesh.core.chain import Chains
 from mesh.core.routing import Arrival, LocalLink, Route, Router
+from mesh.errors import TransportError
 from mesh.model.frames import NONE_OFFSET, Chain, FrameFlags, MessageClass, SourcePartition
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.inputs import Input
@@ -97,6 +98,7 @@ class Lane:
         asked_ms: When a repair of a broken chain was asked for last.
         flags: Of the frames it writes: a repair says so. Spec: K20.
         narrowed: Routes by this instead of by all that is known: to one target.
+        spent: Why its writer begins no transaction any more: the lane must be taken anew.
     """
 
     topology: Topology
@@ -116,6 +118,7 @@ class Lane:
     asked_ms: dict[tuple[TopicPartition, SourcePartition], int] = field(default_factory=dict)
     flags: FrameFlags = FrameFlags.NONE
     narrowed: Router | None = None
+    spent: TransportError | None = None
     names: TopicNames = field(init=False)
     partitions: int = field(init=False)
     _links: Mapping[str, LocalLink] = field(init=False)
@@ -138,9 +141,17 @@ class Lane:
         return self.narrowed or self.learner.router
 
     def open(self, now_ms: int) -> Batch:
-        """Return the open batch; begin its transaction if there is none."""
+        """Return the open batch; begin its transaction if there is none.
+
+        Raises:
+            TransportError: None can be begun, and `spent` says so from now on.
+        """
         if self.batch is None:
-            self.writer.begin()
+            try:
+                self.writer.begin()
+            except TransportError as error:
+                self.spent = error
+                raise
             self.batch = Batch(self.node, self.number, self.positions.epoch, self.names, now_ms)
         return self.batch
 

@@ -90,6 +90,9 @@ class Lanes:
         """Take the lanes that the group gave to this worker; see to what they read."""
         if not self.machine.has_routed:
             return
+        for lane in list(self.owned.values()):
+            if lane.spent is not None:
+                self._give_up(lane, lane.spent)
         for number in sorted(assigned - set(self.owned)):
             self._take(number, now)
         self.sources.find(self.owned, now)
@@ -105,10 +108,7 @@ class Lanes:
         epoch, handed_on = self._former.pop(number, (0, {}))
         if epoch + 1 == lane.positions.epoch:
             # Nobody had it in between: how far direct copies went is known exactly.
-            for at, position in handed_on.items():
-                lane.positions.inherited.pop(at, None)
-                lane.positions.next[at] = position
-            lane.handed_on.update(handed_on)
+            self._go_on_behind(lane, handed_on)
         self.owned[number] = lane
         recovered(lane, self.sources.neighbours, now)
         forget_ended(lane, now)
@@ -116,6 +116,22 @@ class Lanes:
         self.sources.start(lane, now)
         lane.cut(self.machine.in_force, learner.all_cuts(), now)
         log.info("lane.taken", lane=number, epoch=lane.positions.epoch)
+
+    def _go_on_behind(self, lane: Lane, handed_on: Mapping[TopicPartition, int]) -> None:
+        """Read direct sources from where the copies of the lane's former life ended.
+
+        What a commit with an unknown outcome has delivered after all does not come again: its
+        copies to others are lost, as at a takeover. Spec: K18.
+        """
+        positions = lane.positions
+        for at, position in handed_on.items():
+            committed = positions.next.get(at, position)
+            if committed > position:
+                place = {"topic": at.topic, "partition": at.partition}
+                log.warning("direct.lost", **place, first=position, next=committed)
+            positions.inherited.pop(at, None)
+            positions.next[at] = max(position, committed)
+            lane.handed_on[at] = positions.next[at]
 
     def hand_back(self, numbers: Sequence[int]) -> None:
         """Give up lanes that others will take: with exact positions, and nothing comes late."""
@@ -207,10 +223,16 @@ class Lanes:
             log.error(  # noqa: TRY400 - one line for people
                 "link.stopped", topic=at.topic, partition=at.partition, fault=str(error)
             )
-            self.sources.halt(lane, at, lane.position(at), now)
+            self._halt(lane, at, now)
         else:
             return len(some)
         return 0
+
+    def _halt(self, lane: Lane, at: TopicPartition, now: int) -> None:
+        try:
+            self.sources.halt(lane, at, lane.position(at), now)
+        except TransportError as error:
+            self._give_up(lane, error)
 
     def patience(self, timeout_s: float) -> float:
         """Return how long to wait for records: not past the moment something is to be written."""

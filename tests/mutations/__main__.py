@@ -13,7 +13,6 @@ from tests.mutations.lane_bugs import LANE_BUGS
 from tests.mutations.patching import Mutation
 from tests.sim.swarm.__main__ import say
 from tests.sim.swarm.drills import drill_seeds
-from tests.sim.swarm.known import is_news
 from tests.sim.swarm.run import run_seed
 
 MUTATIONS = (*LANE_BUGS, *INTEREST_BUGS)
@@ -37,7 +36,7 @@ def hunt(mutation: Mutation, seeds: Iterable[int], *, seconds: float = 60) -> Fo
     with mutation.planted():
         for tried, seed in enumerate(seeds, 1):
             result = run_seed(seed)
-            if is_news(result):
+            if result.rule:
                 return Found(seed, result.rule, result.detail, tried)
             if time.monotonic() > deadline_s:
                 return None

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tests.sim.swarm.known import KNOWN, is_known
 from tests.sim.swarm.run import Result, plan_of, run_plan, run_seed
 from tests.sim.swarm.shrink import shrink
 
@@ -29,15 +28,13 @@ class Tally:
 
     Attributes:
         schedules, events: So many ran; so many records were committed in them.
-        violations: Of rules that are not known to be broken.
-        known: Seeds by known rule.
+        violations: Schedules that broke a rule.
         reached: Rare states, counted.
     """
 
     schedules: int = 0
     events: int = 0
     violations: list[Result] = field(default_factory=list)
-    known: dict[str, list[int]] = field(default_factory=dict)
     reached: Counter[str] = field(default_factory=Counter)
 
     def add(self, result: Result) -> None:
@@ -45,9 +42,7 @@ class Tally:
         self.schedules += 1
         self.events += result.events
         self.reached.update(result.reached)
-        if is_known(result):
-            self.known.setdefault(result.rule, []).append(result.seed)
-        elif result.rule:
+        if result.rule:
             self.violations.append(result)
 
 
@@ -103,8 +98,6 @@ def main() -> int:
         f"{tally.schedules} schedules, {tally.events} records committed, "
         f"{tally.schedules / took_s:.0f} schedules/s, {len(tally.violations)} violations"
     )
-    for rule, found in tally.known.items():
-        say(f"known: {rule}: {KNOWN[rule].why}; seeds {found[:10]}, {len(found)} in all")
     for state, count in sorted(tally.reached.items()):
         say(f"{count:9d}  {state}")
     for result in tally.violations[: options.shrink]:
