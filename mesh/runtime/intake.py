@@ -78,8 +78,20 @@ class PolledIntake:
             reader.close()
 
 
-_Fetched = tuple[int, Sequence[Record], Mapping[TopicPartition, int]]
-"""When the fetch began (see `ThreadedIntake.forget`), what it returned, and positions after it."""
+@dataclass(frozen=True, slots=True)
+class _Fetched:
+    """What a read returned, and positions after it.
+
+    Attributes:
+        kafka: Whose reader it was.
+        heeded: How many changes of its assignment the records know of.
+        records, positions: What came of it.
+    """
+
+    kafka: str
+    heeded: int
+    records: Sequence[Record]
+    positions: Mapping[TopicPartition, int]
 
 
 class ThreadedIntake:
@@ -91,8 +103,7 @@ class ThreadedIntake:
         self._watched: dict[TopicPartition, str] = {}
         self._fetched: queue.Queue[_Fetched | BaseException] = queue.Queue(_DEPTH * len(readers))
         self._stopping = threading.Event()
-        self._fence = 0
-        self._forgotten: dict[tuple[str, int], int] = {}
+        self._forgotten: dict[tuple[str, int], Mapping[str, int]] = {}
         self._threads = [
             threading.Thread(target=self._fetch, args=pair, name=f"read-{pair[0]}", daemon=True)
             for pair in readers.items()
@@ -103,12 +114,11 @@ class ThreadedIntake:
     def _fetch(self, kafka: str, reader: Reader) -> None:
         try:
             while not self._stopping.is_set():
-                fence = self._fence
                 records = reader.read(_WAIT_S, READ_LIMIT)
                 watched = [place for place, at in list(self._watched.items()) if at == kafka]
                 positions = {place: reader.position(place) for place in watched}
                 if records or positions:
-                    self._put((fence, records, positions))
+                    self._put(_Fetched(kafka, reader.heeded, records, positions))
         except BaseException as error:  # noqa: BLE001 - the worker's thread must learn of it
             self._put(error)
 
@@ -132,25 +142,25 @@ class ThreadedIntake:
             return ()
         if isinstance(fetched, BaseException):
             raise fetched
-        fence, records, positions = fetched
-        self.positions.update(positions)
-        if fence < self._fence:
-            return [
-                record
-                for record in records
-                if self._forgotten.get((record.topic(), record.partition()), 0) <= fence
-            ]
-        return records
+        self.positions.update(fetched.positions)
+        if fetched.heeded == self._readers[fetched.kafka].noted:
+            return fetched.records
+        return [record for record in fetched.records if not self._is_forgotten(fetched, record)]
+
+    def _is_forgotten(self, fetched: _Fetched, record: Record) -> bool:
+        since = self._forgotten.get((record.topic(), record.partition()))
+        return since is not None and fetched.heeded < since[fetched.kafka]
 
     def forget(self, places: Sequence[TopicPartition]) -> None:
-        """Return nothing more that was fetched of these before now.
+        """Return nothing more that was fetched of these before now; they are not assigned now.
 
-        A fetch that began before carries a lower number than the partitions forgotten here; one
-        that begins later sees only what is assigned later.
+        Records that a reader found before it heeded this know of fewer changes than it was told
+        of so far. When its read began does not matter: one that waits may heed an assignment
+        that comes after this, and what it finds then must not be lost.
         """
-        self._fence += 1
+        now = {kafka: reader.noted for kafka, reader in self._readers.items()}
         for place in places:
-            self._forgotten[place.topic, place.partition] = self._fence
+            self._forgotten[place.topic, place.partition] = now
 
     def watch(self, kafka: str, place: TopicPartition) -> None:
         """Keep `positions` up to date for a partition."""

@@ -29,6 +29,7 @@ class MemoryReader:
 
     def __init__(self, broker: MemoryBroker, name: str) -> None:
         self.name = name
+        self.noted = 0
         self._broker = broker
         self._positions: dict[TopicPartition, int] = {}
         self._order: list[TopicPartition] = []
@@ -53,7 +54,13 @@ class MemoryReader:
             self._lost.pop(place, None)
         self._reorder()
 
+    @property
+    def heeded(self) -> int:
+        """Every change, at once."""
+        return self.noted
+
     def _reorder(self) -> None:
+        self.noted += 1
         self._shape = -1
         self._seen = -1
 

@@ -107,6 +107,17 @@ class Reader(Protocol):
     has is reported by `lost`, never jumped over in silence.
     """
 
+    @property
+    def noted(self) -> int:
+        """How many calls of `assign` and `unassign` there were."""
+
+    @property
+    def heeded(self) -> int:
+        """How many of them the records of the last `read` know of.
+
+        A read that waits for records acts on a change in its midst.
+        """
+
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Add partitions from these offsets; one that is assigned already is moved there."""
 

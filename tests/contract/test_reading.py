@@ -188,3 +188,18 @@ def test_reachable_says_whether_brokers_answer(stand: Stand) -> None:
     stand.wait(reader.reachable)
     reader.close()
     assert not reader.read(0, 10)
+
+
+def test_a_read_tells_how_many_changes_it_knows_of(stand: Stand) -> None:
+    """So records found for a former assignment can be told from those of the present one."""
+    place = TopicPartition(stand.topic(), 0)
+    _fill(stand.kafka.writer("w"), place, 2)
+    reader = stand.reader(place)
+    assert reader.noted == 1
+    assert values(stand.take(reader, 2)) == _numbers(0, 1)
+    assert reader.heeded == 1
+    reader.unassign([place])
+    reader.assign({place: 1})
+    assert reader.noted == 3
+    assert values(stand.take(reader, 1)) == _numbers(1)
+    assert reader.heeded == 3

@@ -44,9 +44,9 @@ class Pair:
             self.clients["a"].publish("x", payload.encode(), key=b"k")
         self.clients["a"].flush()
 
-    def received(self, wanted: int) -> list[str]:
-        """Return the payloads at the endpoint from its beginning, as soon as so many are there."""
-        stream = self.clients["b"].deliveries("e")
+    def received(self, wanted: int, endpoint: str = "e") -> list[str]:
+        """Return the payloads at an endpoint of b from its beginning, as soon as so many are there."""
+        stream = self.clients["b"].deliveries(endpoint)
         found: list[str] = []
         deadline = CLOCK.now_ms() + LIMIT_MS
         while len(found) < wanted and CLOCK.now_ms() < deadline:
@@ -149,4 +149,22 @@ def test_an_outbox_made_anew_under_way_loses_nothing(pair: Pair) -> None:
     assert pair.stopped()[0].stop.reason == "recreated"
     pair.resume()
     pair.publish("4")
+    assert pair.received(4) == ["1", "2", "3", "4"]
+
+
+def test_an_endpoint_that_refuses_is_held_and_the_other_goes_on(pair: Pair) -> None:
+    """What a topic does not take holds up nobody else, and comes in order later. Spec: K20."""
+    client = pair.clients["b"]
+    client.wait(client.subscribe("f", ">"), 60)
+    pair.publish("1")
+    assert (pair.received(1), pair.received(1, "f")) == (["1"], ["1"])
+    admin = pair.kafka["far"].admin()
+    endpoint = pair.names.endpoint("b", "e")
+    admin.change(endpoint, {"max.message.bytes": "100"})
+    pair.publish("2", "3")
+    assert pair.received(3, "f") == ["1", "2", "3"]
+    assert pair.received(1) == ["1"]
+    admin.change(endpoint, {"max.message.bytes": "1000000"})
+    pair.publish("4")
+    assert pair.received(4, "f") == ["1", "2", "3", "4"]
     assert pair.received(4) == ["1", "2", "3", "4"]

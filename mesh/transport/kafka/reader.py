@@ -38,6 +38,8 @@ class KafkaReader:
     def __init__(self, site: Site, name: str, settings: Settings, health: Health) -> None:
         self.name = name
         self.is_closed = False
+        self.noted = 0
+        self.heeded = 0
         self._site = site
         self._health = health
         try:
@@ -57,6 +59,7 @@ class KafkaReader:
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Add partitions from these offsets; one that is assigned already is moved there."""
         with self._lock:
+            self.noted += 1
             for place, offset in positions.items():
                 self._changes[place] = offset
                 self._starts[place] = offset
@@ -66,6 +69,7 @@ class KafkaReader:
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
         """Stop reading these; records of them already fetched may still be returned once."""
         with self._lock:
+            self.noted += 1
             for place in partitions:
                 if self._starts.pop(place, None) is not None:
                     self._changes[place] = None
@@ -97,6 +101,7 @@ class KafkaReader:
     def _apply_changes(self) -> None:
         with self._lock:
             changes, self._changes = self._changes, {}
+            self.heeded = self.noted
         assigned = {(place.topic, place.partition) for place in self._consumer.assignment()}
         moved = [place for place in changes if (place.topic, place.partition) in assigned]
         if moved:
