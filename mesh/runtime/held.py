@@ -18,23 +18,28 @@ log = structlog.get_logger()
 
 def hold(lane: Lane, target: str, now_ms: int) -> None:
     """Have the next commit keep that a target is left out from the lane's positions on."""
-    batch = lane.open(now_ms)
-    batch.is_awaited = True
-    kept = Hold(number=lane.positions.epoch)
-    guaranteed = MessageClass.GUARANTEED
-    read = {lane.names.ingress(lane.node, guaranteed)}
-    read |= {lane.names.outbox(one.neighbour, lane.node, guaranteed) for one in lane.learner.links}
-    for at, topic_id in lane.positions.topic_ids.items():
-        if at.topic not in read:
+    lane.positions.holds[target] = Hold(number=lane.positions.epoch)
+    for source in guaranteed_sources(lane):
+        hold_source(lane, source, now_ms)
+    log.error("target.held", target=target, lane=lane.number)
+
+
+def hold_source(lane: Lane, source: Source, now_ms: int) -> None:
+    """Have the next commit keep from where on a source is left out for the targets that are held.
+
+    Before anything is read of it: what the lane passes must never be forgotten with the hold.
+    """
+    at = source.at
+    for target, kept in lane.positions.holds.items():
+        key = hold_key(lane, target, source)
+        if source.message_class is not MessageClass.GUARANTEED or key in kept.next:
             continue
-        source = Source(at, topic_id, MessageClass.GUARANTEED, None)
-        offset = max(0, lane.positions.next.get(at, 0))
-        kept.next[hold_key(lane, target, source)] = offset
-        batch.note(held_progress(lane, target, source, kept.number, offset))
+        batch = lane.open(now_ms)
+        batch.is_awaited = True
+        kept.next[key] = max(0, lane.positions.next.get(at, 0))
+        batch.note(held_progress(lane, target, source, kept.number, kept.next[key]))
         if at in lane.positions.chains:
             kept.chains[at] = lane.positions.chains[at].copy()
-    lane.positions.holds[target] = kept
-    log.error("target.held", target=target, lane=lane.number)
 
 
 def release(lane: Lane, target: str, now_ms: int) -> None:

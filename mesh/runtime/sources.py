@@ -16,6 +16,7 @@ from mesh.model.topology import Topology
 from mesh.node.learner import Learner
 from mesh.runtime.batch import RESERVED_MS
 from mesh.runtime.gaps import announce, came_before
+from mesh.runtime.held import hold_source
 from mesh.runtime.intake import Intake
 from mesh.runtime.lane import Lane, Source
 from mesh.runtime.troubles import keep_stop, lift_stop
@@ -221,9 +222,9 @@ class Sources:
         for place in places:
             lane.positions.topic_ids[place] = topic_id
             generation = lane.positions.generations.get(place, 0)
-            lane.sources[place] = Source(
-                place, topic_id, topic.message_class, topic.link, generation
-            )
+            source = Source(place, topic_id, topic.message_class, topic.link, generation)
+            lane.sources[place] = source
+            hold_source(lane, source, now_ms)
         if not is_cut:
             self._read(topic.kafka, {at: lane.position(at) for at in places})
 

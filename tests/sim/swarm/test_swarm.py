@@ -22,6 +22,8 @@ MENDED = {
     "an endpoint outlives its last unsubscribe in the routing": 130,
     "an owner that was fenced keeps a lane that begins no transaction": 102_445,
     "a commit with an unknown outcome had delivered direct messages": -7_001,
+    "a target is held before the first record of a source is committed": 214_738,
+    "the same, and its lane is taken again": 206_412,
 }
 """Bugs that the swarm found, and a schedule that showed each."""
 

@@ -42,6 +42,10 @@ def unfinished(world: SwarmWorld) -> str:
             ready[node] = ready.get(node, 0) + len(worker._lanes.owned)
             if any(lane.batch or lane.ready for lane in worker._lanes.owned.values()):
                 return f"{name} has a batch open"
+            for lane in worker._lanes.owned.values():
+                if lane.positions.holds or lane.positions.gaps:
+                    pending = [*lane.positions.holds, *lane.positions.gaps]
+                    return f"{name} has yet to catch up {pending[0]}"
     for node, declared in world.topology.nodes.items():
         if ready.get(node, 0) != declared.lanes:
             return f"{node} has {ready.get(node, 0)} of its {declared.lanes} lanes"
