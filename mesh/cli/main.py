@@ -15,6 +15,7 @@ from mesh.cli import (
     doctor,
     explain,
     lab,
+    link,
     node,
     publish,
     status,
@@ -46,7 +47,7 @@ publish.mount(app)
 subscribe.mount(app)
 app.add_typer(node.app, name="node")
 node.app.command("resume")(stops.resume_node)
-app.add_typer(stops.app, name="link")
+app.add_typer(link.app, name="link")
 app.add_typer(context.app, name="context")
 app.add_typer(lab.app, name="lab")
 app.add_typer(audit.app, name="audit")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
+from mesh.cli.link import pause_as_mapping
 from mesh.cli.looking import Look, look
 from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.stops import stop_as_mapping
@@ -56,6 +57,7 @@ def status(
             "open_links": [f"{a}->{b}" for a, b in node.open_links],
             "links": dict(node.links),
             "stopped": [stop_as_mapping(stop) for stop in node.stops],
+            "paused": [pause_as_mapping(key, pause.why) for key, pause in node.pauses.items()],
         }
         for node in nodes
     ]
@@ -79,11 +81,12 @@ def _status_table(nodes: Sequence[Mapping[str, Any]]) -> RenderableType:
             ],
             _link_states(node["links"]),
             "; ".join(one["text"] for one in node["stopped"]),
+            ", ".join(dict.fromkeys(one["from"] for one in node["paused"])),
         )
         for node in nodes
     ]
     columns = ("NODE", "KAFKA", "STATE", "EPOCH", "LANES", "ENDPOINTS", "SUBSCRIPTIONS")
-    return grid((*columns, "KNOWN EVERYWHERE", "LINKS", "STOPPED"), rows)
+    return grid((*columns, "KNOWN EVERYWHERE", "LINKS", "STOPPED", "PAUSED FROM"), rows)
 
 
 def _link_states(states: Mapping[str, str]) -> str:

@@ -1,8 +1,8 @@
-"""`mesh link resume` and `mesh node resume`: go on where something is lost, knowingly. Spec: R6."""
+"""`mesh node resume`, and what `mesh link resume` shares: go on behind a loss. Spec: R6."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,35 +25,6 @@ AcceptOption = Annotated[
 ]
 WaitOption = Annotated[float, typer.Option(min=0, help="Seconds to wait until it reads on.")]
 
-app = typer.Typer(help="Look after links.", no_args_is_help=True, rich_markup_mode=None)
-
-
-@app.command("resume")
-def resume_link(
-    one: Annotated[str, typer.Argument(metavar="NODE", help="One end of the link.")],
-    other: Annotated[str, typer.Argument(metavar="NODE", help="The other end.")],
-    accept_gap: AcceptOption = False,
-    wait: WaitOption = 30.0,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
-    output: OutputOption = Output.TABLE,
-) -> None:
-    """Show what a stopped link has lost; with --accept-gap announce that as a GAP and go on.
-
-    Exit code 10: something is stopped, or did not go on in time.
-    """
-    from mesh.client.stops import stops_on_link
-
-    with look(file, bootstrap, context) as seen:
-        for node in (one, other):
-            check_node(seen.topology, node, "NODE")
-        if other not in seen.topology.neighbours(one):
-            raise wrong_input("NODE", f"there is no link between {one} and {other}")
-        found = stops_on_link(seen.topology, seen.view, one, other)
-        code = _resume(seen, f"link {one} - {other}", found, accept_gap, wait, output)
-    raise typer.Exit(code)
-
 
 def resume_node(
     node: Annotated[str, typer.Argument(help="Name of the node.")],
@@ -73,18 +44,33 @@ def resume_node(
     with look(file, bootstrap, context) as seen:
         check_node(seen.topology, node, "NODE")
         found = stops_at_ingress(seen.topology, seen.view, node)
-        code = _resume(seen, f"ingress of {node}", found, accept_gap, wait, output)
+        code = resume_stopped(seen, f"ingress of {node}", found, accept_gap, wait, output)
     raise typer.Exit(code)
 
 
-def _resume(
+def resume_stopped(
     seen: Look,
     what: str,
     found: Sequence[StoppedSource],
     accept_gap: bool,
     wait_s: float,
     output: Output,
+    also: Mapping[str, Any] | None = None,
 ) -> int:
+    """Show what is stopped; if its loss is accepted, have it go on and wait for that.
+
+    Args:
+        seen: The mesh.
+        what: Says where, for people.
+        found: What is stopped.
+        accept_gap: Whether exactly that loss is accepted.
+        wait_s: How long to wait until it reads on.
+        output: How to show it.
+        also: What else there is to tell to scripts.
+
+    Returns:
+        The exit code.
+    """
     from mesh.client.stops import accept, wait_resumed
 
     if accept_gap and not found:
@@ -108,6 +94,7 @@ def _resume(
             limit_s=wait_s,
         )
     data = {
+        **(also or {}),
         "ok": not left,
         "stopped": [_source(one) for one in left],
         "accepted": [_source(one) for one in found if accept_gap and one not in left],

@@ -7,12 +7,13 @@ look. Spec: K22-K24, K32.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mesh.client.view import MeshView, NodeView
 from mesh.codec.frames import decode_header
+from mesh.codec.keys import PauseKey
 from mesh.errors import ProtocolError, TransportError
-from mesh.model.control import Scope, Stop, Wish
+from mesh.model.control import Pause, Scope, Stop, Wish
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -23,6 +24,7 @@ OBSERVE_S = 5.0
 """Five heartbeats: whoever has not beaten by then is not up now."""
 
 UNKNOWN = "unknown"
+UP, PAUSED = "up", "paused"
 BACKLOG_FRAMES_MAX = 5_000
 """Waiting frames of one partition that are counted one by one; above, offsets are."""
 
@@ -63,6 +65,7 @@ class NodeStatus:
         open_links: Links (from, to) that have not acknowledged them.
         links: State of each link as this node sees it, by neighbour.
         stops: What it reads no further until somebody accepts what is lost.
+        pauses: What it does not read because operators want it so.
     """
 
     node: str
@@ -77,6 +80,7 @@ class NodeStatus:
     open_links: Sequence[tuple[str, str]]
     links: Mapping[str, str]
     stops: Sequence[Stop] = ()
+    pauses: Mapping[PauseKey, Pause] = field(default_factory=dict)
 
     @property
     def is_well(self) -> bool:
@@ -121,6 +125,7 @@ def _node_status(topology: Topology, view: MeshView, node: str, *, is_up: bool) 
             for other in topology.neighbours(node)
         },
         stops=[stop for _, stop in sorted(seen.stops.items())],
+        pauses=dict(seen.pauses),
     )
 
 
@@ -147,7 +152,7 @@ class LinkFlow:
 
     Attributes:
         source, target: Sender and reader.
-        state: As the reader sees it, or `unknown` if it is not up.
+        state: As the reader sees it; `paused` if it would be up; `unknown` if the reader is not.
         reason: What the reader says about it.
         backlog_frames: Frames in the outboxes that the reader has not passed; None if unknown.
         backlog_messages: Messages in them; None if unknown or too many to count.
@@ -200,17 +205,30 @@ def _flow(
     known = [one for one in found if one is not None]
     counted = [one.messages for one in known if one.messages is not None]
     links = reader.heartbeat.links if reader.heartbeat is not None else ()
+    reasons = [link.reason for link in links if link.neighbour == source]
+    pauses = {key: one for key, one in reader.pauses.items() if key.neighbour == source}
     return LinkFlow(
         source=source,
         target=target,
         zone=zone,
         kind=str(topology.zones[zone].kind),
-        state=link_state(reader, source) if beats[target] else UNKNOWN,
-        reason=next((link.reason for link in links if link.neighbour == source), ""),
+        state=_paused_or(link_state(reader, source), pauses) if beats[target] else UNKNOWN,
+        reason="; ".join(filter(None, [*reasons, *map(_pause_text, pauses.items())])),
         backlog_frames=sum(one.frames for one in known) if len(known) == len(found) else None,
         backlog_messages=sum(counted) if len(counted) == len(found) else None,
         wanted=sum(1 for _ in wanted_over(view, target, source, zone)),
     )
+
+
+def _paused_or(state: str, pauses: Mapping[PauseKey, Pause]) -> str:
+    is_paused = any(key.partition is None for key in pauses)
+    return PAUSED if is_paused and state == UP else state
+
+
+def _pause_text(paused: tuple[PauseKey, Pause]) -> str:
+    key, pause = paused
+    what = "paused" if key.partition is None else f"partition {key.partition} paused"
+    return f"{what}: {pause.why}" if pause.why else what
 
 
 def wanted_over(

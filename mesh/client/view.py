@@ -15,6 +15,7 @@ from mesh.codec.control import (
     decode_identity,
     decode_link_state,
     decode_mark,
+    decode_pause,
     decode_stop,
 )
 from mesh.codec.keys import (
@@ -24,8 +25,10 @@ from mesh.codec.keys import (
     IdentityKey,
     LinkKey,
     MarkKey,
+    PauseKey,
     StopKey,
     SubscribedKey,
+    config_key,
     parse_control_key,
     parse_subscription_key,
 )
@@ -37,6 +40,7 @@ from mesh.model.control import (
     Identity,
     LinkState,
     Mark,
+    Pause,
     Scope,
     Stop,
     Subscription,
@@ -64,6 +68,7 @@ class NodeView:
         subscriptions: Its clients' wishes, per (endpoint, filter).
         clients_offset: Offset of the newest record on `clients`, or -1.
         stops: Sources that it reads no further until somebody accepts what is lost.
+        pauses: Links, or partitions of them, that it does not read because operators want it so.
     """
 
     identity: Identity | None = None
@@ -77,6 +82,7 @@ class NodeView:
     subscriptions: dict[tuple[str, str], Subscription] = field(default_factory=dict)
     clients_offset: int = -1
     stops: dict[TopicPartition, Stop] = field(default_factory=dict)
+    pauses: dict[PauseKey, Pause] = field(default_factory=dict)
 
     @property
     def epoch(self) -> int:
@@ -122,6 +128,9 @@ class MeshView:
             self._decoders |= {topic: (node, about) for topic, about in topics.items()}
             places = self._places.setdefault(declared.kafka, [])
             places += [TopicPartition(topic, 0) for topic in topics]
+        self._config = names.config()
+        for places in self._places.values():
+            places.append(TopicPartition(self._config, 0))
 
     def refresh(self) -> None:
         """Read what is new. A Kafka cluster that does not answer is named in `unreachable`."""
@@ -146,15 +155,30 @@ class MeshView:
 
     def _take(self, records: Iterable[Record]) -> None:
         for record in records:
-            node, about = self._decoders[record.topic()]
-            view = self.nodes[node]
             try:
+                if record.topic() == self._config:
+                    self._take_wish(record)
+                    continue
+                node, about = self._decoders[record.topic()]
+                view = self.nodes[node]
                 if about == "clients":
                     self._take_client(view, record)
                 else:
                     self._take_control(view, about, record)
             except ProtocolError:
                 continue  # the node itself counts and logs what it cannot read
+
+    def _take_wish(self, record: Record) -> None:
+        value, key = record.value(), record.key() or b""
+        if key == config_key():
+            return
+        match parse_control_key(key):
+            case PauseKey(node) as pause if node in self.nodes:
+                self.nodes[node].pauses.pop(pause, None)
+                if value is not None:
+                    self.nodes[node].pauses[pause] = decode_pause(value)
+            case _:
+                pass
 
     def _take_client(self, view: NodeView, record: Record) -> None:
         view.clients_offset = record.offset()

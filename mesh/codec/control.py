@@ -19,6 +19,7 @@ from mesh.model.control import (
     LinkState,
     LinkStatus,
     Mark,
+    Pause,
     RepairRequest,
     Stop,
     TopicIdentity,
@@ -36,6 +37,7 @@ __all__ = [
     "decode_learned",
     "decode_link_state",
     "decode_mark",
+    "decode_pause",
     "decode_repair_request",
     "decode_stop",
     "decode_subscription",
@@ -47,6 +49,7 @@ __all__ = [
     "encode_learned",
     "encode_link_state",
     "encode_mark",
+    "encode_pause",
     "encode_repair_request",
     "encode_stop",
     "encode_subscription",
@@ -225,6 +228,12 @@ _STOP = RecordCodec[Stop](
     ),
 )
 
+_PAUSE = RecordCodec[Pause](
+    "pause",
+    lambda value: {"why": value.why},
+    lambda fields: Pause(fields["why"]),
+)
+
 _LEARNED = RecordCodec[Learned](
     "learned",
     lambda value: {"epoch": value.epoch, "number": value.number, "filters": value.filters},
@@ -245,6 +254,7 @@ encode_acknowledgement, decode_acknowledgement = _ACKNOWLEDGEMENT.encode, _ACKNO
 encode_link_state, decode_link_state = _LINK_STATE.encode, _LINK_STATE.decode
 encode_repair_request, decode_repair_request = _REPAIR_REQUEST.encode, _REPAIR_REQUEST.decode
 encode_stop, decode_stop = _STOP.encode, _STOP.decode
+encode_pause, decode_pause = _PAUSE.encode, _PAUSE.decode
 decode_learned = _LEARNED.decode
 decode_config = _CONFIG.decode
 

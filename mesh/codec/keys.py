@@ -92,6 +92,20 @@ class AcceptKey:
     partition: int
 
 
+@dataclass(frozen=True, slots=True)
+class PauseKey:
+    """An operator's wish, on `mesh.config`, that a node reads nothing of a neighbour's messages.
+
+    Attributes:
+        node, neighbour: Who reads, and whose outbox.
+        partition: Of the outbox; None for all.
+    """
+
+    node: str
+    neighbour: str
+    partition: int | None = None
+
+
 ControlKey = (
     IdentityKey
     | HeartbeatKey
@@ -104,6 +118,7 @@ ControlKey = (
     | LearnedKey
     | StopKey
     | AcceptKey
+    | PauseKey
 )
 """Every key of `.control`, `.to.<neighbour>.c`, `.learned` and, the topology apart, `config`."""
 
@@ -176,6 +191,12 @@ def accept_key(node: str, topic: str, partition: int) -> bytes:
     return f"accept {node} {topic} {partition}".encode()
 
 
+def pause_key(key: PauseKey) -> bytes:
+    """Return the key on `mesh.config` of a link, or a partition of it, that is not to be read."""
+    partition = "*" if key.partition is None else key.partition
+    return f"pause {key.node} {key.neighbour} {partition}".encode()
+
+
 def config_key() -> bytes:
     """Return the one key of `mesh.config`."""
     return b"topology"
@@ -226,6 +247,9 @@ def _parse(kind: str, rest: str | None = None) -> ControlKey:
         case "accept", str():
             node, topic, partition = rest.split(" ")
             return AcceptKey(node, topic, int(partition))
+        case "pause", str():
+            node, neighbour, partition = rest.split(" ")
+            return PauseKey(node, neighbour, None if partition == "*" else int(partition))
     raise ValueError(kind)
 
 

@@ -110,6 +110,7 @@ def _built(spec: MeshSpec, name: str) -> Topology:
         prefix=spec.prefix,
         max_message_bytes=spec.max_message_bytes,
         audit_kafka=spec.audit.kafka or default,
+        rates={frozenset(rate.link): rate.bytes_per_second for rate in spec.rates},
         keep_s=KEEP_DEFAULT_S if keep_s is None else keep_s,
     )
 

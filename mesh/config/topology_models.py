@@ -49,6 +49,15 @@ class ZoneSpec(StrictModel):
     hops: int = Field(10, ge=1, le=HOPS_MAX, description="Joins: longest row of joins, less one.")
 
 
+class RateSpec(StrictModel):
+    """How much a link carries at most."""
+
+    link: Pair = Field(description="The two nodes, in any order.")
+    bytes_per_second: int = Field(
+        alias="bytesPerSecond", ge=1, description="Of frames, in each direction."
+    )
+
+
 class AuditSpec(StrictModel):
     """Where the auditor writes."""
 
@@ -71,6 +80,9 @@ class MeshSpec(StrictModel):
         ge=1,
         le=MESSAGE_BYTES_MAX,
         description="Largest message with key and headers, uncompressed.",
+    )
+    rates: list[RateSpec] = Field(
+        default_factory=list, description="Links that carry so much at most; others have no limit."
     )
     audit: AuditSpec = Field(default_factory=AuditSpec)
     keep: str = Field(

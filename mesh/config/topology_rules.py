@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from mesh.config.kafka_options import option_faults
 from mesh.config.located import KeyPath, Locate
@@ -50,6 +51,15 @@ def _texts(value: object) -> Iterator[tuple[int, str]]:
                 yield index, item
 
 
+def _pairs(zone: object) -> Iterator[Sequence[str]]:
+    """Yield the ends of each link of a zone."""
+    declared = _mapping(zone)
+    listed = declared.get("links")
+    for pair in listed if isinstance(listed, list) else ():
+        yield [end for _, end in _texts(pair)]
+    yield from combinations([node for _, node in _texts(declared.get("nodes"))], 2)
+
+
 @dataclass(slots=True, kw_only=True)
 class _Checker:
     """Gathers problems; each method checks one part.
@@ -87,6 +97,7 @@ class _Checker:
             self._node(name, _mapping(node))
         for name, zone in self.zones.items():
             self._zone(name, _mapping(zone))
+        self._rates()
         self._one_cluster_per_node()
         self._exclusive()
 
@@ -209,6 +220,25 @@ class _Checker:
                 self._note("DUPLICATE_LINK", message, path)
             for place, end in ends:
                 members.setdefault(end, (*path, place))
+
+    def _rates(self) -> None:
+        linked = {frozenset(ends) for zone in self.zones.values() for ends in _pairs(zone)}
+        rates, seen = self.spec.get("rates"), dict[frozenset[str], int]()
+        for index, rate in enumerate(rates if isinstance(rates, list) else ()):
+            path: KeyPath = ("rates", index, "link")
+            ends = [end for _, end in _texts(_mapping(rate).get("link"))]
+            known = [
+                self._known(end, self.nodes, "node", (*path, at)) for at, end in enumerate(ends)
+            ]
+            if len(ends) != 2 or not all(known):
+                continue
+            first = seen.setdefault(frozenset(ends), index)
+            if frozenset(ends) not in linked:
+                message = f"{ends[0]} and {ends[1]} are not linked; remove the rate or link them"
+                self._note("UNKNOWN_LINK", message, path)
+            elif first != index:
+                message = f"the link has a rate already, as rates[{first}]; remove one"
+                self._note("DUPLICATE_RATE", message, path)
 
     def _join(self, name: str, zone: Entries) -> None:
         path: KeyPath = ("zones", name)

@@ -33,6 +33,10 @@ def topology_spec(topology: Topology) -> Mapping[str, object]:
         "nodes": {name: _node(node) for name, node in topology.nodes.items()},
         "zones": {name: _zone(zone) for name, zone in topology.zones.items()},
     }
+    if topology.rates:
+        spec["rates"] = [
+            {"link": sorted(ends), "bytesPerSecond": rate} for ends, rate in topology.rates.items()
+        ]
     if topology.audit_kafka:
         spec["audit"] = {"kafka": topology.audit_kafka}
     return spec

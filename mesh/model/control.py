@@ -211,6 +211,17 @@ class Stop:
         return f"{self.reason}: {self.range}"
 
 
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Nothing of a neighbour's messages is read, because an operator wants it so; they wait there.
+
+    Attributes:
+        why: What the operator said, for people; may be empty.
+    """
+
+    why: str = ""
+
+
 class EndpointKind(StrEnum):
     """Channel: every subscriber's endpoint gets a copy; queue: see the policies of DESIGN 6."""
 

@@ -187,6 +187,7 @@ class Topology:
         max_message_bytes: Largest message with key and headers, uncompressed. Spec: K6.
         audit_kafka: Kafka cluster that the auditor writes to; empty only without any.
         keep_s: How long records stay after their reader passed them, in seconds. Spec: K5.
+        rates: Most bytes per second that a link carries in each direction, by its two ends.
         links: Every link, sorted by zone and ends.
     """
 
@@ -198,6 +199,7 @@ class Topology:
     max_message_bytes: int = MESSAGE_BYTES_DEFAULT
     audit_kafka: str = ""
     keep_s: float = KEEP_DEFAULT_S
+    rates: Mapping[frozenset[str], int] = field(default_factory=dict)
     links: Sequence[Link] = field(init=False, repr=False, compare=False)
     _links_of: Mapping[str, Sequence[Link]] = field(init=False, repr=False, compare=False)
 

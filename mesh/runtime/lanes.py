@@ -18,6 +18,7 @@ from mesh.runtime.ingress import take_ingress
 from mesh.runtime.lane import Lane, Source
 from mesh.runtime.recall import Recall
 from mesh.runtime.sources import Sources
+from mesh.runtime.stillness import Bucket, buckets_of
 from mesh.runtime.taking import take_lane
 from mesh.runtime.transit import take_frames
 from mesh.runtime.troubles import recovered
@@ -83,6 +84,7 @@ class Lanes:
     _accepted: dict[tuple[str, int], Stop] = field(default_factory=dict)
     _direct_ms: int = -DIRECT_GAP_MS
     _direct_gap_ms: int = 0
+    _buckets: dict[int, Mapping[str, Bucket]] = field(default_factory=dict)
     _commit_ms: int = 0
     _gap_ms: int = COMMIT_GAP_MS
 
@@ -110,6 +112,11 @@ class Lanes:
             # Nobody had it in between: how far direct copies went is known exactly.
             self._go_on_behind(lane, handed_on)
         self.owned[number] = lane
+        if number not in self._buckets:
+            node = self.topology.nodes[lane.node]
+            neighbours = self.topology.neighbours(lane.node)
+            rates = self.topology.rates
+            self._buckets[number] = buckets_of(rates, lane.node, neighbours, node.lanes)
         recovered(lane, self.sources.neighbours, now)
         forget_ended(lane, now)
         self._hold_refusing(lane, now)
@@ -213,6 +220,11 @@ class Lanes:
         at = source.at
         try:
             if source.link is not None:
+                bucket = self._buckets[lane.number].get(source.link.neighbour)
+                if bucket is not None:
+                    records = records[:1]
+                    rest_ms = bucket.take(len(records[0].value() or b""), now)
+                    self.sources.rest(lane, source.link, now + rest_ms, now)
                 return take_frames(lane, source, source.link, records, now, BATCH_RECORDS)
             some = records[: BATCH_RECORDS - lane.open(now).records]
             take_ingress(lane, source, some, now)
@@ -241,6 +253,7 @@ class Lanes:
             if (batch := lane.batch) is not None:
                 soon, late = self._committed_ms + self._gap_ms, batch.opened_ms + BATCH_MS
                 moments.append(soon if batch.is_awaited else late)
+        moments.extend(self.sources.still.resting.values())
         if any(lane.ready for lane in self.owned.values()):
             moments.append(self._direct_ms + self._direct_gap_ms)
         if not moments:

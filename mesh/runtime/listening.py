@@ -16,6 +16,7 @@ from mesh.codec.control import (
     decode_heartbeat,
     decode_link_state,
     decode_mark,
+    decode_pause,
     decode_repair_request,
     decode_stop,
 )
@@ -27,6 +28,7 @@ from mesh.codec.keys import (
     IdentityKey,
     LinkKey,
     MarkKey,
+    PauseKey,
     RepairKey,
     config_key,
     parse_control_key,
@@ -97,6 +99,7 @@ class Listener:
         intake: Tells how far the records taken go.
         link_states: What each neighbour last said of this node's outboxes. Spec: K24.
         asked: Open repair requests, by neighbour and record key. Spec: K11.
+        paused: What operators want not to be read.
     """
 
     topology: Topology
@@ -107,6 +110,7 @@ class Listener:
     started_ms: int
     link_states: dict[str, LinkState] = field(default_factory=dict)
     asked: dict[tuple[str, bytes], Asked] = field(default_factory=dict)
+    paused: frozenset[PauseKey] = frozenset()
     refused: int = 0
     _neighbours: dict[str, str] = field(default_factory=dict)
     _cut: tuple[str, ...] = ()
@@ -152,6 +156,11 @@ class Listener:
         feed = _Feed(TopicPartition(topic, partition), kafka, decode, caught_up, neighbour)
         self._feeds[f"{topic}-{partition}"] = feed
 
+    @property
+    def knows_wishes(self) -> bool:
+        """Whether all that operators wanted before the start is known."""
+        return self._feeds[f"{TopicNames(self.topology.prefix).config()}-0"].told
+
     def has(self, topic: str, partition: int) -> bool:
         """Say whether records of this partition are for the listener."""
         return f"{topic}-{partition}" in self._feeds
@@ -192,9 +201,10 @@ class Listener:
             return
         if end is None:
             # Reachable but absent is proven empty; what it offers later arrives as additions.
-            if not feed.told and feed.caught_up is not None:
+            if not feed.told:
                 feed.told = True
-                yield feed.caught_up
+                if feed.caught_up is not None:
+                    yield feed.caught_up
             return
         feed.end = end
         feed.assigned = True
@@ -247,11 +257,17 @@ class Listener:
     def _config(self, record: Record) -> Iterator[Input]:
         """Hear what operators want of this node; the topology is not for it."""
         value, key = record.value(), record.key() or b""
-        if value is None or key == config_key():
+        if key == config_key():
             return
         match parse_control_key(key):
-            case AcceptKey(node) if node == self.node:
+            case AcceptKey(node) if value is not None and node == self.node:
                 yield LossAccepted(decode_stop(value))
+            case PauseKey(node) as pause if node == self.node:
+                if value is None:
+                    self.paused -= {pause}
+                else:
+                    decode_pause(value)  # one of a later version is refused
+                    self.paused |= {pause}
             case _:
                 pass
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import structlog
 
 from mesh.config.references import resolve_options
-from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
+from mesh.errors import TransportDeniedError, TransportError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.clock import Clock, MonotonicClock
@@ -150,7 +150,10 @@ class Serving:
                     clock,
                     lambda: str(uuid.uuid4()),
                 )
-            except TransportUnavailableError as error:
+            except TransportDeniedError:
+                intake.close()
+                raise
+            except TransportError as error:
                 intake.close()
                 log.warning("kafka.unreachable", fault=str(error))
                 clock.wait(RETRY_S)

@@ -19,6 +19,7 @@ from mesh.runtime.gaps import announce, came_before
 from mesh.runtime.held import hold_source
 from mesh.runtime.intake import Intake
 from mesh.runtime.lane import Lane, Source
+from mesh.runtime.stillness import Stillness
 from mesh.runtime.troubles import keep_stop, lift_stop
 from mesh.transport.port import Admin, Reader, TopicInfo, TopicPartition
 
@@ -60,7 +61,8 @@ class Sources:
     moved: set[TopicPartition] = field(default_factory=set)
     vanished: dict[str, None] = field(default_factory=dict)
     _topics: dict[str, _SourceTopic] = field(default_factory=dict)
-    _cut: tuple[str, ...] = ()
+    still: Stillness = field(default_factory=Stillness)
+    _unread: dict[TopicPartition, None] = field(default_factory=dict)
     _tried_ms: int = -RETRY_MS
     _verified_ms: int = 0
 
@@ -147,6 +149,7 @@ class Sources:
     def stop(self, lane: Lane) -> None:
         """Stop reading for a lane; what was fetched for it already is never routed."""
         for place in lane.sources:
+            self._unread.pop(place, None)
             self.readers[self._topics[place.topic].kafka].unassign([place])
         self.intake.forget(list(lane.sources))
         lane.sources.clear()
@@ -201,6 +204,7 @@ class Sources:
         keep_stop(lane, link, stop, now_ms)
 
     def _leave(self, lane: Lane, place: TopicPartition) -> None:
+        self._unread.pop(place, None)
         self.readers[self._topics[place.topic].kafka].unassign([place])
         self.intake.forget([place])
         del lane.sources[place]
@@ -218,15 +222,15 @@ class Sources:
             places = self._resume_direct(lane, self.admins[topic.kafka], places, now_ms)
         else:
             places = self._inside(lane, topic, topic_id, places, now_ms)
-        is_cut = topic.link is not None and topic.link.neighbour in self._cut
         for place in places:
             lane.positions.topic_ids[place] = topic_id
             generation = lane.positions.generations.get(place, 0)
             source = Source(place, topic_id, topic.message_class, topic.link, generation)
             lane.sources[place] = source
             hold_source(lane, source, now_ms)
-        if not is_cut:
-            self._read(topic.kafka, {at: lane.position(at) for at in places})
+        still = dict.fromkeys(at for at in places if self._holds(at, topic.link, now_ms))
+        self._unread.update(still)
+        self._read(topic.kafka, {at: lane.position(at) for at in places if at not in still})
 
     def _is_same(
         self, lane: Lane, topic: _SourceTopic, topic_id: bytes, at: TopicPartition, now_ms: int
@@ -329,20 +333,33 @@ class Sources:
                     self._leave(lane, place)
                     self._topics[place.topic].info = None  # perhaps it was made anew
 
-    def cut(self, neighbours: Sequence[str], lanes: Mapping[int, Lane]) -> None:
-        """Read nothing of exactly these neighbours; the others go on where they stood."""
-        before, self._cut = self._cut, tuple(neighbours)
+    # -- standing still -------------------------------------------------------------------
+
+    def _holds(self, at: TopicPartition, link: LocalLink | None, now_ms: int) -> bool:
+        return self.still.holds(self.node, link.neighbour if link else None, at, now_ms)
+
+    def rest(self, lane: Lane, link: LocalLink, until_ms: int, now_ms: int) -> None:
+        """Read nothing of a link for this lane until then, if that is still to come."""
+        if until_ms <= now_ms:
+            return
+        for at, source in lane.sources.items():
+            if source.link == link:
+                self.still.resting[at] = until_ms
+        self.settle({lane.number: lane}, now_ms)
+
+    def settle(self, lanes: Mapping[int, Lane], now_ms: int) -> None:
+        """Read exactly what is not to stand still; the others go on where they stood."""
         for lane in lanes.values():
-            for source in lane.sources.values():
-                if source.link is None:
-                    continue
-                was, now = source.link.neighbour in before, source.link.neighbour in neighbours
-                kafka = self._topics[source.at.topic].kafka
-                if now and not was:
-                    self.readers[kafka].unassign([source.at])
-                    self.intake.forget([source.at])
-                elif was and not now:
-                    self._read(kafka, {source.at: lane.position(source.at)})
+            for at, source in lane.sources.items():
+                is_still = self._holds(at, source.link, now_ms)
+                if is_still and at not in self._unread:
+                    self._unread[at] = None
+                    self.moved.add(at)
+                    self.readers[self._topics[at.topic].kafka].unassign([at])
+                    self.intake.forget([at])
+                elif not is_still and at in self._unread:
+                    del self._unread[at]
+                    self._read(self._topics[at.topic].kafka, {at: lane.position(at)})
 
 
 def _stop(

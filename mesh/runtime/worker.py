@@ -159,7 +159,9 @@ class Worker:
         if now - self._ticked_ms >= TICK_MS:
             self._ticked_ms = now
             self._step(Ticked(now))
-        lanes.follow(self.membership.lanes(), now)
+        if self._listener.knows_wishes:
+            self._stand_still()
+            lanes.follow(self.membership.lanes(), now)
         if self._upkeep is not None:
             leads = self._control is not None
             self._upkeep.see_to(self._listener.link_states if leads else None, now)
@@ -259,7 +261,8 @@ class Worker:
         sources = Sources(
             self.topology, self.node, self.machine.learner, admins, self.readers, self.intake
         )
-        sources.cut(self._cut, {})
+        sources.still.cut = self._cut
+        sources.still.paused = self._listener.paused
         self._lanes = Lanes(
             self.topology,
             self._home,
@@ -352,9 +355,19 @@ class Worker:
         For drills: what the neighbours write stays, and is read when the link heals.
         """
         self._listener.cut(neighbours)
-        if self._lanes is not None:
-            self._lanes.sources.cut(neighbours, self._lanes.owned)
         self._cut = tuple(neighbours)
+        self._stand_still()
+
+    def _stand_still(self) -> None:
+        """Read nothing of what is cut or paused, and again of what is so no more."""
+        if self._lanes is None:
+            return
+        still, lanes = self._lanes.sources.still, self._lanes
+        now = self.clock.now_ms()
+        wanted = (self._cut, self._listener.paused)
+        if still.wake(now) or wanted != (still.cut, still.paused):
+            still.cut, still.paused = wanted
+            lanes.sources.settle(lanes.owned, now)
 
     def close(self) -> None:
         """Commit what is open, leave the group at once, and release everything."""

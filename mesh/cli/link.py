@@ -1,0 +1,125 @@
+"""`mesh link pause` and `mesh link resume`: have the messages of a link wait, and go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mesh.cli.faults import wrong_input
+from mesh.cli.looking import Look, look
+from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.stops import AcceptOption, WaitOption, resume_stopped
+from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node, say
+
+if TYPE_CHECKING:
+    from mesh.codec.keys import PauseKey
+
+FromOption = Annotated[
+    str | None,
+    typer.Option("--from", metavar="NODE", help="Only what comes from this end."),
+]
+PartitionOption = Annotated[
+    int | None, typer.Option(min=0, help="Only this partition of the outboxes.")
+]
+WhyOption = Annotated[str, typer.Option(help="A word to whoever looks at it.")]
+
+app = typer.Typer(help="Look after links.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command("pause")
+def pause_link(
+    one: Annotated[str, typer.Argument(metavar="NODE", help="One end of the link.")],
+    other: Annotated[str, typer.Argument(metavar="NODE", help="The other end.")],
+    source: FromOption = None,
+    partition: PartitionOption = None,
+    why: WhyOption = "",
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Have a link's messages wait where they are; interest and heartbeats go on.
+
+    Direct messages wait too. Other links, and the lanes behind them, are not slowed.
+    """
+    from mesh.client.pauses import keys_of, write_pauses
+    from mesh.model.control import Pause
+
+    with look(file, bootstrap, context) as seen:
+        check_part(seen, one, other, source, partition)
+        keys = keys_of(one, other, source=source, partition=partition)
+        write_pauses(seen.topology, seen.kafka, keys, Pause(why))
+    data = {"ok": True, "paused": [pause_as_mapping(key, why) for key in keys]}
+    render(View(data=data, table=lambda: _table(keys)), output)
+
+
+@app.command("resume")
+def resume_link(
+    one: Annotated[str, typer.Argument(metavar="NODE", help="One end of the link.")],
+    other: Annotated[str, typer.Argument(metavar="NODE", help="The other end.")],
+    source: FromOption = None,
+    partition: PartitionOption = None,
+    accept_gap: AcceptOption = False,
+    wait: WaitOption = 30.0,
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """End the pauses of a link. Show what it has lost; with --accept-gap announce that and go on.
+
+    Exit code 10: something is stopped, or did not go on in time.
+    """
+    from mesh.client.pauses import pauses_on_link, write_pauses
+    from mesh.client.stops import stops_on_link
+
+    with look(file, bootstrap, context) as seen:
+        check_part(seen, one, other, source, partition)
+        paused = {
+            key: pause
+            for key, pause in pauses_on_link(seen.view, one, other).items()
+            if source in (None, key.neighbour) and partition in (None, key.partition)
+        }
+        write_pauses(seen.topology, seen.kafka, list(paused), None)
+        for key in paused:
+            say(f"{key.neighbour} to {key.node}, partition {part_of(key)}: no longer paused")
+        found = stops_on_link(seen.topology, seen.view, one, other)
+        also = {"resumed": [pause_as_mapping(key, pause.why) for key, pause in paused.items()]}
+        what = f"link {one} - {other}"
+        code = resume_stopped(seen, what, found, accept_gap, wait, output, also)
+    raise typer.Exit(code)
+
+
+def check_part(seen: Look, one: str, other: str, source: str | None, partition: int | None) -> None:
+    """Refuse ends without a link, and parts of a link that do not exist.
+
+    Raises:
+        BadParameter: With one line that says what to give instead.
+    """
+    for node in (one, other):
+        check_node(seen.topology, node, "NODE")
+    if other not in seen.topology.neighbours(one):
+        raise wrong_input("NODE", f"there is no link between {one} and {other}")
+    if source is not None and source not in (one, other):
+        raise wrong_input("--from", f"{source} is no end of this link; give {one} or {other}")
+    sources = (one, other) if source is None else (source,)
+    count = max(seen.topology.nodes[node].partitions for node in sources)
+    if partition is not None and partition >= count:
+        raise wrong_input("--partition", f"the outboxes have partitions 0 to {count - 1}")
+
+
+def pause_as_mapping(key: PauseKey, why: str) -> dict[str, Any]:
+    """Return a pause as scripts read it; `partition` is null for all."""
+    return {"from": key.neighbour, "to": key.node, "partition": key.partition, "why": why}
+
+
+def _table(keys: Sequence[PauseKey]) -> Any:
+    rows = [(key.neighbour, key.node, part_of(key)) for key in keys]
+    return grid(("PAUSED FROM", "TO", "PARTITION"), rows)
+
+
+def part_of(key: PauseKey) -> str:
+    """Return the partition as people read it."""
+    return "all" if key.partition is None else str(key.partition)

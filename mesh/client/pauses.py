@@ -1,0 +1,55 @@
+"""Links that operators pause: their messages wait in the outboxes, nothing else changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mesh.client.view import MeshView
+from mesh.codec.control import encode_pause
+from mesh.codec.keys import PauseKey, pause_key
+from mesh.errors import TransportError
+from mesh.model.control import Pause
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.transport.port import KafkaCluster
+
+
+def keys_of(
+    one: str, other: str, *, source: str | None = None, partition: int | None = None
+) -> Sequence[PauseKey]:
+    """Return what stands for a link, in both directions or away from `source` only."""
+    ways = ((one, other), (other, one))
+    return [PauseKey(reader, at, partition) for reader, at in ways if source in (None, at)]
+
+
+def pauses_on_link(view: MeshView, one: str, other: str) -> Mapping[PauseKey, Pause]:
+    """Return what is paused on a link, in both directions, whole or in parts."""
+    return {
+        key: pause
+        for reader, at in ((one, other), (other, one))
+        for key, pause in view.nodes[reader].pauses.items()
+        if key.neighbour == at
+    }
+
+
+def write_pauses(
+    topology: Topology,
+    kafka: Mapping[str, KafkaCluster],
+    keys: Sequence[PauseKey],
+    pause: Pause | None,
+) -> None:
+    """Pause these, or with None end their pauses; each reader is told on its own Kafka cluster.
+
+    Raises:
+        TransportError: Kafka did not take it.
+    """
+    topic = TopicNames(topology.prefix).config()
+    value = None if pause is None else encode_pause(pause)
+    for key in keys:
+        writer = kafka[topology.nodes[key.node].kafka].writer("operator")
+        try:
+            writer.produce(topic, value, pause_key(key), 0)
+            if writer.flush():
+                raise TransportError(f"Kafka did not take the record for {topic}")
+        finally:
+            writer.close()

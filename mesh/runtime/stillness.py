@@ -1,0 +1,75 @@
+"""What a node does not read although it could: messages wait where they are meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.codec.keys import PauseKey
+from mesh.transport.port import TopicPartition
+
+
+@dataclass(slots=True)
+class Stillness:
+    """Why sources stand still.
+
+    Attributes:
+        cut: Neighbours of which a drill lets nothing through.
+        paused: Links, or partitions of them, that an operator has paused.
+        resting: Until when a source rests, in ms, because its link has a rate.
+    """
+
+    cut: Sequence[str] = ()
+    paused: frozenset[PauseKey] = frozenset()
+    resting: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def holds(self, node: str, neighbour: str | None, at: TopicPartition, now_ms: int) -> bool:
+        """Say whether a node is to read nothing of a source just now."""
+        if self.resting.get(at, now_ms) > now_ms:
+            return True
+        if neighbour is None:
+            return False
+        keys = {PauseKey(node, neighbour), PauseKey(node, neighbour, at.partition)}
+        return neighbour in self.cut or not keys.isdisjoint(self.paused)
+
+    def wake(self, now_ms: int) -> bool:
+        """Forget who has rested long enough; say whether there was one."""
+        rested = [at for at, until in self.resting.items() if until <= now_ms]
+        for at in rested:
+            del self.resting[at]
+        return bool(rested)
+
+
+@dataclass(slots=True)
+class Bucket:
+    """So many bytes a second, and at most one second's worth at once.
+
+    Attributes:
+        rate: Bytes per second.
+    """
+
+    rate: float
+    _level: float = field(init=False)
+    _filled_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        """Begin full."""
+        self._level = self.rate
+
+    def take(self, size: int, now_ms: int) -> int:
+        """Take what has been read already; return how many ms to rest before the next."""
+        elapsed_ms = now_ms - (self._filled_ms if self._filled_ms is not None else now_ms)
+        self._filled_ms = now_ms
+        self._level = min(self.rate, self._level + self.rate * elapsed_ms / 1000) - size
+        return 0 if self._level >= 0 else int(-self._level * 1000 / self.rate) + 1
+
+
+def buckets_of(
+    rates: Mapping[frozenset[str], int], node: str, neighbours: Sequence[str], lanes: int
+) -> Mapping[str, Bucket]:
+    """Return a lane's part of the rate of each link that has one, by neighbour."""
+    return {
+        neighbour: Bucket(rates[ends] / lanes)
+        for neighbour in neighbours
+        if (ends := frozenset((node, neighbour))) in rates
+    }
