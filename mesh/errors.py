@@ -74,6 +74,10 @@ class NotPublishedError(MeshError):
         super().__init__(text)
 
 
+class BackpressureError(MeshError):
+    """As much waits for a neighbour as may, and the node takes nothing more; try again later."""
+
+
 class LaggardsError(MeshError):
     """A subscription is in force, but not yet known everywhere. Exit code 10.
 

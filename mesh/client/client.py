@@ -9,6 +9,7 @@ from typing import Self
 
 from mesh.client.connection import open_kafka
 from mesh.client.messages import Deliveries
+from mesh.client.pressure import Pressure
 from mesh.client.view import MeshView, NodeView
 from mesh.codec.frames import encode_tail
 from mesh.codec.keys import subscription_key
@@ -91,6 +92,7 @@ class MeshClient:
         self._names = TopicNames(topology.prefix)
         self._now_ms = now_ms
         self._pause = pause
+        self._pressure = Pressure(topology, node, self._kafka, now_ms)
         self._writer: Writer | None = None
         self._view: MeshView | None = None
         self._checked: dict[str, None] = {}
@@ -121,9 +123,10 @@ class MeshClient:
 
         Raises:
             SubjectError: The subject, a header or the size is not allowed; nothing was sent.
+            BackpressureError: The node takes no guaranteed messages just now; nothing was sent.
             TransportError: Kafka does not answer, or the node's topics do not exist.
 
-        Spec: K6, K7.
+        Spec: K6, K7, R14.
         """
         check_subject(subject)
         for name, _ in headers:
@@ -134,6 +137,8 @@ class MeshClient:
             raise SubjectError(
                 f"the message has {size} bytes with key and headers; at most {limit} are allowed"
             )
+        if message_class is MessageClass.GUARANTEED:
+            self._pressure.check()
         topic = self._names.ingress(self._node, message_class)
         self._require(topic)
         if self._in_flight_bytes + size > IN_FLIGHT_BYTES_MAX:
@@ -321,6 +326,7 @@ class MeshClient:
         """Release everything; messages that were not flushed may be lost."""
         for stream in self._streams:
             stream.close()
+        self._pressure.close()
         if self._view is not None:
             self._view.close()
         if self._writer is not None:

@@ -13,7 +13,7 @@ from mesh.client.view import MeshView, NodeView
 from mesh.codec.frames import decode_header
 from mesh.codec.keys import PauseKey
 from mesh.errors import ProtocolError, TransportError
-from mesh.model.control import Pause, Scope, Stop, Wish
+from mesh.model.control import FULL, Pause, Scope, Stop, Wish
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -152,7 +152,8 @@ class LinkFlow:
 
     Attributes:
         source, target: Sender and reader.
-        state: As the reader sees it; `paused` if it would be up; `unknown` if the reader is not.
+        state: As the reader sees it; `full` as the sender does; `paused` if it would be up;
+            `unknown` if the reader is not.
         reason: What the reader says about it.
         backlog_frames: Frames in the outboxes that the reader has not passed; None if unknown.
         backlog_messages: Messages in them; None if unknown or too many to count.
@@ -205,14 +206,25 @@ def _flow(
     known = [one for one in found if one is not None]
     counted = [one.messages for one in known if one.messages is not None]
     links = reader.heartbeat.links if reader.heartbeat is not None else ()
-    reasons = [link.reason for link in links if link.neighbour == source]
+    # A node says of its own outbox that it is full, and of its neighbour's what it reads of it.
+    reasons = [one.reason for one in links if one.neighbour == source and one.state != FULL]
+    written = view.nodes[source].heartbeat
+    full = [
+        one.reason
+        for one in (written.links if written is not None else ())
+        if one.neighbour == target and one.state == FULL
+    ]
+    reasons += full
     pauses = {key: one for key, one in reader.pauses.items() if key.neighbour == source}
+    state = _flow_state(reader, source, pauses) if beats[target] else UNKNOWN
+    if full and beats[source] and state != PAUSED:
+        state = FULL
     return LinkFlow(
         source=source,
         target=target,
         zone=zone,
         kind=str(topology.zones[zone].kind),
-        state=_paused_or(link_state(reader, source), pauses) if beats[target] else UNKNOWN,
+        state=state,
         reason="; ".join(filter(None, [*reasons, *map(_pause_text, pauses.items())])),
         backlog_frames=sum(one.frames for one in known) if len(known) == len(found) else None,
         backlog_messages=sum(counted) if len(counted) == len(found) else None,
@@ -220,9 +232,11 @@ def _flow(
     )
 
 
-def _paused_or(state: str, pauses: Mapping[PauseKey, Pause]) -> str:
-    is_paused = any(key.partition is None for key in pauses)
-    return PAUSED if is_paused and state == UP else state
+def _flow_state(reader: NodeView, source: str, pauses: Mapping[PauseKey, Pause]) -> str:
+    state = link_state(reader, source)
+    if state == FULL:
+        state = UP  # what the reader itself sends there is another matter
+    return PAUSED if state == UP and any(key.partition is None for key in pauses) else state
 
 
 def _pause_text(paused: tuple[PauseKey, Pause]) -> str:

@@ -12,15 +12,17 @@ from mesh.config.kafka_options import option_text
 from mesh.config.located import Document, Locate, dotted, read_document
 from mesh.config.scalars import duration_s
 from mesh.config.shapes import check_shape, shown
-from mesh.config.topology_models import MeshFile, MeshSpec, NodeSpec, ZoneSpec
+from mesh.config.topology_models import LimitSpec, MeshFile, MeshSpec, NodeSpec, ZoneSpec
 from mesh.config.topology_rules import spec_problems
 from mesh.errors import ConfigError, Problem
 from mesh.model.topology import (
     KEEP_DEFAULT_S,
     PARTITIONS_DEFAULT,
     KafkaCluster,
+    LinkLimit,
     Node,
     Topology,
+    WhenFull,
     Zone,
     ZoneKind,
 )
@@ -110,8 +112,17 @@ def _built(spec: MeshSpec, name: str) -> Topology:
         prefix=spec.prefix,
         max_message_bytes=spec.max_message_bytes,
         audit_kafka=spec.audit.kafka or default,
-        rates={frozenset(rate.link): rate.bytes_per_second for rate in spec.rates},
+        limits={frozenset(limit.link): _limit(limit) for limit in spec.limits},
         keep_s=KEEP_DEFAULT_S if keep_s is None else keep_s,
+    )
+
+
+def _limit(limit: LimitSpec) -> LinkLimit:
+    return LinkLimit(
+        bytes_per_s=limit.bytes_per_second,
+        outbox_bytes=limit.outbox_bytes,
+        outbox_age_s=None if limit.outbox_age is None else duration_s(limit.outbox_age),
+        when_full=WhenFull(limit.when_full or WhenFull.STOP),
     )
 
 

@@ -21,6 +21,7 @@ HOPS_MAX = 64
 _NAMED: dict[str, JsonValue] = {"propertyNames": {"pattern": f"^{NAME_PATTERN}$"}}
 
 KindName = Literal["cluster", "one-hop", "multi-hop", "external", "join"]
+WhenFullName = Literal["reject", "stop"]
 Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 
@@ -49,12 +50,23 @@ class ZoneSpec(StrictModel):
     hops: int = Field(10, ge=1, le=HOPS_MAX, description="Joins: longest row of joins, less one.")
 
 
-class RateSpec(StrictModel):
-    """How much a link carries at most."""
+class LimitSpec(StrictModel):
+    """What a link carries and holds at most, in each direction."""
 
     link: Pair = Field(description="The two nodes, in any order.")
-    bytes_per_second: int = Field(
-        alias="bytesPerSecond", ge=1, description="Of frames, in each direction."
+    bytes_per_second: int | None = Field(
+        None, alias="bytesPerSecond", ge=1, description="Bytes of frames that are read."
+    )
+    outbox_bytes: int | None = Field(
+        None, alias="outboxBytes", ge=1, description="Guaranteed bytes that wait for the neighbour."
+    )
+    outbox_age: str | None = Field(
+        None, alias="outboxAge", description="How long the oldest of them may wait, as in 2h."
+    )
+    when_full: WhenFullName | None = Field(
+        None,
+        alias="whenFull",
+        description="reject: nothing more is taken of clients; stop: this link alone waits.",
     )
 
 
@@ -81,8 +93,8 @@ class MeshSpec(StrictModel):
         le=MESSAGE_BYTES_MAX,
         description="Largest message with key and headers, uncompressed.",
     )
-    rates: list[RateSpec] = Field(
-        default_factory=list, description="Links that carry so much at most; others have no limit."
+    limits: list[LimitSpec] = Field(
+        default_factory=list, description="Of links; those that are not listed have none."
     )
     audit: AuditSpec = Field(default_factory=AuditSpec)
     keep: str = Field(

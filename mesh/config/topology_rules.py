@@ -97,7 +97,7 @@ class _Checker:
             self._node(name, _mapping(node))
         for name, zone in self.zones.items():
             self._zone(name, _mapping(zone))
-        self._rates()
+        self._limits()
         self._one_cluster_per_node()
         self._exclusive()
 
@@ -221,12 +221,13 @@ class _Checker:
             for place, end in ends:
                 members.setdefault(end, (*path, place))
 
-    def _rates(self) -> None:
+    def _limits(self) -> None:
         linked = {frozenset(ends) for zone in self.zones.values() for ends in _pairs(zone)}
-        rates, seen = self.spec.get("rates"), dict[frozenset[str], int]()
-        for index, rate in enumerate(rates if isinstance(rates, list) else ()):
-            path: KeyPath = ("rates", index, "link")
-            ends = [end for _, end in _texts(_mapping(rate).get("link"))]
+        limits, seen = self.spec.get("limits"), dict[frozenset[str], int]()
+        for index, item in enumerate(limits if isinstance(limits, list) else ()):
+            limit, path = _mapping(item), ("limits", index, "link")
+            self._limit(limit, index)
+            ends = [end for _, end in _texts(limit.get("link"))]
             known = [
                 self._known(end, self.nodes, "node", (*path, at)) for at, end in enumerate(ends)
             ]
@@ -234,11 +235,29 @@ class _Checker:
                 continue
             first = seen.setdefault(frozenset(ends), index)
             if frozenset(ends) not in linked:
-                message = f"{ends[0]} and {ends[1]} are not linked; remove the rate or link them"
+                message = f"{ends[0]} and {ends[1]} are not linked; remove the limit or link them"
                 self._note("UNKNOWN_LINK", message, path)
             elif first != index:
-                message = f"the link has a rate already, as rates[{first}]; remove one"
-                self._note("DUPLICATE_RATE", message, path)
+                message = f"the link has limits already, as limits[{first}]; make one of both"
+                self._note("DUPLICATE_LIMIT", message, path)
+
+    def _limit(self, limit: Entries, index: int) -> None:
+        """Check one limit: what it limits, and what happens then."""
+        age = limit.get("outboxAge")
+        if isinstance(age, str) and duration_s(age) is None:
+            message = f"{age[:60]!r} is no duration; write {DURATION_RULE}"
+            self._note("WRONG_VALUE", message, ("limits", index, "outboxAge"))
+        has_outbox = "outboxBytes" in limit or "outboxAge" in limit
+        if not has_outbox and "bytesPerSecond" not in limit:
+            message = "limits nothing; give bytesPerSecond, outboxBytes or outboxAge"
+            self._note("WRONG_VALUE", message, ("limits", index))
+        if has_outbox != ("whenFull" in limit):
+            message = (
+                "say with whenFull what happens then: reject or stop"
+                if has_outbox
+                else "whenFull speaks of outboxBytes and outboxAge; give one of them or remove it"
+            )
+            self._note("WRONG_VALUE", message, ("limits", index))
 
     def _join(self, name: str, zone: Entries) -> None:
         path: KeyPath = ("zones", name)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
 
-from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
+from mesh.model.topology import KafkaCluster, LinkLimit, Node, Topology, Zone, ZoneKind
 
 
 def topology_document(topology: Topology) -> Mapping[str, object]:
@@ -33,10 +33,8 @@ def topology_spec(topology: Topology) -> Mapping[str, object]:
         "nodes": {name: _node(node) for name, node in topology.nodes.items()},
         "zones": {name: _zone(zone) for name, zone in topology.zones.items()},
     }
-    if topology.rates:
-        spec["rates"] = [
-            {"link": sorted(ends), "bytesPerSecond": rate} for ends, rate in topology.rates.items()
-        ]
+    if topology.limits:
+        spec["limits"] = [_limit(ends, limit) for ends, limit in topology.limits.items()]
     if topology.audit_kafka:
         spec["audit"] = {"kafka": topology.audit_kafka}
     return spec
@@ -50,6 +48,19 @@ def write_topology(topology: Topology, path: Path) -> None:
 
 def _kafka(kafka: KafkaCluster) -> Mapping[str, object]:
     return {"brokers": kafka.brokers} if kafka.is_embedded else dict(kafka.options)
+
+
+def _limit(ends: frozenset[str], limit: LinkLimit) -> Mapping[str, object]:
+    written: dict[str, object] = {"link": sorted(ends)}
+    if limit.bytes_per_s is not None:
+        written["bytesPerSecond"] = limit.bytes_per_s
+    if limit.outbox_bytes is not None:
+        written["outboxBytes"] = limit.outbox_bytes
+    if limit.outbox_age_s is not None:
+        written["outboxAge"] = f"{round(limit.outbox_age_s * 1000)}ms"
+    if limit.is_of_outbox:
+        written["whenFull"] = limit.when_full.value
+    return written
 
 
 def _node(node: Node) -> Mapping[str, object]:

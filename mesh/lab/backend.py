@@ -71,8 +71,11 @@ class Backend(Protocol):
     def part(self) -> None:
         """Call them no more; raises what one of them died of."""
 
-    def revive(self) -> Sequence[str]:
-        """Start workers again that ended by themselves; return their names and last words."""
+    def guard(self) -> None:
+        """From now on start workers again that end by themselves, as an orchestrator would."""
+
+    def guarded(self) -> Sequence[str]:
+        """Return the names and last words of those that were started again."""
 
     def begin_audit(self) -> None:
         """Start the real auditor, where there is one."""
@@ -179,8 +182,11 @@ class SimulatedBackend:
         """Call them no more."""
         self._tasks = ()
 
-    def revive(self) -> Sequence[str]:
+    def guard(self) -> None:
         """Do nothing: no worker ends for good by itself here."""
+
+    def guarded(self) -> Sequence[str]:
+        """Return nobody."""
         return ()
 
     def begin_audit(self) -> None:

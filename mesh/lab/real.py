@@ -20,6 +20,7 @@ from mesh.runtime.provision import node_topics
 from mesh.transport.kafka.removal import delete_topics
 from mesh.transport.port import KafkaCluster, TopicPartition
 
+_GUARD_MS = 2_000
 _PAUSE_S = 0.05
 AUDIT_MS = 120_000
 """How long a scenario waits until all that drained is certified."""
@@ -46,6 +47,9 @@ class RealBackend:
         self._auditor: Process | None = None
         self._companions: Companions | None = None
         self._killed: dict[tuple[str, int], None] = {}
+        self._guards = False
+        self._guarded_ms = 0
+        self._fallen: list[str] = []
         self.kafka: Mapping[str, KafkaCluster] = self._clients
 
     def now_ms(self) -> int:
@@ -55,6 +59,9 @@ class RealBackend:
     def advance(self) -> None:
         """Let a little time pass."""
         self._clock.wait(_PAUSE_S)
+        if self._guards and self.now_ms() - self._guarded_ms >= _GUARD_MS:
+            self._guarded_ms = self.now_ms()
+            self._revive()
 
     def start(self, node: str, workers: int = 1) -> None:
         """Start the node's worker processes."""
@@ -154,15 +161,20 @@ class RealBackend:
         if companions is not None:
             companions.stop()
 
-    def revive(self) -> Sequence[str]:
-        """Start workers again that ended by themselves; return their names and last words."""
-        found: list[str] = []
+    def guard(self) -> None:
+        """From now on start workers again that end by themselves, as an orchestrator would."""
+        self._guards = True
+
+    def guarded(self) -> Sequence[str]:
+        """Return the names and last words of those that were started again."""
+        return self._fallen
+
+    def _revive(self) -> None:
         for node, running in self._fleet.workers.items():
             for index, process in enumerate(running):
                 if not process.is_alive() and (node, index) not in self._killed:
-                    found.append(f"{process.name}: {process.log_tail(1)}")
+                    self._fallen.append(f"{process.name}: {process.log_tail(1)}")
                     self._fleet.restart_worker(node, index)
-        return found
 
     def begin_audit(self) -> None:
         """Start the real auditor; it reads everything from the beginning."""

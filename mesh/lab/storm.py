@@ -42,6 +42,7 @@ def run_storm(driver: Driver, number: int, step: Storm, timeout_s: float) -> Map
         StepFailedError: It did not settle, heal or drain in time, or something is wrong.
     """
     driver.settle(number, timeout_s)
+    driver.backend.guard()
     storm = _Storm(driver, step)
     faults = storm.blow()
     fault = ""
@@ -55,7 +56,7 @@ def run_storm(driver: Driver, number: int, step: Storm, timeout_s: float) -> Map
         **verdict,
         "faults": dict(sorted(faults.items())),
         "longest_silence_ms": storm.longest_silence_ms,
-        "workers_fallen": storm.fallen,
+        "workers_fallen": driver.backend.guarded(),
     }
     if fault or not verdict["ok"]:
         raise StepFailedError(fault or "the checker found anomalies; see `checker`")
@@ -68,12 +69,10 @@ class _Storm:
 
     Attributes:
         driver, step: The mesh and what to do.
-        fallen: Workers that ended by themselves and were started again.
     """
 
     driver: Driver
     step: Storm
-    fallen: list[str] = field(default_factory=list)
     _names: TopicNames = field(init=False)
     _began_ms: int = field(init=False)
     _begins: dict[TopicPartition, int] = field(default_factory=dict)
@@ -180,7 +179,6 @@ class _Storm:
             for watch in self._watches:
                 watch.close()
         driver.faults.await_brokers()
-        self.fallen += backend.revive()
         return Counter(fault.kind for fault in schedule)
 
     def _wait_until(self, at_ms: int) -> None:

@@ -110,11 +110,15 @@ class Identity:
     topics: Sequence[TopicIdentity] = ()
 
 
+FULL = "full"
+
+
 @dataclass(frozen=True, slots=True)
 class LinkStatus:
     """How a node sees a link.
 
-    `state`: up, down, unproven, frozen, stopped, refused or disabled.
+    `state`: up, down, unproven, frozen, stopped, full, refused or disabled. Full is a link that is
+    up, and for whose other end as much waits as may.
     """
 
     neighbour: str

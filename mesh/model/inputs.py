@@ -169,6 +169,14 @@ class GapMended:
     request: RepairRequest
 
 
+@dataclass(frozen=True, slots=True)
+class OutboxFull:
+    """As much waits for a neighbour as may, in these words; without any it is so no more. R14."""
+
+    neighbour: str
+    text: str
+
+
 Input = (
     Ticked
     | SubscriptionRead
@@ -188,4 +196,5 @@ Input = (
     | LossAccepted
     | GapFound
     | GapMended
+    | OutboxFull
 )

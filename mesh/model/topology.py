@@ -174,6 +174,35 @@ class Zone:
         )
 
 
+class WhenFull(StrEnum):
+    """What a node does when as much waits for a neighbour as may: see docs/operations.md."""
+
+    REJECT = "reject"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkLimit:
+    """What a link may carry and hold, in each direction; None is no limit.
+
+    Attributes:
+        bytes_per_s: Bytes of frames per second.
+        outbox_bytes: Bytes of guaranteed frames that wait for the neighbour.
+        outbox_age_s: How long the oldest of them may wait, in seconds.
+        when_full: What happens beyond that.
+    """
+
+    bytes_per_s: int | None = None
+    outbox_bytes: int | None = None
+    outbox_age_s: float | None = None
+    when_full: WhenFull = WhenFull.STOP
+
+    @property
+    def is_of_outbox(self) -> bool:
+        """Whether it limits what waits."""
+        return self.outbox_bytes is not None or self.outbox_age_s is not None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
     """One mesh: what its file says, checked for form but not yet judged.
@@ -187,7 +216,7 @@ class Topology:
         max_message_bytes: Largest message with key and headers, uncompressed. Spec: K6.
         audit_kafka: Kafka cluster that the auditor writes to; empty only without any.
         keep_s: How long records stay after their reader passed them, in seconds. Spec: K5.
-        rates: Most bytes per second that a link carries in each direction, by its two ends.
+        limits: Of links, by their two ends.
         links: Every link, sorted by zone and ends.
     """
 
@@ -199,7 +228,7 @@ class Topology:
     max_message_bytes: int = MESSAGE_BYTES_DEFAULT
     audit_kafka: str = ""
     keep_s: float = KEEP_DEFAULT_S
-    rates: Mapping[frozenset[str], int] = field(default_factory=dict)
+    limits: Mapping[frozenset[str], LinkLimit] = field(default_factory=dict)
     links: Sequence[Link] = field(init=False, repr=False, compare=False)
     _links_of: Mapping[str, Sequence[Link]] = field(init=False, repr=False, compare=False)
 

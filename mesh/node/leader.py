@@ -168,7 +168,7 @@ class Leader:
         self._beat += 1
         self._beat_at_ms = now_ms
         links: list[LinkStatus] = [
-            neighbour.status(learner.troubles.of_neighbour(name))
+            learner.troubles.seen(neighbour.status(learner.troubles.of_neighbour(name)))
             for name, neighbour in learner.neighbours.items()
         ]
         yield WriteHeartbeat(Heartbeat(self.epoch, self._beat, is_ready, tuple(links)))

@@ -43,6 +43,7 @@ from mesh.model.inputs import (
     MarkRead,
     NeighbourCaughtUp,
     NeighbourUnreachable,
+    OutboxFull,
     SourceResumed,
     SourceStopped,
     SubscriptionRead,
@@ -139,6 +140,8 @@ class NodeMachine:
                 for effect in self._trouble(input_):
                     if self.leader is not None or isinstance(effect, ResumeSource):
                         yield effect
+            case OutboxFull(neighbour, text):
+                learner.troubles.full[neighbour] = text
             case _:
                 assert_never(input_)
 

@@ -7,9 +7,9 @@ Spec: K11, R6, DESIGN 6.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from mesh.model.control import RepairRequest, Stop
+from mesh.model.control import FULL, LinkStatus, RepairRequest, Stop
 from mesh.model.effects import ResumeSource, WriteRepair, WriteStop
 
 Place = tuple[str, int]
@@ -24,11 +24,13 @@ class Troubles:
         stops: By place: the neighbour, empty for the own ingress, and the stop.
         gaps: Open repair requests, with the neighbour asked.
         accepted: What operators consented to, by place.
+        full: By neighbour: why no more may wait for it, or nothing.
     """
 
     stops: dict[Place, tuple[str, Stop]] = field(default_factory=dict)
     gaps: dict[tuple[str, str, int, bytes, int], RepairRequest] = field(default_factory=dict)
     accepted: dict[Place, Stop] = field(default_factory=dict)
+    full: dict[str, str] = field(default_factory=dict)
 
     def stopped(self, neighbour: str, stop: Stop) -> Iterator[WriteStop | ResumeSource]:
         """Take note of a stop; it may be accepted already."""
@@ -72,6 +74,13 @@ class Troubles:
                 yield WriteStop(*place, None)
         for key, request in sorted(self.gaps.items(), key=lambda item: item[0]):
             yield WriteRepair(key[0], request, is_open=True)
+
+    def seen(self, link: LinkStatus) -> LinkStatus:
+        """Return how people and clients are to see a link: full before anything else."""
+        if not (text := self.full.get(link.neighbour, "")):
+            return link
+        told = [text] if link.state == "up" else [text, link.state, link.reason]
+        return replace(link, state=FULL, reason="; ".join(filter(None, told)))
 
     def of_neighbour(self, neighbour: str) -> Sequence[Stop]:
         """Return what is stopped of a neighbour's outboxes."""

@@ -51,6 +51,7 @@ class CatchUp:
     _readers: dict[str, Reader] = field(default_factory=dict)
     _kafka: dict[TopicPartition, str] = field(default_factory=dict)
     _unsent: dict[TopicPartition, list[Record]] = field(default_factory=dict)
+    _ends: dict[TopicPartition, int] = field(default_factory=dict)
 
     def begin(
         self, kafka: Mapping[str, KafkaCluster], begins: Mapping[TopicPartition, int], name: str
@@ -61,19 +62,46 @@ class CatchUp:
             TransportError: The brokers do not answer.
         """
         for source in self.sources:
+            if self._is_gone(source.at, begins[source.at]):
+                continue
             owner = source.link.neighbour if source.link is not None else self.lane.node
             cluster = self.lanes.topology.nodes[owner].kafka
             at, begin = source.at, begins[source.at]
             start = kafka[cluster].admin().starts([at]).get(at, begin)
-            if start > begin:
+            # What was deleted beyond the lane's position is the lane's to tell.
+            if (kept := min(start, self._end(at))) > begin:
                 reason = StopReason.RETENTION
-                stop = Stop(at.topic, at.partition, source.topic_id, reason, begin, start)
+                stop = Stop(at.topic, at.partition, source.topic_id, reason, begin, kept)
                 self.lost.append(stop)
             if cluster not in self._readers:
                 self._readers[cluster] = kafka[cluster].reader(name)
             self._kafka[at] = cluster
             self._readers[cluster].assign({at: max(begin, start)})
             self._readers[cluster].position(at)
+
+    def _is_gone(self, at: TopicPartition, begin: int) -> bool:
+        """Say whether nothing is left of a source that stopped; note what of it is lost. R6.
+
+        Where a log was cut off and goes on with other records only what came before is read; the
+        rest is what the stop tells, and announced to all when that is accepted.
+        """
+        stop = self.lane.positions.stopped.get(at)
+        if stop is None:
+            return False
+        end = self.lane.positions.next.get(at, 0)
+        if stop.reason == StopReason.TRUNCATED:
+            self._ends[at] = stop.first
+        if stop.reason != StopReason.RECREATED:
+            return False
+        self._ends[at] = begin
+        if begin < end:
+            self.lost.append(replace(stop, first=begin, next=end))
+        return True
+
+    def _end(self, at: TopicPartition) -> int:
+        """Return how far a source is read: to where the lane is, or to where its log breaks off."""
+        end = self.lane.positions.next.get(at, 0)
+        return min(end, self._ends.get(at, end))
 
     def read(self) -> Iterator[Input]:
         """Read some more; yield what commits of the lane tell.
@@ -92,9 +120,8 @@ class CatchUp:
                 if self.is_met or self._count() >= CHUNK:
                     break
                 self._fetch(MEET_READ_S)
-        next_ = self.lane.positions.next
         for at, records in self._unsent.items():
-            end = next_.get(at, 0)
+            end = self._end(at)
             self.records[at] = [record for record in records if record.offset() < end]
             self._unsent[at] = [record for record in records if record.offset() >= end]
 
@@ -102,8 +129,10 @@ class CatchUp:
         return sum(map(len, self._unsent.values()))
 
     def _is_passed(self, source: Source) -> bool:
+        if source.at not in self._kafka:
+            return True
         position = self._readers[self._kafka[source.at]].position(source.at)
-        return position >= self.lane.positions.next.get(source.at, 0)
+        return position >= self._end(source.at)
 
     def _fetch(self, timeout_s: float) -> None:
         for reader in self._readers.values():
@@ -135,6 +164,7 @@ def shadow_of(
     router = lane.learner.router
     links = [link] if link is not None else []
     shadow.narrowed = Router(links, router.table, router.down, only=endpoint)
+    shadow.written = lane.written
     return shadow
 
 

@@ -82,7 +82,7 @@ def announce(
     for neighbour in lane.router.allowed(arrival):
         link = lane.link(neighbour)
         if lane.is_held(link, source):
-            continue  # told when it is written again: what is lost is not in the source
+            continue  # its catch-up finds the same loss; what an operator accepts waits for that
         outbox = lane.outbox(link, source)
         previous = lane.positions.sent.get((outbox, source.identity), NONE_OFFSET)
         last = position - 1
@@ -109,7 +109,7 @@ def relay(
     for neighbour in lane.router.allowed(arrival):
         link = lane.link(neighbour)
         if lane.is_held(link, source):
-            continue  # told when it is written again: what is lost is not in the source
+            continue  # its catch-up reads the announcement too
         hop = next_hop(lane, link, source, came, NONE_OFFSET, NONE_OFFSET)
         lane.send(batch, link, source, relay_key(hop, tail, peeked.kind), EMPTY, 0)
     if source.message_class is MessageClass.GUARANTEED:
@@ -120,7 +120,7 @@ def relay(
 def _deliver(
     lane: Lane, source: Source, origin: Origin, ext: Mapping[str, bytes], came: Came
 ) -> None:
-    """Write the announcement to every guaranteed endpoint of this node."""
+    """Write the announcement to the guaranteed endpoints of this node that the lane writes to."""
     lost = {
         "node": origin.node,
         "topic": ext.get(_TOPIC, b"").decode(errors="replace"),
@@ -135,7 +135,7 @@ def _deliver(
     headers = [(GAP_HEADER, json.dumps(lost, sort_keys=True).encode())]
     partition = source.at.partition % lane.partitions
     for endpoint in lane.learner.classes:
-        if lane.is_guaranteed(endpoint):
+        if lane.is_guaranteed(endpoint) and lane.router.only in (None, endpoint):
             topic = lane.names.endpoint(lane.node, endpoint)
             if topic not in lane.positions.holds:
                 lane.writer.produce(topic, None, None, partition, headers=headers)

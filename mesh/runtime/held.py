@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import structlog
 
 from mesh.core.routing import LocalLink
-from mesh.model.frames import MessageClass
+from mesh.model.frames import MessageClass, SourcePartition
 from mesh.model.state import Progress, ProgressKind
 from mesh.runtime.lane import Lane, Source
 from mesh.runtime.positions import ENDED, Hold, HoldKey
@@ -76,6 +76,31 @@ def guaranteed_sources(lane: Lane) -> list[Source]:
     """Return what a lane reads of the guaranteed class."""
     guaranteed = MessageClass.GUARANTEED
     return [one for one in lane.sources.values() if one.message_class is guaranteed]
+
+
+def sources_of(lane: Lane, target: str) -> list[Source] | None:
+    """Return the sources of which a held target may lack something: those read, and stopped ones.
+
+    None if one of them cannot be read now: its Kafka cluster does not answer.
+    """
+    known = {source.identity: source for source in guaranteed_sources(lane)}
+    for at in lane.positions.stopped:
+        link = next((one for one in lane.learner.links if _outbox(lane, one) == at.topic), None)
+        generation = lane.positions.generations.get(at, 0)
+        topic_id, guaranteed = lane.positions.topic_ids[at], MessageClass.GUARANTEED
+        source = Source(at, topic_id, guaranteed, link, generation)
+        known.setdefault(source.identity, source)
+    # What was never read, and is another topic now, lacks nothing.
+    read = {SourcePartition(id_, at.partition) for at, id_ in lane.positions.topic_ids.items()}
+    held = {source for _, source in lane.positions.holds[target].next}
+    if not held & read <= known.keys():
+        return None
+    return [source for identity, source in known.items() if identity in held]
+
+
+def _outbox(lane: Lane, link: LocalLink) -> str:
+    """Return the topic by which a neighbour sends to this node."""
+    return lane.names.outbox(link.neighbour, lane.node, MessageClass.GUARANTEED)
 
 
 def hold_key(lane: Lane, target: str, source: Source) -> HoldKey:

@@ -29,12 +29,12 @@ from mesh.runtime.gaps import announce, came_before
 from mesh.runtime.held import (
     endpoint_of,
     forget_ended,
-    guaranteed_sources,
     held_progress,
     hold_key,
     link_of,
     release,
     sent_progress,
+    sources_of,
 )
 from mesh.runtime.lane import Lane, Source
 from mesh.runtime.lanes import Lanes
@@ -95,7 +95,7 @@ class Holds:
 
     def step(self, now_ms: int) -> Iterator[Input]:
         """Write some more of what is held; yield what commits of the lane tell."""
-        if self._active is not None and not self.lanes.owns(self._active.again.lane):
+        if self._active is not None and not self._may_go_on(self._active):
             self.close()
         target = self._active.target if self._active is not None else ""
         try:
@@ -110,6 +110,10 @@ class Holds:
             log.warning("target.still_held", target=target, fault=str(error))
             self.close()
 
+    def _may_go_on(self, active: _CatchUp) -> bool:
+        lane = active.again.lane
+        return self.lanes.owns(lane) and (lane.number, active.target) not in self.lanes.full
+
     def close(self) -> None:
         """Stop; whoever takes the lanes goes on."""
         if self._active is not None:
@@ -119,6 +123,8 @@ class Holds:
     def _due(self, now_ms: int) -> Iterator[tuple[Lane, str]]:
         for lane in self.lanes.owned.values():
             for target in lane.positions.holds:
+                if (lane.number, target) in self.lanes.full:
+                    continue
                 tried = self._tried_ms.get(target, -RETRY_MS)
                 if now_ms - tried >= RETRY_MS and now_ms - lane.taken_ms >= RETRY_MS:
                     yield lane, target
@@ -142,7 +148,11 @@ class Holds:
             forget_ended(lane, now_ms)
             return None
         endpoint, link = endpoint_of(lane, target), link_of(lane, target)
-        sources = guaranteed_sources(lane)
+        sources = sources_of(lane, target)
+        if sources is None:
+            writer.close()
+            log.info("target.waits", target=target, lane=lane.number)
+            return None  # a source that cannot be read now: its Kafka cluster does not answer
         known = Positions(epoch=lane.positions.epoch)
         for source in sources:
             accepted = hold.chains.get(source.at)

@@ -98,6 +98,7 @@ class Lane:
         asked_ms: When a repair of a broken chain was asked for last.
         flags: Of the frames it writes: a repair says so. Spec: K20.
         narrowed: Routes by this instead of by all that is known: to one target.
+        written: Bytes of guaranteed frames written per outbox partition, for limits.
         spent: Why its writer begins no transaction any more: the lane must be taken anew.
     """
 
@@ -118,6 +119,7 @@ class Lane:
     asked_ms: dict[tuple[TopicPartition, SourcePartition], int] = field(default_factory=dict)
     flags: FrameFlags = FrameFlags.NONE
     narrowed: Router | None = None
+    written: dict[TopicPartition, int] = field(default_factory=dict)
     spent: TransportError | None = None
     names: TopicNames = field(init=False)
     partitions: int = field(init=False)
@@ -313,6 +315,8 @@ class Lane:
         topic, partition = outbox.topic, outbox.partition
         if source.message_class is MessageClass.GUARANTEED:
             self.writer.produce(topic, value, key, partition)
+            size = len(key) + len(value or b"")
+            self.written[outbox] = self.written.get(outbox, 0) + size
         else:
             self.hand_over(batch, source, topic, partition, [(value, key, 0, None)])
         batch.sent(link.neighbour, source.message_class, messages)

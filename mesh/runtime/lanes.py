@@ -66,6 +66,7 @@ class Lanes:
         direct: Writes direct copies.
         owned: The lanes taken, by number.
         refusing: Topics that refused records of lanes: perhaps somebody deleted them.
+        full: Lanes and targets: held until less waits there. Spec: R14.
     """
 
     topology: Topology
@@ -77,6 +78,7 @@ class Lanes:
     clock: Clock
     owned: dict[int, Lane] = field(default_factory=dict)
     refusing: dict[str, None] = field(default_factory=dict)
+    full: frozenset[tuple[int, str]] = frozenset()
     _committed_ms: int = -COMMIT_GAP_MS
     _former: dict[int, tuple[int, Mapping[TopicPartition, int]]] = field(default_factory=dict)
     _refusals: dict[tuple[int, str], list[int]] = field(default_factory=dict)
@@ -115,8 +117,8 @@ class Lanes:
         if number not in self._buckets:
             node = self.topology.nodes[lane.node]
             neighbours = self.topology.neighbours(lane.node)
-            rates = self.topology.rates
-            self._buckets[number] = buckets_of(rates, lane.node, neighbours, node.lanes)
+            limits = self.topology.limits
+            self._buckets[number] = buckets_of(limits, lane.node, neighbours, node.lanes)
         recovered(lane, self.sources.neighbours, now)
         forget_ended(lane, now)
         self._hold_refusing(lane, now)
@@ -181,6 +183,8 @@ class Lanes:
             if lane is None or lane.positions.stopped.get(TopicPartition(topic, partition)) != stop:
                 del self._accepted[topic, partition]
                 continue
+            if lane.positions.holds:
+                continue  # who is left out could not be told of the loss
             try:
                 self.sources.resume(lane, stop, now)
             except TransportError as error:

@@ -336,7 +336,11 @@ class Sources:
     # -- standing still -------------------------------------------------------------------
 
     def _holds(self, at: TopicPartition, link: LocalLink | None, now_ms: int) -> bool:
-        return self.still.holds(self.node, link.neighbour if link else None, at, now_ms)
+        if link is None:
+            lane = at.partition % self.topology.nodes[self.node].lanes
+            is_guaranteed = self._topics[at.topic].message_class is MessageClass.GUARANTEED
+            return is_guaranteed and lane in self.still.refusing
+        return self.still.holds(self.node, link.neighbour, at, now_ms)
 
     def rest(self, lane: Lane, link: LocalLink, until_ms: int, now_ms: int) -> None:
         """Read nothing of a link for this lane until then, if that is still to come."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.codec.keys import PauseKey
+from mesh.model.topology import LinkLimit
 from mesh.transport.port import TopicPartition
 
 
@@ -16,21 +17,20 @@ class Stillness:
     Attributes:
         cut: Neighbours of which a drill lets nothing through.
         paused: Links, or partitions of them, that an operator has paused.
+        refusing: Lanes that take no guaranteed messages of clients: a link is full.
         resting: Until when a source rests, in ms, because its link has a rate.
     """
 
     cut: Sequence[str] = ()
     paused: frozenset[PauseKey] = frozenset()
+    refusing: frozenset[int] = frozenset()
     resting: dict[TopicPartition, int] = field(default_factory=dict)
 
-    def holds(self, node: str, neighbour: str | None, at: TopicPartition, now_ms: int) -> bool:
-        """Say whether a node is to read nothing of a source just now."""
-        if self.resting.get(at, now_ms) > now_ms:
-            return True
-        if neighbour is None:
-            return False
+    def holds(self, node: str, neighbour: str, at: TopicPartition, now_ms: int) -> bool:
+        """Say whether a node is to read nothing of a neighbour's outbox just now."""
         keys = {PauseKey(node, neighbour), PauseKey(node, neighbour, at.partition)}
-        return neighbour in self.cut or not keys.isdisjoint(self.paused)
+        is_resting = self.resting.get(at, now_ms) > now_ms
+        return is_resting or neighbour in self.cut or not keys.isdisjoint(self.paused)
 
     def wake(self, now_ms: int) -> bool:
         """Forget who has rested long enough; say whether there was one."""
@@ -65,11 +65,12 @@ class Bucket:
 
 
 def buckets_of(
-    rates: Mapping[frozenset[str], int], node: str, neighbours: Sequence[str], lanes: int
+    limits: Mapping[frozenset[str], LinkLimit], node: str, neighbours: Sequence[str], lanes: int
 ) -> Mapping[str, Bucket]:
     """Return a lane's part of the rate of each link that has one, by neighbour."""
-    return {
-        neighbour: Bucket(rates[ends] / lanes)
-        for neighbour in neighbours
-        if (ends := frozenset((node, neighbour))) in rates
-    }
+    found: dict[str, Bucket] = {}
+    for neighbour in neighbours:
+        limit = limits.get(frozenset((node, neighbour)))
+        if limit is not None and limit.bytes_per_s is not None:
+            found[neighbour] = Bucket(limit.bytes_per_s / lanes)
+    return found

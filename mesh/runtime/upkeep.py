@@ -104,7 +104,8 @@ class Upkeep:
                     self._names.endpoint(self.node, name)
                     for name, endpoint in self.lanes.machine.learner.endpoints.items()
                     if endpoint.message_class is MessageClass.GUARANTEED
-                ]
+                ],
+                besides={self._names.lanes_group(node) for node in self.topology.nodes},
             )
         self._retention.passed(passed, now_ms)
         deletable = self._retention.deletable(now_ms)

@@ -48,6 +48,7 @@ from mesh.model.inputs import (
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
+from mesh.runtime.backlogs import Backlogs
 from mesh.runtime.clock import Clock
 from mesh.runtime.holding import Holds
 from mesh.runtime.intake import Intake
@@ -98,6 +99,7 @@ class Worker:
     _lanes: Lanes | None = None
     _repairs: Repairs | None = None
     _holds: Holds | None = None
+    _backlogs: Backlogs | None = None
     _control: ControlWriter | None = None
     _writes: list[Write] = field(default_factory=list)
     _ticked_ms: int = -TICK_MS
@@ -172,6 +174,7 @@ class Worker:
             lanes.resume_accepted(now),
             lanes.commit_due(is_idle=not records),
             self._catch_up(now),
+            self._backlogs.step(self._listener.link_states, now) if self._backlogs else (),
         ):
             for input_ in news:
                 self._step(input_)
@@ -276,6 +279,7 @@ class Worker:
         self._upkeep = Upkeep(self.topology, self.node, self._home, self._lanes)
         self._repairs = Repairs(self.kafka, home, self._lanes, self._listener.asked)
         self._holds = Holds(self.kafka, home, self._lanes)
+        self._backlogs = Backlogs(self.topology, self.node, self._home, self._lanes)
 
     def _stop_leading(self) -> None:
         if self._control is not None:

@@ -31,7 +31,7 @@ What it does not do:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from mesh.errors import TransportDeniedError
 from mesh.transport.groups import slowest
@@ -174,10 +174,13 @@ class MemoryAdmin:
         logs = {place: self._broker.log(place) for place in partitions}
         return {place: log.start for place, log in logs.items() if log is not None}
 
-    def consumed(self, topics: Sequence[str]) -> Mapping[TopicPartition, int]:
-        """Return the offsets that all consumer groups of a topic have passed."""
+    def consumed(
+        self, topics: Sequence[str], *, besides: Collection[str] = ()
+    ) -> Mapping[TopicPartition, int]:
+        """Return the offsets that all consumer groups of a topic, besides some, have passed."""
         self._broker.require_available()
-        return slowest(list(self._broker.groups.values()), topics)
+        groups = [read for name, read in self._broker.groups.items() if name not in besides]
+        return slowest(groups, topics)
 
     def delete_before(self, positions: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets.

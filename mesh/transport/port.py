@@ -7,7 +7,7 @@ node, and a node to one Kafka cluster, so a topic name alone says where it lives
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -228,8 +228,10 @@ class Admin(Protocol):
     def starts(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the first offsets still there, of the partitions that exist."""
 
-    def consumed(self, topics: Sequence[str]) -> Mapping[TopicPartition, int]:
-        """Return the offsets that all consumer groups of a topic have passed.
+    def consumed(
+        self, topics: Sequence[str], *, besides: Collection[str] = ()
+    ) -> Mapping[TopicPartition, int]:
+        """Return the offsets that all consumer groups of a topic, besides some, have passed.
 
         A partition is left out if no group reads its topic, or one that does has committed
         nothing there.

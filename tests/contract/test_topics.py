@@ -140,3 +140,5 @@ def test_the_slowest_group_decides_what_has_been_consumed(stand: Stand) -> None:
     stand.commit_group(f"{stand.mark}-elsewhere", {TopicPartition(other, 0): 0})
     assert admin.consumed([topic]) == {first: 3}
     assert admin.consumed(["contract.missing"]) == {}
+    left = admin.consumed([topic], besides=[f"{stand.mark}-slow"])
+    assert left == {first: 7, second: 0}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TypeVar
 
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
+    Consumer,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -39,7 +39,7 @@ from mesh.transport.kafka.faults import (
     transport_error,
 )
 from mesh.transport.kafka.health import ANSWER_WITHIN_S
-from mesh.transport.kafka.settings import Settings
+from mesh.transport.kafka.settings import Settings, group_settings
 from mesh.transport.port import TopicInfo, TopicPartition, TopicSpec
 
 REQUEST_S = 3.0
@@ -57,6 +57,7 @@ class KafkaAdmin:
 
     def __init__(self, site: Site, settings: Settings) -> None:
         self._site = site
+        self._settings = settings
         self._is_away = False
         # Kept referenced: requests of a temporary client end with its destruction.
         try:
@@ -225,8 +226,10 @@ class KafkaAdmin:
             for place, answer in answers.items()
         }
 
-    def consumed(self, topics: Sequence[str]) -> Mapping[TopicPartition, int]:
-        """Return the offsets that all consumer groups of a topic have passed.
+    def consumed(
+        self, topics: Sequence[str], *, besides: Collection[str] = ()
+    ) -> Mapping[TopicPartition, int]:
+        """Return the offsets that all consumer groups of a topic, besides some, have passed.
 
         Raises:
             TransportDeniedError: Rights to describe groups are missing.
@@ -237,27 +240,37 @@ class KafkaAdmin:
 
         listed = self._answers("list consumer groups", ask_groups)[""]
         names = [str(group.group_id) for group in listed.valid or ()]
-
-        def ask_offsets() -> Mapping[str, Future[ConsumerGroupTopicPartitions]]:
-            asked: dict[str, Future[ConsumerGroupTopicPartitions]] = {}
-            for name in names:  # the client library takes one group per call
-                group = ConsumerGroupTopicPartitions(name)
-                asked |= self._client.list_consumer_group_offsets(
-                    [group], request_timeout=self._request_s
-                )
-            return asked
-
-        gone = frozenset({KafkaError.GROUP_ID_NOT_FOUND})
-        answers = self._answers("list offsets of group", ask_offsets, good=gone) if names else {}
-        groups = [
-            {
-                TopicPartition(place.topic, place.partition): place.offset
-                for place in answer.topic_partitions or ()
-                if place.offset >= 0
-            }
-            for answer in answers.values()
+        known = self.describe(topics)
+        places = [
+            TopicPartition(topic, number)
+            for topic, info in known.items()
+            for number in range(info.partitions)
         ]
+        groups = [self._committed(name, places) for name in names if name not in besides]
         return slowest(groups, topics)
+
+    def _committed(
+        self, group: str, places: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, int]:
+        """Return what a group has committed. It is not joined.
+
+        By a consumer: requests of an admin client to a coordinator that goes away under them can
+        end the whole process (librdkafka issues 3663 and 4605).
+        """
+        try:
+            consumer = Consumer(group_settings(self._settings, group))
+            try:
+                wanted = [Place(at.topic, at.partition) for at in places]
+                answers = consumer.committed(wanted, timeout=self._request_s)
+            finally:
+                consumer.close()
+        except KafkaException as exc:
+            raise transport_error(self._site, f"offsets of group {group}", error_of(exc)) from exc
+        return {
+            TopicPartition(answer.topic, answer.partition): answer.offset
+            for answer in answers
+            if answer.error is None and answer.offset >= 0
+        }
 
     def delete_before(self, positions: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets; partitions that do not exist are left out.

@@ -85,6 +85,11 @@ def reader_settings(
     return {**tuned, **options, **_MANAGED, **_MANAGED_READER, **own}
 
 
+def group_settings(settings: Settings, group: str) -> Settings:
+    """Return the settings of a consumer that only looks at what a group has committed."""
+    return {**settings, "group.id": group, "enable.auto.commit": False}
+
+
 def writer_settings(
     options: Mapping[str, str],
     client_id: str,

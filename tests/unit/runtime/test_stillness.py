@@ -49,12 +49,11 @@ def test_pauses_are_of_one_direction_and_perhaps_of_one_partition() -> None:
     assert [still.holds("a", "b", at, 0) for at in (zero, one)] == [True, True]
     assert [still.holds("a", "c", at, 0) for at in (zero, one)] == [False, True]
     assert not still.holds("b", "a", one, 0)
-    assert not still.holds("a", None, one, 0)
 
 
-def star(rates: list[object]) -> SmallMesh:
+def star(limits: list[object]) -> SmallMesh:
     mesh = SmallMesh.__new__(SmallMesh)
-    mesh.world = World(topology_from_mapping({**STAR, "rates": rates}), seed=3)
+    mesh.world = World(topology_from_mapping({**STAR, "limits": limits}), seed=3)
     mesh.names = SmallMesh().names
     for node in "abc":
         mesh.world.start(node)
@@ -85,13 +84,18 @@ def test_only_the_link_with_the_rate_lags(ends: list[str]) -> None:
     assert all(one < other for one, other in pairwise(values))
 
 
-def test_a_rate_is_of_a_link_that_exists_and_once() -> None:
-    for rates, told in (
+def test_a_limit_is_of_a_link_that_exists_and_once() -> None:
+    for limits, told in (
         ([{"link": ["b", "c"], "bytesPerSecond": 1}], "b and c are not linked"),
         ([{"link": ["a", "d"], "bytesPerSecond": 1}], "no node is called 'd'"),
         ([{"link": ["a", "b"], "bytesPerSecond": 0}], "bytesPerSecond"),
-        ([{"link": ["a", "b"], "bytesPerSecond": 1}] * 2, "has a rate already, as rates[0]"),
+        ([{"link": ["a", "b"]}], "limits nothing"),
+        ([{"link": ["a", "b"], "outboxBytes": 1}], "say with whenFull"),
+        ([{"link": ["a", "b"], "bytesPerSecond": 1, "whenFull": "stop"}], "speaks of outboxBytes"),
+        ([{"link": ["a", "b"], "outboxBytes": 1, "whenFull": "drop"}], "whenFull"),
+        ([{"link": ["a", "b"], "outboxAge": "soon", "whenFull": "stop"}], "no duration"),
+        ([{"link": ["a", "b"], "bytesPerSecond": 1}] * 2, "has limits already, as limits[0]"),
     ):
         with pytest.raises(ConfigError) as refused:
-            topology_from_mapping({**STAR, "rates": rates})
+            topology_from_mapping({**STAR, "limits": limits})
         assert told in str(refused.value)

@@ -1,0 +1,84 @@
+"""Whether a node takes guaranteed messages just now: its limits may say no. Spec: R14."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mesh.codec.control import decode_heartbeat
+from mesh.codec.keys import HeartbeatKey, parse_control_key
+from mesh.errors import BackpressureError, ProtocolError
+from mesh.model.control import FULL, LinkStatus
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology, WhenFull
+from mesh.transport.following import Follower
+from mesh.transport.port import KafkaCluster, TopicPartition
+
+LOOK_MS = 500
+
+
+class Pressure:
+    """Follows what a node says of its outboxes, if one of them has a limit that rejects.
+
+    Args:
+        topology, node: Whose.
+        kafka: The node's own Kafka cluster.
+        now_ms: Monotonic clock.
+    """
+
+    def __init__(
+        self, topology: Topology, node: str, kafka: KafkaCluster, now_ms: Callable[[], int]
+    ) -> None:
+        self._node = node
+        self._kafka = kafka
+        self._now_ms = now_ms
+        self._place = TopicPartition(TopicNames(topology.prefix).control(node), 0)
+        self._rejecting = {
+            neighbour
+            for neighbour in topology.neighbours(node)
+            if (limit := topology.limits.get(frozenset((node, neighbour)))) is not None
+            and limit.is_of_outbox
+            and limit.when_full is WhenFull.REJECT
+        }
+        self._follower: Follower | None = None
+        self._looked_ms = -LOOK_MS
+        self._full: list[LinkStatus] = []
+
+    def check(self) -> None:
+        """Return if the node takes messages.
+
+        Raises:
+            BackpressureError: It does not, for the reason told.
+            TransportUnavailableError: What it says could not be read.
+        """
+        if not self._rejecting:
+            return
+        if self._now_ms() - self._looked_ms >= LOOK_MS:
+            self._looked_ms = self._now_ms()
+            self._look()
+        if self._full:
+            link = self._full[0]
+            raise BackpressureError(
+                f"{self._node} takes nothing for now, because of its link to {link.neighbour}: "
+                f"{link.reason}; publish again later"
+            )
+
+    def _look(self) -> None:
+        if self._follower is None:
+            self._follower = Follower(self._kafka, "pressure", self._now_ms)
+            self._follower.add([self._place])
+        for record in self._follower.poll():
+            value = record.value()
+            try:
+                if value is None or parse_control_key(record.key() or b"") != HeartbeatKey():
+                    continue
+                links = decode_heartbeat(value).links
+            except ProtocolError:
+                continue  # the node itself counts and logs what nobody can read
+            self._full = [
+                link for link in links if link.state == FULL and link.neighbour in self._rejecting
+            ]
+
+    def close(self) -> None:
+        """Release the reader."""
+        if self._follower is not None:
+            self._follower.close()
