@@ -8,24 +8,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
-import signal
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-import confluent_kafka
-import psutil
-
 from mesh.errors import MeshError
-from mesh.lab.jars import KAFKA_VERSION, find_kafka
+from mesh.lab.jars import find_kafka
 from mesh.lab.processes import Process, stop_all
 from tests.bench import mirror, quiet, recovery, report
+from tests.bench.command import about, say, workplace
 from tests.bench.contenders import Contender, Positions, hops, mirror_maker, raw_loop
 from tests.bench.load import Load
 from tests.bench.meter import OTHER_CORE, OWN_CORE, pin
@@ -34,12 +28,6 @@ from tests.bench.settings import SMOKE, Settings
 from tests.bench.stage import NODES, Stage
 
 MISSED = 10
-SHARED_MEMORY = Path("/dev/shm")
-
-
-def say(message: str) -> None:
-    """Tell progress; stdout is for the table."""
-    sys.stderr.write(f"{message}\n")
 
 
 def parsed(arguments: Sequence[str]) -> tuple[argparse.Namespace, Settings]:
@@ -72,7 +60,10 @@ def parsed(arguments: Sequence[str]) -> tuple[argparse.Namespace, Settings]:
 
 def run(settings: Settings, directory: Path) -> dict[str, object]:
     """Run everything and return the report."""
-    found: dict[str, object] = {"about": about(), "settings": settings.as_json()}
+    found: dict[str, object] = {
+        "about": {**about(), "mirror_maker": mirror.VERSION},
+        "settings": settings.as_json(),
+    }
     software = find_kafka(progress=say)
     mirror_software = mirror.find(say) if settings.mirror else None
     with ExitStack() as stack:
@@ -90,7 +81,7 @@ def run(settings: Settings, directory: Path) -> dict[str, object]:
             raw_loop(stage, load, with_headers=True),
         ]
         stack.callback(lambda: stop(contenders[:2]))
-        positions = Positions(stage)
+        positions = Positions(stage.kafka, stage.names, NODES, stage.clock.now_ms)
         stack.callback(positions.close)
         contenders += hops(stage, load, positions)
         if mirror_software is not None:
@@ -183,38 +174,12 @@ def stop(contenders: Sequence[Contender]) -> None:
     stop_all(processes, 5.0)
 
 
-def about() -> dict[str, object]:
-    """Return what the figures hang on: commit, versions, machine."""
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
-    return {
-        "commit": commit or "unknown",
-        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "python": platform.python_version(),
-        "confluent_kafka": confluent_kafka.__version__,
-        "librdkafka": confluent_kafka.libversion()[0],
-        "kafka": KAFKA_VERSION,
-        "mirror_maker": mirror.VERSION,
-        "cores": os.cpu_count(),
-        "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
-        "machine": platform.machine(),
-        "system": platform.platform(),
-    }
-
-
 def main(arguments: Sequence[str]) -> int:
     """Run and tell; return the exit code."""
     options, settings = parsed(arguments)
-    # A killed run must end its processes and drop its data like a finished one.
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
-    where = options.directory or (SHARED_MEMORY if SHARED_MEMORY.is_dir() else None)
-    with tempfile.TemporaryDirectory(prefix="mesh-bench-", dir=where) as directory:
+    with workplace(options.directory) as directory:
         try:
-            found = run(settings, Path(directory))
+            found = run(settings, directory)
         except MeshError as error:
             say(f"bench: {error}")
             return 1

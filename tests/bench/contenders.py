@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -15,16 +15,21 @@ from mesh.lab.jars import KafkaSoftware
 from mesh.lab.processes import Process, spawn
 from mesh.model.frames import MessageClass
 from mesh.model.state import ProgressKind
+from mesh.model.topics import TopicNames
 from mesh.transport.following import Follower
-from mesh.transport.port import TopicPartition
+from mesh.transport.port import KafkaCluster, TopicPartition
 from tests.bench import mirror
 from tests.bench.load import Load
-from tests.bench.stage import NODES, Stage
+from tests.bench.stage import Stage
 
 POLL_S = 0.03
 DEADLINE_S = 300.0
 STILL_S = 0.25
 """A direct writer has handed over everything once its topic has not grown for so long."""
+
+
+MARKERS = 1
+"""The last entry of a topic written in transactions is a marker, which no position passes."""
 
 
 class Contender(Protocol):
@@ -126,11 +131,24 @@ def mirror_maker(stage: Stage, load: Load, software: KafkaSoftware) -> Copier:
 
 
 class Positions:
-    """How far each node has committed its reading, as its progress topic tells."""
+    """How far nodes of one lane have committed their reading, as their progress topics tell.
 
-    def __init__(self, stage: Stage) -> None:
-        self._follower = Follower(stage.kafka, "bench-positions", stage.clock.now_ms)
-        self._names = {stage.names.progress(node): node for node in NODES}
+    Args:
+        kafka: Kafka cluster of the nodes.
+        names: Topic names of the mesh.
+        nodes: Their names.
+        now_ms: Clock.
+    """
+
+    def __init__(
+        self,
+        kafka: KafkaCluster,
+        names: TopicNames,
+        nodes: Sequence[str],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._follower = Follower(kafka, "bench-positions", now_ms)
+        self._names = {names.progress(node): node for node in nodes}
         self._follower.add([TopicPartition(topic, 0) for topic in self._names])
         self.next: dict[tuple[str, TopicPartition], int] = {}
 
@@ -141,6 +159,19 @@ class Positions:
             if progress.kind is ProgressKind.SOURCE:
                 place = TopicPartition(progress.topic, progress.partition)
                 self.next[self._names[record.topic()], place] = progress.offset
+
+    def has_passed(
+        self, node: str, ends: Mapping[TopicPartition, int], *, markers: int = MARKERS
+    ) -> bool:
+        """Read what is new; say whether a node has committed its reading up to these ends.
+
+        Args:
+            node: Who reads.
+            ends: Ends of its sources.
+            markers: Entries before each end that no position passes.
+        """
+        self.refresh()
+        return all(self.next.get((node, at), 0) >= end - markers for at, end in ends.items())
 
     def close(self) -> None:
         """Release the reader."""
@@ -189,16 +220,11 @@ class Hop:
 
     def wait(self, count: int) -> float:
         """Wait until it has committed its reading and its target grows no more."""
-        # The last entry of a topic written in transactions is a marker, which no position passes.
         is_direct_outbox = self.behind is not None and self.message_class is MessageClass.DIRECT
-        markers = 0 if is_direct_outbox else 1
+        markers = 0 if is_direct_outbox else MARKERS
 
         def is_read() -> bool:
-            self.positions.refresh()
-            return all(
-                self.positions.next.get((self.node, place), 0) >= end - markers
-                for place, end in self._ends.items()
-            )
+            return self.positions.has_passed(self.node, self._ends, markers=markers)
 
         done_s = _wait(is_read, self.process())
         if self.message_class is MessageClass.DIRECT:

@@ -39,6 +39,7 @@ class Load:
                 "queue.buffering.max.messages": 100_000,
                 "delivery.report.only.error": True,
                 "enable.metrics.push": False,
+                "log_level": 2,  # failures are raised; at the end the brokers may go first
             }
         )
         self._producer.init_transactions(30)

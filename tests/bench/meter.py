@@ -30,6 +30,18 @@ def cpu_s(pid: int) -> float:
     return float(times.user + times.system)
 
 
+def forget_peak(pid: int) -> None:
+    """Have the peak of a process's resident memory begin anew at what it holds now."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")
+
+
+def peak_mb(pid: int) -> float:
+    """Return the peak of a process's resident memory since `forget_peak`, in MB."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    [line] = [line for line in status.splitlines() if line.startswith("VmHWM:")]
+    return int(line.split()[1]) * 1024 / 1e6
+
+
 def _busy_s() -> float:
     times = psutil.cpu_times()
     return float(times.user + times.nice + times.system + times.irq + times.softirq)

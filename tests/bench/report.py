@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
+from typing import Any
 
 from tests.bench.rounds import Round
 
@@ -146,14 +147,16 @@ def text(report: Mapping[str, object]) -> str:
     if away := report["takeover_s"]:
         lines.append("away after kill -9: " + ", ".join(f"{s:.1f}" for s in away) + " s")  # type: ignore[attr-defined]
     lines.append("goals:")
-    words = {True: "met", False: "MISSED", None: "not measured"}
-    for goal in report["goals"]:  # type: ignore[attr-defined]
-        found = "-" if goal["found"] is None else f"{goal['found']:.3g}"
-        sign = ">=" if goal["at_least"] else "<="
-        lines.append(
-            f"  {goal['name']:<34}{found:>8} {sign} {goal['limit']:<6g}{words[goal['met']]}"
-        )
+    lines += [goal_line(goal) for goal in report["goals"]]  # type: ignore[attr-defined]
     return "\n".join(lines)
+
+
+def goal_line(goal: Mapping[str, Any]) -> str:
+    """Return one goal, as `Goal.as_json` gives it, as a line for people."""
+    found = "-" if goal["found"] is None else f"{goal['found']:.3g}"
+    sign = ">=" if goal["at_least"] else "<="
+    judged = {True: "met", False: "MISSED", None: "not measured"}[goal["met"]]
+    return f"  {goal['name']:<34}{found:>8} {sign} {goal['limit']:<6g}{judged}"
 
 
 def _cell(one: Spread, width: int = 9) -> str:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 
 from mesh.errors import StartError
 from mesh.lab.jars import Progress
-from mesh.transport.port import TopicPartition
+from mesh.transport.port import KafkaCluster, TopicPartition
 from tests.bench.contenders import DEADLINE_S, Contender
 from tests.bench.meter import OTHER_CORE, OWN_CORE, Meter, pin
 from tests.bench.settings import Settings
@@ -85,7 +85,7 @@ class Rounds:
             if figure.foreign > self._settings.foreign and not done.dropped:
                 done.dropped = f"{contender.name}: others used {figure.foreign:.0%} of a core"
         for name, before in sinks.items():
-            done.delivered[name] = self._count(self._sink(name), before)
+            done.delivered[name] = records_since(self._stage.kafka, before)
             if done.delivered[name] != count:
                 raise StartError(f"{name} got {done.delivered[name]} of {count} messages")
         return done
@@ -121,16 +121,21 @@ class Rounds:
     def _sink(self, endpoint: str) -> str:
         return self._stage.names.endpoint("c", endpoint)
 
-    def _count(self, topic: str, begins: Mapping[TopicPartition, int]) -> int:
-        """Count the committed records that came since."""
-        ends = self._stage.ends(topic)
-        reader = self._stage.kafka.reader("bench-count")
-        reader.assign(begins)
-        total = 0
-        deadline_s = time.monotonic() + DEADLINE_S
-        while any(reader.position(place) < end for place, end in ends.items()):
-            total += len(reader.read(0.2, 5_000))
-            if time.monotonic() > deadline_s:
-                raise StartError(f"{topic} could not be read to its end")
-        reader.close()
-        return total
+
+def records_since(kafka: KafkaCluster, begins: Mapping[TopicPartition, int]) -> int:
+    """Count the committed records of partitions from some offsets on.
+
+    Raises:
+        StartError: They could not be read to their ends in time.
+    """
+    ends = kafka.admin().ends(list(begins))
+    reader = kafka.reader("bench-count")
+    reader.assign(begins)
+    total = 0
+    deadline_s = time.monotonic() + DEADLINE_S
+    while any(reader.position(place) < end for place, end in ends.items()):
+        total += len(reader.read(0.2, 5_000))
+        if time.monotonic() > deadline_s:
+            raise StartError(f"{next(iter(ends)).topic} could not be read to its end")
+    reader.close()
+    return total

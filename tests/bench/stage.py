@@ -126,7 +126,8 @@ class Stage:
         began_s = time.monotonic()
         for node in NODES:
             self.fleet.start_node(node)
-        self._wait(lambda: all(self.fleet.ready_file(node).exists() for node in NODES), "ready")
+        ready = [self.fleet.ready_file(node) for node in NODES]
+        wait_for(self.fleet, lambda: all(file.exists() for file in ready), "ready")
         took = {
             "wall_s": time.monotonic() - began_s,
             "cpu_s": sum(self.worker(node).cpu_s() for node in NODES) / len(NODES),
@@ -157,20 +158,46 @@ class Stage:
             left = laggards(self.fleet.topology, view, wanted, epochs, lambda _a, _b: False)
             return next(left, None) is None
 
-        self._wait(settled, "settled")
+        wait_for(self.fleet, settled, "settled")
         view.close()
-
-    def _wait(self, is_done: Callable[[], bool], what: str) -> None:
-        deadline_s = time.monotonic() + START_S
-        while not is_done():
-            fallen = self.fleet.fallen()
-            if fallen:
-                raise StartError(f"{fallen[0].name} ended: {fallen[0].log_tail()}")
-            if time.monotonic() > deadline_s:
-                raise StartError(f"the chain is not {what} after {START_S:.0f} s")
-            time.sleep(0.1)
 
     def ends(self, topic: str) -> Mapping[TopicPartition, int]:
         """Return the high watermarks of a topic with `PARTITIONS` partitions."""
         places = [TopicPartition(topic, index) for index in range(PARTITIONS)]
         return self.kafka.admin().ends(places)
+
+
+def wait_for(
+    fleet: Fleet,
+    is_done: Callable[[], bool],
+    what: str,
+    *,
+    limit_s: float = START_S,
+    pause_s: float = 0.1,
+    ended: Process | None = None,
+) -> float:
+    """Ask until something is so.
+
+    Args:
+        fleet: Whose workers must live meanwhile.
+        is_done: Asked again and again.
+        what: What is waited for, in the message if it does not come.
+        limit_s: How long, in seconds.
+        pause_s: Between two questions.
+        ended: A worker that has ended on purpose.
+
+    Returns:
+        When it was so, on the monotonic clock.
+
+    Raises:
+        StartError: It did not come, or a worker ended.
+    """
+    deadline_s = time.monotonic() + limit_s
+    while not is_done():
+        fallen = [process for process in fleet.fallen() if process is not ended]
+        if fallen:
+            raise StartError(f"{fallen[0].name} ended: {fallen[0].log_tail()}")
+        if time.monotonic() > deadline_s:
+            raise StartError(f"not {what} after {limit_s:.0f} s")
+        time.sleep(pause_s)
+    return time.monotonic()

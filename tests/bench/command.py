@@ -1,0 +1,117 @@
+"""What every measurement is as a command: progress on stderr, a place for data, a result."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import confluent_kafka
+import psutil
+
+from mesh.errors import MeshError
+from mesh.lab.jars import KAFKA_VERSION
+
+SHARED_MEMORY = Path("/dev/shm")
+
+_Found = TypeVar("_Found")
+
+
+def say(message: str) -> None:
+    """Tell progress; stdout is for the result."""
+    sys.stderr.write(f"{message}\n")
+
+
+@contextmanager
+def workplace(directory: Path | None) -> Iterator[Path]:
+    """Make a folder for logs and data that is gone afterwards, in memory where that can be.
+
+    A killed run ends its processes and drops its data like a finished one.
+
+    Args:
+        directory: Where the folder is made; None chooses.
+    """
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    where = directory or (SHARED_MEMORY if SHARED_MEMORY.is_dir() else None)
+    with tempfile.TemporaryDirectory(prefix="mesh-bench-", dir=where) as name:
+        yield Path(name)
+
+
+def about() -> dict[str, object]:
+    """Return what the figures hang on: commit, versions, machine."""
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
+    return {
+        "commit": commit or "unknown",
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "python": platform.python_version(),
+        "confluent_kafka": confluent_kafka.__version__,
+        "librdkafka": confluent_kafka.libversion()[0],
+        "kafka": KAFKA_VERSION,
+        "cores": os.cpu_count(),
+        "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
+        "machine": platform.machine(),
+        "system": platform.platform(),
+    }
+
+
+def parser_of(name: str, description: str | None) -> argparse.ArgumentParser:
+    """Return a parser with the options that every measurement has."""
+    parser = argparse.ArgumentParser(prog=f"python -m tests.bench.{name}", description=description)
+    parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
+    parser.add_argument("--directory", type=Path, help="where the brokers keep their logs")
+    return parser
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """Return a type of option: a whole number that is not below the least."""
+
+    def number(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{value} must be {least} or more")
+        return value
+
+    return number
+
+
+def carry_out(
+    options: argparse.Namespace,
+    measure: Callable[[Path], _Found],
+    rows: Callable[[_Found], Sequence[str]],
+    as_json: Callable[[_Found], dict[str, object]],
+) -> int:
+    """Measure in a workplace, print the result, and return the exit code.
+
+    Args:
+        options: Of `parser_of`.
+        measure: Does the work in the folder it is given.
+        rows: The result as lines for people.
+        as_json: The result as plain values.
+    """
+    with workplace(options.directory) as directory:
+        try:
+            found = measure(directory)
+        except MeshError as error:
+            say(f"bench: {error}")
+            return 1
+    if options.output == "json":
+        text = json.dumps({"about": about(), **as_json(found)}, indent=1)
+    else:
+        text = "\n".join(rows(found))
+    sys.stdout.write(f"{text}\n")
+    return 0
