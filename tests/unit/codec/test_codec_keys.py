@@ -3,6 +3,7 @@
 import pytest
 
 from mesh.codec.keys import (
+    AcceptKey,
     AckKey,
     AdvertKey,
     ControlKey,
@@ -11,8 +12,11 @@ from mesh.codec.keys import (
     LearnedKey,
     LinkKey,
     MarkKey,
+    PauseKey,
     RepairKey,
+    StopKey,
     SubscribedKey,
+    accept_key,
     ack_key,
     advert_key,
     config_key,
@@ -23,8 +27,10 @@ from mesh.codec.keys import (
     mark_key,
     parse_control_key,
     parse_subscription_key,
+    pause_key,
     progress_key,
     repair_key,
+    stop_key,
     subscribed_key,
     subscription_key,
 )
@@ -52,6 +58,14 @@ HEX = "000102030405060708090a0b0c0d0e0f"
             "advert WO:ny1/foreign acme/a b/東京/>",
             AdvertKey(SCOPE, "acme/a b/東京/>"),
         ),
+        (stop_key("mesh.a.in.g", 2), "stop mesh.a.in.g 2", StopKey("mesh.a.in.g", 2)),
+        (
+            accept_key("b", "mesh.a.to.b.g", 2),
+            "accept b mesh.a.to.b.g 2",
+            AcceptKey("b", "mesh.a.to.b.g", 2),
+        ),
+        (pause_key(PauseKey("b", "a")), "pause b a *", PauseKey("b", "a")),
+        (pause_key(PauseKey("b", "a", 2)), "pause b a 2", PauseKey("b", "a", 2)),
         (
             repair_key(TOPIC, 3, 1, MessageClass.DIRECT),
             f"repair {HEX} 3 1 direct",

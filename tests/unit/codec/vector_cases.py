@@ -19,6 +19,7 @@ from mesh.model.control import (
     LinkState,
     LinkStatus,
     Mark,
+    Pause,
     RepairRequest,
     Stop,
     Subscription,
@@ -171,6 +172,12 @@ CONTROL = [
         Stop("mesh.a.to.b.g", 3, OUTBOX, "retention", 70, 90),
         control.encode_stop,
         control.decode_stop,
+    ),
+    plain(
+        "pause",
+        Pause("moving to Zürich"),
+        control.encode_pause,
+        control.decode_pause,
     ),
     plain(
         "learned",
