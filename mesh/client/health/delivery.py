@@ -11,6 +11,7 @@ from mesh.client.health.lanes import newest
 from mesh.client.overview import read_range
 from mesh.codec.state import decode_dead_letter
 from mesh.errors import ProtocolError, TransportError
+from mesh.model.control import FULL
 from mesh.model.frames import MessageClass
 from mesh.model.headers import MESH_HEADER
 from mesh.model.topics import TopicNames
@@ -24,7 +25,7 @@ UNREADABLE = "UNREADABLE"
 
 
 def check_delivery(at: Examination) -> Iterator[Check]:
-    """Yield five checks per node: what it reads, what it can write, and what it refused."""
+    """Yield seven checks per node: what it reads, what it can write, and what it refused."""
     letters: dict[str, Counter[str]] = {}
     for kafka in at.kafka:
         nodes = at.nodes_on(kafka)
@@ -41,6 +42,8 @@ def check_delivery(at: Examination) -> Iterator[Check]:
             yield _positions(at, node)
             yield _stops(at, node)
             yield _held(at, node)
+            yield _paused(at, node)
+            yield _full(at, node)
             yield _refused(at, node, letters[node])
 
 
@@ -132,6 +135,38 @@ def _stops(at: Examination, node: str) -> Check:
         first_of(str(stop) for stop in stops),
         f"{' and '.join(commands)} shows what is lost; with --accept-gap it is announced and "
         "reading goes on",
+    )
+
+
+def _paused(at: Examination, node: str) -> Check:
+    """Does an operator have it read nothing of a link?"""
+    pauses = at.view.nodes[node].pauses
+    told = [
+        f"the link from {key.neighbour}"
+        + ("" if key.partition is None else f", partition {key.partition}")
+        + (f" ({pause.why})" if pause.why else "")
+        for key, pause in pauses.items()
+    ]
+    commands = {f"mesh link resume {node} {key.neighbour}": None for key in pauses}
+    return judged(
+        Category.DELIVERY,
+        f"{node} reads all its links",
+        f"paused: {first_of(told)}" if told else "",
+        f"messages wait there; {' and '.join(commands)} ends it",
+        result=Result.WARNING,
+    )
+
+
+def _full(at: Examination, node: str) -> Check:
+    """Does as much wait for a neighbour as may? Spec: R14."""
+    beat = at.view.nodes[node].heartbeat
+    links = [link for link in (beat.links if beat is not None else ()) if link.state == FULL]
+    return judged(
+        Category.DELIVERY,
+        f"less waits at {node} than may",
+        first_of(f"for {link.neighbour}: {link.reason}" for link in links),
+        "see why the neighbour does not read: is it down, paused or slow? Or raise the limit",
+        result=Result.WARNING,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from mesh.client.health.examination import Examination
 from mesh.client.health.findings import SEE_KAFKA, Category, Check, Result, judged
 from mesh.client.overview import UNKNOWN, LinkFlow, link_state
+from mesh.model.control import FULL
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 
@@ -22,7 +23,7 @@ def check_links(at: Examination) -> Iterator[Check]:
         for node in link.ends:
             other = link.other(node)
             state = link_state(at.view.nodes[node], other) if at.beats[node] else UNKNOWN
-            if state != "up":
+            if state not in ("up", FULL):  # full is told where delivery is looked at
                 reason = _reason(at, node, other) if at.beats[node] else ""
                 faults.append(f"{node} sees it {state}" + (f" ({reason})" if reason else ""))
         yield judged(

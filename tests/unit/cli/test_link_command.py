@@ -48,6 +48,9 @@ def test_a_paused_link_waits_and_goes_on(run: Run, chain: Chain) -> None:
     [node] = [one for one in status.data["nodes"] if one["node"] == "b"]
     wanted = {"from": "a", "to": "b", "partition": None, "why": "moving house"}
     assert (node["paused"], node["links"]["a"]) == ([wanted], "up")
+    told = " ".join(run("doctor", "--category", "delivery", "-f", file).out.split())
+    assert "paused: the link from a (moving house)" in told
+    assert "mesh link resume b a" in told
     done = run("link", "resume", "b", "a", "-f", file, "-o", "json")
     assert (done.code, done.data["resumed"]) == (0, [wanted])
     mesh.pause(3)
