@@ -50,12 +50,14 @@ class Pauses:
         taken: Of the lanes of the worker that went.
         others: Of the lanes of the other one.
         before: Of all, while nothing was disturbed.
+        returned: Of the lanes that the worker got when it was started again.
         foreign: CPU that processes which are not ours used, as a share of one core.
     """
 
     taken: Sequence[float]
     others: Sequence[float]
     before: Sequence[float]
+    returned: Sequence[float]
     foreign: float
 
 
@@ -77,6 +79,7 @@ class Found:
             "survivor at a crash": spread([s for one in self.crashes for s in one.others]),
             "clean hand-over": spread([s for one in self.stops for s in one.taken]),
             "survivor at a clean stop": spread([s for one in self.stops for s in one.others]),
+            "hand-over to a new worker": spread([s for one in every for s in one.returned]),
             "undisturbed": spread([s for one in every for s in one.before]),
         }
 
@@ -178,17 +181,21 @@ class Disturber:
         if len(lost) != 1 or len(after) != 1:
             raise StartError(f"{process.name} went, but the group had {before} and has {after}")
         fleet.restart_worker("b", index)
-        taken = [at for at in range(PARTITIONS) if at % LANES in lost[0]]
-        others = [at for at in range(PARTITIONS) if at not in taken]
+        shared = self._shared_out()
+        [given] = [lanes for member, lanes in shared.items() if member not in after]
+        whole = frozenset(range(LANES))
         return Pauses(
-            taken=self._silences(taken, gone_s, end_s),
-            others=self._silences(others, gone_s, end_s),
-            before=self._silences(range(PARTITIONS), quiet_s, gone_s),
+            taken=self._silences(lost[0], gone_s, end_s),
+            others=self._silences(whole - lost[0], gone_s, end_s),
+            before=self._silences(whole, quiet_s, gone_s),
+            returned=self._silences(given, end_s, time.monotonic()),
             foreign=foreign,
         )
 
-    def _silences(self, partitions: Sequence[int], from_s: float, to_s: float) -> Sequence[float]:
-        return [self.arrivals.silence_s(at, from_s, to_s) for at in partitions]
+    def _silences(self, lanes: frozenset[int], from_s: float, to_s: float) -> Sequence[float]:
+        """Return the longest silence of each partition of these lanes."""
+        mine = [at for at in range(PARTITIONS) if at % LANES in lanes]
+        return [self.arrivals.silence_s(at, from_s, to_s) for at in mine]
 
     def _wait_delivered(self, ended: Process | None = None) -> None:
         """Wait until something published from now on is delivered in every partition."""
@@ -199,12 +206,16 @@ class Disturber:
     def _shared_out(self) -> Mapping[str, frozenset[int]]:
         """Wait until each worker has a lane and all lanes deliver; return the lanes."""
 
+        lanes: Mapping[str, frozenset[int]] = {}
+
         def is_shared() -> bool:
-            return sorted(map(len, self.group.lanes().values())) == [1] * LANES
+            nonlocal lanes
+            lanes = self.group.lanes()
+            return sorted(map(len, lanes.values())) == [1] * LANES
 
         wait_for(self.pair.fleet, is_shared, "shared out among two workers", limit_s=LIMIT_S)
         self._wait_delivered()
-        return self.group.lanes()
+        return lanes
 
 
 def measure(directory: Path, *, rounds: int, member_timeout_ms: int) -> Found:

@@ -12,14 +12,15 @@ from tests.bench.takeover import Pauses
 def test_takeover_is_judged_by_the_worst_partition() -> None:
     found = takeover.Found(2_000)
     found.crashes += [
-        Pauses([2.0, 2.2], [0.1, 0.2], [0.1] * 4, 0.1),
-        Pauses([3.1], [0.3], [0.2] * 4, 0.3),
+        Pauses([2.0, 2.2], [0.1, 0.2], [0.1] * 4, [1.2], 0.1),
+        Pauses([3.1], [0.3], [0.2] * 4, [1.4], 0.3),
     ]
-    found.stops += [Pauses([0.4, 0.9], [0.2, 0.1], [0.1] * 4, 0.1)]
+    found.stops += [Pauses([0.4, 0.9], [0.2, 0.1], [0.1] * 4, [1.2], 0.1)]
     figures = found.figures()
     assert figures["crash takeover"] == {"median": 2.2, "min": 2.0, "max": 3.1}
     assert figures["survivor at a crash"]["max"] == pytest.approx(0.3)
     assert figures["survivor at a clean stop"]["max"] == pytest.approx(0.2)
+    assert figures["hand-over to a new worker"]["max"] == pytest.approx(1.4)
     assert figures["undisturbed"] == {"median": 0.1, "min": 0.1, "max": 0.2}
     assert found.foreign() == pytest.approx(0.3)
     assert [goal.is_met for goal in found.goals()] == [False, True]
