@@ -47,7 +47,7 @@ class Neighbour:
         caught_up: Its control topic has been read to the end found at the start.
         frozen: It could not be reached at the start.
         beat: (epoch, number) of its newest heartbeat; (-1, -1) for none.
-        heard_ms: When that arrived.
+        heard_ms: When that arrived, or from when on it was missed; None before the first tick.
         is_down: Ten beats were missed.
         scopes: Its scopes that this node reads.
     """
@@ -56,7 +56,7 @@ class Neighbour:
     caught_up: bool = False
     frozen: bool = False
     beat: tuple[int, int] = (-1, -1)
-    heard_ms: int = 0
+    heard_ms: int | None = None
     is_down: bool = False
     scopes: dict[Scope, ScopeReader] = field(default_factory=dict)
 
@@ -254,6 +254,8 @@ class Learner:
     def silent(self, now: int) -> Iterator[str]:
         """Yield neighbours that have gone down: direct interest ends, guaranteed stays. K19."""
         for name, neighbour in self.neighbours.items():
+            if neighbour.heard_ms is None:
+                neighbour.heard_ms = now  # who has just begun to listen has missed nothing
             if not neighbour.is_down and now - neighbour.heard_ms >= DOWN_AFTER_MS:
                 self._turn(neighbour, is_down=True)
                 yield name

@@ -178,6 +178,15 @@ def test_a_silent_neighbour_keeps_only_its_guaranteed_interest(machine: NodeMach
     assert [wish for _, wish in machine.router.table.members("x")] == [Wish()]
 
 
+def test_who_has_just_begun_to_listen_has_missed_no_beats() -> None:
+    """Clocks count from the boot of a machine, not from the start of a node. Spec: K32."""
+    machine = NodeMachine(TOPOLOGY, "a", "uuid-a")
+    late = 3_600_000
+    assert not any(isinstance(e, Note) for e in effects_of(machine, Ticked(late)))
+    effects = effects_of(machine, Ticked(late + 10_900), Ticked(late + 11_000))
+    assert [e.event for e in effects if isinstance(e, Note)] == ["neighbour.down"] * 2
+
+
 def test_it_beats_once_a_second(machine: NodeMachine) -> None:
     """Spec: K32."""
     beats = [
