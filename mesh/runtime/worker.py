@@ -374,10 +374,13 @@ class Worker:
             lanes.sources.settle(lanes.owned, now)
 
     def close(self) -> None:
-        """Commit what is open, leave the group at once, and release everything."""
+        """Commit what is open, leave the group at once, and release everything.
+
+        Nothing is written to control any more: others wait for the lanes, and who leads next
+        says it all anew.
+        """
         if self._lanes is not None:
             self._lanes.hand_back(sorted(self._lanes.owned))
-            self._write_control()
         self.abandon()
 
     def abandon(self) -> None:
