@@ -7,7 +7,7 @@ FILE ?= examples/scenarios/fig36.yaml
 SEED ?= 1
 MINUTES ?= 5
 
-.PHONY: help install demo test check fmt bench lab storm lock
+.PHONY: help install demo test lint check fmt bench lab storm lock
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -27,8 +27,10 @@ demo: .venv/installed ## Three real Kafka clusters, thirteen nodes, a real feed,
 test: .venv/installed ## The whole test suite
 	@exec $(BIN)/python -m pytest $(ARGS)
 
-check: .venv/installed ## Lint, types, import contracts, unit and property tests: seconds
+lint: .venv/installed ## Lint, types and import contracts: seconds
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
+
+check: lint ## The same, with unit and property tests
 	@$(BIN)/python -m pytest -q -n 2 tests/unit tests/property tests/test_tidy.py
 
 fmt: .venv/installed ## Format the code
