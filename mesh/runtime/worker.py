@@ -374,11 +374,7 @@ class Worker:
             lanes.sources.settle(lanes.owned, now)
 
     def close(self) -> None:
-        """Commit what is open, leave the group at once, and release everything.
-
-        Nothing is written to control any more: others wait for the lanes, and who leads next
-        says it all anew.
-        """
+        """Commit what is open and leave the group at once; who leads next says all anew."""
         if self._lanes is not None:
             self._lanes.hand_back(sorted(self._lanes.owned))
         self.abandon()
