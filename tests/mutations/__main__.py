@@ -30,12 +30,18 @@ class Found:
     tried: int
 
 
+MISFITS = tuple(f"worker raised {one}" for one in ("TypeError", "AttributeError", "NameError"))
+"""A planted bug that breaks the program itself shows nothing."""
+
+
 def hunt(mutation: Mutation, seeds: Iterable[int], *, seconds: float = 60) -> Found | None:
     """Run schedules with a planted bug until one breaks a rule; None if none does in time."""
     deadline_s = time.monotonic() + seconds
     with mutation.planted():
         for tried, seed in enumerate(seeds, 1):
             result = run_seed(seed)
+            if result.rule in MISFITS:
+                raise TypeError(f"{mutation.name} does not fit the product any more: {result.rule}")
             if result.rule:
                 return Found(seed, result.rule, result.detail, tried)
             if time.monotonic() > deadline_s:

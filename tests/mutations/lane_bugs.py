@@ -70,7 +70,7 @@ def position_after_copies(patches: Patches) -> None:
     patches.wrap(Lane, "commit", wrapper)
 
 
-def _without_positions(batch: Batch, writer, partition, ahead) -> None:
+def _without_positions(batch: Batch, writer, partition, ahead, generations) -> None:
     topic = batch.names.progress(batch.node)
     for key, progress in batch.progress.items():
         writer.produce(topic, encode_progress(progress), key, partition)
