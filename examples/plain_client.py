@@ -50,8 +50,14 @@ def wait_for_topic(consumer: Consumer, topic: str) -> list[int]:
 
 
 def show(message: Message) -> None:
-    """Print one delivery; the mesh adds two headers last: the subject, and where it came from."""
+    """Print one delivery; the mesh adds two headers last: the subject, and where it came from.
+
+    A record with the one header `mesh-gap` is no message: it says, as JSON, what is lost.
+    """
     headers = dict(message.headers() or [])
+    if "mesh-gap" in headers:
+        print("lost", headers["mesh-gap"])
+        return
     print(message.value(), "as", headers["mesh-subject"], "with", headers["my"])
 
 
