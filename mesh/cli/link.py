@@ -77,14 +77,16 @@ def resume_link(
 
     with look(file, bootstrap, context) as seen:
         check_part(seen, one, other, source, partition)
+        known = pauses_on_link(seen.view, one, other)
         paused = {
             key: pause
-            for key, pause in pauses_on_link(seen.view, one, other).items()
+            for key, pause in known.items()
             if source in (None, key.neighbour) and partition in (None, key.partition)
         }
         write_pauses(seen.topology, seen.kafka, list(paused), None)
-        for key in paused:
-            say(f"{key.neighbour} to {key.node}, partition {part_of(key)}: no longer paused")
+        for key in known:
+            now = "no longer paused" if key in paused else "still paused"
+            say(f"{key.neighbour} to {key.node}, partition {part_of(key)}: {now}")
         found = stops_on_link(seen.topology, seen.view, one, other)
         also = {"resumed": [pause_as_mapping(key, pause.why) for key, pause in paused.items()]}
         what = f"link {one} - {other}"

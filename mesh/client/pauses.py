@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mesh.client.view import MeshView
+from mesh.client.wishes import write_wish
 from mesh.codec.control import encode_pause
 from mesh.codec.keys import PauseKey, pause_key
-from mesh.errors import TransportError
 from mesh.model.control import Pause
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster
 
@@ -43,13 +42,6 @@ def write_pauses(
     Raises:
         TransportError: Kafka did not take it.
     """
-    topic = TopicNames(topology.prefix).config()
     value = None if pause is None else encode_pause(pause)
     for key in keys:
-        writer = kafka[topology.nodes[key.node].kafka].writer("operator")
-        try:
-            writer.produce(topic, value, pause_key(key), 0)
-            if writer.flush():
-                raise TransportError(f"Kafka did not take the record for {topic}")
-        finally:
-            writer.close()
+        write_wish(topology, kafka, key.node, pause_key(key), value)

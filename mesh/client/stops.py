@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mesh.client.view import MeshView
+from mesh.client.wishes import write_wish
 from mesh.codec.control import encode_stop
 from mesh.codec.keys import accept_key
-from mesh.errors import TransportError
 from mesh.model.control import Stop, StopReason
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
@@ -75,17 +75,9 @@ def _write(
     *,
     is_open: bool,
 ) -> None:
-    names = TopicNames(topology.prefix)
     for one in stopped:
-        cluster = kafka[topology.nodes[one.node].kafka]
-        writer = cluster.writer("operator")
-        try:
-            key = accept_key(one.node, one.stop.topic, one.stop.partition)
-            writer.produce(names.config(), encode_stop(one.stop) if is_open else None, key, 0)
-            if writer.flush():
-                raise TransportError(f"Kafka did not take the record for {names.config()}")
-        finally:
-            writer.close()
+        key = accept_key(one.node, one.stop.topic, one.stop.partition)
+        write_wish(topology, kafka, one.node, key, encode_stop(one.stop) if is_open else None)
 
 
 def wait_resumed(

@@ -34,13 +34,8 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class Backlog:
-    """What waits in one outbox partition, as far as it was written under this count.
+    """What waits in one outbox partition, as far as it was written under this count."""
 
-    Attributes:
-        written: Bytes written so far.
-    """
-
-    written: int = 0
     _samples: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=SAMPLES_MAX))
 
     def look(self, end: int, position: int, written: int, now_ms: int) -> tuple[int, int]:
@@ -83,7 +78,7 @@ class Backlogs:
     lanes: Lanes
     full: dict[tuple[int, str], str] = field(default_factory=dict)
     _limits: Mapping[str, LinkLimit] = field(init=False)
-    _known: dict[tuple[int, TopicPartition], Backlog] = field(default_factory=dict)
+    _known: dict[TopicPartition, tuple[Lane, Backlog]] = field(default_factory=dict)
     _looked_ms: int = -LOOK_MS
 
     def __post_init__(self) -> None:
@@ -168,13 +163,19 @@ class Backlogs:
             for topic, partition, position in (state.positions if state is not None else ())
         }
         found = [
-            self._known.setdefault((lane.positions.epoch, at), Backlog()).look(
-                ends[at], read.get(at, 0), lane.written.get(at, 0), now_ms
-            )
+            self._backlog(lane, at).look(ends[at], read.get(at, 0), lane.written.get(at, 0), now_ms)
             for at in places
             if at in ends
         ]
         return sum(size for size, _ in found), max((age_ms for _, age_ms in found), default=0)
+
+    def _backlog(self, lane: Lane, at: TopicPartition) -> Backlog:
+        """Return the count of a partition; a lane that was taken anew counts from 0."""
+        counted, backlog = self._known.get(at, (None, None))
+        if backlog is None or counted is not lane:
+            backlog = Backlog()
+            self._known[at] = (lane, backlog)
+        return backlog
 
     def _places(self, lane: Lane, neighbour: str) -> Sequence[TopicPartition]:
         topic = lane.names.outbox(self.node, neighbour, MessageClass.GUARANTEED)

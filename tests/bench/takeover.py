@@ -60,6 +60,11 @@ class Pauses:
     returned: Sequence[float]
     foreign: float
 
+    @property
+    def text(self) -> str:
+        """Return it for people."""
+        return f"its lanes {max(self.taken):.2f} s, the others {max(self.others):.2f} s"
+
 
 @dataclass(slots=True)
 class Found:
@@ -236,9 +241,9 @@ def measure(directory: Path, *, rounds: int, member_timeout_ms: int) -> Found:
         for number in range(rounds):
             index = number % LANES
             found.crashes.append(disturber.crash(index))
-            say(f"round {number + 1}: kill -9 of worker {index}: {found.crashes[-1]}")
+            say(f"round {number + 1}, kill -9 of worker {index}: {found.crashes[-1].text}")
             found.stops.append(disturber.stop(index))
-            say(f"round {number + 1}: SIGTERM to worker {index}: {found.stops[-1]}")
+            say(f"round {number + 1}, SIGTERM to worker {index}: {found.stops[-1].text}")
         found.messages = steady.stop()
         last = found.messages - PARTITIONS
         is_delivered = partial(arrivals.has_all_since, last)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mesh.config.topology_file import topology_from_mapping
@@ -40,14 +41,19 @@ def _random_spec(rng: random.Random, nodes_max: int, lanes_max: int) -> dict[str
         if kind == "cluster" or (kind != "external" and rng.random() < 0.4):
             zones[f"Z{index}"] = {"kind": kind, "nodes": sorted(chosen)}
             continue
-        links = []
-        for a, b in itertools.pairwise(chosen):
-            if (pair := (min(a, b), max(a, b))) not in pairs:
-                pairs.add(pair)
-                links.append(list(pair))
-        if links:
+        if links := chain_of(chosen, pairs):
             zones[f"Z{index}"] = {"kind": kind, "links": links}
     return {"kafka": kafka, "nodes": nodes, "zones": zones}
+
+
+def chain_of(nodes: Sequence[str], pairs: set[tuple[str, str]]) -> list[list[str]]:
+    """Return links from each node to the next, those left out that are in `pairs` already."""
+    links = []
+    for a, b in itertools.pairwise(nodes):
+        if (pair := (min(a, b), max(a, b))) not in pairs:
+            pairs.add(pair)
+            links.append(list(pair))
+    return links
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.provision import node_topics
 from mesh.transport.port import TopicSpec
-from tests.sim.meshes import KINDS, is_legal, naive_ways
+from tests.sim.meshes import KINDS, chain_of, is_legal, naive_ways
 
 POOL = 400
 """So many topologies there are: drawing one costs more than a whole schedule on it."""
@@ -132,11 +132,6 @@ def _spec(rng: random.Random) -> dict[str, object]:
         if kind == "cluster" or (kind == "one-hop" and rng.random() < 0.5):
             zones[f"Z{index}"] = {"kind": kind, "nodes": sorted(chosen)}
             continue
-        links = []
-        for a, b in itertools.pairwise(chosen):
-            if (pair := (min(a, b), max(a, b))) not in pairs:
-                pairs.add(pair)
-                links.append(list(pair))
-        if links:
+        if links := chain_of(chosen, pairs):
             zones[f"Z{index}"] = {"kind": kind, "links": links}
     return {"kafka": {name: {} for name in kafka}, "nodes": nodes, "zones": zones}

@@ -94,7 +94,10 @@ def test_one_partition_may_be_paused(run: Run, chain: Chain) -> None:
     shown = run("links", "-f", file, "-o", "json")
     [there] = [one for one in shown.data["links"] if one["link"] == "a->b"]
     assert (there["state"], there["reason"]) == ("up", "partition 0 paused")
-    assert run("link", "resume", "a", "b", "--partition", "0", "-f", file).code == 0
+    other = run("link", "resume", "a", "b", "--partition", "1", "-f", file)
+    assert "a to b, partition 0: still paused" in other.err
+    done = run("link", "resume", "a", "b", "--partition", "0", "-f", file)
+    assert (done.code, "partition 0: no longer paused" in done.err) == (0, True)
     mesh.pause(3)
     assert delivered(mesh) == 8
 

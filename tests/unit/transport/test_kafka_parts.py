@@ -41,6 +41,8 @@ SITE = Site("tokyo", "localhost:19092")
         (KafkaError._ALL_BROKERS_DOWN, TransportUnavailableError),
         (KafkaError._TIMED_OUT, TransportUnavailableError),
         (KafkaError.NOT_ENOUGH_REPLICAS, TransportUnavailableError),
+        (KafkaError.UNKNOWN_LEADER_EPOCH, TransportUnavailableError),
+        (KafkaError.OFFSET_NOT_AVAILABLE, TransportUnavailableError),
         (KafkaError.INVALID_TXN_STATE, TransportError),
     ],
 )
