@@ -72,7 +72,7 @@ class Wish:
     clients_offset: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Mark:
     """Proof of a scope: what a reader must hold. Spec: K23.
 

@@ -134,6 +134,11 @@ class EndSubscription:
 
 
 @dataclass(frozen=True, slots=True)
+class LeadAnew:
+    """Take lane 0's topics again, with an epoch above all that stand there. Spec: K16, K23."""
+
+
+@dataclass(frozen=True, slots=True)
 class BecameReady:
     """Every input is proven or frozen, and the first routing is in force."""
 
@@ -160,6 +165,7 @@ Effect = (
     | WriteRepair
     | ResumeSource
     | EndSubscription
+    | LeadAnew
     | BecameReady
     | Note
 )

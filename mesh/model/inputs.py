@@ -170,6 +170,28 @@ class GapMended:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnAdvertRead:
+    """The node's own control topic says this of an entry; it should be what is offered. K16."""
+
+    scope: Scope
+    filter: str
+    wish: Wish | None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnMarkRead:
+    """The node's own control topic has this mark; it should be the newest. Spec: K16."""
+
+    scope: Scope
+    mark: Mark | None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnControlCaughtUp:
+    """The own control topic has been read to the end that it had at the start."""
+
+
+@dataclass(frozen=True, slots=True)
 class OutboxFull:
     """As much waits for a neighbour as may, in these words; without any it is so no more. R14."""
 
@@ -197,4 +219,7 @@ Input = (
     | GapFound
     | GapMended
     | OutboxFull
+    | OwnAdvertRead
+    | OwnMarkRead
+    | OwnControlCaughtUp
 )

@@ -126,6 +126,23 @@ class Leader:
             if is_changed:
                 yield WriteMark(scope, writer.next_mark(self.epoch))
 
+    @property
+    def has_offered(self) -> bool:
+        """Whether what the topic said at the beginning is compared."""
+        return self._has_offered
+
+    def entry(self, learner: Learner, scope: Scope, filter_: str) -> Wish | None:
+        """Return what is offered of a filter; None in a scope that this node does not write."""
+        if scope not in self._scopes:
+            return None
+        return offered(learner.router.table.members(filter_), scope, self._kind(scope))
+
+    def mark_again(self, scopes: Sequence[Scope]) -> Iterator[WriteMark]:
+        """Write another mark of these scopes, so that their readers judge anew."""
+        for scope in scopes:
+            if scope in self._scopes:
+                yield WriteMark(scope, self._scopes[scope].next_mark(self.epoch))
+
     def _kind(self, scope: Scope) -> ZoneKind:
         return next(link.kind for link in self.links if link.zone == scope.zone)
 

@@ -44,6 +44,9 @@ from mesh.model.inputs import (
     NeighbourCaughtUp,
     NeighbourUnreachable,
     OutboxFull,
+    OwnAdvertRead,
+    OwnControlCaughtUp,
+    OwnMarkRead,
     SourceResumed,
     SourceStopped,
     SubscriptionRead,
@@ -51,6 +54,7 @@ from mesh.model.inputs import (
     Ticked,
 )
 from mesh.model.topology import Topology
+from mesh.node.foreign import Foreign
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner, Round
 
@@ -83,6 +87,7 @@ class NodeMachine:
     _round: Round | None = None
     _round_at_ms: int = -ROUND_MS
     _now_ms: int = 0
+    _foreign: Foreign = field(default_factory=Foreign)
 
     def __post_init__(self) -> None:
         """Build the learner for the node's links."""
@@ -136,6 +141,13 @@ class NodeMachine:
                 learner.request_round()
             case LeadershipLost():
                 self.leader = None
+                self._foreign.forget()
+            case OwnAdvertRead() | OwnMarkRead():
+                if self.leader is not None and self.leader.has_offered:
+                    # Before that the leader itself compares everything, when it begins.
+                    self._foreign.read(self.leader, learner, input_, self._now_ms)
+            case OwnControlCaughtUp():
+                self._foreign.caught_up = True
             case SourceStopped() | SourceResumed() | LossAccepted() | GapFound() | GapMended():
                 for effect in self._trouble(input_):
                     if self.leader is not None or isinstance(effect, ResumeSource):
@@ -168,6 +180,9 @@ class NodeMachine:
             yield from self.learner.ended_leases(now_ms)
             yield from self.leader.beat(self.learner, now_ms, is_ready=self.is_ready)
             yield from self.leader.remember(self.learner, now_ms)
+            if self._round is None:
+                # In a round the table is ahead of what may be offered.
+                yield from self._foreign.mend(self.leader, self.learner, now_ms)
 
     # -- rounds: at most one change of the routing is under way ------------------------------
 

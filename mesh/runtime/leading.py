@@ -14,6 +14,7 @@ from mesh.codec.control import (
     decode_advert,
     decode_identity,
     decode_learned,
+    decode_mark,
     encode_acknowledgement,
     encode_advert,
     encode_heartbeat,
@@ -28,6 +29,7 @@ from mesh.codec.keys import (
     AdvertKey,
     IdentityKey,
     LearnedKey,
+    MarkKey,
     StopKey,
     ack_key,
     advert_key,
@@ -89,11 +91,13 @@ class Written:
         identity: Who wrote it last, or None if nobody did.
         offers: Entries offered per scope.
         stops: Topic partitions that are called stopped.
+        epoch: The highest that stands anywhere.
     """
 
     identity: Identity | None = None
     offers: dict[Scope, dict[str, Wish]] = field(default_factory=dict)
     stops: dict[tuple[str, int], None] = field(default_factory=dict)
+    epoch: int = 0
 
 
 def read_written(records: Iterable[Record]) -> Written:
@@ -105,6 +109,10 @@ def read_written(records: Iterable[Record]) -> Written:
             match parse_control_key(record.key() or b""):
                 case IdentityKey() if value is not None:
                     written.identity = decode_identity(value)
+                    written.epoch = max(written.epoch, written.identity.epoch)
+                case MarkKey() if value is not None:
+                    # Readers believe the newest epoch, whoever wrote it.
+                    written.epoch = max(written.epoch, decode_mark(value).epoch)
                 case AdvertKey(scope, filter_) if value is not None:
                     written.offers.setdefault(scope, {})[filter_] = decode_advert(value)
                 case AdvertKey(scope, filter_):

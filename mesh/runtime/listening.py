@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import structlog
 
@@ -37,7 +38,7 @@ from mesh.codec.keys import (
 from mesh.codec.state import decode_progress
 from mesh.codec.subscriptions import decode_subscription
 from mesh.errors import DecodeError, ProtocolError, TransportError
-from mesh.model.control import LinkState
+from mesh.model.control import LinkState, Wish
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import (
     AckRead,
@@ -50,6 +51,9 @@ from mesh.model.inputs import (
     MarkRead,
     NeighbourCaughtUp,
     NeighbourUnreachable,
+    OwnAdvertRead,
+    OwnControlCaughtUp,
+    OwnMarkRead,
     SubscriptionRead,
     SubscriptionRefused,
 )
@@ -68,6 +72,12 @@ UNREACHABLE_AFTER_MS = 15_000
 
 RETRY_MS = 1_000
 """How often a topic that does not exist yet is looked for."""
+
+T = TypeVar("T")
+N = TypeVar("N")
+
+UNREADABLE = Wish(durable=False, live=False)
+"""Stands for a value that nobody can read: a wish for nothing, which is never offered."""
 
 log = structlog.get_logger()
 
@@ -127,6 +137,7 @@ class Listener:
         }
         self._add(names.clients(self.node), own, self._clients, ClientsCaughtUp())
         self._add(names.config(), own, self._config, None)
+        self._add(names.control(self.node), own, self._own_control, OwnControlCaughtUp())
         if (lanes := nodes[self.node].lanes) > 1:
             # With one lane its owner knows by itself; with more, lane 0 waits for the others.
             for lane in range(lanes):
@@ -271,6 +282,19 @@ class Listener:
             case _:
                 pass
 
+    def _own_control(self, record: Record) -> Iterator[Input]:
+        """Read the own topic as neighbours do, whoever wrote there. Spec: K16."""
+        value = record.value()
+        match parse_control_key(record.key() or b""):
+            case AdvertKey(scope, filter_):
+                wish = None if value is None else _read_or(UNREADABLE, decode_advert, value)
+                yield OwnAdvertRead(scope, filter_, wish)
+            case MarkKey(scope):
+                mark = None if value is None else _read_or(None, decode_mark, value)
+                yield OwnMarkRead(scope, mark)
+            case _:
+                pass
+
     def _control_of(self, neighbour: str) -> Callable[[Record], Iterator[Input]]:
         def decode(record: Record) -> Iterator[Input]:
             value = record.value()
@@ -307,3 +331,10 @@ class Listener:
                     pass
 
         return decode
+
+
+def _read_or(instead: N, decode: Callable[[bytes], T], value: bytes) -> T | N:
+    try:
+        return decode(value)
+    except ProtocolError:
+        return instead

@@ -80,6 +80,10 @@ def _take_frame(
     if len(hop.path) >= len(lane.topology.nodes):
         refuse(lane, batch, source, record, "LOOP_HOPS", f"path {'>'.join(hop.path)}")
         return
+    if hop.path[-1:] != (link.neighbour,):
+        # The outbox is the neighbour's alone: who else writes there is no part of its chain.
+        refuse(lane, batch, source, record, "SENDER", f"path {'>'.join(hop.path)}")
+        return
     after = _accepted_after(lane, batch, source, link, peeked)
     if after is None:
         return

@@ -25,6 +25,7 @@ from mesh.model.effects import (
     Effect,
     EndSubscription,
     EnsureEndpoint,
+    LeadAnew,
     Note,
     Reroute,
     ResumeSource,
@@ -240,7 +241,7 @@ class Worker:
         written = read_written(self._recall.records(self._control_place))
         former = written.identity
         uuid = former.uuid if former is not None else self.new_uuid()
-        epoch = former.epoch + 1 if former is not None else 1
+        epoch = written.epoch + 1
         self._control = ControlWriter(self.topology, self.node, writer, self._read_positions)
         self._control.introduce(identity_of(self.topology, self.node, self._home, uuid, epoch))
         if self.machine is None:
@@ -320,6 +321,8 @@ class Worker:
             case ResumeSource(stop):
                 if self._lanes is not None:
                     self._lanes.resume(stop)
+            case LeadAnew():
+                self._stop_leading()
             case BecameReady():
                 log.info("node.ready")
             case Note(event, text):
