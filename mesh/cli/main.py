@@ -14,6 +14,7 @@ from mesh.cli import (
     demo,
     doctor,
     explain,
+    interest,
     lab,
     link,
     node,
@@ -24,6 +25,7 @@ from mesh.cli import (
     topology,
     trace,
     up,
+    wait,
 )
 from mesh.cli.problems import asked_output, report
 from mesh.errors import InvariantError, MeshError
@@ -41,6 +43,8 @@ up.mount(app)
 trace.mount(app)
 doctor.mount(app)
 status.mount(app)
+interest.mount(app)
+wait.mount(app)
 explain.mount(app)
 demo.mount(app)
 publish.mount(app)

@@ -1,21 +1,18 @@
-"""`mesh status`, `mesh links` and `mesh interest`: the mesh as its control topics show it."""
+"""`mesh status` and `mesh links`: the mesh as its control topics show it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import typer
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 
 from mesh.cli.link import pause_as_mapping
-from mesh.cli.looking import Look, look
+from mesh.cli.looking import look
 from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.stops import stop_as_mapping
-from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node
-
-if TYPE_CHECKING:
-    from mesh.model.control import Wish
+from mesh.cli.target import BootstrapOption, ContextOption, FileOption
 
 EXIT_UNHEALTHY = 10
 
@@ -24,7 +21,6 @@ def mount(app: typer.Typer) -> None:
     """Put the commands of this module on the command line."""
     app.command()(status)
     app.command()(links)
-    app.command()(interest)
 
 
 def status(
@@ -134,95 +130,3 @@ def links(
         output,
     )
     raise typer.Exit(0 if is_well else EXIT_UNHEALTHY)
-
-
-def interest(
-    node: Annotated[str | None, typer.Argument(help="Only what this node knows.")] = None,
-    addresses: Annotated[
-        bool, typer.Option("--addresses", help="Also the addresses of nodes ($node/...).")
-    ] = False,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
-    output: OutputOption = Output.TABLE,
-) -> None:
-    """Show who wants what, node by node: its own endpoints, and each neighbour over their link."""
-    with look(file, bootstrap, context) as seen:
-        if node is not None:
-            check_node(seen.topology, node, "NODE")
-        nodes = [node] if node is not None else list(seen.topology.nodes)
-        listed = [entry for name in nodes for entry in _wanted_at(seen, name, addresses)]
-    counts = {
-        name: {
-            "own": sum(1 for e in listed if e["node"] == name and e["by"] == "endpoint"),
-            "links": sum(1 for e in listed if e["node"] == name and e["by"] == "link"),
-        }
-        for name in nodes
-    }
-    data = {"interest": listed, "counts": counts}
-    render(View(data=data, table=lambda: _interest_table(listed, counts)), output)
-
-
-def _wanted_at(seen: Look, node: str, addresses: bool) -> Sequence[dict[str, Any]]:
-    from mesh.client.overview import wanted_over
-
-    own: list[dict[str, Any]] = [
-        {
-            "node": node,
-            "by": "endpoint",
-            "who": endpoint,
-            "zone": None,
-            "scope": None,
-            "filter": filter_,
-            "class": str(subscription.message_class),
-            "wish": str(subscription.message_class),
-        }
-        for (endpoint, filter_), subscription in sorted(
-            seen.view.nodes[node].subscriptions.items(), key=lambda pair: pair[0]
-        )
-    ]
-    learned: list[dict[str, Any]] = [
-        {
-            "node": node,
-            "by": "link",
-            "who": link.other(node),
-            "zone": link.zone,
-            "scope": str(scope),
-            "filter": filter_,
-            "class": "guaranteed" if wish.durable else "direct",
-            "wish": _words(wish),
-        }
-        for link in seen.topology.links_of(node)
-        for scope, filter_, wish in wanted_over(
-            seen.view, link.other(node), node, link.zone, addresses=addresses
-        )
-    ]
-    return own + learned
-
-
-def _words(wish: Wish) -> str:
-    """Return what a wish asks for: durable (guaranteed waits for it), live, static."""
-    words = [word for word in ("durable", "live", "static") if getattr(wish, word)]
-    if wish.clients_offset is not None:
-        words.append(f"version {wish.clients_offset}")
-    return ", ".join(words)
-
-
-def _interest_table(
-    entries: Sequence[Mapping[str, Any]], counts: Mapping[str, Mapping[str, int]]
-) -> RenderableType:
-    rows = [
-        (
-            entry["node"],
-            entry["filter"],
-            f"endpoint {entry['who']}" if entry["by"] == "endpoint" else f"link to {entry['who']}",
-            entry["scope"] or "",
-            entry["wish"],
-        )
-        for entry in entries
-    ]
-    totals = [(name, count["own"], count["links"]) for name, count in counts.items()]
-    return Group(
-        grid(("NODE", "FILTER", "WANTED BY", "SCOPE", "WISH"), rows),
-        grid(("NODE", "OWN", "OVER LINKS"), totals),
-    )

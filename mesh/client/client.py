@@ -356,12 +356,12 @@ def _open_links(
         return (), ()
     if ack.complete >= version:
         return None, ()
-    late = [link for link in ack.open_links if not _is_excused(view.nodes[link[0]], link[1])]
+    late = [link for link in ack.open_links if not is_excused(view.nodes[link[0]], link[1])]
     excused = [link for link in ack.open_links if link not in late]
     return (late or None) if ack.open_links else (), excused
 
 
-def _is_excused(seen: NodeView, neighbour: str) -> bool:
+def is_excused(seen: NodeView, neighbour: str) -> bool:
     """Say whether a node itself reports that it cannot hear a neighbour. Spec: K24, K32."""
     links = seen.heartbeat.links if seen.heartbeat is not None else ()
     return any(

@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
@@ -97,6 +98,53 @@ def test_status_links_and_interest_of_a_calm_mesh(run: Run, chain: Chain) -> Non
         assert run(command, "-f", file).code == 0
     tree = run("explain", "acme/x", "--from", "a", "-f", file)
     assert "c  over Z  => e" in tree.out
+
+
+def test_wait_ends_when_all_is_known_and_names_who_lags(run: Run, chain: Chain) -> None:
+    """Spec: K24, DESIGN 6."""
+    mesh, file = chain
+    told = run("subscribe", "acme/>", "-n", "c", "-e", "e", "--no-wait", "-f", file, "-o", "json")
+    version = str(told.data["version"])
+    assert run("wait", "c", "--version", version, "-f", file).out == "known everywhere\n"
+    known = run("wait", "-f", file, "-o", "json")
+    assert (known.code, known.data["laggards"], known.data["down"]) == (0, [], [])
+    mesh.world.cut("b", ["c"])
+    run("subscribe", "more/>", "-n", "c", "-e", "e", "--no-wait", "-f", file)
+    late = run("wait", "--timeout", "2", "-f", file)
+    assert (late.code, "c" in late.out) == (10, True)
+    assert run("wait", "a", "--timeout", "2", "-f", file).code == 0
+    mesh.world.cut("b", [])
+    assert run("wait", "-f", file).code == 0
+    mesh.world.kill("b")
+    mesh.pause(12.0)
+    down = run("wait", "-f", file)
+    assert (down.code, "b is down" in down.out) == (0, True)
+    assert run("wait", "b", "-f", file).code == 10
+    assert run("wait", "--version", "1", "-f", file).code == 2
+
+
+def test_interest_of_a_moment_gone_by(run: Run, chain: Chain) -> None:
+    mesh, file = chain
+    run("subscribe", "acme/>", "-n", "c", "-e", "e", "-f", file)
+    mesh.pause(2.0)
+    then = datetime.fromtimestamp(mesh.now_ms() / 1000, tz=UTC).isoformat()
+    mesh.pause(2.0)
+    run("unsubscribe", "acme/>", "-n", "c", "-e", "e", "-f", file)
+    assert run("interest", "b", "-f", file, "-o", "json").data["interest"] == []
+    [entry] = run("interest", "b", "--at", then, "-f", file, "-o", "json").data["interest"]
+    assert (entry["who"], entry["filter"]) == ("c", "acme/>")
+    assert entry["since"] < then
+    assert "acme/>" in run("interest", "--at", then, "-f", file).out
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [("yesterday", "is no time"), ("3000-01-01", "in the future"), ("", "no time")],
+)
+def test_a_moment_that_cannot_be_is_refused(run: Run, chain: Chain, text: str, fault: str) -> None:
+    _, file = chain
+    ended = run("interest", "--at", text, "-f", file)
+    assert (ended.code, fault in ended.err) == (2, True)
 
 
 def test_an_unhealthy_mesh_ends_with_ten(run: Run, chain: Chain) -> None:

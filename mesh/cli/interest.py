@@ -1,0 +1,181 @@
+"""`mesh interest`: who wants what through which link, since when; now or at a moment gone by."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+
+from mesh.cli import looking
+from mesh.cli.faults import wrong_input
+from mesh.cli.looking import Look, look
+from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node, say
+from mesh.config.scalars import duration_s
+
+if TYPE_CHECKING:
+    from mesh.client.past import Past
+    from mesh.model.control import Wish
+
+
+def mount(app: typer.Typer) -> None:
+    """Put the command of this module on the command line."""
+    app.command()(interest)
+
+
+def interest(
+    node: Annotated[str | None, typer.Argument(help="Only what this node knows.")] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="As it was then: 2026-05-04T10:00:00 (local time, or with Z or an offset), "
+            "or 15m for a quarter of an hour ago.",
+        ),
+    ] = None,
+    addresses: Annotated[
+        bool, typer.Option("--addresses", help="Also the addresses of nodes ($node/...).")
+    ] = False,
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show who wants what, since when: a node's endpoints, and its neighbours over their links.
+
+    With --at, what was in force at a moment of the last week. Subscriptions of a node's own
+    clients that have ended since then are not shown; what it offered for them is.
+    """
+    at_ms = None if at is None else moment(at, time.time())
+    with look(file, bootstrap, context) as seen:
+        if node is not None:
+            check_node(seen.topology, node, "NODE")
+        nodes = [node] if node is not None else list(seen.topology.nodes)
+        pasts = _pasts(seen, nodes, at_ms)
+        listed = [one for name in nodes for one in _wanted_at(seen, pasts, name, addresses)]
+    counts = {
+        name: {
+            "own": sum(1 for e in listed if e["node"] == name and e["by"] == "endpoint"),
+            "links": sum(1 for e in listed if e["node"] == name and e["by"] == "link"),
+        }
+        for name in nodes
+    }
+    data = {"at": _iso(at_ms), "interest": listed, "counts": counts}
+    render(View(data=data, table=lambda: _table(listed, counts)), output)
+
+
+def moment(text: str, now_s: float) -> int:
+    """Return a moment in ms since 1970.
+
+    Args:
+        text: ISO 8601, in local time without an offset; or a duration, for so long ago.
+        now_s: Seconds since 1970.
+
+    Raises:
+        ConfigError: It is neither, or lies in the future.
+    """
+    ago = duration_s(text)
+    try:
+        at_s = now_s - ago if ago is not None else datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError) as exc:
+        message = f"{text[:60]!r} is no time; write 2026-05-04T10:00:00, or 15m for so long ago"
+        raise wrong_input("--at", message) from exc
+    if at_s > now_s:
+        raise wrong_input("--at", f"{text[:60]!r} is in the future; give a time gone by")
+    return int(at_s * 1000)
+
+
+def _pasts(seen: Look, nodes: Sequence[str], at_ms: int | None) -> Mapping[str, Past]:
+    """Return what these nodes and their neighbours wanted, as far as they can be read."""
+    from mesh.client.past import past_of
+    from mesh.errors import TransportError
+
+    wanted = dict.fromkeys(nodes)
+    for name in nodes:
+        wanted |= dict.fromkeys(seen.topology.neighbours(name))
+    found: dict[str, Past] = {}
+    for name in wanted:
+        if seen.view.is_unreachable(name):
+            continue  # told already
+        cluster = seen.kafka[seen.topology.nodes[name].kafka]
+        try:
+            found[name] = past_of(seen.topology, cluster, name, at_ms, looking.now_ms)
+        except TransportError as exc:
+            say(f"warning: what {name} wants is not known: {exc}")
+    return found
+
+
+def _wanted_at(
+    seen: Look, pasts: Mapping[str, Past], node: str, addresses: bool
+) -> Iterator[dict[str, Any]]:
+    if node in pasts:
+        for one in pasts[node].subscriptions:
+            message_class = str(one.subscription.message_class)
+            yield {
+                "node": node,
+                "by": "endpoint",
+                "who": one.endpoint,
+                "zone": None,
+                "scope": None,
+                "filter": one.filter,
+                "class": message_class,
+                "wish": message_class,
+                "since": _iso(one.since_ms),
+            }
+    for link in seen.topology.links_of(node):
+        other = link.other(node)
+        for offer in pasts[other].offers if other in pasts else ():
+            scope = offer.scope
+            is_read_here = scope.zone == link.zone and scope.neighbour in ("", node)
+            if not is_read_here or (offer.filter.startswith("$node/") and not addresses):
+                continue
+            yield {
+                "node": node,
+                "by": "link",
+                "who": other,
+                "zone": link.zone,
+                "scope": str(scope),
+                "filter": offer.filter,
+                "class": offer.wish and ("guaranteed" if offer.wish.durable else "direct"),
+                "wish": offer.wish and _words(offer.wish),
+                "since": _iso(offer.since_ms),
+            }
+
+
+def _words(wish: Wish) -> str:
+    """Return what a wish asks for: durable (guaranteed waits for it), live, static."""
+    words = [word for word in ("durable", "live", "static") if getattr(wish, word)]
+    if wish.clients_offset is not None:
+        words.append(f"version {wish.clients_offset}")
+    return ", ".join(words)
+
+
+def _iso(ms: int | None) -> str | None:
+    if ms is None:
+        return None
+    return datetime.fromtimestamp(ms / 1000, tz=UTC).isoformat(timespec="seconds")
+
+
+def _table(
+    entries: Sequence[Mapping[str, Any]], counts: Mapping[str, Mapping[str, int]]
+) -> RenderableType:
+    rows = [
+        (
+            entry["node"],
+            entry["filter"],
+            f"endpoint {entry['who']}" if entry["by"] == "endpoint" else f"link to {entry['who']}",
+            entry["scope"] or "",
+            entry["wish"] or "not on record",
+            entry["since"] or "over a week",
+        )
+        for entry in entries
+    ]
+    totals = [(name, count["own"], count["links"]) for name, count in counts.items()]
+    return Group(
+        grid(("NODE", "FILTER", "WANTED BY", "SCOPE", "WISH", "SINCE"), rows),
+        grid(("NODE", "OWN", "OVER LINKS"), totals),
+    )

@@ -1,0 +1,88 @@
+"""`mesh wait`: until every subscription is known everywhere, or who lags."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mesh.cli import looking
+from mesh.cli.faults import wrong_input
+from mesh.cli.looking import Look, look
+from mesh.cli.render import Output, OutputOption, View, render
+from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+EXIT_LAGGING = 10
+_LOOK_S = 0.2
+
+
+def mount(app: typer.Typer) -> None:
+    """Put the command of this module on the command line."""
+    app.command()(wait)
+
+
+def wait(
+    node: Annotated[
+        str | None, typer.Argument(help="Only the subscriptions of this node's clients.")
+    ] = None,
+    version: Annotated[
+        int | None,
+        typer.Option(min=0, help="The version that `mesh subscribe` told; else the newest."),
+    ] = None,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds.")] = 60.0,
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Wait until every live node that can be reached knows every subscription.
+
+    Nodes that are down are told and not waited for. Exit code 10: not in time; who lags is told.
+    """
+    if version is not None and node is None:
+        raise wrong_input("--version", "a version is of one node; give its name, mesh wait NODE")
+    with look(file, bootstrap, context) as seen:
+        if node is not None:
+            check_node(seen.topology, node, "NODE")
+        nodes = [node] if node is not None else list(seen.topology.nodes)
+        down = [name for name in nodes if not seen.beats[name]]
+        wanted = {
+            name: seen.view.nodes[name].clients_offset if version is None else version
+            for name in nodes
+            if name not in down
+        }
+        late = _wait(seen, wanted, timeout)
+    is_known = not late and bool(wanted)
+    text = "\n".join(
+        [
+            *late,
+            *(f"{name} is down: what its clients want is known when it is back" for name in down),
+            *(["known everywhere"] if is_known else []),
+        ]
+    )
+    data = {"ok": is_known, "versions": wanted, "laggards": late, "down": down}
+    render(View(data=data, table=lambda: text), output)
+    raise typer.Exit(0 if is_known else EXIT_LAGGING)
+
+
+def _wait(seen: Look, wanted: Mapping[str, int], timeout_s: float) -> Sequence[str]:
+    """Return what is not settled when time is over; nothing once all is."""
+    from mesh.client.client import is_excused
+    from mesh.client.settled import laggards
+
+    def excused(source: str, reader: str) -> bool:
+        ends = ((source, reader), (reader, source))
+        return any(is_excused(seen.view.nodes[one], other) for one, other in ends) or not (
+            seen.beats[source] and seen.beats[reader]
+        )
+
+    deadline = looking.now_ms() + int(timeout_s * 1000)
+    while True:
+        late = list(laggards(seen.topology, seen.view, wanted, {}, excused))
+        if not late or looking.now_ms() >= deadline:
+            return late
+        looking.pause(_LOOK_S)
+        seen.view.refresh()

@@ -1,0 +1,173 @@
+"""Interest and since when, also in the past: from the uncompacted copy of control topics.
+
+The copy is kept for a week; entries older than that which still hold are in the control topic
+itself, whose records carry the time of their last change. Spec: kafka.md 1 (`control.log`), K5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from mesh.codec.control import decode_advert
+from mesh.codec.keys import AdvertKey, parse_control_key, parse_subscription_key
+from mesh.codec.subscriptions import decode_subscription
+from mesh.errors import ProtocolError
+from mesh.model.control import Scope, Subscription, Wish
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.transport.following import Follower
+from mesh.transport.port import KafkaCluster, Record, TopicPartition
+
+Entries = dict[tuple[Scope, str], Record]
+_FOREVER = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """One entry that a node offered at some moment.
+
+    Attributes:
+        scope, filter: Where, and what it wanted.
+        wish: How; None where only its end is still on record.
+        since_ms: Since when, broker's time; None where that is older than the copy.
+    """
+
+    scope: Scope
+    filter: str
+    wish: Wish | None
+    since_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wished:
+    """A subscription that was in force at some moment and still is.
+
+    Attributes:
+        endpoint, filter, subscription: What was wanted.
+        since_ms: Since when, broker's time.
+    """
+
+    endpoint: str
+    filter: str
+    subscription: Subscription
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a node wanted at a moment.
+
+    Attributes:
+        offers: What it offered to its neighbours, by scope and filter.
+        subscriptions: Of its own clients. Those that ended since then are on record nowhere.
+    """
+
+    offers: tuple[Offered, ...]
+    subscriptions: tuple[Wished, ...]
+
+
+def past_of(
+    topology: Topology,
+    cluster: KafkaCluster,
+    node: str,
+    at_ms: int | None,
+    now_ms: Callable[[], int],
+) -> Past:
+    """Return what a node wanted at a moment, or wants now.
+
+    Args:
+        topology: The mesh.
+        cluster: The node's Kafka cluster.
+        node: Whose interest.
+        at_ms: The moment, ms since 1970 by the broker's clock; None for now.
+        now_ms: Monotonic clock for the deadline of reading.
+
+    Raises:
+        TransportUnavailableError: The topics cannot be read.
+    """
+    names = TopicNames(topology.prefix)
+    compacted, log, clients = names.control(node), names.control_log(node), names.clients(node)
+    held: Entries = {}
+    before: Entries = {}
+    after: Entries = {}
+    wishes: dict[tuple[str, str], Wished] = {}
+    topics = [compacted, clients] if at_ms is None else [compacted, clients, log]
+    limit_ms = _FOREVER if at_ms is None else at_ms
+    for record in _read(cluster, topics, now_ms):
+        if record.topic() == clients:
+            _wish(wishes, record, limit_ms)
+            continue
+        key = _advert_key(record)
+        if key is None:
+            continue
+        if record.topic() == compacted:
+            held[key] = record
+        elif record.timestamp()[1] <= limit_ms:
+            before[key] = record
+        else:
+            after.setdefault(key, record)
+    return Past(
+        tuple(_offers(held, before, after, limit_ms)),
+        tuple(wishes[key] for key in sorted(wishes)),
+    )
+
+
+def _read(
+    cluster: KafkaCluster, topics: Sequence[str], now_ms: Callable[[], int]
+) -> Iterator[Record]:
+    follower = Follower(cluster, "past", now_ms)
+    try:
+        follower.add([TopicPartition(topic, 0) for topic in topics])
+        yield from follower.poll()
+    finally:
+        follower.close()
+
+
+def _advert_key(record: Record) -> tuple[Scope, str] | None:
+    try:
+        key = parse_control_key(record.key() or b"")
+    except ProtocolError:
+        return None
+    return (key.scope, key.filter) if isinstance(key, AdvertKey) else None
+
+
+def _wish(wishes: dict[tuple[str, str], Wished], record: Record, at_ms: int) -> None:
+    since = record.timestamp()[1]
+    try:
+        endpoint, filter_ = parse_subscription_key(record.key() or b"")
+        value = record.value()
+        wishes.pop((endpoint, filter_), None)
+        if value is not None and since <= at_ms:
+            wishes[endpoint, filter_] = Wished(
+                endpoint=endpoint,
+                filter=filter_,
+                subscription=decode_subscription(value),
+                since_ms=since,
+            )
+    except ProtocolError:
+        return
+
+
+def _offers(held: Entries, before: Entries, after: Entries, at_ms: int) -> Iterator[Offered]:
+    for scope, filter_ in sorted({**held, **before, **after}):
+        key = (scope, filter_)
+        if (record := before.get(key)) is not None:
+            since: int | None = record.timestamp()[1]
+        elif key in after:
+            # What ended after the moment, and began before the copy does, was in force.
+            if after[key].value() is None:
+                yield Offered(scope=scope, filter=filter_, wish=None, since_ms=None)
+            continue
+        else:
+            record, since = held[key], held[key].timestamp()[1]
+            if since > at_ms:
+                continue
+        value = record.value()
+        if value is None:
+            continue
+        try:
+            wish = decode_advert(value)
+        except ProtocolError:
+            continue
+        yield Offered(scope=scope, filter=filter_, wish=wish, since_ms=since)
