@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -143,7 +142,7 @@ def _examination(
                 for node, seen in view.nodes.items()
             },
             pause=looking.pause,
-            wall_ms=_wall_ms,
+            wall_ms=looking.wall_ms,
             patience_s=patience_s,
             is_before_start=before_start,
         )
@@ -174,11 +173,6 @@ def _unobserved(
         view.close()
         for cluster in kafka.values():
             cluster.close()
-
-
-def _wall_ms() -> int:
-    """Return this machine's clock, to be compared with the brokers': nothing is ordered by it."""
-    return time.time_ns() // 1_000_000
 
 
 def _repairs(at: Examination, *, dry_run: bool) -> Sequence[Repair]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,41 +49,35 @@ def interest(
     With --at, what was in force at a moment of the last week. Subscriptions of a node's own
     clients that have ended since then are not shown; what it offered for them is.
     """
-    at_ms = None if at is None else moment(at, time.time())
+    at_ms = None if at is None else moment(at, looking.wall_ms())
     with look(file, bootstrap, context) as seen:
         if node is not None:
             check_node(seen.topology, node, "NODE")
         nodes = [node] if node is not None else list(seen.topology.nodes)
         pasts = _pasts(seen, nodes, at_ms)
         listed = [one for name in nodes for one in _wanted_at(seen, pasts, name, addresses)]
-    counts = {
-        name: {
-            "own": sum(1 for e in listed if e["node"] == name and e["by"] == "endpoint"),
-            "links": sum(1 for e in listed if e["node"] == name and e["by"] == "link"),
-        }
-        for name in nodes
-    }
+    counts = {name: _counts(listed, name) for name in nodes}
     data = {"at": _iso(at_ms), "interest": listed, "counts": counts}
     render(View(data=data, table=lambda: _table(listed, counts)), output)
 
 
-def moment(text: str, now_s: float) -> int:
+def moment(text: str, wall_ms: int) -> int:
     """Return a moment in ms since 1970.
 
     Args:
         text: ISO 8601, in local time without an offset; or a duration, for so long ago.
-        now_s: Seconds since 1970.
+        wall_ms: Now, likewise.
 
     Raises:
         ConfigError: It is neither, or lies in the future.
     """
     ago = duration_s(text)
     try:
-        at_s = now_s - ago if ago is not None else datetime.fromisoformat(text).timestamp()
+        at_s = wall_ms / 1000 - ago if ago is not None else datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError) as exc:
         message = f"{text[:60]!r} is no time; write 2026-05-04T10:00:00, or 15m for so long ago"
         raise wrong_input("--at", message) from exc
-    if at_s > now_s:
+    if at_s * 1000 > wall_ms:
         raise wrong_input("--at", f"{text[:60]!r} is in the future; give a time gone by")
     return int(at_s * 1000)
 
@@ -144,6 +137,11 @@ def _wanted_at(
                 "wish": offer.wish and _words(offer.wish),
                 "since": _iso(offer.since_ms),
             }
+
+
+def _counts(entries: Sequence[Mapping[str, Any]], node: str) -> dict[str, int]:
+    by = [entry["by"] for entry in entries if entry["node"] == node]
+    return {"own": by.count("endpoint"), "links": by.count("link")}
 
 
 def _words(wish: Wish) -> str:

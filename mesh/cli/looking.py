@@ -39,6 +39,11 @@ def now_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
+def wall_ms() -> int:
+    """Return this machine's clock, ms since 1970: for people, never for order."""
+    return time.time_ns() // 1_000_000
+
+
 def pause(seconds: float) -> None:
     """Let time pass."""
     time.sleep(seconds)
