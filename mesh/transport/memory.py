@@ -46,6 +46,9 @@ OPERATIONS = frozenset(
 )
 """What a broker without rights of its own lets everybody do with a topic."""
 
+GROUP_OPERATIONS = frozenset({"READ", "DELETE", "DESCRIBE"})
+"""Likewise with a group."""
+
 
 def _no_clock() -> int:
     return 1
@@ -227,6 +230,15 @@ class MemoryAdmin:
             name: Rights(OPERATIONS - withheld.get(name, frozenset()))
             for name in names
             if name in self._broker.topics
+        }
+
+    def group_rights(self, groups: Sequence[str]) -> Mapping[str, Rights]:
+        """Return what the present principal may do with groups, whether they exist or not."""
+        self._broker.require_available()
+        withheld = self._broker.withheld
+        return {
+            name: Rights(GROUP_OPERATIONS - withheld.get(f"group {name}", frozenset()))
+            for name in groups
         }
 
     def copies(self, names: Sequence[str]) -> Mapping[TopicPartition, Copies]:

@@ -257,6 +257,9 @@ class Admin(Protocol):
     def rights(self, names: Sequence[str]) -> Mapping[str, Rights]:
         """Return what the present principal may do with those that exist."""
 
+    def group_rights(self, groups: Sequence[str]) -> Mapping[str, Rights]:
+        """Return what the present principal may do with groups, whether they exist or not."""
+
     def copies(self, names: Sequence[str]) -> Mapping[TopicPartition, Copies]:
         """Return how often each partition of those that exist is kept."""
 

@@ -49,6 +49,8 @@ def test_rights_and_copies_are_told_of_what_exists(stand: Stand) -> None:
     assert sorted(copies) == [TopicPartition(name, 0), TopicPartition(name, 1)]
     assert all(one.has_leader and 0 < one.in_sync <= one.wanted for one in copies.values())
     assert admin.rights([]) == {}
+    group = f"contract.{stand.mark}.nobody"
+    assert admin.group_rights([group])[group].operations >= {"READ", "DESCRIBE"}
     assert admin.copies([]) == {}
 
 

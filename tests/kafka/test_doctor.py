@@ -194,6 +194,17 @@ def test_rights_that_are_missing_are_told_before_a_start(
             )
             for topic, operation in denied
         ]
+        bindings.append(
+            AclBinding(
+                ResourceType.GROUP,
+                "mesh.b.lanes",
+                ResourcePatternType.LITERAL,
+                "User:ANONYMOUS",
+                "*",
+                AclOperation.ALL,
+                AclPermissionType.DENY,
+            )
+        )
         # What is not named is open to all, but a topic with one rule only to whom it names.
         bindings.append(
             AclBinding(
@@ -219,6 +230,8 @@ def test_rights_that_are_missing_are_told_before_a_start(
     assert "mesh.a.in.g on k: no right to WRITE" in told["error"]
     assert "mesh.a.progress on k: Broker: Topic authorization failed" in told["error"]
     assert f"kafka-acls.sh --bootstrap-server {address} --add" in told["hint"]
+    group = found["node b may read and write what it must"]
+    assert "group mesh.b.lanes on k: " in group["error"]
     refused = found["topics of b exist on k with their settings"]
     assert "authorization failed" in refused["error"]
     assert refused["hint"] == "see the checks of rights"

@@ -126,6 +126,11 @@ class Examination:
         """Return what we may do with its mesh topics. May raise TransportError."""
         return self._once("rights", kafka, lambda admin, names: admin.rights(names))
 
+    def group_rights(self, kafka: str) -> Mapping[str, Rights]:
+        """Return what we may do with the groups of its nodes. May raise TransportError."""
+        groups = [TopicNames(self.topology.prefix).lanes_group(n) for n in self.nodes_on(kafka)]
+        return self._once("group rights", kafka, lambda admin, _: admin.group_rights(groups))
+
     def brokers(self, kafka: str) -> Sequence[int]:
         """Return the numbers of its brokers that run. May raise TransportError."""
         return self._once("brokers", kafka, lambda admin, _: admin.brokers())

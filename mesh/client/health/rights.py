@@ -9,14 +9,19 @@ from mesh.client.health.findings import SEE_KAFKA, Category, Check, first_of, ju
 from mesh.errors import TransportError
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
+from mesh.transport.port import Rights
 
 _LOOK = frozenset({"DESCRIBE", "DESCRIBE_CONFIGS", "READ"})
 _OWN = frozenset({"DESCRIBE", "READ", "WRITE"})
 _NEIGHBOURS = frozenset({"DESCRIBE", "READ"})
+_GROUP = frozenset({"DESCRIBE", "READ"})
 
 
 def check_rights(at: Examination) -> Iterator[Check]:
-    """Yield one check per node: the rights to look, or before a start those that a node needs."""
+    """Yield one check per node: the rights to look, or before a start those that a node needs.
+
+    No broker tells what may be done with a transactional id.
+    """
     for node in at.topology.nodes:
         wanted = _node_needs(at, node) if at.is_before_start else _look_needs(at, node)
         description = (
@@ -25,29 +30,43 @@ def check_rights(at: Examination) -> Iterator[Check]:
             else f"the topics of {node} may be looked at"
         )
         faults: list[str] = []
-        missing: dict[str, None] = {}
-        hint = ""
-        for kafka, needs in wanted.items():
-            try:
-                found = at.rights(kafka)
-            except TransportError:
-                faults.append("its Kafka cluster does not answer")
-                hint = SEE_KAFKA
-                continue
-            for topic, operations in needs.items():
-                rights = found.get(topic)
-                if rights is None:
-                    continue  # it does not exist: told by the checks of topics
-                lacking = sorted(operations - rights.operations) if rights.operations else []
-                if rights.refusal:
-                    faults.append(f"{topic} on {kafka}: {rights.refusal}")
-                    missing |= dict.fromkeys(sorted(operations))
-                elif lacking:
-                    faults.append(f"{topic} on {kafka}: no right to {', '.join(lacking)}")
-                    missing |= dict.fromkeys(lacking)
-        yield judged(
-            Category.RIGHTS, description, first_of(faults), hint or _advice(at, node, missing)
-        )
+        topics: dict[str, None] = {}
+        groups: dict[str, None] = {}
+        try:
+            for kafka, needs in wanted.items():
+                faults += _lacking(at.rights(kafka), needs, kafka, "", topics)
+            home = at.topology.nodes[node].kafka
+            group = TopicNames(at.topology.prefix).lanes_group(node)
+            if at.is_before_start:
+                rights = at.group_rights(home)
+                faults += _lacking(rights, {group: _GROUP}, home, "group ", groups)
+        except TransportError:
+            fault = first_of([*faults, "its Kafka cluster does not answer"])
+            yield judged(Category.RIGHTS, description, fault, SEE_KAFKA)
+            continue
+        hint = _advice(at, node, topics, groups) if faults else ""
+        yield judged(Category.RIGHTS, description, first_of(faults), hint)
+
+
+def _lacking(
+    found: Mapping[str, Rights],
+    needs: Mapping[str, frozenset[str]],
+    kafka: str,
+    kind: str,
+    missing: dict[str, None],
+) -> Iterator[str]:
+    """Yield what is refused or not allowed, in words; note the operations that are missing."""
+    for name, operations in needs.items():
+        rights = found.get(name)
+        if rights is None:
+            continue  # it does not exist: told by the checks of topics
+        lacking = sorted(operations - rights.operations) if rights.operations else []
+        if rights.refusal:
+            yield f"{kind}{name} on {kafka}: {rights.refusal}"
+            missing |= dict.fromkeys(sorted(operations))
+        elif lacking:
+            yield f"{kind}{name} on {kafka}: no right to {', '.join(lacking)}"
+            missing |= dict.fromkeys(lacking)
 
 
 def _look_needs(at: Examination, node: str) -> Mapping[str, Mapping[str, frozenset[str]]]:
@@ -71,12 +90,22 @@ def _node_needs(at: Examination, node: str) -> Mapping[str, Mapping[str, frozens
     return needs
 
 
-def _advice(at: Examination, node: str, missing: Mapping[str, None]) -> str:
-    words = " ".join(
-        f"--operation {''.join(part.capitalize() for part in one.split('_'))}" for one in missing
-    )
+def _advice(
+    at: Examination, node: str, topics: Mapping[str, None], groups: Mapping[str, None]
+) -> str:
+    """Return the commands that give what is missing."""
     servers = at.servers(at.topology.nodes[node].kafka)
-    return (
-        f"kafka-acls.sh --bootstrap-server {servers} --add --allow-principal User:NAME {words} "
-        f"--topic {at.topology.prefix} --resource-pattern-type prefixed"
+    prefix = at.topology.prefix
+    command = f"kafka-acls.sh --bootstrap-server {servers} --add --allow-principal User:NAME"
+    kinds = {"--topic": topics, "--group": groups}
+    return "; ".join(
+        f"{command} {_options(missing)} {kind} {prefix} --resource-pattern-type prefixed"
+        for kind, missing in kinds.items()
+        if missing
+    )
+
+
+def _options(operations: Mapping[str, None]) -> str:
+    return " ".join(
+        f"--operation {''.join(part.capitalize() for part in one.split('_'))}" for one in operations
     )

@@ -10,6 +10,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs ex
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    ConsumerGroupDescription,
     DescribeClusterResult,
     TopicDescription,
 )
@@ -75,6 +76,27 @@ class InspectingAdmin(KafkaAdmin):
 
         refusals: dict[str, str] = {}
         answers = self._answers("describe topic", ask, good=MISSING, refusals=refusals)
+        found = {
+            name: Rights(frozenset(one.name for one in answer.authorized_operations or ()))
+            for name, answer in answers.items()
+        }
+        return found | {name: Rights(refusal=words) for name, words in refusals.items()}
+
+    def group_rights(self, groups: Sequence[str]) -> Mapping[str, Rights]:
+        """Return what the present principal may do with groups, whether they exist or not."""
+
+        def ask() -> Mapping[str, Future[ConsumerGroupDescription]]:
+            futures: Mapping[str, Future[ConsumerGroupDescription]] = (
+                self._client.describe_consumer_groups(
+                    list(groups),
+                    request_timeout=self._request_s,
+                    include_authorized_operations=True,
+                )
+            )
+            return futures
+
+        refusals: dict[str, str] = {}
+        answers = self._answers("describe group", ask, refusals=refusals)
         found = {
             name: Rights(frozenset(one.name for one in answer.authorized_operations or ()))
             for name, answer in answers.items()

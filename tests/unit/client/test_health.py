@@ -397,6 +397,10 @@ def test_rights_that_are_missing_are_named(busy: Mesh) -> None:
     assert found.description == "node b may read and write what it must"
     assert found.error == "mesh.b.in.g on right: no right to WRITE"
     assert "--operation Write --topic mesh. --resource-pattern-type prefixed" in found.hint
+    kafka.withheld = {"group mesh.b.lanes": frozenset({"READ"})}
+    found = only(busy, Category.RIGHTS, is_before_start=True)
+    assert found.error == "group mesh.b.lanes on right: no right to READ"
+    assert "--operation Read --group mesh. --resource-pattern-type prefixed" in found.hint
     kafka.withheld = {"mesh.c.to.b.g": frozenset({"READ", "DESCRIBE_CONFIGS"})}
     assert failed(busy, Category.RIGHTS) == {
         "the topics of c may be looked at": "mesh.c.to.b.g on right: no right to "
