@@ -73,17 +73,21 @@ def storm(
     minutes: Annotated[
         float | None, typer.Option(min=0.01, max=10_000, help="Length; else as in the file.")
     ] = None,
+    rate: Annotated[
+        int | None,
+        typer.Option(min=1, max=100_000, help="Messages a second; else as in the file."),
+    ] = None,
     history: HistoryOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Run a scenario that has a storm, with another seed or length, and print its verdict.
+    """Run a scenario that has a storm, with another seed or load, and print its verdict.
 
     Exit codes: as for `run`.
     """
     from mesh.lab.scenario import load_scenario, with_storm
 
     seconds = None if minutes is None else 60 * minutes
-    scenario = with_storm(load_scenario(file), file, seed=seed, seconds=seconds)
+    scenario = with_storm(load_scenario(file), file, seed=seed, seconds=seconds, rate=rate)
     # Brokers die on purpose here: what clients say of it would drown the verdict.
     logging.getLogger("mesh.kafka").setLevel(logging.CRITICAL)
     result = _result(scenario, file, backend, history, logging.CRITICAL)

@@ -68,18 +68,20 @@ class Scenario:
 
 
 def with_storm(
-    scenario: Scenario, path: str | Path, *, seed: int | None, seconds: float | None
+    scenario: Scenario,
+    path: str | Path,
+    *,
+    seed: int | None,
+    seconds: float | None,
+    rate: int | None = None,
 ) -> Scenario:
-    """Return a scenario with another seed or length of its storm; None leaves it as it is.
+    """Return a scenario with another seed, length or load of its storm; None leaves it as it is.
 
     Raises:
         ConfigError: It has no storm.
     """
-    changes: dict[str, object] = {}
-    if seed is not None:
-        changes["seed"] = seed
-    if seconds is not None:
-        changes["seconds"] = seconds
+    wanted = {"seed": seed, "seconds": seconds, "rate": rate}
+    changes = {name: value for name, value in wanted.items() if value is not None}
     steps = [
         replace(named, step=named.step.model_copy(update=changes))
         if isinstance(named.step, Storm)

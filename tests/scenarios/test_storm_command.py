@@ -16,7 +16,18 @@ def mesh_lab(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_storm_and_its_history(tmp_path: Path) -> None:
     history = tmp_path / "history.jsonl"
-    options = ("--backend", "sim", "--minutes", "0.05", "--seed", "4", "--history", str(history))
+    options = (
+        "--backend",
+        "sim",
+        "--minutes",
+        "0.05",
+        "--seed",
+        "4",
+        "--rate",
+        "90",
+        "--history",
+        str(history),
+    )
     ended = mesh_lab("storm", str(EXAMPLES / "storm.yaml"), *options)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith("storm on sim: ok\n")

@@ -1,0 +1,47 @@
+"""Reading to an end: long logs take their time, and only what stands still is a fault."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from mesh.errors import TransportUnavailableError
+from mesh.transport.following import DEADLINE_MS, Follower
+from mesh.transport.memory import MemoryKafka
+from mesh.transport.port import TopicPartition, TopicSpec
+
+PLACE = TopicPartition("t", 0)
+
+
+def kafka_with(records: int) -> MemoryKafka:
+    kafka = MemoryKafka("k")
+    kafka.admin().create([TopicSpec(name=PLACE.topic, partitions=1)])
+    writer = kafka.writer("w")
+    for number in range(records):
+        writer.produce(PLACE.topic, str(number).encode(), None, 0)
+    assert writer.flush() == 0
+    return kafka
+
+
+def slow_follower(kafka: MemoryKafka) -> Follower:
+    """Return one for which most of the deadline passes between two looks at the clock."""
+    clock = itertools.count(0, DEADLINE_MS * 2 // 3)
+    follower = Follower(kafka, "f", lambda: next(clock))
+    follower.add([PLACE])
+    return follower
+
+
+def test_a_long_log_is_read_to_its_end_however_long_that_takes() -> None:
+    follower = slow_follower(kafka_with(30_000))
+    assert sum(1 for _ in follower.poll()) == 30_000
+
+
+def test_an_end_behind_an_open_transaction_is_waited_for_so_long_and_no_longer() -> None:
+    kafka = kafka_with(1)
+    writer = kafka.writer("w", "hanging")
+    writer.begin()
+    writer.produce(PLACE.topic, b"open", None, 0)
+    follower = slow_follower(kafka)
+    with pytest.raises(TransportUnavailableError, match="nothing came for 60 s"):
+        list(follower.catch_up())
