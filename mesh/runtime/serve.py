@@ -22,6 +22,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.clock import Clock, MonotonicClock
 from mesh.runtime.drills import Drill, SlowIntake, WallClock, read_drill
+from mesh.runtime.errands import ThreadedErrands
 from mesh.runtime.intake import Intake, ThreadedIntake
 from mesh.runtime.provision import HEADROOM_BYTES, refuse_aliases
 from mesh.runtime.worker import Worker
@@ -148,6 +149,7 @@ class Serving:
                     readers,
                     intake,
                     clock,
+                    ThreadedErrands(),
                     lambda: str(uuid.uuid4()),
                 )
             except TransportDeniedError:
