@@ -116,6 +116,7 @@ class Worker:
             self._names.lanes_group(self.node),
             self._names.lanes(self.node),
         )
+        self.membership.giving_up = self._hand_back
         self._direct = self._home.writer("direct")
         control = TopicPartition(self._names.control(self.node), 0)
         lanes = range(self.topology.nodes[self.node].lanes)
@@ -247,6 +248,11 @@ class Worker:
         self._know_node()
         if self._lanes is not None:
             self._lanes.keep(assigned)
+
+    def _hand_back(self, going: frozenset[int]) -> None:
+        """Commit lanes exactly before the group may give them to others."""
+        if self._lanes is not None:
+            self._lanes.hand_back(sorted(self._lanes.owned.keys() & going))
 
     def _know_node(self) -> None:
         if self.machine is None and self._leadership.uuid is not None:
