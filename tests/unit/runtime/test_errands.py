@@ -38,6 +38,10 @@ class Task:
     waits: threading.Event = field(default_factory=threading.Event)
     goes_on: threading.Event = field(default_factory=threading.Event)
 
+    def may_fail(self) -> None:
+        if self.fails:
+            raise TransportError("no")
+
     def steps(self) -> Steps[Thing]:
         self.done.append("first")
         try:
@@ -46,8 +50,7 @@ class Task:
             assert self.goes_on.wait(LONG_S)
             self.done.append("second")
             yield
-            if self.fails:
-                raise TransportError("no")
+            self.may_fail()
         except BaseException:
             self.done.append("left")
             raise
