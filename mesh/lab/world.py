@@ -15,6 +15,7 @@ from mesh.errors import TransportDeniedError, TransportError, TransportUnavailab
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.drills import SlowIntake, SlowLink
+from mesh.runtime.errands import SteppedErrands
 from mesh.runtime.intake import PolledIntake
 from mesh.runtime.worker import Worker
 from mesh.transport.memory import MemoryKafka
@@ -109,6 +110,7 @@ class World:
                 readers,
                 intake,
                 self.clock,
+                SteppedErrands(),
                 lambda: f"{self._random.getrandbits(64):016x}",
             )
         except TransportUnavailableError:

@@ -13,13 +13,14 @@ from mesh.model.inputs import Input, LaneApplied
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
 from mesh.runtime.clock import Clock
+from mesh.runtime.errands import LOOK_S, Errand, Errands
 from mesh.runtime.held import endpoint_of, forget_ended, held_offsets, hold, link_of
 from mesh.runtime.ingress import take_ingress
 from mesh.runtime.lane import Lane, Source
 from mesh.runtime.recall import Recall
 from mesh.runtime.sources import Sources
 from mesh.runtime.stillness import Bucket, buckets_of
-from mesh.runtime.taking import take_lane
+from mesh.runtime.taking import Taken, take_lane
 from mesh.runtime.transit import take_frames
 from mesh.runtime.troubles import recovered
 from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
@@ -64,6 +65,7 @@ class Lanes:
         machine: Knows the interest in force.
         sources: Finds and assigns what the lanes read.
         direct: Writes direct copies.
+        errands: Takes lanes beside the loop.
         owned: The lanes taken, by number.
         refusing: Topics that refused records of lanes: perhaps somebody deleted them.
         full: Lanes and targets: held until less waits there. Spec: R14.
@@ -76,9 +78,11 @@ class Lanes:
     sources: Sources
     direct: Writer
     clock: Clock
+    errands: Errands
     owned: dict[int, Lane] = field(default_factory=dict)
     refusing: dict[str, None] = field(default_factory=dict)
     full: frozenset[tuple[int, str]] = frozenset()
+    _takings: dict[int, Errand[Taken]] = field(default_factory=dict)
     _committed_ms: int = -COMMIT_GAP_MS
     _former: dict[int, tuple[int, Mapping[TopicPartition, int]]] = field(default_factory=dict)
     _refusals: dict[tuple[int, str], list[int]] = field(default_factory=dict)
@@ -97,34 +101,50 @@ class Lanes:
         for lane in list(self.owned.values()):
             if lane.spent is not None:
                 self._give_up(lane, lane.spent)
-        for number in sorted(assigned - set(self.owned)):
-            self._take(number, now)
+        for number in sorted(assigned - self.owned.keys() - self._takings.keys()):
+            node, home = self.machine.node, self.home
+            steps = take_lane(self.topology, node, number, home, self.recall, self.clock)
+            self._takings[number] = self.errands.begin(steps)
+        for number, errand in list(self._takings.items()):
+            if errand.has_ended():
+                del self._takings[number]
+                if not errand.is_off:
+                    self._end_taking(number, errand, now)
         self.sources.find(self.owned, now)
         self.sources.follow_lost(self.owned)
 
-    def _take(self, number: int, now: int) -> None:
-        learner = self.machine.learner
+    def _end_taking(self, number: int, errand: Errand[Taken], now: int) -> None:
         try:
-            lane = take_lane(self.topology, learner, number, self.home, self.recall, self.clock)
+            taken = errand.result()
         except TransportError as error:
             log.warning("lane.not_taken", lane=number, fault=str(error))
             return
+        node, learner = self.machine.node, self.machine.learner
+        lane = Lane(self.topology, node, number, learner, taken.writer, taken.positions)
+        lane.taken_ms = taken.taken_ms
         epoch, handed_on = self._former.pop(number, (0, {}))
         if epoch + 1 == lane.positions.epoch:
             # Nobody had it in between: how far direct copies went is known exactly.
             self._go_on_behind(lane, handed_on)
         self.owned[number] = lane
         if number not in self._buckets:
-            node = self.topology.nodes[lane.node]
-            neighbours = self.topology.neighbours(lane.node)
-            limits = self.topology.limits
-            self._buckets[number] = buckets_of(limits, lane.node, neighbours, node.lanes)
+            neighbours = self.topology.neighbours(node)
+            limits, lanes = self.topology.limits, self.topology.nodes[node].lanes
+            self._buckets[number] = buckets_of(limits, node, neighbours, lanes)
         recovered(lane, self.sources.neighbours, now)
         forget_ended(lane, now)
         self._hold_refusing(lane, now)
         self.sources.start(lane, now)
         lane.cut(self.machine.in_force, learner.all_cuts(), now)
         log.info("lane.taken", lane=number, epoch=lane.positions.epoch)
+
+    def keep(self, assigned: frozenset[int]) -> None:
+        """Give up what the group did not leave to this worker: lanes, and takings under way."""
+        for number, errand in self._takings.items():
+            if number not in assigned and not errand.is_off:
+                log.info("lane.taken_for_nothing", lane=number)
+                errand.call_off()
+        self.hand_back(sorted(self.owned.keys() - assigned))
 
     def _go_on_behind(self, lane: Lane, handed_on: Mapping[TopicPartition, int]) -> None:
         """Read direct sources from where the copies of the lane's former life ended.
@@ -257,6 +277,8 @@ class Lanes:
             if (batch := lane.batch) is not None:
                 soon, late = self._committed_ms + self._gap_ms, batch.opened_ms + BATCH_MS
                 moments.append(soon if batch.is_awaited else late)
+        if self._takings:
+            timeout_s = min(timeout_s, LOOK_S)
         moments.extend(self.sources.still.resting.values())
         if any(lane.ready for lane in self.owned.values()):
             moments.append(self._direct_ms + self._direct_gap_ms)

@@ -6,6 +6,7 @@ needs half a second for its first record. So one reader stands ready from the wo
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from mesh.transport.following import Follower
@@ -13,7 +14,7 @@ from mesh.transport.port import KafkaCluster, Record, TopicPartition
 
 
 class Recall:
-    """Reads partitions of the node's own topics, each when it is asked for.
+    """Reads partitions of the node's own topics, each when it is asked for; threads may share it.
 
     Args:
         kafka: The node's own Kafka cluster.
@@ -27,16 +28,21 @@ class Recall:
         self._follower = Follower(kafka, "recall", now_ms)
         self._follower.add(places)
         self._follower.prefetch()
+        self._lock = threading.Lock()
         self._early: dict[TopicPartition, list[Record]] = {}
 
-    def records(self, place: TopicPartition) -> Iterator[Record]:
-        """Yield every committed record of a partition, up to its present high watermark.
+    def records(self, place: TopicPartition) -> Sequence[Record]:
+        """Return every committed record of a partition, up to its present high watermark.
 
         It is not followed afterwards; asked again, it is read from the beginning.
 
         Raises:
             TransportUnavailableError: The end was not reached in time.
         """
+        with self._lock:
+            return list(self._read(place))
+
+    def _read(self, place: TopicPartition) -> Iterator[Record]:
         self._follower.add([place])
         yield from self._early.pop(place, ())
         try:

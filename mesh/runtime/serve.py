@@ -11,6 +11,7 @@ import random
 import signal
 import uuid
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.clock import Clock, MonotonicClock
 from mesh.runtime.drills import Drill, SlowIntake, WallClock, read_drill
+from mesh.runtime.errands import ThreadedErrands
 from mesh.runtime.intake import Intake, ThreadedIntake
 from mesh.runtime.provision import HEADROOM_BYTES, refuse_aliases
 from mesh.runtime.worker import Worker
@@ -135,29 +137,40 @@ class Serving:
     def _start(self, clusters: Mapping[str, RealKafka], clock: Clock) -> Worker | None:
         """Return the worker once the own Kafka cluster answers, or None if told to stop."""
         while not self._stopping:
-            readers = {
-                name: kafka.reader("read", patience_ms=WORKER_PATIENCE_MS)
-                for name, kafka in clusters.items()
-            }
-            intake = self._intake(readers, clock)
             try:
-                return Worker(
-                    self.topology,
-                    self.node,
-                    clusters,
-                    readers,
-                    intake,
-                    clock,
-                    lambda: str(uuid.uuid4()),
-                )
+                return self._make(clusters, clock)
             except TransportDeniedError:
-                intake.close()
                 raise
             except TransportError as error:
-                intake.close()
                 log.warning("kafka.unreachable", fault=str(error))
                 clock.wait(RETRY_S)
         return None
+
+    def _make(self, clusters: Mapping[str, RealKafka], clock: Clock) -> Worker:
+        """Return a worker, or leave nothing open.
+
+        Raises:
+            TransportError: It cannot be made now.
+        """
+        with ExitStack() as opened:
+            readers: dict[str, Reader] = {}
+            for name, kafka in clusters.items():
+                readers[name] = kafka.reader("read", patience_ms=WORKER_PATIENCE_MS)
+                opened.callback(readers[name].close)
+            intake = self._intake(readers, clock)
+            opened.callback(intake.close)
+            worker = Worker(
+                self.topology,
+                self.node,
+                clusters,
+                readers,
+                intake,
+                clock,
+                ThreadedErrands(),
+                lambda: str(uuid.uuid4()),
+            )
+            opened.pop_all()
+        return worker
 
     def _intake(self, readers: Mapping[str, Reader], clock: Clock) -> Intake:
         """Return what reads; only where drills may come can it be slow."""

@@ -19,7 +19,6 @@ from typing import assert_never
 
 import structlog
 
-from mesh.errors import TransportError
 from mesh.model.effects import (
     BecameReady,
     Effect,
@@ -41,8 +40,6 @@ from mesh.model.effects import (
 )
 from mesh.model.inputs import (
     Input,
-    LeadershipLost,
-    LeadershipTaken,
     NeighbourUnreachable,
     Ticked,
 )
@@ -51,10 +48,12 @@ from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
 from mesh.runtime.backlogs import Backlogs
 from mesh.runtime.clock import Clock
+from mesh.runtime.errands import LOOK_S, Errands
 from mesh.runtime.holding import Holds
 from mesh.runtime.intake import Intake
 from mesh.runtime.lanes import Lanes
-from mesh.runtime.leading import ControlWriter, Write, identity_of, read_learned, read_written
+from mesh.runtime.leadership import Leadership
+from mesh.runtime.leading import read_learned
 from mesh.runtime.listening import Listener
 from mesh.runtime.provision import endpoint_topic, node_topics
 from mesh.runtime.recall import Recall
@@ -65,7 +64,6 @@ from mesh.transport.port import KafkaCluster, Membership, Reader, Record, TopicP
 
 TICK_MS = 100
 FLUSH_MS = 1_000
-STANDBY_RETRY_MS = 500
 
 log = structlog.get_logger()
 
@@ -79,6 +77,7 @@ class Worker:
         kafka: Every Kafka cluster of the mesh that this node touches, by name.
         readers: One per Kafka cluster; `intake` reads them.
         clock: Time.
+        errands: Takes lanes and the leadership beside the loop.
         new_uuid: Makes the node's identity at its very first start.
     """
 
@@ -88,6 +87,7 @@ class Worker:
     readers: Mapping[str, Reader]
     intake: Intake
     clock: Clock
+    errands: Errands
     new_uuid: Callable[[], str]
     machine: NodeMachine | None = None
     _home: KafkaCluster = field(init=False)
@@ -95,17 +95,15 @@ class Worker:
     membership: Membership = field(init=False)
     _direct: Writer = field(init=False)
     _listener: Listener = field(init=False)
-    _control_place: TopicPartition = field(init=False)
     _recall: Recall = field(init=False)
+    _lane_recall: Recall = field(init=False)
+    _leadership: Leadership = field(init=False)
     _lanes: Lanes | None = None
     _repairs: Repairs | None = None
     _holds: Holds | None = None
     _backlogs: Backlogs | None = None
-    _control: ControlWriter | None = None
-    _writes: list[Write] = field(default_factory=list)
     _ticked_ms: int = -TICK_MS
     _flushed_ms: int = 0
-    _standby_ms: int = -STANDBY_RETRY_MS
     _cut: tuple[str, ...] = ()
     _upkeep: Upkeep | None = None
 
@@ -119,11 +117,22 @@ class Worker:
             self._names.lanes_group(self.node),
             self._names.lanes(self.node),
         )
+        self.membership.giving_up = self._hand_back
         self._direct = self._home.writer("direct")
-        self._control_place = TopicPartition(self._names.control(self.node), 0)
+        control = TopicPartition(self._names.control(self.node), 0)
         lanes = range(self.topology.nodes[self.node].lanes)
         progress = [TopicPartition(self._names.progress(self.node), lane) for lane in lanes]
-        self._recall = Recall(self._home, [self._control_place, *progress], self.clock.now_ms)
+        self._recall = Recall(self._home, [control], self.clock.now_ms)
+        self._lane_recall = Recall(self._home, progress, self.clock.now_ms)
+        self._leadership = Leadership(
+            self.topology,
+            self.node,
+            self._home,
+            self._recall,
+            self.errands,
+            self.new_uuid,
+            self._read_positions,
+        )
         admins = {name: kafka.admin() for name, kafka in self.kafka.items()}
         self._listener = Listener(
             self.topology, self.node, admins, self.readers, self.intake, self.clock.now_ms()
@@ -150,9 +159,8 @@ class Worker:
         self._follow_membership()
         lanes = self._lanes
         if lanes is not None:
-            lanes.hand_back(sorted(set(lanes.owned) - self.membership.lanes()))
             lanes.sources.moved.clear()
-        records = self.intake.read(timeout_s if lanes is None else lanes.patience(timeout_s))
+        records = self.intake.read(self.patience(timeout_s))
         now = self.clock.now_ms()
         data = self._sort(records)
         if lanes is None:
@@ -166,7 +174,7 @@ class Worker:
             self._stand_still()
             lanes.follow(self.membership.lanes(), now)
         if self._upkeep is not None:
-            leads = self._control is not None
+            leads = self._leadership.is_ours
             self._upkeep.see_to(self._listener.link_states if leads else None, now)
         if now - self._flushed_ms >= FLUSH_MS:
             self._flush_direct(now)
@@ -180,8 +188,15 @@ class Worker:
             for input_ in news:
                 self._step(input_)
         lanes.write_direct()
-        self._write_control()
+        for input_ in self._leadership.write():
+            self._step(input_)
         return bool(records)
+
+    def patience(self, timeout_s: float) -> float:
+        """Return how long to wait for records: not past what is to be done or looked at."""
+        if self._leadership.is_under_way:
+            timeout_s = min(timeout_s, LOOK_S)
+        return timeout_s if self._lanes is None else self._lanes.patience(timeout_s)
 
     def _catch_up(self, now: int) -> Iterator[Input]:
         """Write what targets miss, beside the lanes; one at a time has that writer. Spec: K20."""
@@ -226,38 +241,23 @@ class Worker:
     # -- membership -----------------------------------------------------------------------
 
     def _follow_membership(self) -> None:
-        if 0 in self.membership.lanes():
-            if self._control is None:
-                self._lead()
-        else:
-            if self._control is not None:
-                self._stop_leading()
-            if self.machine is None:
-                self._stand_by()
-
-    def _lead(self) -> None:
-        """Take the control topics: the writer first, so that what is read stays true. K16."""
-        writer = self._home.writer("control", self._names.control_transactions(self.node))
-        written = read_written(self._recall.records(self._control_place))
-        former = written.identity
-        uuid = former.uuid if former is not None else self.new_uuid()
-        epoch = written.epoch + 1
-        self._control = ControlWriter(self.topology, self.node, writer, self._read_positions)
-        self._control.introduce(identity_of(self.topology, self.node, self._home, uuid, epoch))
-        if self.machine is None:
-            self._know(uuid)
-        log.info("node.leads", epoch=epoch)
-        self._step(LeadershipTaken(epoch, written.offers, tuple(written.stops)))
-
-    def _stand_by(self) -> None:
-        """Learn who the node is from the worker that leads it."""
+        assigned = self.membership.lanes()
         now = self.clock.now_ms()
-        if now - self._standby_ms < STANDBY_RETRY_MS:
-            return
-        self._standby_ms = now
-        written = read_written(self._recall.records(self._control_place))
-        if written.identity is not None:
-            self._know(written.identity.uuid)
+        for input_ in self._leadership.follow(is_due=0 in assigned, now_ms=now):
+            self._know_node()
+            self._step(input_)
+        self._know_node()
+        if self._lanes is not None:
+            self._lanes.keep(assigned)
+
+    def _hand_back(self, going: frozenset[int]) -> None:
+        """Commit lanes exactly before the group may give them to others."""
+        if self._lanes is not None:
+            self._lanes.hand_back(sorted(self._lanes.owned.keys() & going))
+
+    def _know_node(self) -> None:
+        if self.machine is None and self._leadership.uuid is not None:
+            self._know(self._leadership.uuid)
 
     def _know(self, uuid: str) -> None:
         self.machine = NodeMachine(self.topology, self.node, uuid)
@@ -270,24 +270,18 @@ class Worker:
         self._lanes = Lanes(
             self.topology,
             self._home,
-            self._recall,
+            self._lane_recall,
             self.machine,
             sources,
             self._direct,
             self.clock,
+            self.errands,
         )
         home = self.topology.nodes[self.node].kafka
         self._upkeep = Upkeep(self.topology, self.node, self._home, self._lanes)
         self._repairs = Repairs(self.kafka, home, self._lanes, self._listener.asked)
         self._holds = Holds(self.kafka, home, self._lanes)
         self._backlogs = Backlogs(self.topology, self.node, self._home, self._lanes)
-
-    def _stop_leading(self) -> None:
-        if self._control is not None:
-            self._control.writer.close()
-            self._control = None
-            self._writes.clear()
-            self._step(LeadershipLost())
 
     # -- effects --------------------------------------------------------------------------
 
@@ -317,32 +311,19 @@ class Worker:
                 | WriteRepair()
                 | EndSubscription()
             ):
-                self._writes.append(effect)
+                self._leadership.ask(effect)
             case ResumeSource(stop):
                 if self._lanes is not None:
                     self._lanes.resume(stop)
             case LeadAnew():
-                self._stop_leading()
+                for input_ in self._leadership.stop():
+                    self._step(input_)
             case BecameReady():
                 log.info("node.ready")
             case Note(event, text):
                 log.warning(event, text=text)
             case _:
                 assert_never(effect)
-
-    def _write_control(self) -> None:
-        """Write what the machine asked for in this turn, in one transaction. Spec: K23."""
-        if self._control is None:
-            return
-        if not self._writes:
-            return
-        writes, self._writes = self._writes, []
-        try:
-            self._control.write(writes)
-        except TransportError as error:
-            # The next leader, perhaps this worker, compares what is written with what should be.
-            log.warning("control.lost", fault=str(error))
-            self._stop_leading()
 
     def _read_positions(self, neighbour: str) -> Sequence[tuple[str, int, int]]:
         if self._lanes is None:
@@ -379,11 +360,12 @@ class Worker:
     def close(self) -> None:
         """Commit what is open and leave the group at once; who leads next says all anew."""
         if self._lanes is not None:
-            self._lanes.hand_back(sorted(self._lanes.owned))
+            self._lanes.keep(frozenset())
         self.abandon()
 
     def abandon(self) -> None:
         """Leave the group and release everything; what is not committed never happened."""
+        self.errands.close()  # one that goes on after the leaving would fence a successor
         self.membership.close()
         if self._repairs is not None:
             self._repairs.close()
@@ -392,9 +374,9 @@ class Worker:
         if self._lanes is not None:
             for number in list(self._lanes.owned):
                 self._lanes.drop(number)
-        if self._control is not None:
-            self._control.writer.close()
+        self._leadership.close()
         self._direct.flush()
         self._direct.close()
-        self._recall.close()
+        for recall in (self._recall, self._lane_recall):
+            recall.close()
         self.intake.close()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mesh.transport.memory_faults import Call
 from mesh.transport.memory_log import MemoryBroker
+from mesh.transport.port import keep_quiet
 
 
 class MemoryGroup:
@@ -82,6 +85,7 @@ class MemoryMembership:
 
     def __init__(self, group: MemoryGroup, broker: MemoryBroker, name: str) -> None:
         self.name = name
+        self.giving_up: Callable[[frozenset[int]], None] = keep_quiet
         self.polled_ms = broker.now_ms()
         self._group = group
         self._broker = broker
@@ -107,6 +111,8 @@ class MemoryMembership:
             self._lanes = frozenset()
             self._group.join(self)
         target = self._group.target(self)
+        if going := self._lanes.difference(target):
+            self.giving_up(going)
         self._lanes = self._lanes.intersection(target)
         taken = [lane for lane in target if self._group.is_free(lane)]
         self._lanes = self._lanes.union(taken)

@@ -7,7 +7,7 @@ node, and a node to one Kafka cluster, so a topic name alone says where it lives
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -188,7 +188,14 @@ class Writer(Protocol):
 
 
 class Membership(Protocol):
-    """A worker's share of a node's lanes, by Kafka's group protocol. Spec: K15."""
+    """A worker's share of a node's lanes, by Kafka's group protocol. Spec: K15.
+
+    Attributes:
+        giving_up: Called by `poll` with lanes that are to move away, while nobody else can get
+            them yet: not with those that are lost already.
+    """
+
+    giving_up: Callable[[frozenset[int]], None]
 
     def poll(self) -> None:
         """Keep the membership alive and learn of changes; never blocks."""
@@ -198,6 +205,10 @@ class Membership(Protocol):
 
     def close(self) -> None:
         """Leave the group at once."""
+
+
+def keep_quiet(lanes: frozenset[int]) -> None:
+    """Do nothing about lanes that move away."""
 
 
 class Admin(Protocol):

@@ -65,6 +65,25 @@ def test_owned_lanes_stay_through_a_rebalance(stand: Stand) -> None:
     assert all(first.lanes() <= lanes for lanes in seen)
 
 
+def test_lanes_that_move_away_are_told_while_nobody_else_has_them(stand: Stand) -> None:
+    """Who gives them up commits first; the group waits for that. Spec: K15, K18."""
+    topic = stand.topic(4)
+    first = stand.kafka.membership("first", f"group.{topic}", topic)
+    _settle(stand, [first], [4])
+    second = stand.kafka.membership("second", f"group.{topic}", topic)
+    told: list[tuple[frozenset[int], frozenset[int]]] = []
+
+    def giving_up(lanes: frozenset[int]) -> None:
+        second.poll()
+        told.append((lanes, second.lanes()))
+
+    first.giving_up = giving_up
+    _settle(stand, [first, second], [2, 2])
+    assert told == [(second.lanes(), frozenset())]
+    first.close()
+    assert len(told) == 1, "who leaves gives up before that"
+
+
 def test_more_members_than_lanes_leave_some_idle(stand: Stand) -> None:
     """A spare worker owns nothing until somebody leaves."""
     topic = stand.topic(1)

@@ -148,8 +148,8 @@ def positions_not_read_again(patches: Patches) -> None:
     former: dict[tuple[int, int], Positions] = {}
 
     def take(take_lane):
-        def wrong(topology, learner, number, kafka, recall, clock):
-            lane = take_lane(topology, learner, number, kafka, recall, clock)
+        def wrong(topology, node, number, kafka, recall, clock):
+            lane = yield from take_lane(topology, node, number, kafka, recall, clock)
             known = former.get((id(recall), number))
             if known is not None:
                 known.epoch = lane.positions.epoch
@@ -181,11 +181,11 @@ def same_writer_after_unknown(patches: Patches) -> None:
             return self.held
 
     def take(take_lane):
-        def wrong(topology, learner, number, kafka, recall, clock):
+        def wrong(topology, node, number, kafka, recall, clock):
             writer = former.get((id(recall), number))
             if writer is not None and not writer._fenced and not writer._unanswered:
                 kafka = Sticky(writer)
-            return take_lane(topology, learner, number, kafka, recall, clock)
+            return take_lane(topology, node, number, kafka, recall, clock)
 
         return wrong
 
@@ -247,7 +247,7 @@ def reservation_never_ends(patches: Patches) -> None:
 
 def _taken_long_ago(take_lane):
     def wrong(*args):
-        lane = take_lane(*args)
+        lane = yield from take_lane(*args)
         lane.taken_ms = -1_000_000
         return lane
 

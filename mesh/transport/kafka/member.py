@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as Place
@@ -10,6 +10,7 @@ from confluent_kafka import TopicPartition as Place
 from mesh.transport.kafka.faults import MISSING, Site, error_of, is_denied, transport_error
 from mesh.transport.kafka.logs import LOG
 from mesh.transport.kafka.settings import Settings
+from mesh.transport.port import keep_quiet
 
 
 class KafkaMembership:
@@ -22,6 +23,7 @@ class KafkaMembership:
     def __init__(self, site: Site, name: str, settings: Settings, topic: str) -> None:
         self.name = name
         self.is_closed = False
+        self.giving_up: Callable[[frozenset[int]], None] = keep_quiet
         self._site = site
         self._topic = topic
         self._lanes: frozenset[int] = frozenset()
@@ -42,12 +44,18 @@ class KafkaMembership:
         self._lanes = self._lanes.union(place.partition for place in places)
 
     def _on_revoke(self, consumer: Consumer, partitions: Sequence[Place]) -> None:
+        # The group may give them to others as soon as they are unassigned.
+        if not self.is_closed:
+            self.giving_up(frozenset(place.partition for place in partitions))
+        self._unassign(consumer, partitions)
+
+    def _unassign(self, consumer: Consumer, partitions: Sequence[Place]) -> None:
         self._lanes = self._lanes.difference(place.partition for place in partitions)
         consumer.incremental_unassign(list(partitions))
 
     def _on_lost(self, consumer: Consumer, partitions: Sequence[Place]) -> None:
         LOG.warning(self._site.text(f"member {self.name} was taken for dead and lost its lanes"))
-        self._on_revoke(consumer, partitions)
+        self._unassign(consumer, partitions)
 
     def poll(self) -> None:
         """Keep the membership alive and learn of changes; never blocks.

@@ -49,6 +49,11 @@ _TUNED_WRITER: Settings = {
     # longer than a transaction may take.
     "topic.metadata.propagation.max.ms": 2_000,
 }
+_TUNED_TRANSACTIONS: Settings = {
+    # A client connects, hears the broker's number and often connects anew: who takes a lane over
+    # waits for both. It doubles with each failure, up to the maximum above.
+    "reconnect.backoff.ms": 10,
+}
 _MANAGED: Settings = {"allow.auto.create.topics": False, "logger": LOG}
 _MANAGED_READER: Settings = {
     "enable.auto.commit": False,
@@ -105,10 +110,12 @@ def writer_settings(
         batch_bytes_max: Largest batch on the wire; a topic refuses batches above its limit.
     """
     own: Settings = {"client.id": client_id, "batch.size": min(BATCH_BYTES_MAX, batch_bytes_max)}
+    tuned = {**_TUNED, **_TUNED_WRITER}
     if transactional_id is not None:
+        tuned |= _TUNED_TRANSACTIONS
         own["transactional.id"] = transactional_id
         own["transaction.timeout.ms"] = TRANSACTION_TIMEOUT_MS
-    return {**_TUNED, **_TUNED_WRITER, **options, **_MANAGED, **_MANAGED_WRITER, **own}
+    return {**tuned, **options, **_MANAGED, **_MANAGED_WRITER, **own}
 
 
 def member_settings(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -18,10 +19,16 @@ from mesh.transport.kafka.faults import FENCED, IDENTITY, error_of, is_away, tra
 from mesh.transport.kafka.settings import TRANSACTION_TIMEOUT_MS
 from mesh.transport.kafka.state import WriterState
 
-OPEN_DEADLINE_S = 15.0
 COMMIT_DEADLINE_S = 20.0
 """Above the transaction timeout: by then the brokers have decided."""
 _SLICE_S = 1.0
+
+TAKE_SLICE_S = 0.05
+"""How soon it is noticed that the brokers are still ending a predecessor's transaction."""
+
+MEET_TRIES, MEET_S = 4, 1.0
+_ASKED_TOPIC = "__transaction_state"
+"""Asked for because something must be: the alternative is every topic there is."""
 
 
 class Transactions:
@@ -37,14 +44,33 @@ class Transactions:
         self._producer = producer
         self._state = state
 
-    def init(self) -> None:
-        """Fence predecessors and end their transactions."""
+    def meet(self) -> None:
+        """Wait until a broker is connected by its number, if one can be soon.
+
+        A client that looks for its coordinator before that looks again only half a second later,
+        and who takes a lane over has no half second. A client knows its first broker by address
+        alone, and often connects anew once it has heard the number.
+        """
+        with suppress(KafkaException):
+            for _ in range(MEET_TRIES):
+                if self._producer.list_topics(_ASKED_TOPIC, MEET_S).orig_broker_id >= 0:
+                    return
+
+    def init(self, deadline_s: float) -> bool:
+        """Fence predecessors and end their transactions.
+
+        Args:
+            deadline_s: When to give up, on the monotonic clock.
+
+        Returns:
+            Whether it is done. If not, the brokers are still ending a predecessor's transaction:
+            a new client asks them again at once, while this one would rest for half a second.
+        """
         state = self._state
         what = f"take transactional id {state.transactional_id}"
-        deadline_s = time.monotonic() + OPEN_DEADLINE_S
         while True:
             try:
-                self._producer.init_transactions(_SLICE_S)
+                self._producer.init_transactions(TAKE_SLICE_S)
             except KafkaException as exc:
                 error = error_of(exc)
                 self._producer.poll(0)
@@ -57,11 +83,14 @@ class Transactions:
                     raise TransportUnavailableError(
                         state.site.text(f"{what}: {cause.str()}; check that the brokers run")
                     ) from exc
+                if error.code() == KafkaError.CONCURRENT_TRANSACTIONS:
+                    return False
             else:
                 break
         # What was lost on the way here was lost under no transaction of this epoch.
         self._producer.poll(0)
         state.connection_lost = False
+        return True
 
     def begin(self) -> None:
         """Open a transaction."""

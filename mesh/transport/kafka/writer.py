@@ -19,6 +19,7 @@ from mesh.transport.port import Headers, Row
 
 ROOM_DEADLINE_S = 10.0
 """How long one record of a transaction waits for room in the queue."""
+OPEN_DEADLINE_S = 15.0
 _GRACE_S = 2.0
 
 
@@ -71,7 +72,7 @@ class KafkaWriter:
         self._open()
         if transactional_id is not None:
             try:
-                self._open_transactions().init()
+                self._take_id()
             except BaseException:
                 self.close()
                 raise
@@ -84,6 +85,15 @@ class KafkaWriter:
             raise transport_error(state.site, f"open writer {self.name}", error_of(exc)) from exc
         self._transactions: Transactions | None = Transactions(self._producer, state)
         self.produce, self.produce_all = _produce(self._producer, state)
+
+    def _take_id(self) -> None:
+        deadline_s = time.monotonic() + OPEN_DEADLINE_S
+        while True:
+            transactions = self._open_transactions()
+            transactions.meet()
+            if transactions.init(deadline_s):
+                return
+            self._open()
 
     def begin(self) -> None:
         """Open a transaction.

@@ -24,6 +24,8 @@ FAULTS = (
 )  # fmt: skip
 LASTS_MS = (*(30, 200, 800, 2500) * 8, 11_000)
 """How long faults last; seldom so long that neighbours are taken for down. Spec: K32."""
+SLOW = (0, 0, 3, 12, 50)
+"""How late the steps of takings come: at once, soon, or after lanes may have moved on."""
 PAUSES_MS = (*(300, 700, 700, 2200) * 4, 7000)
 """How long workers stand still: shorter and longer than the session timeout."""
 
@@ -59,6 +61,7 @@ class Plan:
         moves: What clients do.
         faults: What goes wrong; each mends itself.
         session_ms: How long a silent member keeps its lanes.
+        slow: Each step of a taking comes at most so many looks late.
     """
 
     seed: int
@@ -67,6 +70,7 @@ class Plan:
     moves: Sequence[Step]
     faults: Sequence[Step]
     session_ms: int
+    slow: int = 0
 
     def lines(self) -> list[str]:
         """Return the schedule as people read it."""
@@ -80,6 +84,7 @@ class Plan:
             for name, zone in topology.zones.items()
         ]
         lines.append(f"workers {', '.join(self.workers)}; session timeout {self.session_ms} ms")
+        lines.append(f"steps of takings come up to {self.slow} looks late")
         steps = sorted([*self.moves, *self.faults], key=lambda step: step.at)
         return lines + [str(step) for step in steps]
 
@@ -100,7 +105,8 @@ def draw(seed: int) -> Plan:
     if rng.random() >= CALM_SHARE:
         faults = _faults(random.Random(f"faults {seed}"), made, workers, length)
     session_ms = rng.choice([500, 500, 500, 500, 1500, 1500, 6000])
-    return Plan(seed, made, workers, moves, faults, session_ms)
+    slow = random.Random(f"slow {seed}").choice(SLOW)
+    return Plan(seed, made, workers, moves, faults, session_ms, slow)
 
 
 def random_filter(rng: random.Random) -> str:

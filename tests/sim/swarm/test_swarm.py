@@ -35,6 +35,7 @@ RARE = (
     "control.lost",
     "lane.failed",
     "lane.not_taken",
+    "lane.taken_for_nothing",
     "two workers hold one lane",
     "two workers of a node run",
     "worker does not hear its group",

@@ -20,6 +20,7 @@ from mesh.lab.world import VirtualClock, kafka_of
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
+from mesh.runtime.errands import SteppedErrands
 from mesh.runtime.intake import PolledIntake
 from mesh.runtime.lane import Lane
 from mesh.runtime.worker import Worker
@@ -61,6 +62,7 @@ class SwarmWorld:
         self.mending = False
         self.workers: dict[str, Worker] = {}
         self._random = random.Random(f"turns {plan.seed}")
+        self._slow_random = random.Random(f"slow {plan.seed}")
         self._heap: list[tuple[int, float, int, str, Callable[[], None] | None]] = []
         self._count = itertools.count()
         self._due: dict[str, int] = {}
@@ -122,12 +124,15 @@ class SwarmWorld:
         if name not in self.workers:
             return
         self._note_lanes(name, worker, had_lanes or {})
-        lanes = worker._lanes
         wait_ms = self._random.randint(1, 8)
         if not was_read:
-            wait_ms += WAIT_MS if lanes is None else int(lanes.patience(WAIT_MS / 1000) * 1000)
+            wait_ms += int(worker.patience(WAIT_MS / 1000) * 1000)
         self._schedule(name, wait_ms)
         self._follow()
+
+    def _rest(self) -> int:
+        """Draw how many looks late a step of a taking comes."""
+        return self._slow_random.randint(0, self.plan.slow) if self.plan.slow else 0
 
     def _follow(self) -> None:
         """Judge what was committed, and wake those who wait for it."""
@@ -182,7 +187,14 @@ class SwarmWorld:
             readers = {kafka: one.reader(f"mesh-{name}") for kafka, one in clusters.items()}
             intake = PolledIntake(readers)
             self.workers[name] = Worker(
-                self.topology, node, clusters, readers, intake, self.clock, lambda: f"u-{node}"
+                self.topology,
+                node,
+                clusters,
+                readers,
+                intake,
+                self.clock,
+                SteppedErrands(self._rest),
+                lambda: f"u-{node}",
             )
             self.workers[name].cut(self._cut_of(node))
 

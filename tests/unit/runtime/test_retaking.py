@@ -10,6 +10,7 @@ from mesh.codec.keys import subscription_key
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import TransportError
 from mesh.lab.world import World, kafka_of
+from mesh.runtime.errands import SteppedErrands
 from mesh.runtime.intake import PolledIntake
 from mesh.runtime.lane import Lane
 from mesh.runtime.worker import Worker
@@ -47,7 +48,10 @@ def second_worker(world: World, node: str) -> Worker:
     clusters = kafka_of(world.topology, node, world.kafka)
     readers = {name: kafka.reader(f"mesh-{node}-2") for name, kafka in clusters.items()}
     intake = PolledIntake(readers)
-    return Worker(world.topology, node, clusters, readers, intake, world.clock, lambda: "unused")
+    errands = SteppedErrands()
+    return Worker(
+        world.topology, node, clusters, readers, intake, world.clock, errands, lambda: "unused"
+    )
 
 
 def test_a_fetch_from_before_the_lane_was_lost_is_not_routed(mesh: SmallMesh) -> None:
