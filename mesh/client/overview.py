@@ -177,7 +177,7 @@ def link_flows(
     beats: Mapping[str, bool],
     kafka: Mapping[str, KafkaCluster],
 ) -> Sequence[LinkFlow]:
-    """Return both directions of every link."""
+    """Return the directions of every link in which messages go."""
     backlogs: dict[str, Backlog] = {}
     for name, cluster in kafka.items():
         try:
@@ -185,9 +185,10 @@ def link_flows(
         except TransportError:
             continue  # told as unknown
     return [
-        _flow(topology, view, beats, backlogs, source, link.other(source), link.zone)
+        _flow(topology, view, beats, backlogs, source, target, topology.zone_over(link, source))
         for link in topology.links
-        for source in link.ends
+        for source, target in (link.ends, link.ends[::-1])
+        if topology.sends(source, target)
     ]
 
 
@@ -314,7 +315,8 @@ def _directions(topology: Topology, kafka: str) -> Iterator[tuple[str, str]]:
     for node, declared in topology.nodes.items():
         if declared.kafka == kafka:
             for neighbour in topology.neighbours(node):
-                yield node, neighbour
+                if topology.sends(node, neighbour):
+                    yield node, neighbour
 
 
 def _outbox_places(topology: Topology, source: str, target: str) -> Sequence[TopicPartition]:

@@ -205,6 +205,8 @@ class Tracer:
     def _frames(self, trace: Trace, node: str, partition: int) -> Iterator[FrameSeen]:
         names, declared = TopicNames(self.topology.prefix), self.topology.nodes[node]
         for neighbour in self.topology.neighbours(node):
+            if not self.topology.sends(node, neighbour):
+                continue
             topic = names.outbox(node, neighbour, trace.ingress.message_class)
             place = TopicPartition(topic, partition % declared.partitions)
             for record in self._newest(trace, node, place):

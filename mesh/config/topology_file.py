@@ -15,6 +15,7 @@ from mesh.config.shapes import check_shape, shown
 from mesh.config.topology_models import LimitSpec, MeshFile, MeshSpec, NodeSpec, ZoneSpec
 from mesh.config.topology_rules import spec_problems
 from mesh.errors import ConfigError, Problem
+from mesh.model.joins import ANYTHING, Join
 from mesh.model.topology import (
     KEEP_DEFAULT_S,
     PARTITIONS_DEFAULT,
@@ -149,6 +150,10 @@ def _node(name: str, node: NodeSpec, default_kafka: str) -> Node:
 
 def _zone(name: str, zone: ZoneSpec) -> Zone:
     kind = ZoneKind(zone.kind)
+    if zone.from_ is not None and zone.to is not None:
+        filter_ = ANYTHING if zone.filter is None else zone.filter
+        join = Join(zone=name, source=zone.from_, target=zone.to, filter=filter_, hops=zone.hops)
+        return Zone.of_join(join, title=zone.title)
     if zone.links is None:
         nodes = zone.nodes or ()
         return Zone.full_mesh(name, kind, nodes, title=zone.title, exclusive=zone.exclusive)

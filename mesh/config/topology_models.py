@@ -10,13 +10,13 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from mesh.config.shapes import StrictModel
+from mesh.model.joins import JOIN_HOPS_DEFAULT, JOIN_HOPS_MAX
 from mesh.model.names import NAME_PATTERN
 from mesh.model.topology import KEEP_DEFAULT_S, MESSAGE_BYTES_DEFAULT
 
 MESSAGE_BYTES_MAX = 100_000_000
 LANES_MAX = 64
 PARTITIONS_MAX = 1024
-HOPS_MAX = 64
 
 _NAMED: dict[str, JsonValue] = {"propertyNames": {"pattern": f"^{NAME_PATTERN}$"}}
 
@@ -47,7 +47,12 @@ class ZoneSpec(StrictModel):
     from_: str | None = Field(None, alias="from", description="Joins: where messages come from.")
     to: str | None = Field(None, description="Joins: where they go.")
     filter: str | None = Field(None, description="Joins: which messages.")
-    hops: int = Field(10, ge=1, le=HOPS_MAX, description="Joins: longest row of joins, less one.")
+    hops: int = Field(
+        JOIN_HOPS_DEFAULT,
+        ge=1,
+        le=JOIN_HOPS_MAX,
+        description="Joins: longest row of joins, less one.",
+    )
 
 
 class LimitSpec(StrictModel):

@@ -22,7 +22,8 @@ from mesh.model.topology import ZoneKind
 
 _BY_NODES_ONLY = ZoneKind.CLUSTER
 _BY_LINKS_ONLY = ZoneKind.EXTERNAL
-_JOIN_KEYS = ("from", "to", "filter", "hops")
+_ENDS = ("from", "to")
+_JOIN_KEYS = (*_ENDS, "filter", "hops")
 
 Entries = Mapping[str, object]
 
@@ -52,8 +53,11 @@ def _texts(value: object) -> Iterator[tuple[int, str]]:
 
 
 def _pairs(zone: object) -> Iterator[Sequence[str]]:
-    """Yield the ends of each link of a zone."""
+    """Yield the ends of each link of a zone, or of the one that a join is."""
     declared = _mapping(zone)
+    if declared.get("kind") == ZoneKind.JOIN:
+        yield [end for key in _ENDS if isinstance(end := declared.get(key), str)]
+        return
     listed = declared.get("links")
     for pair in listed if isinstance(listed, list) else ():
         yield [end for _, end in _texts(pair)]
@@ -100,6 +104,7 @@ class _Checker:
         self._limits()
         self._one_cluster_per_node()
         self._exclusive()
+        self._beside_joins()
 
     def _note(self, code: str, message: str, path: KeyPath) -> None:
         self.problems.append(Problem(code=code, message=message, where=self.locate(path)))
@@ -261,14 +266,18 @@ class _Checker:
 
     def _join(self, name: str, zone: Entries) -> None:
         path: KeyPath = ("zones", name)
-        message = f"zone {name}: kind join is not supported yet; remove it"
-        self._note("NOT_YET", message, path)
-        for key in ("from", "to"):
+        for key in _ENDS:
             end = zone.get(key)
             if end is None:
-                self._note("MISSING_KEY", "a join needs from and to; add it", (*path, key))
+                self._note("MISSING_KEY", f"a join needs from and to; add {key}", (*path, key))
             elif isinstance(end, str):
                 self._known(end, self.nodes, "node", (*path, key))
+        if zone.get("from") is not None and zone.get("from") == zone.get("to"):
+            message = f"joins node {zone['from']} to itself; remove it"
+            self._note("SELF_LINK", message, (*path, "to"))
+        if zone.get("exclusive") is True:
+            message = "a join is never exclusive, for its ends are in zones besides; remove it"
+            self._note("CONFLICTING_KEYS", message, (*path, "exclusive"))
         for key in ("nodes", "links"):
             if key in zone:
                 message = "a join has from and to instead; remove it"
@@ -276,6 +285,30 @@ class _Checker:
         filter_ = zone.get("filter")
         if isinstance(filter_, str) and (fault := filter_fault(filter_)) is not None:
             self._note("WRONG_VALUE", fault, (*path, "filter"))
+
+    def _beside_joins(self) -> None:
+        """Refuse what joins nodes that a join joins already: a second way in the same direction."""
+        others: dict[frozenset[str], str] = {}
+        joins: dict[tuple[str, ...], str] = {}
+        for name, zone in self.zones.items():
+            for ends in _pairs(zone):
+                if _mapping(zone).get("kind") == ZoneKind.JOIN:
+                    first = joins.setdefault(tuple(ends), name)
+                    if first != name and len(ends) == len(_ENDS):
+                        message = (
+                            f"zone {first} joins {ends[0]} to {ends[1]} already; remove one of both"
+                        )
+                        self._note("DUPLICATE_JOIN", message, ("zones", name))
+                else:
+                    others.setdefault(frozenset(ends), name)
+        for joined, name in joins.items():
+            other = others.get(frozenset(joined))
+            if other is not None and len(frozenset(joined)) == len(_ENDS):
+                message = (
+                    f"{joined[0]} and {joined[1]} are linked in zone {other} besides, so that "
+                    "messages would come twice; remove one of both"
+                )
+                self._note("JOIN_BESIDE_LINK", message, ("zones", name))
 
     def _one_cluster_per_node(self) -> None:
         first: dict[str, str] = {}

@@ -80,6 +80,15 @@ def _zone(zone: Zone) -> Mapping[str, object]:
         written["title"] = zone.title
     if zone.exclusive:
         written["exclusive"] = True
+    if zone.join is not None:
+        join = zone.join
+        return {
+            **written,
+            "from": join.source,
+            "to": join.target,
+            "filter": join.filter,
+            "hops": join.hops,
+        }
     pairs = [link.ends for link in zone.links]
     is_full = pairs == list(combinations(zone.nodes, 2))
     if is_full and zone.kind is not ZoneKind.EXTERNAL:

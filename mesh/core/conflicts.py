@@ -19,7 +19,8 @@ class Conflict:
     Attributes:
         source: Where the walks begin.
         node: Where they end.
-        walks: The two ways; for a return to the source the round trip in both directions.
+        walks: The two ways; for a return to the source the round trip in both directions, or,
+            where a join allows but one of them, that and the walk of no link.
     """
 
     source: str
@@ -53,8 +54,13 @@ def conflicts_from(graph: Graph, source: str) -> Iterator[Conflict]:
                 first[step.node] = step
                 queue.append(step)
                 continue
-            walk = step.walk()
-            pair = (known.walk(), walk) if known is not start else (walk, walk.reversed())
+            walk, other = step.walk(), known.walk()
+            if known is not start:
+                pair = (other, walk)
+            elif any(map(graph.is_join, walk.links)):
+                pair = (walk, other)
+            else:
+                pair = (walk, walk.reversed())
             yield Conflict(source=source, node=step.node, walks=pair)
 
 

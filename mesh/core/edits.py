@@ -68,8 +68,9 @@ def smallest_edit(topology: Topology) -> Sequence[Edit]:
 
     Of edits with equally many operations the one with most moves is taken, then the first by
     name. The links of a cluster zone are not edited, for a cluster is always fully linked; no
-    link is moved into or out of an exclusive zone, whose members are in no other. A `nodes:`
-    zone of another kind becomes one of explicit links.
+    link is moved into or out of an exclusive zone, whose members are in no other; a join is only
+    removed, for as a link of another zone it would carry other messages. A `nodes:` zone of
+    another kind becomes one of explicit links.
 
     The search branches only over links of two conflicting walks: an edit that touches none of
     them leaves both in place. It is exact within `BRANCHES_MAX` and `EXPANDED_MAX`. Beyond them
@@ -190,7 +191,8 @@ class _Search:
         if zone.kind is ZoneKind.CLUSTER:
             return
         alone: dict[bool, None] = {}
-        for name in () if zone.exclusive else self.targets:
+        is_fixed = zone.exclusive or zone.kind is ZoneKind.JOIN
+        for name in () if is_fixed else self.targets:
             if name == link.zone or self.graph.has(Link(name, link.ends)):
                 continue
             if only_one and not any(self.graph.exits[end].get(name) for end in link.ends):

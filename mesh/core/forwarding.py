@@ -6,7 +6,10 @@
 | one-hop   | it did not arrive on this zone               | everything not learned on it      |
 | multi-hop | it did not arrive on this link               | everything not learned on that    |
 | external  | it has crossed no external link              | `own` only; `foreign` from then on|
-| join      | it did not arrive on this link               | none                              |
+| join      | it did not arrive on this link, goes the     | none; node addresses go back as   |
+|           | join's way and the row is not too long       | messages may come                 |
+
+A join asks nobody: what its filter selects leaves. How long a row may be, `mesh.core.joins` says.
 
 Both columns say the same thing from two ends: a message may take a walk exactly when interest may
 take the walk back. Spec: DESIGN 3, EMS-0, DMR-4, DMR-13.
@@ -17,7 +20,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mesh.core.joins import row_over
 from mesh.model.control import Ownership
+from mesh.model.joins import Join, JoinRow
 from mesh.model.reasons import Reason
 from mesh.model.topology import ZoneKind
 
@@ -68,6 +73,22 @@ def may_leave(
     if rule.no_transit and crossed_external:
         return Reason.NO_TRANSIT
     return None
+
+
+def may_join(join: Join | None, row: JoinRow) -> Reason | None:
+    """Return why a message may not leave on a link of joins that it did not arrive on, or None.
+
+    Whether it is one that the join's filter selects is another question.
+
+    Args:
+        join: The join that leads out; None if there is only one that leads here.
+        row: Joins that the message has crossed in a row.
+
+    Spec: DESIGN 3, UM-5, UM-10.
+    """
+    if join is None:
+        return Reason.NO_INTEREST
+    return Reason.JOIN_HOPS if row_over(row, join.hops) is None else None
 
 
 def next_hop_count(hops: int, *, arrived_on_zone: bool) -> int:

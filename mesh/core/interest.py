@@ -12,27 +12,36 @@ from dataclasses import dataclass, field
 
 from mesh.core.matcher import ShapeIndex
 from mesh.model.control import Ownership, Wish
+from mesh.model.joins import NO_JOINS, JoinRow
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Member:
-    """Somebody who wants a filter: an endpoint of this node, or a neighbour.
+    """Somebody who wants a filter: an endpoint of this node, the node itself, or a neighbour.
 
     Attributes:
-        zone: Zone over which the wish was learned; empty for an endpoint of this node.
-        name: The neighbour's name, or the endpoint's.
+        zone: Zone over which the wish was learned; empty for what is of this node.
+        name: The neighbour's name, or the endpoint's; what starts with `$` is the node itself.
         ownership: Whether it was learned without crossing an external link.
+        row: Joins in a row by which an address came here.
     """
 
     zone: str
     name: str
     ownership: Ownership = Ownership.OWN
+    row: JoinRow = NO_JOINS
 
     @property
-    def is_local(self) -> bool:
+    def is_endpoint(self) -> bool:
         """Whether it is an endpoint of this node."""
-        return not self.zone
+        return not self.zone and not self.name.startswith("$")
 
+
+ADDRESS = Member("", "$node")
+"""The node itself, which is wanted by its address. Spec: K26."""
+
+JOINED = Member("", "$join")
+"""The node itself, as the source of its joins: what they carry is wanted here. Spec: UM-1."""
 
 Members = tuple[tuple[Member, Wish], ...]
 """The members of one filter with their wishes, sorted by member."""

@@ -84,7 +84,7 @@ def _problem(conflict: Conflict, edit: Sequence[Edit], place: Locate) -> Problem
     return Problem(
         code=ILLEGAL,
         message=f"{fault}; {advice}",
-        where=place(("zones", second.links[-1].zone)),
+        where=place(("zones", (second.links or first.links)[-1].zone)),
         walks=(first.nodes, second.nodes),
         edit=tuple(operation.as_mapping() for operation in edit),
     )

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mesh.core.forwarding import may_leave
+from mesh.core.forwarding import may_join, may_leave
 from mesh.core.interest import InterestTable, Members, union
+from mesh.core.joins import rows_back
 from mesh.model.control import Ownership
 from mesh.model.frames import MessageClass
+from mesh.model.joins import NO_JOINS, Join, JoinRow
 from mesh.model.reasons import Reason
 from mesh.model.subject import matches
 from mesh.model.topology import Topology, ZoneKind
@@ -22,19 +24,54 @@ MEMO_MAX = 65_536
 
 @dataclass(frozen=True, slots=True, order=True)
 class LocalLink:
-    """A link as one of its ends sees it."""
+    """A link as one of its ends sees it.
+
+    Attributes:
+        neighbour, zone, kind: What it is.
+        out, into: Joins by which messages leave on it and come by it; None if it is another link.
+        back: Rows by which addresses go back over the join that leads here.
+    """
 
     neighbour: str
     zone: str
     kind: ZoneKind
+    out: Join | None = field(default=None, compare=False)
+    into: Join | None = field(default=None, compare=False)
+    back: tuple[JoinRow, ...] = field(default=(), compare=False)
+
+    @property
+    def sends(self) -> bool:
+        """Whether messages of this end leave on it."""
+        return self.kind is not ZoneKind.JOIN or self.out is not None
+
+    @property
+    def takes(self) -> bool:
+        """Whether messages of the other end come by it."""
+        return self.kind is not ZoneKind.JOIN or self.into is not None
+
+    @property
+    def zone_out(self) -> str:
+        """Zone that messages of this end are in once they have crossed it."""
+        return self.zone if self.out is None else self.out.zone
 
 
 def local_links(topology: Topology, node: str) -> Sequence[LocalLink]:
     """Return the links of a node, sorted by neighbour."""
-    return sorted(
-        LocalLink(link.other(node), link.zone, topology.zones[link.zone].kind)
-        for link in topology.links_of(node)
-    )
+    found = []
+    for link in topology.links_of(node):
+        other = link.other(node)
+        into = topology.joins.get((other, node))
+        found.append(
+            LocalLink(
+                neighbour=other,
+                zone=link.zone,
+                kind=topology.kind_of(link),
+                out=topology.joins.get((node, other)),
+                into=into,
+                back=() if into is None else tuple(rows_back(topology.joins, into)),
+            )
+        )
+    return sorted(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +82,13 @@ class Arrival:
         zone: Zone it arrived on, or empty if it was published here.
         neighbour: The node it came from, or empty.
         crossed_external: Whether it has crossed an external link.
+        row: Joins crossed in a row.
     """
 
     zone: str = ""
     neighbour: str = ""
     crossed_external: bool = False
+    row: JoinRow = NO_JOINS
 
 
 PUBLISHED_HERE = Arrival()
@@ -140,7 +179,10 @@ class Router:
         neighbours: list[str] = []
         refused: list[tuple[str, Reason]] = []
         for link in self.links:
-            reason = self._reason(link, wanted, arrival, message_class)
+            if link.kind is ZoneKind.JOIN:
+                reason = self._reason_over_join(link, subject, arrival, message_class)
+            else:
+                reason = self._reason(link, wanted, arrival, message_class)
             if reason is None:
                 neighbours.append(link.neighbour)
             else:
@@ -148,7 +190,7 @@ class Router:
         endpoints: dict[str, None] = {}
         for filter_, members in wanted:
             for member, _ in members:
-                if self.only not in (None, member.name) or not member.is_local:
+                if self.only not in (None, member.name) or not member.is_endpoint:
                     continue
                 if matches(filter_, subject):
                     endpoints[member.name] = None
@@ -180,12 +222,27 @@ class Router:
             return Reason.NODE_DOWN if is_down else Reason.NO_INTEREST
         return Reason.NODE_DOWN if is_direct and not wish.live else None
 
+    def _reason_over_join(
+        self, link: LocalLink, subject: str, arrival: Arrival, message_class: MessageClass
+    ) -> Reason | None:
+        """Return the same for a link of joins: nobody needs to want the message. Spec: UM-5."""
+        reason = self._forbids(link, arrival)
+        if reason is not None or link.out is None:
+            return reason
+        if not matches(link.out.filter, subject):
+            return Reason.FILTER
+        is_direct = message_class is MessageClass.DIRECT
+        return Reason.NODE_DOWN if is_direct and link.neighbour in self.down else None
+
     @staticmethod
     def _forbids(link: LocalLink, arrival: Arrival) -> Reason | None:
         """Return why nothing that came this way may leave on a link, or None if it may."""
-        return may_leave(
+        reason = may_leave(
             link.kind,
             arrived_on_zone=arrival.zone == link.zone,
             arrived_on_link=arrival.neighbour == link.neighbour and arrival.zone == link.zone,
             crossed_external=arrival.crossed_external,
         )
+        if reason is None and link.kind is ZoneKind.JOIN:
+            return may_join(link.out, arrival.row)
+        return reason

@@ -7,10 +7,12 @@ A walk is a sequence of links; where it may go on depends on how it came, by the
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.forwarding import crosses_external, may_leave
+from mesh.core.joins import row_over
+from mesh.model.joins import NO_JOINS, Join, JoinRow
 from mesh.model.topology import Link, Topology, ZoneKind
 
 WALKS_MAX = 10_000
@@ -35,7 +37,7 @@ class Walk:
         return self.nodes[0] + "".join(f" -{link.zone}-> {node}" for link, node in steps)
 
     def reversed(self) -> Walk:
-        """Return the way back; it is allowed too, because the table is symmetric."""
+        """Return the way back: without joins it is allowed too, for the table is symmetric."""
         return Walk(nodes=self.nodes[::-1], links=self.links[::-1])
 
 
@@ -49,6 +51,7 @@ class Visit:
         node: Where it is.
         link: The link it arrived on, or None at the source.
         crossed_external: Whether it has crossed an external link.
+        row: Joins crossed in a row.
         before: The visit it came from, or None at the source.
     """
 
@@ -56,6 +59,7 @@ class Visit:
     link: Link | None = None
     crossed_external: bool = False
     before: Visit | None = None
+    row: JoinRow = NO_JOINS
 
     def walk(self) -> Walk:
         """Return the way that led here."""
@@ -84,41 +88,61 @@ class Graph:
 
     Attributes:
         kinds: Kind of each zone.
-        exits: Per node and zone the links with the node at their other end, sorted.
+        exits: Per node and zone the links that lead away, with the node at their other end,
+            sorted.
+        joins: By zone.
         expanded: Visits gone on from so far: what searching on this graph has cost.
     """
 
     kinds: Mapping[str, ZoneKind]
     exits: dict[str, dict[str, list[tuple[Link, str]]]] = field(default_factory=dict)
+    joins: Mapping[str, Join] = field(default_factory=dict)
     expanded: int = 0
 
     @classmethod
     def of(cls, topology: Topology) -> Graph:
         """Return the graph of a topology, nodes sorted."""
         kinds = {name: zone.kind for name, zone in topology.zones.items()}
-        return cls.of_links(sorted(topology.nodes), kinds, topology.links)
+        joins = {join.zone: join for join in topology.joins.values()}
+        links = sorted(link for zone in topology.zones.values() for link in zone.links)
+        return cls.of_links(sorted(topology.nodes), kinds, links, joins)
 
     @classmethod
     def of_links(
-        cls, nodes: Iterable[str], kinds: Mapping[str, ZoneKind], links: Iterable[Link]
+        cls,
+        nodes: Iterable[str],
+        kinds: Mapping[str, ZoneKind],
+        links: Iterable[Link],
+        joins: Mapping[str, Join] | None = None,
     ) -> Graph:
-        """Return the graph of these links, in this order at each node."""
-        exits: dict[str, dict[str, list[tuple[Link, str]]]] = {node: {} for node in nodes}
+        """Return the graph of these links, in this order at each node.
+
+        Args:
+            nodes: All of them.
+            kinds: Kind of each zone.
+            links: Each once; a join is one, its opposite direction another.
+            joins: By zone.
+        """
+        graph = cls(kinds, {node: {} for node in nodes}, joins or {})
         for link in links:
-            first, second = link.ends
-            exits[first].setdefault(link.zone, []).append((link, second))
-            exits[second].setdefault(link.zone, []).append((link, first))
-        return cls(kinds, exits)
+            for node in graph._starts(link):
+                graph.exits[node].setdefault(link.zone, []).append((link, link.other(node)))
+        return graph
+
+    def _starts(self, link: Link) -> Sequence[str]:
+        """Return the ends from which messages leave on a link."""
+        join = self.joins.get(link.zone)
+        return link.ends if join is None else (join.source,)
 
     def add(self, link: Link) -> None:
         """Put a link in, in order."""
-        for node in link.ends:
+        for node in self._starts(link):
             exits = self.exits[node].setdefault(link.zone, [])
             insort(exits, (link, link.other(node)))
 
     def remove(self, link: Link) -> None:
         """Take a link out."""
-        for node in link.ends:
+        for node in self._starts(link):
             self.exits[node][link.zone].remove((link, link.other(node)))
 
     def has(self, link: Link) -> bool:
@@ -133,6 +157,9 @@ class Graph:
         crossed = visit.crossed_external
         for zone, exits in self.exits[visit.node].items():
             kind = self.kinds[zone]
+            if kind is ZoneKind.JOIN:
+                yield from self._over_join(visit, self.joins[zone], exits)
+                continue
             on_zone = arrival is not None and arrival.zone == zone
             refused = may_leave(
                 kind, arrived_on_zone=on_zone, arrived_on_link=False, crossed_external=crossed
@@ -148,6 +175,21 @@ class Graph:
                     if refused is not None:
                         continue
                 yield Visit(neighbour, link, mark, visit)
+
+    def _over_join(
+        self, visit: Visit, join: Join, exits: Iterable[tuple[Link, str]]
+    ) -> Iterator[Visit]:
+        """Yield the visit behind a join; two in opposite directions are one link."""
+        arrival = visit.link
+        row = row_over(visit.row, join.hops)
+        for link, neighbour in exits:
+            is_back = arrival is not None and link.ends == arrival.ends
+            if row is not None and not (is_back and self.is_join(arrival)):
+                yield Visit(neighbour, link, visit.crossed_external, visit, row)
+
+    def is_join(self, link: Link | None) -> bool:
+        """Return whether a link is a join."""
+        return link is not None and link.zone in self.joins
 
 
 def walks_from(

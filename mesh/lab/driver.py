@@ -40,6 +40,7 @@ from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.state import Progress, ProgressKind
+from mesh.model.subject import matches
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.provision import node_topics
@@ -105,7 +106,7 @@ class Driver:
     history: Path | None = None
     verdict: Mapping[str, object] | None = None
     _writers: dict[str, Writer] = field(default_factory=dict)
-    _reach: dict[str, dict[str, None]] = field(default_factory=dict)
+    _filters: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
     _names: TopicNames = field(init=False)
 
     def __post_init__(self) -> None:
@@ -324,11 +325,19 @@ class Driver:
         words = topic.removeprefix(self.topology.prefix).split(".")
         return (words[0], words[0]) if words[1] == "in" else (words[0], words[2])
 
-    def reaches(self, source: str, target: str) -> bool:
-        """Say whether the topology has a way from one node to another. Spec: DESIGN 3."""
-        if source not in self._reach:
-            self._reach[source] = {source: None} | dict.fromkeys(walks_from(self.topology, source))
-        return target in self._reach[source]
+    def carries(self, source: str, target: str, subject: str) -> bool:
+        """Say whether messages go from one node to another, once they are wanted. Spec: DESIGN 3.
+
+        There is one way at most; every join on it must select them.
+        """
+        if source not in self._filters:
+            joins = {join.zone: join.filter for join in self.topology.joins.values()}
+            self._filters[source] = {source: ()} | {
+                node: tuple(joins[link.zone] for link in walks[0].links if link.zone in joins)
+                for node, walks in walks_from(self.topology, source).items()
+            }
+        filters = self._filters[source].get(target)
+        return filters is not None and all(matches(one, subject) for one in filters)
 
     def close(self) -> None:
         """Release what the driver opened."""

@@ -131,13 +131,15 @@ def _owed(driver: Driver, name: str) -> _Owed:
     owed: dict[MessageClass, set[MessageId]] = {cls: set() for cls in MessageClass}
     for publication in driver.publications:
         served = [wish for wish in wishes if _is_served(wish, publication.step, driver.drains)]
-        if not served or not driver.reaches(publication.node, node):
+        if not served:
             continue
         for identity, message in driver.tally.published.items():
             begin = publication.begins.get(message.place, 0)
             end = publication.ends.get(message.place, -1)
-            if begin <= message.offset < end and any(
-                matches(wish.filter_, message.subject) for wish in served
+            if (
+                begin <= message.offset < end
+                and any(matches(wish.filter_, message.subject) for wish in served)
+                and driver.carries(publication.node, node, message.subject)
             ):
                 owed[message.message_class].add(identity)
     return _Owed(frozenset(owed[MessageClass.GUARANTEED]), frozenset(owed[MessageClass.DIRECT]))

@@ -125,7 +125,11 @@ def owner_of(topic: str, topology: Topology) -> str | None:
             for message_class in MessageClass
             for name in (
                 names.ingress(node, message_class),
-                *(names.outbox(node, p, message_class) for p in topology.neighbours(node)),
+                *(
+                    names.outbox(node, other, message_class)
+                    for other in topology.neighbours(node)
+                    if topology.sends(node, other)
+                ),
             )
         ]
         if topic in data:

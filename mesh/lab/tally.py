@@ -111,7 +111,7 @@ class Tally:
         for link in self._topology.links_of(node):
             other = link.other(node)
             self.links[f"{node}->{other}"] = LinkTally()
-            for message_class in MessageClass:
+            for message_class in MessageClass if self._topology.sends(node, other) else ():
                 outbox = names.outbox(node, other, message_class)
                 self._follow(node, outbox, declared.partitions, self._frames_of(node, other))
         self._follow(node, names.ledger(node), 2 * declared.lanes, self._ledger)

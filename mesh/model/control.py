@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mesh.model.frames import NONE_OFFSET, MessageClass
+from mesh.model.joins import NO_JOINS, JoinRow
 
 
 class Ownership(StrEnum):
@@ -25,8 +26,10 @@ class Scope:
 
     Attributes:
         zone: Zone on which the interest is offered.
-        neighbour: The one reader in a multi-hop zone; empty in the other kinds.
+        neighbour: The one reader in a multi-hop zone or a join; empty in the other kinds.
         ownership: `own` or `foreign`, each with its own versions.
+        row: Over joins: what has come by that many in a row, this one included. Each row has its
+            own versions too: in one, a ring of joins that a hop limit opens never completes.
 
     Spec: K22.
     """
@@ -34,10 +37,12 @@ class Scope:
     zone: str
     neighbour: str
     ownership: Ownership
+    row: JoinRow = NO_JOINS
 
     def __str__(self) -> str:
-        """Return `zone:neighbour/own`, as in record keys."""
-        return f"{self.zone}:{self.neighbour}/{self.ownership}"
+        """Return `zone:neighbour/own`, over joins `zone:neighbour/own/1.10`: as in record keys."""
+        text = f"{self.zone}:{self.neighbour}/{self.ownership}"
+        return f"{text}/{self.row}" if self.row.joins else text
 
     @classmethod
     def parse(cls, text: str) -> Scope:
@@ -46,11 +51,14 @@ class Scope:
         Raises:
             ValueError: The text is not a scope.
         """
-        left, slash, ownership = text.partition("/")
+        left, slash, right = text.partition("/")
         zone, colon, neighbour = left.partition(":")
+        ownership, joined, row = right.partition("/")
         if not (slash and colon and zone):
             raise ValueError(f"not a scope: {text!r}")
-        return cls(zone, neighbour, Ownership(ownership))
+        return cls(
+            zone, neighbour, Ownership(ownership), JoinRow.parse(row) if joined else NO_JOINS
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,3 +254,8 @@ class Subscription:
 def node_address(uuid: str) -> str:
     """Return the subject that stands for a node in the interest tables. Spec: K26."""
     return f"$node/{uuid}"
+
+
+def is_address(filter_: str) -> bool:
+    """Return whether an entry of interest is a node's address. Spec: K26."""
+    return filter_.startswith("$node/")

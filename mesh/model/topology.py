@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import combinations
 
+from mesh.model.joins import Join
+
 MESSAGE_BYTES_DEFAULT = 900_000
 """With key and headers, uncompressed. Spec: K6."""
 
@@ -120,6 +122,7 @@ class Zone:
         links: Its links, sorted.
         title: What people read; two zones may share one.
         exclusive: Whether its members may be in no other zone, joins apart. Spec: UM-8.
+        join: What it is if it is a join; else None.
     """
 
     name: str
@@ -128,6 +131,7 @@ class Zone:
     links: Sequence[Link]
     title: str = ""
     exclusive: bool = False
+    join: Join | None = None
 
     @classmethod
     def full_mesh(
@@ -171,6 +175,19 @@ class Zone:
             links=tuple(links),
             title=title,
             exclusive=exclusive,
+        )
+
+    @classmethod
+    def of_join(cls, join: Join, *, title: str = "") -> Zone:
+        """Return the zone that a join is."""
+        link = Link.between(join.zone, join.source, join.target)
+        return cls(
+            name=join.zone,
+            kind=ZoneKind.JOIN,
+            nodes=link.ends,
+            links=(link,),
+            title=title,
+            join=join,
         )
 
 
@@ -217,7 +234,9 @@ class Topology:
         audit_kafka: Kafka cluster that the auditor writes to; empty only without any.
         keep_s: How long records stay after their reader passed them, in seconds. Spec: K5.
         limits: Of links, by their two ends.
-        links: Every link, sorted by zone and ends.
+        links: Every link, sorted by zone and ends. Two joins between the same nodes in opposite
+            directions are one link, known by the first of their names.
+        joins: By source and target.
     """
 
     name: str
@@ -230,15 +249,24 @@ class Topology:
     keep_s: float = KEEP_DEFAULT_S
     limits: Mapping[frozenset[str], LinkLimit] = field(default_factory=dict)
     links: Sequence[Link] = field(init=False, repr=False, compare=False)
+    joins: Mapping[tuple[str, str], Join] = field(init=False, repr=False, compare=False)
     _links_of: Mapping[str, Sequence[Link]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        links = sorted(link for zone in self.zones.values() for link in zone.links)
+        found = [zone.join for zone in self.zones.values() if zone.join is not None]
+        joins = {(join.source, join.target): join for join in found}
+        links = sorted(
+            link
+            for zone in self.zones.values()
+            for link in zone.links
+            if zone.join is None or not _is_second(zone.join, joins)
+        )
         by_node: dict[str, list[Link]] = {node: [] for node in self.nodes}
         for link in links:
             for node in link.ends:
                 by_node[node].append(link)
         object.__setattr__(self, "links", tuple(links))
+        object.__setattr__(self, "joins", joins)
         object.__setattr__(self, "_links_of", by_node)
 
     def links_of(self, node: str) -> Sequence[Link]:
@@ -252,3 +280,21 @@ class Topology:
     def kind_of(self, link: Link) -> ZoneKind:
         """Return the kind of the zone that a link is in."""
         return self.zones[link.zone].kind
+
+    def sends(self, source: str, target: str) -> bool:
+        """Return whether messages go from a node to a neighbour: all links but joins are two-way.
+
+        Spec: UM-5.
+        """
+        return (source, target) in self.joins or (target, source) not in self.joins
+
+    def zone_over(self, link: Link, source: str) -> str:
+        """Return the zone that messages of an end of a link are in once they have crossed it."""
+        join = self.joins.get((source, link.other(source)))
+        return link.zone if join is None else join.zone
+
+
+def _is_second(join: Join, joins: Mapping[tuple[str, str], Join]) -> bool:
+    """Say whether a join is the other direction of a link that has its name already."""
+    back = joins.get((join.target, join.source))
+    return back is not None and back.zone < join.zone

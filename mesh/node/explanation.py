@@ -10,10 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.forwarding import crosses_external
+from mesh.core.joins import row_over
 from mesh.core.routing import PUBLISHED_HERE, Arrival, LocalLink, Route, Router, local_links
 from mesh.core.walks import walks_from
 from mesh.model.control import Heartbeat, Mark, Scope, Subscription, Wish
 from mesh.model.frames import MessageClass
+from mesh.model.joins import NO_JOINS
 from mesh.model.subject import matches
 from mesh.model.topology import Topology
 from mesh.node.learner import DOWN_AFTER_MS, Learner
@@ -143,11 +145,13 @@ def explain(
             told.reached.append(Reached(node, route.endpoints, path, not known[node].is_up))
             told.refused += [Refusal(node, to, str(reason)) for to, reason in route.refused]
             for link in _left_on(routers[node], route):
-                told.crossed.append(Crossed(node, link.neighbour, link.zone))
+                told.crossed.append(Crossed(node, link.neighbour, link.zone_out))
                 if link.neighbour in path:
                     continue  # a loop, which only an illegal topology has; refused on arrival
                 mark = arrival.crossed_external or crosses_external(link.kind)
-                further.append(((*path, link.neighbour), Arrival(link.zone, node, mark)))
+                row = NO_JOINS if link.out is None else row_over(arrival.row, link.out.hops)
+                behind = Arrival(link.zone, node, mark, row or NO_JOINS)
+                further.append(((*path, link.neighbour), behind))
         edge = further
     told.not_reached += _not_reached(topology, known, told)
     return told

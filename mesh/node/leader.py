@@ -10,10 +10,19 @@ from dataclasses import dataclass, field, replace
 
 from mesh.core.completion import Completion, Need
 from mesh.core.forwarding import offers, ownership_after, scope_is_per_link
-from mesh.core.interest import Member, Members, union
+from mesh.core.interest import ADDRESS, Member, Members, union
+from mesh.core.joins import row_over
 from mesh.core.routing import LocalLink
 from mesh.core.scopes import ScopeWriter
-from mesh.model.control import Heartbeat, LinkStatus, Mark, Ownership, Scope, Wish
+from mesh.model.control import (
+    Heartbeat,
+    LinkStatus,
+    Mark,
+    Ownership,
+    Scope,
+    Wish,
+    is_address,
+)
 from mesh.model.effects import (
     WriteAck,
     WriteAdvert,
@@ -99,7 +108,7 @@ class Leader:
             written = self.written.get(scope, {})
             wanted: dict[str, Wish] = {}
             for filter_ in sorted(entries):
-                wish = offered(entries[filter_], scope, self._kind(scope))
+                wish = offered(filter_, entries[filter_], scope, self._link(scope))
                 if wish is not None:
                     wanted[filter_] = wish
                     writer.change(filter_, None, wish)
@@ -114,11 +123,11 @@ class Leader:
     def _offer_changes(self, learner: Learner, touched: Mapping[str, Members]) -> Iterator[Writes]:
         table = learner.router.table
         for scope, writer in self._scopes.items():
-            kind = self._kind(scope)
+            link = self._link(scope)
             is_changed = False
             for filter_ in sorted(touched):
-                before = offered(touched[filter_], scope, kind)
-                after = offered(table.members(filter_), scope, kind)
+                before = offered(filter_, touched[filter_], scope, link)
+                after = offered(filter_, table.members(filter_), scope, link)
                 if before != after:
                     is_changed = True
                     writer.change(filter_, before, after)
@@ -135,7 +144,8 @@ class Leader:
         """Return what is offered of a filter; None in a scope that this node does not write."""
         if scope not in self._scopes:
             return None
-        return offered(learner.router.table.members(filter_), scope, self._kind(scope))
+        members = learner.router.table.members(filter_)
+        return offered(filter_, members, scope, self._link(scope))
 
     def mark_again(self, scopes: Sequence[Scope]) -> Iterator[WriteMark]:
         """Write another mark of these scopes, so that their readers judge anew."""
@@ -143,8 +153,9 @@ class Leader:
             if scope in self._scopes:
                 yield WriteMark(scope, self._scopes[scope].next_mark(self.epoch))
 
-    def _kind(self, scope: Scope) -> ZoneKind:
-        return next(link.kind for link in self.links if link.zone == scope.zone)
+    def _link(self, scope: Scope) -> LocalLink:
+        """Return a link that a scope is offered on; all of its zone follow the same rule."""
+        return next(link for link in self.links if link.zone == scope.zone)
 
     # -- acknowledgements -----------------------------------------------------------------
 
@@ -159,7 +170,7 @@ class Leader:
         fed = (
             scopes_fed(self.links, learner.neighbours[name].link, Scope.parse(text))
             if text
-            else (scope for scope in self._scopes if scope.ownership is Ownership.OWN)
+            else _scopes_offering(self.links, ADDRESS)
         )
         return [
             Need(scope, self._scopes[scope].number, readers)
@@ -218,6 +229,8 @@ def scopes_of(links: Sequence[LocalLink]) -> Sequence[Scope]:
         for ownership in Ownership:
             if offers(link.kind, learned_on_zone=False, learned_on_link=False, ownership=ownership):
                 scopes[Scope(link.zone, reader, ownership)] = None
+            for row in link.back:
+                scopes[Scope(link.zone, link.neighbour, ownership, row)] = None
     return sorted(scopes)
 
 
@@ -233,22 +246,35 @@ def readers_of(links: Sequence[LocalLink], scope: Scope) -> Sequence[str]:
 def scopes_fed(links: Sequence[LocalLink], learned_on: LocalLink, scope: Scope) -> Sequence[Scope]:
     """Return the scopes in which interest learned in a neighbour's scope is offered onward."""
     ownership = ownership_after(learned_on.kind, scope.ownership)
-    member = Member(learned_on.zone, learned_on.neighbour, ownership)
-    return [
-        fed
-        for fed in scopes_of(links)
-        if _is_offered(member, fed, next(link.kind for link in links if link.zone == fed.zone))
-    ]
+    member = Member(learned_on.zone, learned_on.neighbour, ownership, scope.row)
+    return _scopes_offering(links, member)
 
 
-def offered(members: Members, scope: Scope, kind: ZoneKind) -> Wish | None:
-    """Return what is offered in a scope of a filter with these members, or None. Spec: K22."""
-    return union(wish for member, wish in members if _is_offered(member, scope, kind))
+def _scopes_offering(links: Sequence[LocalLink], member: Member) -> Sequence[Scope]:
+    by_zone = {link.zone: link for link in links}
+    return [fed for fed in scopes_of(links) if _is_offered(member, fed, by_zone[fed.zone])]
 
 
-def _is_offered(member: Member, scope: Scope, kind: ZoneKind) -> bool:
+def offered(filter_: str, members: Members, scope: Scope, link: LocalLink) -> Wish | None:
+    """Return what is offered in a scope of a filter with these members, or None.
+
+    Over joins that is addresses alone. Spec: K22, K26, DESIGN 3.
+    """
+    if link.kind is ZoneKind.JOIN and not is_address(filter_):
+        return None
+    return union(wish for member, wish in members if _is_offered(member, scope, link))
+
+
+def _is_offered(member: Member, scope: Scope, link: LocalLink) -> bool:
+    if link.kind is ZoneKind.JOIN:
+        return (
+            member.ownership is scope.ownership
+            and member.zone != scope.zone
+            and link.into is not None
+            and row_over(member.row, link.into.hops) == scope.row
+        )
     return member.ownership is scope.ownership and offers(
-        kind,
+        link.kind,
         learned_on_zone=member.zone == scope.zone,
         learned_on_link=member.zone == scope.zone and member.name == scope.neighbour,
         ownership=member.ownership,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.forwarding import ownership_after
-from mesh.core.interest import Member, Members
+from mesh.core.interest import ADDRESS, JOINED, Member, Members
 from mesh.core.routing import LocalLink, Router
 from mesh.core.scopes import ScopeReader
 from mesh.model.control import (
@@ -34,8 +34,6 @@ CLIENTS = "clients"
 
 DOWN_AFTER_MS = 10_000
 """A neighbour is down after ten missed heartbeats of one second. Spec: K32."""
-
-_SELF = Member("", "$node")
 
 
 @dataclass(slots=True)
@@ -129,10 +127,12 @@ class Learner:
     _begun: dict[str, tuple[int, int]] | None = None
 
     def __post_init__(self) -> None:
-        """Know the neighbours from the start, before anything is read of them."""
+        """Know the neighbours, and what own joins want, before anything is read."""
         for link in self.links:
             self.neighbours[link.neighbour] = Neighbour(link)
-        self._put(node_address(self.uuid), _SELF, Wish(clients_offset=self.clients_offset))
+            if link.out is not None:
+                self._put(link.out.filter, JOINED, Wish(static=True))
+        self._put(node_address(self.uuid), ADDRESS, Wish(clients_offset=self.clients_offset))
 
     @property
     def is_synced(self) -> bool:
@@ -172,7 +172,7 @@ class Learner:
         self.clients_offset = offset
         self._read[CLIENTS] = (0, offset)
         self._cuts[self.uuid] = offset
-        self._put(node_address(self.uuid), _SELF, Wish(clients_offset=offset))
+        self._put(node_address(self.uuid), ADDRESS, Wish(clients_offset=offset))
 
     def _unsubscribe(self, endpoint: str, filter_: str) -> None:
         if self.subscriptions.pop((endpoint, filter_), None) is None:
@@ -235,7 +235,7 @@ class Learner:
         if wish is not None and neighbour.is_down:
             wish = _while_down(wish)
         ownership = ownership_after(neighbour.link.kind, scope.ownership)
-        self._put(filter_, Member(scope.zone, name, ownership), wish)
+        self._put(filter_, Member(scope.zone, name, ownership, scope.row), wish)
         if wish is not None and wish.clients_offset is not None:
             self._cuts[filter_.partition("/")[2]] = wish.clients_offset
 

@@ -12,10 +12,12 @@ from collections.abc import Mapping
 
 from mesh.codec.frames import Peeked, assemble_value, decode_header, key_tail, relay_key
 from mesh.core.forwarding import crosses_external
+from mesh.core.joins import row_of
 from mesh.core.routing import PUBLISHED_HERE, Arrival
 from mesh.model.control import Stop
 from mesh.model.frames import NONE_OFFSET, Chain, FrameKind, MessageClass, Origin
 from mesh.model.headers import GAP_HEADER
+from mesh.model.topology import ZoneKind
 from mesh.runtime.batch import Batch
 from mesh.runtime.lane import Lane, Source
 from mesh.runtime.outgoing import Came, hop_over, next_hop
@@ -39,6 +41,7 @@ def came_before(lane: Lane, source: Source) -> Came:
         crossed_external=link is not None and crosses_external(link.kind),
         path=(lane.node,),
         frame=None,
+        join_hops=1 if link is not None and link.kind is ZoneKind.JOIN else 0,
     )
 
 
@@ -77,7 +80,8 @@ def announce(
         ext[_OPEN] = b""
     arrival = PUBLISHED_HERE
     if source.link is not None:
-        arrival = Arrival(source.link.zone, source.link.neighbour, came.crossed_external)
+        row = row_of(lane.topology.joins, (source.link.neighbour, lane.node), came.join_hops)
+        arrival = Arrival(source.link.zone, source.link.neighbour, came.crossed_external, row)
     tail = key_tail(origin, lane.flags, ext)
     for neighbour in lane.router.allowed(arrival):
         link = lane.link(neighbour)

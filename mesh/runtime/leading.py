@@ -258,11 +258,11 @@ def identity_of(
 ) -> Identity:
     """Return the identity record of a node, with the topics that exist now. Spec: K4."""
     names = TopicNames(topology.prefix)
-    neighbours = [link.other(node) for link in topology.links_of(node)]
+    receivers = [other for other in topology.neighbours(node) if topology.sends(node, other)]
     topics: list[str] = []
     for message_class in MessageClass:
         topics.append(names.ingress(node, message_class))
-        topics += [names.outbox(node, neighbour, message_class) for neighbour in neighbours]
+        topics += [names.outbox(node, other, message_class) for other in receivers]
     described = kafka.admin().describe(topics)
     return Identity(
         node=node,

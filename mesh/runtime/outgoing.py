@@ -53,6 +53,7 @@ class Came:
     Attributes:
         node, source, generation: Their origin.
         zone, hops, crossed_external: The link crossed last; empty, 0 and False at the origin.
+        join_hops: Joins crossed in a row.
         path: Nodes visited, this one included.
         frame: Offset of the incoming frame, or None at the origin, where offsets are messages'.
         ext: What a split copies from the incoming header. Spec: K10.
@@ -67,6 +68,7 @@ class Came:
     path: tuple[str, ...]
     frame: int | None
     ext: Mapping[str, bytes] = field(default_factory=dict)
+    join_hops: int = 0
 
 
 def send_stretch(
@@ -191,9 +193,9 @@ def next_hop(lane: Lane, link: LocalLink, source: Source, came: Came, first: int
 def hop_over(lane: Lane, link: LocalLink, came: Came, chain: Chain) -> Hop:
     """Return the hop part of a header for a link, with this chain."""
     return Hop(
-        zone=link.zone,
+        zone=link.zone_out,
         hops=next_hop_count(came.hops, arrived_on_zone=link.zone == came.zone),
-        join_hops=0,
+        join_hops=0 if link.out is None else came.join_hops + 1,
         crossed_external=came.crossed_external or crosses_external(link.kind),
         lane_epoch=lane.positions.epoch,
         path=came.path,

@@ -53,6 +53,7 @@ def node_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
         wanted += [
             (names.outbox(node, neighbour, message_class), data, {**kept, **_BROKER_TIME})
             for neighbour in neighbours
+            if topology.sends(node, neighbour)
         ]
     wanted += [(names.to_control(node, neighbour), 1, _COMPACTED) for neighbour in neighbours]
     return [_spec(topology, *topic) for topic in wanted]

@@ -67,13 +67,13 @@ class Sources:
     _verified_ms: int = 0
 
     def __post_init__(self) -> None:
-        """List them: the own ingress, and every neighbour's outbox for this node."""
+        """List them: the own ingress, and every outbox that neighbours write for this node."""
         names = TopicNames(self.topology.prefix)
         nodes = self.topology.nodes
         for message_class in MessageClass:
             ingress = names.ingress(self.node, message_class)
             self._add(_SourceTopic(ingress, nodes[self.node].kafka, message_class, None))
-            for link in self.learner.links:
+            for link in [one for one in self.learner.links if one.takes]:
                 outbox = names.outbox(link.neighbour, self.node, message_class)
                 kafka = nodes[link.neighbour].kafka
                 self._add(_SourceTopic(outbox, kafka, message_class, link))

@@ -19,6 +19,7 @@ from mesh.codec.frames import (
     subject_table,
 )
 from mesh.core.chain import Verdict
+from mesh.core.joins import row_of
 from mesh.core.routing import Arrival, LocalLink, Route
 from mesh.errors import ProtocolError, UnknownVersionError
 from mesh.model.frames import NONE_OFFSET, FrameFlags, FrameKind, Hop, MessageClass, Origin
@@ -96,9 +97,10 @@ def _take_frame(
         crossed_external=hop.crossed_external,
         path=(*hop.path, lane.node),
         frame=record.offset(),
+        join_hops=hop.join_hops,
     )
     if peeked.kind is FrameKind.GAP:
-        arrival = _arrival(link, peeked)
+        arrival = _arrival(lane, link, hop)
         relay_gap(lane, batch, source, came, arrival, peeked, _tail(lane, peeked))
         return
     value = record.value() or b""
@@ -193,13 +195,16 @@ def _note_accepted(batch: Batch, source: Source, hop: Hop) -> None:
     )
 
 
-def _arrival(link: LocalLink, peeked: Peeked) -> Arrival:
-    return Arrival(link.zone, link.neighbour, peeked.hop.crossed_external)
+def _arrival(lane: Lane, link: LocalLink, hop: Hop) -> Arrival:
+    if not hop.join_hops:
+        return Arrival(link.zone, link.neighbour, hop.crossed_external)
+    row = row_of(lane.topology.joins, (*hop.path, lane.node), hop.join_hops)
+    return Arrival(link.zone, link.neighbour, hop.crossed_external, row)
 
 
 def _plan(lane: Lane, source: Source, link: LocalLink, peeked: Peeked) -> Plan:
     """Return the plan for a frame's subject table, remembered by the table's very bytes."""
-    arrival = _arrival(link, peeked)
+    arrival = _arrival(lane, link, peeked.hop)
     plans = lane.plans(arrival, source.message_class)
     table = peeked.table_bytes
     plan = plans.get(table)

@@ -16,6 +16,7 @@ from streaming.audits.interest import Carriers, Claim, EndpointKey, Interest
 from streaming.audits.names import Names
 from streaming.audits.passing import Now, Passing
 from streaming.audits.verdicts import Verdict, compare, wants_of
+from streaming.audits.ways import Ways
 from streaming.tables.digest import BLOCK_OFFSETS
 from streaming.tables.rows import TopicPartition
 from streaming.tables.topics import place_of
@@ -52,6 +53,7 @@ class World:
     passing: Passing
     heads: Mapping[ChainKey, ChainHead]
     carriers: Carriers
+    ways: Ways
     read: Mapping[TopicPartition, int]
     register: Register
 
@@ -254,13 +256,15 @@ def _endpoints(block: Block, world: World) -> Sequence[EndpointKey]:
 
 
 def _claims_of(place: TopicPartition, endpoint: EndpointKey, world: World) -> Sequence[Claim]:
+    origin = place_of(world.passing.prefix, place.topic).node
     return world.interest.claims(
         endpoint,
         world.names.uuids.get(endpoint.node),
         place,
         world.names.key(place),
-        is_local=place_of(world.passing.prefix, place.topic).node == endpoint.node,
+        is_local=origin == endpoint.node,
         carriers=world.carriers,
+        joins=world.ways.between(origin, endpoint.node),
     )
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.state import Cut
+from streaming.audits.matching import selects
 from streaming.tables.rows import SourceKey, TopicPartition
 
 Carriers = Callable[[str, SourceKey], Sequence[TopicPartition]]
@@ -96,10 +97,21 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one wish claims of one source: the filter, and the span that must come, if any."""
+    """What one wish claims of one source.
+
+    Attributes:
+        filter: What it asks for.
+        span: What must come, if any.
+        joins: Filters of the joins on the way: what they do not select does not come.
+    """
 
     filter: str
     span: Span | None
+    joins: tuple[str, ...] = ()
+
+    def concerns(self, subject: str) -> bool:
+        """Say whether messages of a valid subject are claimed."""
+        return all(selects(one, subject) for one in (self.filter, *self.joins))
 
 
 @dataclass(slots=True)
@@ -178,6 +190,7 @@ class Interest:
         *,
         is_local: bool,
         carriers: Carriers,
+        joins: Sequence[str] = (),
     ) -> Sequence[Claim]:
         """Return what an endpoint claims of one ingress partition.
 
@@ -188,6 +201,7 @@ class Interest:
             source: The same by topic id, if known.
             is_local: Whether the ingress belongs to the endpoint's own node.
             carriers: How messages came to the endpoint's node.
+            joins: Filters of the joins between the ingress and the endpoint.
         """
         claims = []
         for wish in self.wishes.get(endpoint, ()):
@@ -195,7 +209,7 @@ class Interest:
             if wish.is_certified and uuid is not None and source is not None:
                 ways = (place,) if is_local else tuple(carriers(endpoint.node, source))
                 span = self._span(wish, uuid, place, source, ways)
-            claims.append(Claim(wish.filter, span))
+            claims.append(Claim(wish.filter, span, tuple(joins)))
         return claims
 
     def _span(

@@ -15,25 +15,32 @@ from streaming.tables.topics import place_of
 
 @dataclass(slots=True)
 class LinkPlan:
-    """Which zones join which nodes.
+    """Which zones lead from which node to which.
 
     Attributes:
         prefix: Start of every topic name.
-        zones: (node, node) in both orders -> zones of their links.
+        zones: (sender, receiver) -> zones of their links; joins lead one way.
+        limits: (source, target) of a join -> how many joins may follow it or come before.
     """
 
     prefix: str
     zones: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+    limits: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, topology: Topology) -> LinkPlan:
         """Return the plan of a topology."""
         zones: dict[tuple[str, str], list[str]] = {}
-        for link in topology.links:
-            first, second = link.ends
-            zones.setdefault((first, second), []).append(link.zone)
-            zones.setdefault((second, first), []).append(link.zone)
-        return cls(topology.prefix, zones)
+        limits: dict[tuple[str, str], int] = {}
+        for name, zone in topology.zones.items():
+            if (join := zone.join) is not None:
+                zones.setdefault((join.source, join.target), []).append(name)
+                limits[join.source, join.target] = join.hops
+                continue
+            for first, second in [link.ends for link in zone.links]:
+                zones.setdefault((first, second), []).append(name)
+                zones.setdefault((second, first), []).append(name)
+        return cls(topology.prefix, zones, limits)
 
     def fault_of_path(self, path: Sequence[str]) -> tuple[FindingKind, str] | None:
         """Return why nodes in this order are no walk, or None if they are one."""
@@ -45,6 +52,16 @@ class LinkPlan:
                 told = ">".join(path)
                 text = f"the path {told} goes from {source} to {target}, which no link joins"
                 return FindingKind.UNPLANNED_PATH, text
+        return self._fault_of_rows(path)
+
+    def _fault_of_rows(self, path: Sequence[str]) -> tuple[FindingKind, str] | None:
+        """Return why a path has too many joins in a row, or None. Spec: DESIGN 3, UM-10."""
+        row: list[int] = []
+        for pair in pairwise(path):
+            row = [*row, self.limits[pair]] if pair in self.limits else []
+            if row and len(row) > min(row) + 1:
+                text = f"the path {'>'.join(path)} has {len(row)} joins in a row up to {pair[1]}"
+                return FindingKind.UNPLANNED_PATH, f"{text}, of which one allows {min(row) + 1}"
         return None
 
     def frame_fault(self, row: FrameRow, names: Names) -> Finding | None:

@@ -8,7 +8,7 @@ from enum import Enum
 from streaming.audits.blocks import Block
 from streaming.audits.cases import Want
 from streaming.audits.interest import Claim, EndpointKey, Level
-from streaming.audits.matching import is_subject, selects
+from streaming.audits.matching import is_subject
 from streaming.tables.digest import NOTHING, Digest
 
 
@@ -44,7 +44,7 @@ def _level(claims: Sequence[Claim], subject: str, first: int, last: int) -> Leve
     levels = [
         Level.MAY if claim.span is None else claim.span.level(first, last)
         for claim in claims
-        if selects(claim.filter, subject)
+        if claim.concerns(subject)
     ]
     return max(levels, default=Level.NONE)
 
@@ -54,7 +54,7 @@ def wants_of(block: Block, claims: Sequence[Claim], first: int, last: int) -> It
     for subject in block.subjects:
         if not is_subject(subject):
             continue
-        matching = [claim for claim in claims if selects(claim.filter, subject)]
+        matching = [claim for claim in claims if claim.concerns(subject)]
         if matching:
             yield Want(subject, first, last, is_must=False)
         for span in [claim.span for claim in matching]:

@@ -23,6 +23,7 @@ from streaming.audits.order import DeliverySuspicion
 from streaming.audits.origins import FrameSuspicion
 from streaming.audits.passing import Now
 from streaming.audits.paths import LinkPlan
+from streaming.audits.ways import Ways
 from streaming.connectors.sink import Output
 from streaming.job.intake import take_batch
 from streaming.job.outputs import status_json, take_outputs
@@ -71,6 +72,7 @@ class Auditor:
     clock: Callable[[], float] = time.monotonic
     state: State = field(init=False)
     plan: LinkPlan = field(init=False)
+    ways: Ways = field(init=False)
     batch_at_s: float = field(init=False)
     is_lagging: bool = False
     losses_at_s: float = -LOSSES_EVERY_S
@@ -83,7 +85,7 @@ class Auditor:
         self.state = self.snapshots.load() or fresh
         # Who is linked to whom is the file's to say, not a former run's.
         self.state.splits.nodes, self.state.splits.links = fresh.splits.nodes, fresh.splits.links
-        self.plan = LinkPlan.of(self.topology)
+        self.plan, self.ways = LinkPlan.of(self.topology), Ways.of(self.topology)
         self.batch_at_s = self.clock()
 
     def take(self, records: DataFrame, batch: int) -> None:
@@ -136,7 +138,7 @@ class Auditor:
         state, now_s = self.state, self.clock()
         now = Now(now_s, state.batch, now_s - self.batch_at_s >= IDLE_S)
         self._find_ends()
-        world = state.world()
+        world = state.world(self.ways)
         round_ = state.certifier.judge(world, now, is_last=is_last)
         if round_.cases:
             outcomes = self.rereader.cases(round_.cases)

@@ -16,6 +16,7 @@ from streaming.audits.order import Order
 from streaming.audits.origins import Origins
 from streaming.audits.passing import Passing
 from streaming.audits.splits import Splits
+from streaming.audits.ways import Ways
 from streaming.tables.rows import TopicPartition
 
 
@@ -58,14 +59,15 @@ class State:
             register=Register(),
         )
 
-    def world(self) -> World:
-        """Return what certificates look at."""
+    def world(self, ways: Ways) -> World:
+        """Return what certificates look at; which ways there are is the file's to say."""
         return World(
             names=self.names,
             interest=self.interest,
             passing=self.passing,
             heads=self.chains.heads,
             carriers=self.origins.carriers,
+            ways=ways,
             read=self.read,
             register=self.register,
         )

@@ -12,7 +12,7 @@ from mesh.core.routing import local_links
 from mesh.model.control import Wish, node_address
 from mesh.model.topology import Topology
 from mesh.node.leader import offered, readers_of, scopes_of
-from tests.sim.meshes import is_legal, random_topology
+from tests.sim.meshes import is_legal, random_joined_topology, random_topology
 
 
 def spread(topology: Topology) -> dict[str, InterestTable]:
@@ -26,12 +26,13 @@ def spread(topology: Topology) -> dict[str, InterestTable]:
         changed = False
         for node, table in tables.items():
             for scope in scopes_of(links[node]):
-                kind = topology.zones[scope.zone].kind
+                link = next(one for one in links[node] if one.zone == scope.zone)
                 for filter_, members in list(table.entries.items()):
-                    wish = offered(members, scope, kind)
+                    wish = offered(filter_, members, scope, link)
                     if wish is None:
                         continue
-                    member = Member(scope.zone, node, ownership_after(kind, scope.ownership))
+                    ownership = ownership_after(link.kind, scope.ownership)
+                    member = Member(scope.zone, node, ownership, scope.row)
                     for reader in readers_of(links[node], scope):
                         changed |= tables[reader].put(filter_, member, wish)
     return tables
@@ -51,6 +52,18 @@ def test_addresses_detect_exactly_the_illegal(block: int) -> None:
     verdicts = {True: 0, False: 0}
     for seed in range(block * 60, block * 60 + 60):
         topology = random_topology(random.Random(seed), nodes_max=7)
+        legal = is_legal(topology)
+        verdicts[legal] += 1
+        assert shows_second_way(topology) != legal, (seed, topology)
+    assert min(verdicts.values()) > 3
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_addresses_detect_exactly_the_illegal_over_joins_too(block: int) -> None:
+    """Spec: K26, DESIGN 3, UM-4, UM-10."""
+    verdicts = {True: 0, False: 0}
+    for seed in range(block * 60, block * 60 + 60):
+        topology = random_joined_topology(random.Random(f"joined {seed}"), nodes_max=6)
         legal = is_legal(topology)
         verdicts[legal] += 1
         assert shows_second_way(topology) != legal, (seed, topology)

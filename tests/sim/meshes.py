@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mesh.config.topology_file import topology_from_mapping
@@ -46,6 +46,38 @@ def _random_spec(rng: random.Random, nodes_max: int, lanes_max: int) -> dict[str
     return {"kafka": kafka, "nodes": nodes, "zones": zones}
 
 
+def add_joins(rng: random.Random, spec: dict[str, object], *, count_max: int = 4) -> None:
+    """Put joins into a spec: one-way, two-way, filtered, with and without a limit of hops."""
+    nodes, zones = spec["nodes"], spec["zones"]
+    assert isinstance(nodes, dict)
+    assert isinstance(zones, dict)
+    for index in range(rng.randint(1, count_max)):
+        source, target = rng.sample(sorted(nodes), 2)
+        for name, ends in ((f"J{index}", (source, target)), (f"B{index}", (target, source))):
+            if name[0] == "B" and rng.random() < 0.7:
+                continue
+            zones[name] = {"kind": "join", "from": ends[0], "to": ends[1]}
+            if rng.random() < 0.4:
+                zones[name]["filter"] = rng.choice(["a/>", "*/b", "b", "a/*", ">", "b/>"])
+            if rng.random() < 0.5:
+                zones[name]["hops"] = rng.choice([1, 1, 2, 3])
+
+
+def random_joined_topology(
+    rng: random.Random, *, nodes_max: int = 8, lanes_max: int = 1
+) -> Topology:
+    """Return a well formed topology with joins, legal or not; some have nothing but joins."""
+    while True:
+        spec = _random_spec(rng, nodes_max, lanes_max)
+        if rng.random() < 0.2:
+            spec["zones"] = {}
+        add_joins(rng, spec, count_max=6)
+        try:
+            return topology_from_mapping(spec)
+        except ConfigError:
+            continue
+
+
 def chain_of(nodes: Sequence[str], pairs: set[tuple[str, str]]) -> list[list[str]]:
     """Return links from each node to the next, those left out that are in `pairs` already."""
     links = []
@@ -61,6 +93,8 @@ class Way:
     """A walk by the oracle: nodes visited, and the links crossed as `a->b`."""
 
     nodes: tuple[str, ...]
+    filters: tuple[str | None, ...] = ()
+    """Per link the filter of the join that it is, or None."""
 
     @property
     def links(self) -> list[str]:
@@ -74,24 +108,70 @@ def naive_ways(topology: Topology, source: str, limit: int = 400) -> list[Way]:
     first repeated node, and at the limit, which only illegal topologies reach.
     """
     ways: list[Way] = []
-    todo: list[tuple[tuple[str, ...], object, str, int, int]] = [((source,), None, "", 0, 0)]
+    todo: list[tuple[Way, object, str, int, int, tuple[int, ...]]] = [
+        (Way((source,)), None, "", 0, 0, ())
+    ]
     while todo and len(ways) < limit:
-        path, came, zone, hops, externals = todo.pop()
-        for link in topology.links_of(path[-1]):
-            if link == came:
+        way, came, zone, hops, externals, row = todo.pop()
+        here = way.nodes[-1]
+        steps: list[tuple[Way, object, str, int, int, tuple[int, ...]]] = []
+        for name, one in topology.zones.items():
+            if one.kind == "join":
+                assert one.join is not None
+                pair = {one.join.source, one.join.target}
+                longer = (*row, one.join.hops)
+                is_short = all(len(longer) <= hops_max + 1 for hops_max in longer)
+                if one.join.source == here and came != pair and is_short:
+                    further = Way((*way.nodes, one.join.target), (*way.filters, one.join.filter))
+                    steps.append((further, pair, name, 1, externals, longer))
                 continue
-            kind = topology.zones[link.zone].kind
-            next_hops = hops + 1 if link.zone == zone else 1
-            next_externals = externals + (kind == "external")
-            if kind in ("one-hop", "cluster") and next_hops > 1:
-                continue
-            if next_externals > 1:
-                continue
-            other = link.other(path[-1])
-            ways.append(Way((*path, other)))
-            if other not in path:
-                todo.append(((*path, other), link, link.zone, next_hops, next_externals))
+            for link in one.links:
+                if here not in link.ends or link == came:
+                    continue
+                next_hops = hops + 1 if name == zone else 1
+                next_externals = externals + (one.kind == "external")
+                if one.kind in ("one-hop", "cluster") and next_hops > 1:
+                    continue
+                if next_externals > 1:
+                    continue
+                further = Way((*way.nodes, link.other(here)), (*way.filters, None))
+                steps.append((further, link, name, next_hops, next_externals, ()))
+        for step in steps:
+            ways.append(step[0])
+            if step[0].nodes[-1] not in way.nodes:
+                todo.append(step)
     return ways
+
+
+def naive_copies(
+    topology: Topology, source: str, subject: str, wishes: Mapping[str, Sequence[str]]
+) -> dict[str, Way]:
+    """Return by node the ways on which copies of a message go. Spec: DESIGN 3, UM-1, UM-5.
+
+    A copy crosses a join whose filter selects it, wanted or not; any other link for somebody
+    behind it whom it reaches without a join: who subscribed, or has a join that selects it.
+    """
+    ways = naive_ways(topology, source)
+    joins = [zone.join for zone in topology.zones.values() if zone.join is not None]
+    wanting = {node for node, fs in wishes.items() if any(naive_matches(f, subject) for f in fs)}
+    wanting |= {join.source for join in joins if naive_matches(join.filter, subject)}
+    found: dict[str, Way] = {}
+    for way in sorted(ways, key=lambda one: len(one.nodes)):
+        before, size = way.nodes[-2], len(way.nodes)
+        if before != source and before not in found:
+            continue
+        if (filter_ := way.filters[-1]) is not None:
+            is_taken = naive_matches(filter_, subject)
+        else:
+            is_taken = any(
+                other.nodes[:size] == way.nodes
+                and not any(other.filters[size - 1 :])
+                and other.nodes[-1] in wanting
+                for other in ways
+            )
+        if is_taken:
+            found[way.nodes[-1]] = way
+    return found
 
 
 def is_legal(topology: Topology) -> bool:
@@ -104,11 +184,12 @@ def is_legal(topology: Topology) -> bool:
 
 
 def random_legal_topology(
-    rng: random.Random, *, nodes_max: int = 8, lanes_max: int = 1
+    rng: random.Random, *, nodes_max: int = 8, lanes_max: int = 1, joined: bool = False
 ) -> Topology:
     """Return a random legal topology with at least one link."""
+    drawn = random_joined_topology if joined else random_topology
     while True:
-        topology = random_topology(rng, nodes_max=nodes_max, lanes_max=lanes_max)
+        topology = drawn(rng, nodes_max=nodes_max, lanes_max=lanes_max)
         if topology.links and is_legal(topology):
             return topology
 

@@ -12,7 +12,7 @@ from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Drain, NamedStep, Publish, Scenario, Settle, Subscribe
 from mesh.model.subject import matches
 from mesh.model.topology import Topology
-from tests.sim.meshes import naive_ways, random_legal_topology
+from tests.sim.meshes import naive_copies, random_legal_topology
 
 LEVELS = ["a", "b", "c"]
 
@@ -28,9 +28,9 @@ def random_filter(rng: random.Random) -> str:
     return "/".join(levels)
 
 
-def random_scenario(seed: int, *, lanes_max: int = 1) -> Scenario:
+def random_scenario(seed: int, *, lanes_max: int = 1, joined: bool = False) -> Scenario:
     rng = random.Random(seed)
-    topology = random_legal_topology(rng, lanes_max=lanes_max)
+    topology = random_legal_topology(rng, lanes_max=lanes_max, joined=joined)
     nodes = sorted(topology.nodes)
     steps: list[NamedStep] = []
     for index in range(rng.randint(1, 8)):
@@ -65,24 +65,21 @@ def expected(scenario: Scenario) -> tuple[Counter[str], Counter[str], Counter[tu
         if not isinstance(message, Publish):
             continue
         wanted: dict[str, set[str]] = {}
+        filters: dict[str, list[str]] = {}
         for wish in wishes:
+            filters.setdefault(wish.node, []).append(wish.filter)
             if matches(wish.filter, message.subject):
                 wanted.setdefault(wish.node, set()).add(wish.endpoint)
-        ways = {way.nodes[-1]: way for way in naive_ways(topology, message.node)}
-        crossed: set[str] = set()
+        copies = naive_copies(topology, message.node, message.subject, filters)
         for node, names in wanted.items():
-            if node == message.node:
-                path = node
-            elif node in ways:
-                path = ">".join(ways[node].nodes)
-                crossed.update(ways[node].links)
-            else:
+            if node != message.node and node not in copies:
                 continue
+            path = node if node == message.node else ">".join(copies[node].nodes)
             for name in names:
                 endpoints[f"{node}/{name}"] += message.count
                 paths[f"{node}/{name}", path] += message.count
-        for link in crossed:
-            links[link] += message.count
+        for way in copies.values():
+            links[way.links[-1]] += message.count
     return links, endpoints, paths
 
 
@@ -109,3 +106,9 @@ def test_every_wanted_message_crosses_each_link_once(seed: int) -> None:
 def test_several_lanes_change_nothing(seed: int) -> None:
     """Spec: K2, K14."""
     assert_exact(random_scenario(seed, lanes_max=3))
+
+
+@pytest.mark.parametrize("seed", range(2000, 2060))
+def test_joins_carry_what_they_select_and_each_copy_goes_once(seed: int) -> None:
+    """Spec: UM-1, UM-5, UM-6, UM-10, DESIGN 3."""
+    assert_exact(random_scenario(seed, lanes_max=2, joined=True))

@@ -36,7 +36,7 @@ def check_links(at: Examination) -> Iterator[Check]:
         )
         if is_away:
             continue
-        pairs = [(node, link.other(node)) for node in link.ends]
+        pairs = [pair for pair in (link.ends, link.ends[::-1]) if pair in flows]
         yield _moving(at, str(link), [(earlier[pair], flows[pair]) for pair in pairs])
 
 

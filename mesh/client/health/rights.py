@@ -84,7 +84,8 @@ def _node_needs(at: Examination, node: str) -> Mapping[str, Mapping[str, frozens
     for link in at.topology.links_of(node):
         other = link.other(node)
         topics = [names.control(other), names.to_control(other, node)]
-        topics += [names.outbox(other, node, message_class) for message_class in MessageClass]
+        if at.topology.sends(other, node):
+            topics += [names.outbox(other, node, message_class) for message_class in MessageClass]
         there = needs.setdefault(at.topology.nodes[other].kafka, {})
         there |= dict.fromkeys(topics, _NEIGHBOURS)
     return needs

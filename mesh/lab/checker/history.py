@@ -109,7 +109,8 @@ class History:
     Attributes:
         publishes: Every message, in any order.
         wishes: Every subscription.
-        origins: For each node, the nodes from which it can be reached.
+        origins: For each node, the nodes from which it can be reached, with the filters of the
+            joins on the way: messages come that all of them select.
         held: What endpoints hold at the end, each partition in order; read once per use.
         drained: Whether the last drain came to its end.
         drains: Moments at which everything acknowledged before had been delivered.
@@ -117,7 +118,7 @@ class History:
 
     publishes: Sequence[Publish]
     wishes: Sequence[Wanted]
-    origins: Mapping[str, frozenset[str]]
+    origins: Mapping[str, Mapping[str, Sequence[str]]]
     held: Iterable[Held]
     drained: bool
     drains: Sequence[int] = ()
@@ -132,7 +133,7 @@ def write_history(path: Path, history: History) -> None:
 
 def _lines(history: History) -> Iterator[Mapping[str, object]]:
     end = {"drained": history.drained, "drains": list(history.drains)}
-    yield {"is": "run", **end, "origins": {n: sorted(o) for n, o in history.origins.items()}}
+    yield {"is": "run", **end, "origins": {n: dict(o) for n, o in history.origins.items()}}
     for wish in history.wishes:
         yield {"is": "subscription", **asdict(wish)}
     for publish in history.publishes:
@@ -168,11 +169,18 @@ def read_history(path: Path) -> History:
     return History(
         publishes=publishes,
         wishes=wishes,
-        origins={node: frozenset(sources) for node, sources in run["origins"].items()},
+        origins={node: _ways(sources) for node, sources in run["origins"].items()},
         held=_HeldInFile(path),
         drained=run["drained"],
         drains=run["drains"],
     )
+
+
+def _ways(sources: Mapping[str, Sequence[str]] | Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """Return the ways to a node; files of the time before joins name only where they begin."""
+    if isinstance(sources, Mapping):
+        return {source: tuple(filters) for source, filters in sources.items()}
+    return dict.fromkeys(sources, ())
 
 
 @dataclass(frozen=True, slots=True)

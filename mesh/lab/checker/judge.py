@@ -230,7 +230,10 @@ class _Check:
     def _must(self, endpoint: _Endpoint, publish: Publish) -> bool:
         """Say whether an accepted message has to be there. Spec: DESIGN 6, K25."""
         node = endpoint.name.partition("/")[0]
-        if not publish.guaranteed or publish.node not in self._history.origins.get(node, ()):
+        filters = self._history.origins.get(node, {}).get(publish.node)
+        if not publish.guaranteed or filters is None:
+            return False
+        if not all(wants(filter_, publish.subject) for filter_ in filters):
             return False
         return any(self._owes(wish, publish) for wish in endpoint.matches(publish.subject))
 

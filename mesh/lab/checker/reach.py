@@ -2,37 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from mesh.model.topology import Topology
+
+Origins = dict[str, dict[str, tuple[str, ...]]]
+"""Node -> the nodes whose messages can come to it -> the filters of the joins on the way."""
 
 _ONE_HOP = ("one-hop", "cluster")
 
 
-def origins(topology: Topology) -> dict[str, frozenset[str]]:
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """Where a copy is, and all that the rules of any kind look at."""
+
+    path: tuple[str, ...]
+    zone: str = ""
+    by_join: bool = False
+    has_crossed: bool = False
+    limits: tuple[int, ...] = ()
+    filters: tuple[str, ...] = ()
+
+
+def origins(topology: Topology) -> Origins:
     """Return for every node the nodes whose messages can come to it, itself included."""
-    found: dict[str, set[str]] = {node: {node} for node in topology.nodes}
+    found: Origins = {node: {node: ()} for node in topology.nodes}
     for source in topology.nodes:
-        for node in _reached(topology, source):
-            found[node].add(source)
-    return {node: frozenset(sources) for node, sources in found.items()}
+        todo = [_Copy((source,))]
+        while todo:
+            copy = todo.pop()
+            for further in [*_over_links(topology, copy), *_over_joins(topology, copy)]:
+                node = further.path[-1]
+                if node not in copy.path:
+                    found[node][source] = further.filters
+                    todo.append(further)
+    return found
 
 
-def _reached(topology: Topology, source: str) -> set[str]:
-    """Return the nodes that messages of one node come to; joins carry none here."""
-    # Where a copy is, by which zone and from whom it came, and how often it went out of a realm
-    # of clusters: what the rules of all kinds look at.
-    seen: set[tuple[str, str, str, bool]] = set()
-    todo = [(source, "", "", False)]
-    while todo:
-        state = todo.pop()
-        if state in seen:
+def _over_links(topology: Topology, copy: _Copy) -> Iterator[_Copy]:
+    node, came_from = copy.path[-1], copy.path[-2:-1]
+    for link in topology.links_of(node):
+        kind, other = topology.zones[link.zone].kind.value, link.other(node)
+        stays = kind in _ONE_HOP and link.zone == copy.zone
+        returns = link.zone == copy.zone and (other,) == came_from
+        if kind == "join" or stays or returns or (kind == "external" and copy.has_crossed):
             continue
-        seen.add(state)
-        node, zone, came_from, has_crossed = state
-        for link in topology.links_of(node):
-            kind, other = topology.zones[link.zone].kind.value, link.other(node)
-            stays = kind in _ONE_HOP and link.zone == zone
-            returns = other == came_from and link.zone == zone
-            if kind == "join" or stays or returns or (kind == "external" and has_crossed):
-                continue
-            todo.append((other, link.zone, node, has_crossed or kind == "external"))
-    return {state[0] for state in seen}
+        crossed = copy.has_crossed or kind == "external"
+        yield _Copy((*copy.path, other), link.zone, False, crossed, (), copy.filters)
+
+
+def _over_joins(topology: Topology, copy: _Copy) -> Iterator[_Copy]:
+    """Yield where joins lead: any row of them is at most one longer than each of them says."""
+    node, came_from = copy.path[-1], copy.path[-2:-1]
+    for link in topology.links_of(node):
+        join = topology.joins.get((node, link.other(node)))
+        if join is None or (copy.by_join and came_from == (join.target,)):
+            continue
+        limits = (*copy.limits, join.hops)
+        if len(limits) - 1 > min(limits):
+            continue
+        path, filters = (*copy.path, join.target), (*copy.filters, join.filter)
+        yield _Copy(path, join.zone, True, copy.has_crossed, limits, filters)

@@ -37,9 +37,11 @@ from mesh.codec.keys import (
 from mesh.errors import DecodeError, LocalProtocolError
 from mesh.model.control import Ownership, Scope
 from mesh.model.frames import MessageClass
+from mesh.model.joins import JoinRow
 from mesh.model.state import Progress, ProgressKind
 
 SCOPE = Scope("WO", "ny1", Ownership.FOREIGN)
+JOINED_SCOPE = Scope("DB", "d", Ownership.OWN, JoinRow(2, 10))
 TOPIC = bytes(range(16))
 HEX = "000102030405060708090a0b0c0d0e0f"
 
@@ -72,6 +74,12 @@ HEX = "000102030405060708090a0b0c0d0e0f"
             RepairKey(TOPIC, 3, 1, MessageClass.DIRECT),
         ),
         (learned_key("tk1", SCOPE), "learned tk1 WO:ny1/foreign", LearnedKey("tk1", SCOPE)),
+        (
+            advert_key(JOINED_SCOPE, "$node/u"),
+            "advert DB:d/own/2.10 $node/u",
+            AdvertKey(JOINED_SCOPE, "$node/u"),
+        ),
+        (mark_key(JOINED_SCOPE), "mark DB:d/own/2.10", MarkKey(JOINED_SCOPE)),
     ],
 )
 def test_control_keys_are_text_and_come_back(key: bytes, text: str, parsed: ControlKey) -> None:

@@ -299,9 +299,25 @@ def test_bad_setting_is_one_located_line(before: str, after: str, line: str) -> 
             ["m.yaml:7:42: spec.zones.z: 'z' and 'Z' differ in case only; rename one [NAME_CLASH]"],
         ),
         (
-            "  zones: {J: {kind: join, from: a, to: b, filter: 'x/>', hops: 10}}",
+            "  zones: {J: {kind: join, from: a, to: a}}",
+            ["m.yaml:7:36: spec.zones.J.to: joins node a to itself; remove it [SELF_LINK]"],
+        ),
+        (
+            "  zones: {J: {kind: join, from: a, to: b, exclusive: true}}",
             [
-                "m.yaml:7:11: spec.zones.J: zone J: kind join is not supported yet; remove it [NOT_YET]"
+                "m.yaml:7:43: spec.zones.J.exclusive: a join is never exclusive, for its ends are in zones besides; remove it [CONFLICTING_KEYS]"
+            ],
+        ),
+        (
+            "  zones: {J: {kind: join, from: a, to: b}, K: {kind: join, from: a, to: b}}",
+            [
+                "m.yaml:7:44: spec.zones.K: zone J joins a to b already; remove one of both [DUPLICATE_JOIN]"
+            ],
+        ),
+        (
+            "  zones: {J: {kind: join, from: b, to: a}, K: {kind: one-hop, nodes: [a, b]}}",
+            [
+                "m.yaml:7:11: spec.zones.J: b and a are linked in zone K besides, so that messages would come twice; remove one of both [JOIN_BESIDE_LINK]"
             ],
         ),
         (
@@ -332,10 +348,9 @@ def test_bad_node_name_is_refused(name: str) -> None:
 
 
 def test_join_with_every_key_is_refused_once_and_checked() -> None:
-    """A join is read as far as it goes, so its mistakes show beside NOT_YET."""
+    """Its mistakes are all named at once. Spec: DESIGN 3."""
     lines = refused(spec("  zones: {J: {kind: join, to: x, hops: 99, filter: 'a//b', nodes: [a]}}"))
     assert [line.rsplit(" ", 1)[1] for line in lines] == [
-        "[NOT_YET]",
         "[MISSING_KEY]",
         "[UNKNOWN_NODE]",
         "[OUT_OF_RANGE]",

@@ -40,6 +40,8 @@ def test_everything_that_can_be_set_survives(tmp_path: Path) -> None:
             "E": {"kind": "one-hop", "links": []},
             "S": {"kind": "one-hop", "nodes": ["c"], "title": "Solo", "exclusive": True},
             "M": {"kind": "multi-hop", "links": [["a", "b"]]},
+            "J": {"kind": "join", "from": "c", "to": "b", "filter": "a/>", "hops": 3},
+            "K": {"kind": "join", "from": "b", "to": "c", "title": "Back"},
         },
     }
     topology = topology_from_mapping(spec)

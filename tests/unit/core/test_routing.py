@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.core.interest import Member
+from mesh.core.interest import JOINED, Member
 from mesh.core.routing import PUBLISHED_HERE, Arrival, LocalLink, Router
 from mesh.model.control import Ownership, Wish
 from mesh.model.frames import MessageClass
+from mesh.model.joins import Join, JoinRow
 from mesh.model.reasons import Reason
 from mesh.model.topology import ZoneKind
 
@@ -69,3 +70,57 @@ def test_direct_needs_a_live_wish() -> None:
 def test_equal_routes_are_one_object(router: Router) -> None:
     """Frames whose messages all have one route are handed on untouched."""
     assert router.route("a/1", PUBLISHED_HERE, G) is router.route("a/2", PUBLISHED_HERE, G)
+
+
+def joined() -> Router:
+    """Routes at `d`: b and x are joined one way each, y both ways, e is in the zone."""
+
+    def one(source: str, target: str, **more: str | int) -> Join:
+        return Join(zone=f"{source}{target}", source=source, target=target, **more)  # type: ignore[arg-type]
+
+    links = [
+        LocalLink("b", "db", ZoneKind.JOIN, out=one("d", "b", filter="a/>")),
+        LocalLink("e", "ONE", ZoneKind.ONE_HOP),
+        LocalLink("x", "xd", ZoneKind.JOIN, into=one("x", "d")),
+        LocalLink("y", "dy", ZoneKind.JOIN, out=one("d", "y", hops=1), into=one("y", "d")),
+    ]
+    return Router(links)
+
+
+def test_what_a_join_selects_leaves_although_nobody_wants_it() -> None:
+    """Spec: UM-5, lab.md 2 (`filter`)."""
+    route = joined().route("a/1", PUBLISHED_HERE, G)
+    assert route.neighbours == ("b", "y")
+    assert dict(route.refused) == {"e": Reason.NO_INTEREST, "x": Reason.NO_INTEREST}
+    other = joined().route("z", PUBLISHED_HERE, G)
+    assert (other.neighbours, dict(other.refused)["b"]) == (("y",), Reason.FILTER)
+
+
+def test_nothing_returns_over_a_link_of_two_joins() -> None:
+    """Spec: UM-5."""
+    came = Arrival("dy", "y", row=JoinRow(1, 1))
+    assert dict(joined().route("a/1", came, G).refused)["y"] is Reason.ARRIVAL_LINK
+    assert joined().route("a/1", came, G).neighbours == ("b",)
+
+
+def test_a_row_that_is_long_enough_ends() -> None:
+    """Before the filter is asked. Spec: UM-10, lab.md 2 (`join_hops`)."""
+    came = Arrival("xd", "x", row=JoinRow(2, 1))
+    refused = dict(joined().route("z", came, G).refused)
+    assert (refused["b"], refused["y"]) == (Reason.JOIN_HOPS, Reason.JOIN_HOPS)
+    assert joined().allowed(Arrival("xd", "x", row=JoinRow(2, 10))) == ["b", "e"]
+
+
+def test_direct_over_a_join_needs_the_neighbour_alive() -> None:
+    """Guaranteed messages wait for it. Spec: K19."""
+    router = joined()
+    router.down["b"] = None
+    assert dict(router.route("a/1", PUBLISHED_HERE, D).refused)["b"] is Reason.NODE_DOWN
+    assert "b" in router.route("a/1", PUBLISHED_HERE, G).neighbours
+
+
+def test_what_a_join_wants_is_no_endpoint() -> None:
+    """Spec: UM-1."""
+    router = joined()
+    router.table.put(">", JOINED, Wish(static=True))
+    assert router.route("a/1", PUBLISHED_HERE, G).endpoints == ()

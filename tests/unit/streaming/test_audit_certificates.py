@@ -13,6 +13,7 @@ from streaming.audits.findings import Register
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.names import Names
 from streaming.audits.passing import Now, Passing
+from streaming.audits.ways import Ways
 from streaming.tables.digest import Digest
 from streaming.tables.rows import DeliveryRow, IngressRow, SourceKey, TopicPartition
 
@@ -46,6 +47,7 @@ class Table:
             passing=Passing("mesh."),
             heads={},
             carriers=lambda *_: [],
+            ways=Ways(),
             read={},
             register=Register(),
         )

@@ -17,6 +17,7 @@ from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.findings import Finding, FindingKind
 from streaming.audits.interest import EndKey, EndpointKey
 from streaming.audits.passing import Now
+from streaming.audits.ways import Ways
 from streaming.config import settings_of
 from streaming.connectors.checkpoint import read_positions
 from streaming.connectors.options import java_options
@@ -226,7 +227,7 @@ def test_what_has_been_taken_out_is_not_published_again(state):
 
 def test_a_status_tells_positions_and_what_waits(state):
     now = Now(clock_s=5.5, batch=7, is_idle=False)
-    state.certifier.judge(state.world(), now)
+    state.certifier.judge(state.world(Ways()), now)
     told = json.loads(status_json(state, 1, is_final=False))
     assert told["positions"] == {"mesh.a.in.g": {"1": 12}}
     assert told["uncertified"] == 1

@@ -66,7 +66,7 @@ class Run:
         return History(
             publishes=self.publishes,
             wishes=self.wishes,
-            origins={"a": frozenset("a"), "b": frozenset("ab"), "c": frozenset("c")},
+            origins={"a": {"a": ()}, "b": {"a": (), "b": ()}, "c": {"c": ()}},
             held=self.held,
             drained=self.drained,
             drains=self.drains,

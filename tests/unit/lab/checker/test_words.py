@@ -48,9 +48,14 @@ def test_two_ways_to_walk_agree() -> None:
     """Spec: DESIGN 3."""
     rng = random.Random(2)
     topologies = [random_legal_topology(rng) for _ in range(100)]
+    topologies += [random_legal_topology(rng, joined=True) for _ in range(100)]
     topologies.append(load_topology(EXAMPLES.parent / "topologies" / "fig36.yaml"))
     for topology in topologies:
         found = origins(topology)
         for source in topology.nodes:
-            reached = {source, *walks_from(topology, source)}
+            walks = walks_from(topology, source)
+            reached = {source, *walks}
             assert reached == {node for node in topology.nodes if source in found[node]}
+            for node, (walk,) in walks.items():
+                joins = [topology.zones[link.zone].join for link in walk.links]
+                assert [one.filter for one in joins if one] == list(found[node][source])

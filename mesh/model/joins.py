@@ -1,0 +1,64 @@
+"""Joins: links that carry messages without being asked, one way each. Spec: DESIGN 3, UM-5."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+JOIN_HOPS_DEFAULT = 10
+"""Longest row of joins, less one, unless a join says otherwise. Spec: DESIGN 3, UM-10."""
+
+JOIN_HOPS_MAX = 64
+
+ANYTHING = ">"
+"""Filter of a join that has none: it selects every subject that clients may publish to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """One direction of a link between two nodes that a join or two make.
+
+    Attributes:
+        zone: Name of the zone that the join is.
+        source: Node that messages leave.
+        target: Node that they come to.
+        filter: Which messages.
+        hops: At most so many joins follow the first in any row that this one is in.
+    """
+
+    zone: str
+    source: str
+    target: str
+    filter: str = ANYTHING
+    hops: int = JOIN_HOPS_DEFAULT
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class JoinRow:
+    """Joins crossed in a row, in either direction: what decides whether one more may follow.
+
+    Attributes:
+        joins: How many; any other link ends the row.
+        hops_max: The smallest `hops` among them.
+
+    Spec: UM-10.
+    """
+
+    joins: int = 0
+    hops_max: int = JOIN_HOPS_MAX
+
+    def __str__(self) -> str:
+        """Return `2.10`, as in record keys."""
+        return f"{self.joins}.{self.hops_max}"
+
+    @classmethod
+    def parse(cls, text: str) -> JoinRow:
+        """Return the row that ``str`` wrote.
+
+        Raises:
+            ValueError: The text is not a row.
+        """
+        joins, _, hops_max = text.partition(".")
+        return cls(int(joins), int(hops_max))
+
+
+NO_JOINS = JoinRow()
