@@ -63,6 +63,10 @@ from mesh.transport.port import KafkaCluster, Membership, Reader, Record, TopicP
 
 TICK_MS = 100
 FLUSH_MS = 1_000
+PREPARE_MS = 10_000
+"""How long a worker may learn the interest before it joins others that serve the node."""
+
+ASK_MS = 500
 
 log = structlog.get_logger()
 
@@ -91,7 +95,9 @@ class Worker:
     machine: NodeMachine | None = None
     _home: KafkaCluster = field(init=False)
     _names: TopicNames = field(init=False)
-    membership: Membership = field(init=False)
+    membership: Membership | None = None
+    _started_ms: int = field(init=False)
+    _asked_ms: int = -ASK_MS
     _direct: Writer = field(init=False)
     _listener: Listener = field(init=False)
     _recall: Recall = field(init=False)
@@ -107,16 +113,11 @@ class Worker:
     _upkeep: Upkeep | None = None
 
     def __post_init__(self) -> None:
-        """Make the node's topics and join its workers."""
+        """Make the node's topics."""
         self._names = TopicNames(self.topology.prefix)
         self._home = self.kafka[self.topology.nodes[self.node].kafka]
         self._home.admin().create(node_topics(self.topology, self.node))
-        self.membership = self._home.membership(
-            "lanes",
-            self._names.lanes_group(self.node),
-            self._names.lanes(self.node),
-        )
-        self.membership.giving_up = self._hand_back
+        self._started_ms = self.clock.now_ms()
         self._direct = self._home.writer("direct")
         control = TopicPartition(self._names.control(self.node), 0)
         lanes = range(self.topology.nodes[self.node].lanes)
@@ -143,6 +144,7 @@ class Worker:
         return (
             self._lanes is not None
             and self._lanes.machine.is_ready
+            and self.membership is not None
             and set(self._lanes.owned) >= self.membership.lanes()
         )
 
@@ -154,8 +156,8 @@ class Worker:
         Returns:
             Whether anything was read.
         """
-        self.membership.poll()
-        self._follow_membership()
+        assigned = self._assigned()
+        self._follow_membership(assigned)
         lanes = self._lanes
         if lanes is not None:
             lanes.sources.moved.clear()
@@ -171,7 +173,7 @@ class Worker:
             self._step(Ticked(now))
         if self._listener.knows_wishes:
             self._stand_still()
-            lanes.follow(self.membership.lanes(), now)
+            lanes.follow(assigned, now)
         if self._upkeep is not None:
             leads = self._leadership.is_ours
             self._upkeep.see_to(self._listener.link_states if leads else None, now)
@@ -239,8 +241,33 @@ class Worker:
 
     # -- membership -----------------------------------------------------------------------
 
-    def _follow_membership(self) -> None:
-        assigned = self.membership.lanes()
+    def _assigned(self) -> frozenset[int]:
+        """Return the lanes that the group gave to this worker, which may not have joined yet."""
+        if self.membership is None:
+            if not self._may_join():
+                return frozenset()
+            group, topic = self._names.lanes_group(self.node), self._names.lanes(self.node)
+            self.membership = self._home.membership("lanes", group, topic)
+            self.membership.giving_up = self._hand_back
+        self.membership.poll()
+        return self.membership.lanes()
+
+    def _may_join(self) -> bool:
+        """Say whether lanes would be served at once, or by nobody else.
+
+        Who joins gets lanes of others, which pause until it knows the interest. Spec: K15.
+        """
+        if self._listener.knows_wishes and self.machine is not None and self.machine.has_routed:
+            return True
+        now = self.clock.now_ms()
+        if now - self._started_ms >= PREPARE_MS:
+            return True
+        if now - self._asked_ms < ASK_MS:
+            return False
+        self._asked_ms = now
+        return not self._home.admin().has_members(self._names.lanes_group(self.node))
+
+    def _follow_membership(self, assigned: frozenset[int]) -> None:
         now = self.clock.now_ms()
         for input_ in self._leadership.follow(is_due=0 in assigned, now_ms=now):
             self._know_node()
@@ -362,7 +389,8 @@ class Worker:
     def abandon(self) -> None:
         """Leave the group and release everything; what is not committed never happened."""
         self.errands.close()  # one that goes on after the leaving would fence a successor
-        self.membership.close()
+        if self.membership is not None:
+            self.membership.close()
         if self._repairs is not None:
             self._repairs.close()
         if self._holds is not None:
