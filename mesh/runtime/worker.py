@@ -50,6 +50,7 @@ from mesh.runtime.clock import Clock
 from mesh.runtime.errands import LOOK_S, Errands
 from mesh.runtime.holding import Holds
 from mesh.runtime.intake import Intake
+from mesh.runtime.joining import Joining
 from mesh.runtime.lanes import Lanes
 from mesh.runtime.leadership import Leadership
 from mesh.runtime.leading import read_learned
@@ -63,10 +64,6 @@ from mesh.transport.port import KafkaCluster, Membership, Reader, Record, TopicP
 
 TICK_MS = 100
 FLUSH_MS = 1_000
-PREPARE_MS = 10_000
-"""How long a worker may learn the interest before it joins others that serve the node."""
-
-ASK_MS = 500
 
 log = structlog.get_logger()
 
@@ -95,9 +92,7 @@ class Worker:
     machine: NodeMachine | None = None
     _home: KafkaCluster = field(init=False)
     _names: TopicNames = field(init=False)
-    membership: Membership | None = None
-    _started_ms: int = field(init=False)
-    _asked_ms: int = -ASK_MS
+    _joining: Joining = field(init=False)
     _direct: Writer = field(init=False)
     _listener: Listener = field(init=False)
     _recall: Recall = field(init=False)
@@ -117,7 +112,9 @@ class Worker:
         self._names = TopicNames(self.topology.prefix)
         self._home = self.kafka[self.topology.nodes[self.node].kafka]
         self._home.admin().create(node_topics(self.topology, self.node))
-        self._started_ms = self.clock.now_ms()
+        self._joining = Joining(
+            self._home, self._names, self.node, self.clock.now_ms(), self._hand_back
+        )
         self._direct = self._home.writer("direct")
         control = TopicPartition(self._names.control(self.node), 0)
         lanes = range(self.topology.nodes[self.node].lanes)
@@ -139,13 +136,18 @@ class Worker:
         )
 
     @property
+    def membership(self) -> Membership | None:
+        """This worker's membership of its group, or None before it has joined."""
+        return self._joining.membership
+
+    @property
     def is_ready(self) -> bool:
         """Whether the node serves here: everything proven, and the lanes owned are taken."""
         return (
             self._lanes is not None
             and self._lanes.machine.is_ready
             and self.membership is not None
-            and set(self._lanes.owned) >= self.membership.lanes()
+            and self._lanes.owned.keys() >= self.membership.lanes()
         )
 
     # -- one turn -------------------------------------------------------------------------
@@ -243,29 +245,9 @@ class Worker:
 
     def _assigned(self) -> frozenset[int]:
         """Return the lanes that the group gave to this worker, which may not have joined yet."""
-        if self.membership is None:
-            if not self._may_join():
-                return frozenset()
-            group, topic = self._names.lanes_group(self.node), self._names.lanes(self.node)
-            self.membership = self._home.membership("lanes", group, topic)
-            self.membership.giving_up = self._hand_back
-        self.membership.poll()
-        return self.membership.lanes()
-
-    def _may_join(self) -> bool:
-        """Say whether lanes would be served at once, or by nobody else.
-
-        Who joins gets lanes of others, which pause until it knows the interest. Spec: K15.
-        """
-        if self._listener.knows_wishes and self.machine is not None and self.machine.has_routed:
-            return True
-        now = self.clock.now_ms()
-        if now - self._started_ms >= PREPARE_MS:
-            return True
-        if now - self._asked_ms < ASK_MS:
-            return False
-        self._asked_ms = now
-        return not self._home.admin().has_members(self._names.lanes_group(self.node))
+        has_routed = self.machine is not None and self.machine.has_routed
+        is_prepared = has_routed and self._listener.knows_wishes
+        return self._joining.lanes(self.clock.now_ms(), is_prepared=is_prepared)
 
     def _follow_membership(self, assigned: frozenset[int]) -> None:
         now = self.clock.now_ms()
@@ -389,8 +371,7 @@ class Worker:
     def abandon(self) -> None:
         """Leave the group and release everything; what is not committed never happened."""
         self.errands.close()  # one that goes on after the leaving would fence a successor
-        if self.membership is not None:
-            self.membership.close()
+        self._joining.close()
         if self._repairs is not None:
             self._repairs.close()
         if self._holds is not None:

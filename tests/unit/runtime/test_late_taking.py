@@ -10,7 +10,8 @@ import pytest
 from mesh.lab.world import kafka_of
 from mesh.runtime.errands import SteppedErrands
 from mesh.runtime.intake import PolledIntake
-from mesh.runtime.worker import PREPARE_MS, Worker
+from mesh.runtime.joining import PREPARE_MS
+from mesh.runtime.worker import Worker
 from mesh.transport.memory_group import MemoryMembership
 from mesh.transport.port import BEGINNING, TopicPartition
 from tests.unit.runtime.conftest import CHAIN, SmallMesh, subject
