@@ -51,6 +51,7 @@ from mesh.runtime.clock import Clock
 from mesh.runtime.errands import LOOK_S, Errands
 from mesh.runtime.holding import Holds
 from mesh.runtime.intake import Intake
+from mesh.runtime.joining import Joining
 from mesh.runtime.lanes import Lanes
 from mesh.runtime.leadership import Leadership
 from mesh.runtime.leading import read_learned
@@ -92,7 +93,7 @@ class Worker:
     machine: NodeMachine | None = None
     _home: KafkaCluster = field(init=False)
     _names: TopicNames = field(init=False)
-    membership: Membership = field(init=False)
+    _joining: Joining = field(init=False)
     _direct: Writer = field(init=False)
     _listener: Listener = field(init=False)
     _recall: Recall = field(init=False)
@@ -108,16 +109,13 @@ class Worker:
     _upkeep: Upkeep | None = None
 
     def __post_init__(self) -> None:
-        """Make the node's topics and join its workers."""
+        """Make the node's topics."""
         self._names = TopicNames(self.topology.prefix)
         self._home = self.kafka[self.topology.nodes[self.node].kafka]
         self._home.admin().create(node_topics(self.topology, self.node))
-        self.membership = self._home.membership(
-            "lanes",
-            self._names.lanes_group(self.node),
-            self._names.lanes(self.node),
+        self._joining = Joining(
+            self._home, self._names, self.node, self.clock.now_ms(), self._hand_back
         )
-        self.membership.giving_up = self._hand_back
         self._direct = self._home.writer("direct")
         control = TopicPartition(self._names.control(self.node), 0)
         lanes = range(self.topology.nodes[self.node].lanes)
@@ -139,12 +137,18 @@ class Worker:
         )
 
     @property
+    def membership(self) -> Membership | None:
+        """This worker's membership of its group, or None before it has joined."""
+        return self._joining.membership
+
+    @property
     def is_ready(self) -> bool:
         """Whether the node serves here: everything proven, and the lanes owned are taken."""
         return (
             self._lanes is not None
             and self._lanes.machine.is_ready
-            and set(self._lanes.owned) >= self.membership.lanes()
+            and self.membership is not None
+            and self._lanes.owned.keys() >= self.membership.lanes()
         )
 
     # -- one turn -------------------------------------------------------------------------
@@ -155,8 +159,8 @@ class Worker:
         Returns:
             Whether anything was read.
         """
-        self.membership.poll()
-        self._follow_membership()
+        assigned = self._assigned()
+        self._follow_membership(assigned)
         lanes = self._lanes
         if lanes is not None:
             lanes.sources.moved.clear()
@@ -172,7 +176,7 @@ class Worker:
             self._step(Ticked(now))
         if self._listener.knows_wishes:
             self._stand_still()
-            lanes.follow(self.membership.lanes(), now)
+            lanes.follow(assigned, now)
         if self._upkeep is not None:
             leads = self._leadership.is_ours
             self._upkeep.see_to(self._listener.link_states if leads else None, now)
@@ -240,8 +244,13 @@ class Worker:
 
     # -- membership -----------------------------------------------------------------------
 
-    def _follow_membership(self) -> None:
-        assigned = self.membership.lanes()
+    def _assigned(self) -> frozenset[int]:
+        """Return the lanes that the group gave to this worker, which may not have joined yet."""
+        has_routed = self.machine is not None and self.machine.has_routed
+        is_prepared = has_routed and self._listener.knows_wishes
+        return self._joining.lanes(self.clock.now_ms(), is_prepared=is_prepared)
+
+    def _follow_membership(self, assigned: frozenset[int]) -> None:
         now = self.clock.now_ms()
         for input_ in self._leadership.follow(is_due=0 in assigned, now_ms=now):
             self._know_node()
@@ -366,7 +375,7 @@ class Worker:
     def abandon(self) -> None:
         """Leave the group and release everything; what is not committed never happened."""
         self.errands.close()  # one that goes on after the leaving would fence a successor
-        self.membership.close()
+        self._joining.close()
         if self._repairs is not None:
             self._repairs.close()
         if self._holds is not None:

@@ -79,7 +79,7 @@ class MemoryKafka(MemoryBroker):
         self.withheld: dict[str, frozenset[str]] = {}
         self._admin = MemoryAdmin(self)
         self._writers: dict[str, MemoryWriter] = {}
-        self._groups: dict[str, MemoryGroup] = {}
+        self.member_groups: dict[str, MemoryGroup] = {}
 
     def reader(self, name: str, *, patience_ms: int = 0) -> MemoryReader:  # noqa: ARG002
         """Return a new reader; `name` is what `blocked` names, and nothing ever waits here."""
@@ -106,9 +106,9 @@ class MemoryKafka(MemoryBroker):
     def membership(self, name: str, group: str, topic: str) -> MemoryMembership:
         """Join the group that shares out the partitions of `topic`."""
         self.require_available()
-        if group not in self._groups:
-            self._groups[group] = MemoryGroup(self, topic)
-        return MemoryMembership(self._groups[group], self, name)
+        if group not in self.member_groups:
+            self.member_groups[group] = MemoryGroup(self, topic)
+        return MemoryMembership(self.member_groups[group], self, name)
 
     def admin(self) -> MemoryAdmin:
         """Return the one admin of this Kafka cluster."""
@@ -176,6 +176,12 @@ class MemoryAdmin:
         self._broker.require_available()
         logs = {place: self._broker.log(place) for place in partitions}
         return {place: log.start for place, log in logs.items() if log is not None}
+
+    def has_members(self, group: str) -> bool:
+        """Say whether somebody is a member of a group, perhaps one who died a moment ago."""
+        self._broker.require_available()
+        known = self._broker.member_groups.get(group)
+        return known is not None and known.has_any()
 
     def consumed(
         self, topics: Sequence[str], *, besides: Collection[str] = ()

@@ -35,6 +35,11 @@ class MemoryGroup:
         """Say whether this member is in the group."""
         return member in self._members
 
+    def has_any(self) -> bool:
+        """Say whether somebody is in the group."""
+        self.expire()
+        return bool(self._members)
+
     def expire(self) -> None:
         """Take out members that have not polled for the session timeout, if there is one."""
         timeout_ms = self._broker.session_timeout_ms

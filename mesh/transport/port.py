@@ -248,6 +248,9 @@ class Admin(Protocol):
         nothing there.
         """
 
+    def has_members(self, group: str) -> bool:
+        """Say whether somebody is a member of a group, perhaps one who died a moment ago."""
+
     def delete_before(self, positions: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets."""
 

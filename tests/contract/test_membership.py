@@ -84,6 +84,19 @@ def test_lanes_that_move_away_are_told_while_nobody_else_has_them(stand: Stand) 
     assert len(told) == 1, "who leaves gives up before that"
 
 
+def test_a_group_says_whether_it_has_members(stand: Stand) -> None:
+    """Who comes to a node that nobody serves need not wait. Spec: K15."""
+    topic = stand.topic(1)
+    group = f"group.{topic}"
+    admin = stand.kafka.admin()
+    assert not admin.has_members(group)
+    member = stand.kafka.membership("one", group, topic)
+    _settle(stand, [member], [1])
+    assert admin.has_members(group)
+    member.close()
+    stand.wait(lambda: not admin.has_members(group), pace_s=0.05)
+
+
 def test_more_members_than_lanes_leave_some_idle(stand: Stand) -> None:
     """A spare worker owns nothing until somebody leaves."""
     topic = stand.topic(1)

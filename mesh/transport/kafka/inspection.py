@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 
-from confluent_kafka import KafkaError, TopicCollection
+from confluent_kafka import ConsumerGroupState, KafkaError, TopicCollection
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs export only one
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
     ConsumerGroupDescription,
     DescribeClusterResult,
+    ListConsumerGroupsResult,
     TopicDescription,
 )
 
 from mesh.transport.kafka.admin import KafkaAdmin
 from mesh.transport.kafka.faults import MISSING
 from mesh.transport.port import Copies, Rights, TopicPartition, TopicSpec
+
+_WITH_MEMBERS = {
+    ConsumerGroupState.STABLE,
+    ConsumerGroupState.PREPARING_REBALANCING,
+    ConsumerGroupState.COMPLETING_REBALANCING,
+}
 
 
 class InspectingAdmin(KafkaAdmin):
@@ -138,6 +145,25 @@ class InspectingAdmin(KafkaAdmin):
             number: {key: str(entry.value) for key, entry in entries.items()}
             for number, entries in self._answers("ask for the settings of broker", ask).items()
         }
+
+    def has_members(self, group: str) -> bool:
+        """Say whether somebody is a member of a group, perhaps one who died a moment ago.
+
+        Every broker is asked for its groups, not the group's coordinator: see `_committed`.
+
+        Raises:
+            TransportDeniedError: Rights to list groups are missing.
+        """
+
+        def ask() -> Mapping[str, Future[ListConsumerGroupsResult]]:
+            return {
+                "": self._client.list_consumer_groups(
+                    states=_WITH_MEMBERS, request_timeout=self._request_s
+                )
+            }
+
+        listed = self._answers("list consumer groups", ask)[""].valid or ()
+        return any(one.group_id == group for one in listed)
 
     def brokers(self) -> Sequence[int]:
         """Return the numbers of the brokers that run."""

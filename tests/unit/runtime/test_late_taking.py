@@ -10,6 +10,7 @@ import pytest
 from mesh.lab.world import kafka_of
 from mesh.runtime.errands import SteppedErrands
 from mesh.runtime.intake import PolledIntake
+from mesh.runtime.joining import PREPARE_MS
 from mesh.runtime.worker import Worker
 from mesh.transport.memory_group import MemoryMembership
 from mesh.transport.port import BEGINNING, TopicPartition
@@ -212,3 +213,39 @@ def test_a_worker_that_stops_while_it_takes_leaves_the_lane_to_others(mates: Mat
     mates.until(lambda: mates.owned("first") == [0, 1])
     mates.run(2_000)
     assert [mates.delivered(lane) for lane in (0, 1)] == [[1, 2]] * 2
+
+
+def test_who_joins_others_knows_the_interest_before(mates: Mates) -> None:
+    """Else a lane that serves would pause until its new owner is ready. Spec: K15."""
+    second = mates.start("second")
+    seen: list[bool] = []
+
+    def has_joined() -> bool:
+        if second.membership is None:
+            assert mates.owned("first") == [0, 1]
+            seen.append(second.machine is not None)
+        return second.membership is not None
+
+    mates.until(has_joined)
+    assert second.machine is not None
+    assert second.machine.has_routed
+    assert seen
+    mates.until(lambda: len(mates.owned("second")) == 1)
+
+
+def test_who_cannot_learn_the_interest_joins_at_last(mates: Mates) -> None:
+    """A neighbour that cannot be read keeps nobody from helping for ever."""
+    clock = mates.mesh.world.clock
+    mates.mesh.kafka.blocked.add(("mesh-a-second", "mesh.b.control"))
+    second = mates.start("second")
+    began = clock.ms
+    mates.until(lambda: second.membership is not None)
+    assert PREPARE_MS <= clock.ms - began < PREPARE_MS + 1_000
+
+
+def test_who_comes_to_a_node_that_nobody_serves_joins_at_once(mates: Mates) -> None:
+    """Only the leader's identity record says who the node is: nobody else may ever write it."""
+    mates.leave("first")
+    worker = mates.start("next")
+    worker.turn(0)
+    assert worker.membership is not None
