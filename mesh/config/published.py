@@ -6,6 +6,7 @@ Spec: DESIGN 3, kafka.md 1 (`mesh.config`).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
@@ -13,6 +14,7 @@ from io import StringIO
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from mesh.config.located import parse_document
 from mesh.config.topology_file import topology_of
@@ -23,6 +25,7 @@ _SECRET_ENDS = ("password", "secret", "key.pem", "oauthbearer.config")
 """Ends of the names of librdkafka options whose values nobody else may read."""
 
 _NAME = "mesh.config"
+_PLAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ./_-]*[A-Za-z0-9.])?")
 
 
 def published_document(topology: Topology) -> Mapping[str, object]:
@@ -87,6 +90,8 @@ def _in_line(value: object) -> object:
         found = CommentedMap({key: _in_line(one) for key, one in value.items()})
     elif isinstance(value, list | tuple):
         found = CommentedSeq(map(_in_line, value))
+    elif isinstance(value, str) and not _PLAIN.fullmatch(value):
+        return DoubleQuotedScalarString(value)  # the library leaves too much unquoted in a line
     else:
         return value
     found.fa.set_flow_style()

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from mesh.client.health.examination import Examination
 from mesh.client.health.findings import SEE_KAFKA, Category, Check, first_of, judged
+from mesh.core.rights import topics_read_of
 from mesh.errors import TransportError
-from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 
 _LOOK = frozenset({"DESCRIBE", "DESCRIBE_CONFIGS", "READ"})
@@ -64,10 +64,8 @@ def _node_needs(at: Examination, node: str) -> Mapping[str, Mapping[str, frozens
     }
     for link in at.topology.links_of(node):
         other = link.other(node)
-        topics = [names.control(other), names.to_control(other, node)]
-        topics += [names.outbox(other, node, message_class) for message_class in MessageClass]
         there = needs.setdefault(at.topology.nodes[other].kafka, {})
-        there |= dict.fromkeys(topics, _NEIGHBOURS)
+        there |= dict.fromkeys(topics_read_of(names, node, other), _NEIGHBOURS)
     return needs
 
 
