@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,12 +13,16 @@ from mesh.cli.faults import wrong_input
 from mesh.cli.looking import look
 from mesh.cli.publish import ClassOption, class_of
 from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node
+from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node, topology_of
+from mesh.cli.topology import legal_or_refused
 
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-    from mesh.node.explanation import Explanation
+    from mesh.core.ways import DeadEnd
+    from mesh.model.control import Subscription
+    from mesh.model.topology import Topology
+    from mesh.node.explanation import Explanation, NotReached
 
 
 def mount(app: typer.Typer) -> None:
@@ -29,29 +34,86 @@ def explain(
     subject: Annotated[str, typer.Argument(help="Mesh address, as in acme/orders/eu.")],
     source: Annotated[str, typer.Option("--from", help="Where it is published.")],
     class_: ClassOption = "guaranteed",
+    proposed: Annotated[
+        Path | None,
+        typer.Option("--proposed", help="Suppose that this topology file were in force."),
+    ] = None,
+    subscribe: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NODE/ENDPOINT=FILTER: suppose these subscriptions and no others, and look at no "
+            "mesh. Repeatable."
+        ),
+    ] = None,
     file: FileOption = None,
     bootstrap: BootstrapOption = None,
     context: ContextOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Tell who would get a message now, over which links, and why no other node would."""
+    """Tell who would get a message now, over which links, and why no other node would.
+
+    With --proposed or --subscribe: who would get it if that were so, and all nodes were up.
+    """
     from mesh.client.knowledge import known_nodes
+    from mesh.core.ways import dead_ends
     from mesh.model.subject import subject_fault
     from mesh.node.explanation import explain as explain_message
+    from mesh.node.supposing import suppose
 
     if (fault := subject_fault(subject)) is not None:
         raise wrong_input("SUBJECT", fault)
     message_class = class_of(class_)
-    with look(file, bootstrap, context) as seen:
-        check_node(seen.topology, source, "--from")
-        known = known_nodes(seen.view, seen.beats)
-        told = explain_message(seen.topology, known, subject, source, message_class)
-        unknown = [node for node in seen.topology.nodes if seen.view.is_unreachable(node)]
-    data = as_mapping(told, unknown)
+    if subscribe:
+        supposed = (
+            topology_of(file, bootstrap, context)
+            if proposed is None
+            else legal_or_refused(proposed, output)[0]
+        )
+        wanted = subscriptions_of(supposed, subscribe)
+        topology, known, unknown = supposed, suppose(supposed, wanted), list[str]()
+    else:
+        with look(file, bootstrap, context) as seen:
+            topology, known = seen.topology, known_nodes(seen.view, seen.beats)
+            unknown = [node for node in topology.nodes if seen.view.is_unreachable(node)]
+        if proposed is not None:
+            topology = legal_or_refused(proposed, output)[0]
+            known = suppose(topology, {node: one.subscriptions for node, one in known.items()})
+    check_node(topology, source, "--from")
+    told = explain_message(topology, known, subject, source, message_class)
+    data = as_mapping(told, unknown, dead_ends(topology, source))
     render(View(data=data, table=lambda: _table(told, data)), output)
 
 
-def as_mapping(told: Explanation, unknown: list[str]) -> dict[str, Any]:
+def subscriptions_of(
+    topology: Topology, options: Sequence[str]
+) -> Mapping[str, Mapping[tuple[str, str], Subscription]]:
+    """Return `NODE/ENDPOINT=FILTER` options as subscriptions by node.
+
+    Raises:
+        ConfigError: One has another form, or names no node.
+    """
+    from mesh.model.control import Subscription
+    from mesh.model.names import name_fault
+    from mesh.model.subject import filter_fault
+
+    found: dict[str, dict[tuple[str, str], Subscription]] = {}
+    for option in options:
+        where = f"--subscribe {option}"
+        place, equals, filter_ = option.partition("=")
+        node, slash, endpoint = place.partition("/")
+        if not (equals and slash):
+            raise wrong_input(where, "write NODE/ENDPOINT=FILTER, as in pa2/billing=orders/>")
+        check_node(topology, node, where)
+        fault = name_fault(endpoint) or filter_fault(filter_)
+        if fault is not None:
+            raise wrong_input(where, fault)
+        found.setdefault(node, {})[endpoint, filter_] = Subscription()
+    return found
+
+
+def as_mapping(
+    told: Explanation, unknown: list[str], ends: Mapping[str, DeadEnd]
+) -> dict[str, Any]:
     """Return an explanation as scripts read it; `reached` holds nodes passed through too."""
     return {
         "subject": told.subject,
@@ -73,23 +135,35 @@ def as_mapping(told: Explanation, unknown: list[str]) -> dict[str, Any]:
             {"node": one.node, "neighbour": one.neighbour, "reason": one.reason}
             for one in told.refused
         ],
-        "not_reached": [
-            {
-                "node": one.node,
-                "reason": one.reason,
-                "link": "->".join(one.link) if one.link[0] else None,
-                "wants": one.wants,
-            }
-            for one in told.not_reached
-        ],
+        "not_reached": [_not_reached(one, ends.get(one.node)) for one in told.not_reached],
         "unknown": unknown,
+    }
+
+
+def _not_reached(one: NotReached, end: DeadEnd | None) -> dict[str, Any]:
+    """Return why a node is not reached; where no way leads there, the forwarding rule is why."""
+    link = "->".join(one.link) if one.link[0] else None
+    if end is not None and end.link is not None:
+        stop = end.walk.nodes[-1]
+        link = f"{stop}->{end.link.other(stop)}"
+    return {
+        "node": one.node,
+        "reason": one.reason,
+        "rule": None if end is None else end.reason,
+        "link": link,
+        "wants": one.wants,
     }
 
 
 def _table(told: Explanation, data: Mapping[str, Any]) -> RenderableType:
     refused = [(one.node, one.neighbour, one.reason) for one in told.refused]
     missed = [
-        (one["node"], one["reason"], one["link"] or "", "yes" if one["wants"] else "no")
+        (
+            one["node"],
+            f"{one['reason']}: {one['rule']}" if one["rule"] else one["reason"],
+            one["link"] or "",
+            "yes" if one["wants"] else "no",
+        )
         for one in data["not_reached"]
     ]
     parts: list[RenderableType] = [_tree(told)]

@@ -69,12 +69,27 @@ def look(
         ConfigError: There is no mesh, or an option is wrong.
         TransportUnavailableError: Not one Kafka cluster answers.
     """
+    with look_at(topology_of(file, bootstrap, context), needs_kafka=needs_kafka) as seen:
+        yield seen
+
+
+@contextmanager
+def look_at(topology: Topology, *, needs_kafka: bool = True) -> Iterator[Look]:
+    """Look at a mesh. Kafka clusters that do not answer are named.
+
+    Args:
+        topology: The mesh, with every address that is known.
+        needs_kafka: Whether there is nothing to tell without a single Kafka cluster.
+
+    Raises:
+        ConfigError: A Kafka cluster has no address.
+        TransportUnavailableError: Not one Kafka cluster answers.
+    """
     from mesh.client.connection import open_kafka
     from mesh.client.overview import observe
     from mesh.client.view import MeshView
     from mesh.errors import TransportUnavailableError
 
-    topology = topology_of(file, bootstrap, context)
     quiet_client_library()
     kafka = open_kafka(topology, client_prefix="mesh-cli")
     view = MeshView(topology, kafka, now_ms, name="view")

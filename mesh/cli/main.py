@@ -13,12 +13,16 @@ from mesh.cli import (
     context,
     demo,
     doctor,
+    drawing,
     explain,
+    in_force,
     interest,
     lab,
     link,
     node,
+    plan,
     publish,
+    route,
     status,
     stops,
     subscribe,
@@ -39,6 +43,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 topology.mount(app)
+plan.mount(app)
+in_force.mount(app)
+route.mount(app)
+drawing.mount(app)
 up.mount(app)
 trace.mount(app)
 doctor.mount(app)

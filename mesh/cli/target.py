@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,9 +36,21 @@ def topology_of(
     Raises:
         ConfigError: There is none, it is wrong, or an option is.
     """
+    from mesh.lab.fleet import with_addresses
+
+    return with_addresses(*target_of(file, bootstrap, context))
+
+
+def target_of(
+    file: Path | None, bootstrap: list[str] | None, context: str | None = None
+) -> tuple[Topology, Mapping[str, str]]:
+    """Return the legal topology that a command speaks to as its file says it, and addresses.
+
+    Raises:
+        ConfigError: There is none, it is wrong, or an option is.
+    """
     from mesh.config.context import context_named, current_context
     from mesh.config.legal import load_legal_topology
-    from mesh.lab.fleet import with_addresses
 
     addresses: dict[str, str] = {}
     if file is None:
@@ -58,7 +71,7 @@ def topology_of(
             raise wrong_input(
                 f"--bootstrap {name}", f"no Kafka cluster is called {name}; known here: {known}"
             )
-    return with_addresses(topology, {**addresses, **given})
+    return topology, {**addresses, **given}
 
 
 def check_node(topology: Topology, node: str, where: str) -> str:

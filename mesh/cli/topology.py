@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import RenderableType
 
 from mesh.cli.problems import EXIT_WRONG_INPUT, print_lines
 from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.target import check_node
 from mesh.errors import ConfigError, Problem
+
+if TYPE_CHECKING:
+    from mesh.config.located import Document
+    from mesh.model.topology import Topology
 
 FileArgument = Annotated[Path, typer.Argument(help="A topology file (kind: Mesh).")]
 SourceOption = Annotated[str, typer.Option("--from", help="Where to publish.")]
@@ -26,12 +31,7 @@ def mount(app: typer.Typer) -> None:
 
 def validate(file: FileArgument, output: OutputOption = Output.TABLE) -> None:
     """Judge a topology file: its form, and that no message can arrive twice."""
-    from mesh.config.legal import load_legal_topology
-
-    try:
-        topology = load_legal_topology(file)
-    except ConfigError as exc:
-        _refuse(exc.problems, output)
+    topology, _ = legal_or_refused(file, output)
     summary = f"{topology.name} is legal: " + ", ".join(
         f"{count} {noun}" if count == 1 else f"{count} {noun}s"
         for count, noun in (
@@ -45,17 +45,10 @@ def validate(file: FileArgument, output: OutputOption = Output.TABLE) -> None:
 
 def walks(file: FileArgument, source: SourceOption, output: OutputOption = Output.TABLE) -> None:
     """List the way from one node to every other, if all want everything."""
-    from mesh.config.legal import load_legal_topology
-    from mesh.config.shapes import nearest
     from mesh.core.walks import walks_from
 
-    try:
-        topology = load_legal_topology(file)
-    except ConfigError as exc:
-        _refuse(exc.problems, output)
-    if source not in topology.nodes:
-        message = f"no node is called {source!r}{nearest(source, list(topology.nodes))}"
-        raise ConfigError([Problem(code="UNKNOWN_NODE", message=message, where="--from")])
+    topology, _ = legal_or_refused(file, output)
+    check_node(topology, source, "--from")
     found = walks_from(topology, source)
     reached = {node: [list(walk.nodes) for walk in found[node]] for node in sorted(found)}
     data = {"source": source, "reached": reached}
@@ -75,6 +68,18 @@ def _walks_table(reached: Mapping[str, Sequence[Sequence[str]]]) -> RenderableTy
         (node, len(walk) - 1, " > ".join(walk)) for node, ways in reached.items() for walk in ways
     ]
     return grid(("NODE", "HOPS", "WALK"), rows)
+
+
+def legal_or_refused(file: Path, output: Output) -> tuple[Topology, Document]:
+    """Return a legal topology and its document, or print what is wrong and end with 2."""
+    from mesh.config.legal import legal_topology_of
+    from mesh.config.located import read_document
+
+    try:
+        document = read_document(file)
+        return legal_topology_of(document), document
+    except ConfigError as exc:
+        _refuse(exc.problems, output)
 
 
 def _refuse(problems: Sequence[Problem], output: Output) -> NoReturn:

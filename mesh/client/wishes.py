@@ -22,8 +22,17 @@ def write_wish(
     Raises:
         TransportError: Kafka did not take it.
     """
-    topic = TopicNames(topology.prefix).config()
-    writer = kafka[topology.nodes[node].kafka].writer("operator")
+    write_config(kafka[topology.nodes[node].kafka], topology.prefix, key, value)
+
+
+def write_config(cluster: KafkaCluster, prefix: str, key: bytes, value: bytes | None) -> None:
+    """Write one record on `mesh.config` of a Kafka cluster.
+
+    Raises:
+        TransportError: Kafka did not take it.
+    """
+    topic = TopicNames(prefix).config()
+    writer = cluster.writer("operator")
     try:
         writer.produce(topic, value, key, 0)
         if writer.flush():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mesh.config.located import read_document
+from mesh.config.located import Document, read_document
 from mesh.config.topology_file import topology_of
 from mesh.core.legality import judge
 from mesh.errors import ConfigError
@@ -20,7 +20,15 @@ def load_legal_topology(path: str | Path) -> Topology:
     Raises:
         ConfigError: As for `load_topology`, or the topology is illegal; lists all problems.
     """
-    document = read_document(path)
+    return legal_topology_of(read_document(path))
+
+
+def legal_topology_of(document: Document) -> Topology:
+    """Return the topology that a document describes and that must be legal.
+
+    Raises:
+        ConfigError: As for `load_legal_topology`.
+    """
     topology = topology_of(document)
     if problems := judge(topology, document.within("spec").where):
         raise ConfigError(problems)

@@ -40,6 +40,6 @@ def plain_value(text: str) -> str | int | float | bool | None:
 
 
 def duration_s(text: str) -> float | None:
-    """Return a duration such as `1h` in seconds, or None if the text is none."""
+    """Return a duration such as `1h` in seconds, to the millisecond, or None if it is none."""
     match = _DURATION.fullmatch(text)
-    return float(match[1]) * _UNIT_S[match[2]] if match else None
+    return round(float(match[1]) * _UNIT_S[match[2]], 3) if match else None

@@ -28,13 +28,14 @@ def topology_spec(topology: Topology) -> Mapping[str, object]:
     spec: dict[str, object] = {
         "prefix": topology.prefix,
         "maxMessageBytes": topology.max_message_bytes,
-        "keep": f"{round(topology.keep_s * 1000)}ms",
+        "keep": _duration(topology.keep_s),
         "kafka": {name: _kafka(kafka) for name, kafka in topology.kafka.items()},
         "nodes": {name: _node(node) for name, node in topology.nodes.items()},
         "zones": {name: _zone(zone) for name, zone in topology.zones.items()},
     }
     if topology.limits:
-        spec["limits"] = [_limit(ends, limit) for ends, limit in topology.limits.items()]
+        limits = sorted(topology.limits.items(), key=lambda pair: sorted(pair[0]))
+        spec["limits"] = [_limit(ends, limit) for ends, limit in limits]
     if topology.audit_kafka:
         spec["audit"] = {"kafka": topology.audit_kafka}
     return spec
@@ -47,7 +48,19 @@ def write_topology(topology: Topology, path: Path) -> None:
 
 
 def _kafka(kafka: KafkaCluster) -> Mapping[str, object]:
-    return {"brokers": kafka.brokers} if kafka.is_embedded else dict(kafka.options)
+    return {"brokers": kafka.brokers, **kafka.options} if kafka.is_embedded else kafka.options
+
+
+def _duration(seconds: float) -> str:
+    """Return a duration in the largest unit of which it is a whole number, else in seconds."""
+    milliseconds = round(seconds * 1000)
+    for unit, length in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000)):
+        if milliseconds and milliseconds % length == 0:
+            return f"{milliseconds // length}{unit}"
+    if 0 < milliseconds < 1_000:
+        return f"{milliseconds}ms"
+    whole, rest = divmod(milliseconds, 1_000)
+    return f"{whole}.{rest:03}s" if rest else f"{whole}s"
 
 
 def _limit(ends: frozenset[str], limit: LinkLimit) -> Mapping[str, object]:
@@ -57,7 +70,7 @@ def _limit(ends: frozenset[str], limit: LinkLimit) -> Mapping[str, object]:
     if limit.outbox_bytes is not None:
         written["outboxBytes"] = limit.outbox_bytes
     if limit.outbox_age_s is not None:
-        written["outboxAge"] = f"{round(limit.outbox_age_s * 1000)}ms"
+        written["outboxAge"] = _duration(limit.outbox_age_s)
     if limit.is_of_outbox:
         written["whenFull"] = limit.when_full.value
     return written

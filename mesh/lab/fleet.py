@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from mesh.client.in_force import publish
 from mesh.config.references import resolve_options
 from mesh.errors import StartError
 from mesh.lab.brokers import KafkaClusters, start_brokers
@@ -16,7 +17,7 @@ from mesh.lab.jars import KafkaSoftware, Progress, silent
 from mesh.lab.processes import Process, spawn, stop_all
 from mesh.model.topology import Topology
 from mesh.runtime.drills import Drill, read_drill
-from mesh.runtime.provision import node_topics, refuse_aliases
+from mesh.runtime.provision import config_topic, node_topics, refuse_aliases
 from mesh.runtime.serve import seen_file
 from mesh.transport.kafka import RealKafka
 
@@ -96,6 +97,7 @@ class Fleet:
         fleet = cls(with_addresses(topology, given), file, directory, given, brokers)
         try:
             fleet.provision(progress)
+            fleet.publish(topology)
         except BaseException:
             fleet.stop()
             raise
@@ -108,10 +110,18 @@ class Fleet:
         for name, kafka in clusters.items():
             nodes = [n for n, declared in self.topology.nodes.items() if declared.kafka == name]
             progress(f"making the topics of {', '.join(nodes)} on {name}")
-            kafka.admin().create(
-                [spec for node in nodes for spec in node_topics(self.topology, node)]
-            )
+            specs = [spec for node in nodes for spec in node_topics(self.topology, node)]
+            kafka.admin().create([config_topic(self.topology), *specs])
             kafka.close()
+
+    def publish(self, topology: Topology) -> None:
+        """Put a topology in force as its file says it, without addresses of embedded Kafka."""
+        clusters = {name: self.kafka(name) for name in topology.kafka}
+        try:
+            publish(topology, clusters)
+        finally:
+            for kafka in clusters.values():
+                kafka.close()
 
     def options(self, name: str) -> Mapping[str, str]:
         """Return the client options of one Kafka cluster."""

@@ -59,6 +59,11 @@ def node_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
     return [_spec(topology, *topic) for topic in wanted]
 
 
+def config_topic(topology: Topology) -> TopicSpec:
+    """Return the topic of what operators want, which is in every Kafka cluster."""
+    return _spec(topology, TopicNames(topology.prefix).config(), 1, _COMPACTED)
+
+
 def refuse_aliases(kafka: Mapping[str, KafkaCluster]) -> None:
     """Make sure that these names stand for different Kafka clusters. Spec: K4, EMS-16.
 

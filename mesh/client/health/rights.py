@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from mesh.client.health.examination import Examination
 from mesh.client.health.findings import SEE_KAFKA, Category, Check, first_of, judged
+from mesh.core.rights import topics_read_of
 from mesh.errors import TransportError
-from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.transport.port import Rights
 
@@ -77,17 +77,13 @@ def _look_needs(at: Examination, node: str) -> Mapping[str, Mapping[str, frozens
 
 def _node_needs(at: Examination, node: str) -> Mapping[str, Mapping[str, frozenset[str]]]:
     """Return what a node does: all on its own topics, reading of its neighbours'. Spec: K1."""
-    names = TopicNames(at.topology.prefix)
     needs: dict[str, dict[str, frozenset[str]]] = {
         at.topology.nodes[node].kafka: {spec.name: _OWN for spec in at.topics_of(node)}
     }
     for link in at.topology.links_of(node):
         other = link.other(node)
-        topics = [names.control(other), names.to_control(other, node)]
-        if at.topology.sends(other, node):
-            topics += [names.outbox(other, node, message_class) for message_class in MessageClass]
         there = needs.setdefault(at.topology.nodes[other].kafka, {})
-        there |= dict.fromkeys(topics, _NEIGHBOURS)
+        there |= dict.fromkeys(topics_read_of(at.topology, node, other), _NEIGHBOURS)
     return needs
 
 

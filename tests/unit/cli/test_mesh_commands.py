@@ -74,7 +74,7 @@ def test_laggards_are_named_and_end_with_ten(run: Run, chain: Chain) -> None:
     assert (unsaid.code, unsaid.data["known_everywhere"]) == (0, None)
     explained = run("explain", "acme/x", "--from", "a", "-f", file, "-o", "json")
     assert explained.data["not_reached"][1] == {
-        "node": "c", "reason": "not_resynced", "link": "a->b", "wants": True,
+        "node": "c", "reason": "not_resynced", "rule": None, "link": "a->b", "wants": True,
     }  # fmt: skip
 
 

@@ -24,13 +24,17 @@ def test_examples_survive(file: Path, tmp_path: Path) -> None:
     assert topology_from_mapping(topology_spec(topology), name=topology.name) == topology
 
 
-def test_everything_that_can_be_set_survives(tmp_path: Path) -> None:
+@pytest.mark.parametrize("keep", ["90m", "30d", "1.003s", "12.345d", "7ms", "0s"])
+def test_everything_that_can_be_set_survives(tmp_path: Path, keep: str) -> None:
     spec = {
         "prefix": "other.",
         "maxMessageBytes": 1000,
-        "keep": "90m",
+        "keep": keep,
         "audit": {"kafka": "l"},
-        "kafka": {"k": {"brokers": 3}, "l": {"bootstrap.servers": "h:1", "linger.ms": 7}},
+        "kafka": {
+            "k": {"brokers": 3, "linger.ms": 5},
+            "l": {"bootstrap.servers": "h:1", "linger.ms": 7},
+        },
         "nodes": {
             "a": {"kafka": "k", "realm": "r", "lanes": 2, "partitions": 6},
             "b": {"kafka": "l"},

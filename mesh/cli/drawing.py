@@ -1,0 +1,192 @@
+"""`mesh topology`: a topology as text for people, as a drawing, or as data. Spec: DESIGN 3."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mesh.cli.in_force import topology_in_question
+from mesh.cli.render import Output, as_json
+from mesh.cli.target import BootstrapOption, ContextOption, FileOption
+
+if TYPE_CHECKING:
+    from mesh.model.topology import Link, Topology, Zone
+
+
+class Drawing(StrEnum):
+    """How a topology is shown."""
+
+    TEXT = "text"
+    MERMAID = "mermaid"
+    DOT = "dot"
+    JSON = "json"
+
+
+def mount(app: typer.Typer) -> None:
+    """Put the command of this module on the command line."""
+    app.command("topology")(topology_command)
+
+
+def topology_command(
+    path: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A topology file; else what is in force.")
+    ] = None,
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: Annotated[
+        Drawing,
+        typer.Option("-o", "--output", help="text for people; mermaid and dot draw; json"),
+    ] = Drawing.TEXT,
+) -> None:
+    """Show a topology: Kafka clusters, zones, links, gateways."""
+    from mesh.cli.drawing_formats import as_dot, as_mermaid
+
+    asked = Output.JSON if output is Drawing.JSON else Output.TABLE
+    found = topology_in_question(path, asked, file=file, bootstrap=bootstrap, context=context)
+    match output:
+        case Drawing.TEXT:
+            text = as_text(found)
+        case Drawing.MERMAID:
+            text = as_mermaid(found)
+        case Drawing.DOT:
+            text = as_dot(found)
+        case Drawing.JSON:
+            text = as_json(as_mapping(found))
+    sys.stdout.write(text + "\n")
+
+
+def as_text(topology: Topology) -> str:
+    """Return a topology for people: zones as groups, and who connects them."""
+    from mesh.core.ways import directions
+
+    zones_of = _zones_of(topology)
+    leads = directions(topology)
+    kafka = _count(len(topology.kafka), "Kafka cluster")
+    counts = f"{_count(len(topology.zones), 'zone')}, {_count(len(topology.links), 'link')}"
+    lines = [f"{topology.name}: {_count(len(topology.nodes), 'node')} on {kafka}, {counts}", ""]
+    width = max(map(len, topology.kafka), default=0)
+    for name in topology.kafka:
+        here = [node for node, one in topology.nodes.items() if one.kafka == name]
+        lines += _folded(f"Kafka cluster {name:{width}}  ", here or ["no node"])
+    for zone in topology.zones.values():
+        lines += ["", _headline(zone), *_members(zone, leads)]
+    several = [f"{node} ({', '.join(zones)})" for node, zones in zones_of.items() if zones[1:]]
+    gateways = [node for node in topology.nodes if _is_gateway(topology, node)]
+    alone = [node for node, zones in zones_of.items() if not zones]
+    if several or gateways or alone:
+        lines.append("")
+    for title, names in (
+        ("in several zones  ", several),
+        ("gateways          ", gateways),
+        ("not linked        ", alone),
+    ):
+        if names:
+            lines += _folded(title, names)
+    return "\n".join(lines)
+
+
+def as_mapping(topology: Topology) -> dict[str, Any]:
+    """Return a topology as scripts read it, links spelt out."""
+    from mesh.core.ways import directions
+
+    zones_of = _zones_of(topology)
+    leads = directions(topology)
+    return {
+        "mesh": topology.name,
+        "kafka": [
+            {"kafka": name, "nodes": [n for n, one in topology.nodes.items() if one.kafka == name]}
+            for name in topology.kafka
+        ],
+        "nodes": [
+            {
+                "node": node,
+                "kafka": one.kafka,
+                "realm": one.realm,
+                "lanes": one.lanes,
+                "zones": list(zones_of[node]),
+                "gateway": _is_gateway(topology, node),
+            }
+            for node, one in topology.nodes.items()
+        ],
+        "zones": [
+            {
+                "zone": zone.name,
+                "kind": str(zone.kind),
+                "title": zone.title,
+                "exclusive": zone.exclusive,
+                "nodes": list(zone.nodes),
+            }
+            for zone in topology.zones.values()
+        ],
+        "links": [
+            {
+                "link": list(link.ends),
+                "zone": link.zone,
+                "kind": str(topology.kind_of(link)),
+                "directions": [f"{a}->{b}" for a, b in leads[link]],
+            }
+            for link in topology.links
+        ],
+    }
+
+
+def _headline(zone: Zone) -> str:
+    title = f' "{zone.title}"' if zone.title else ""
+    exclusive = ", exclusive" if zone.exclusive else ""
+    counts = f"{_count(len(zone.nodes), 'node')}, {_count(len(zone.links), 'link')}"
+    return f"zone {zone.name}{title}  {zone.kind}{exclusive}: {counts}"
+
+
+def _members(zone: Zone, leads: Mapping[Link, Sequence[tuple[str, str]]]) -> list[str]:
+    """Return who is linked in a zone: the nodes of a full one, the links of any other."""
+    if len(zone.nodes) > 2 and [link.ends for link in zone.links] == list(
+        combinations(zone.nodes, 2)
+    ):
+        return _folded("  each with each  ", list(zone.nodes))
+    return _folded(
+        "  ",
+        [
+            " - ".join(link.ends) if len(leads[link]) != 1 else " -> ".join(leads[link][0])
+            for link in zone.links
+        ]
+        or ["no link"],
+    )
+
+
+_WIDTH = 78
+
+
+def _folded(title: str, names: list[str]) -> list[str]:
+    """Return names separated by commas, in lines that begin below each other."""
+    lines = [title]
+    for index, name in enumerate(names):
+        word = name + ("," if index + 1 < len(names) else "")
+        if len(lines[-1]) + len(word) > _WIDTH and lines[-1].strip() != title.strip():
+            lines.append(" " * len(title))
+        lines[-1] += word + " "
+    return [line.rstrip() for line in lines]
+
+
+def _zones_of(topology: Topology) -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = {node: [] for node in topology.nodes}
+    for zone in topology.zones.values():
+        for node in zone.nodes:
+            found[node].append(zone.name)
+    return found
+
+
+def _is_gateway(topology: Topology, node: str) -> bool:
+    from mesh.core.forwarding import crosses_external
+
+    return any(crosses_external(topology.kind_of(link)) for link in topology.links_of(node))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

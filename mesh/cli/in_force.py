@@ -1,0 +1,130 @@
+"""The topology in force of the mesh that a command speaks to, and `mesh export`.
+
+Spec: kafka.md 1 (`mesh.config`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mesh.cli.looking import Look, look_at
+from mesh.cli.render import Output, as_json
+from mesh.cli.target import (
+    BootstrapOption,
+    ContextOption,
+    FileOption,
+    quiet_client_library,
+    say,
+    target_of,
+)
+from mesh.cli.topology import legal_or_refused
+
+if TYPE_CHECKING:
+    from mesh.client.in_force import InForce
+    from mesh.model.topology import Topology
+
+SHORT_HASH = 12
+"""Digits of a hash that people are shown."""
+
+
+def mount(app: typer.Typer) -> None:
+    """Put the command of this module on the command line."""
+    app.command()(export)
+
+
+def export(
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: Annotated[
+        Output, typer.Option("-o", "--output", help="yaml as people write it, or json")
+    ] = Output.YAML,
+) -> None:
+    """Print the topology in force as a topology file; planning it changes nothing."""
+    from mesh.config.published import as_yaml_file
+
+    found, _ = in_force_of(file, bootstrap, context)
+    if output is Output.JSON:
+        sys.stdout.write(as_json(found.document) + "\n")
+    else:
+        sys.stdout.write(as_yaml_file(found.document))
+
+
+def in_force_of(
+    file: Path | None, bootstrap: list[str] | None, context: str | None
+) -> tuple[InForce, Topology]:
+    """Return what is in force in the mesh that a command speaks to, and it with addresses.
+
+    Where nobody has written what is in force, the file of the command or context stands for it,
+    and the user is told.
+
+    Raises:
+        ConfigError: There is no mesh, an option is wrong, or a newer version wrote the record.
+        TransportUnavailableError: Not one Kafka cluster answers.
+    """
+    from mesh.client.connection import open_kafka
+    from mesh.client.in_force import InForce, read_in_force
+    from mesh.lab.fleet import with_addresses
+
+    plain, addresses = target_of(file, bootstrap, context)
+    known = with_addresses(plain, addresses)
+    quiet_client_library()
+    kafka = open_kafka(known, client_prefix="mesh-cli")
+    try:
+        found, records = read_in_force(kafka, known.prefix)
+    finally:
+        for cluster in kafka.values():
+            cluster.close()
+    for fault in records.silent.values():
+        say(f"warning: {fault}")
+    if found is None:
+        say(
+            "warning: mesh.config does not say what is in force (`mesh up` writes it); "
+            "the topology file stands for it"
+        )
+        found = InForce(number=0, topology=plain)
+    return found, replace(found.topology, kafka={**found.topology.kafka, **known.kafka})
+
+
+@contextmanager
+def look_in_force(
+    file: Path | None, bootstrap: list[str] | None, context: str | None
+) -> Iterator[tuple[InForce, Look]]:
+    """Look at the mesh that a command speaks to as what is in force describes it.
+
+    Raises:
+        ConfigError: As for `in_force_of`.
+        TransportUnavailableError: As for `in_force_of`.
+    """
+    found, topology = in_force_of(file, bootstrap, context)
+    with look_at(topology) as seen:
+        yield found, seen
+
+
+def topology_in_question(
+    path: Path | None,
+    output: Output,
+    *,
+    file: Path | None,
+    bootstrap: list[str] | None,
+    context: str | None,
+) -> Topology:
+    """Return the topology of a file that a command was given, else the one in force."""
+    if path is not None:
+        return legal_or_refused(path, output)[0]
+    return in_force_of(file, bootstrap, context)[0].topology
+
+
+def named(found: InForce) -> str:
+    """Return which topology in force it is, for people."""
+    name = found.topology.name
+    if not found.number:
+        return f"{name} as its file says it"
+    return f"{name}, version {found.number} ({found.hash[:SHORT_HASH]})"

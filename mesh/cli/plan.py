@@ -1,0 +1,136 @@
+"""`mesh plan`: what putting a topology file in force would change. Spec: DESIGN 3, K27, K28."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import RenderableType
+
+from mesh.cli.faults import wrong_input
+from mesh.cli.in_force import look_in_force, named
+from mesh.cli.looking import Look
+from mesh.cli.render import Output, OutputOption, View, as_json, render
+from mesh.cli.target import BootstrapOption, ContextOption, FileOption
+from mesh.cli.topology import legal_or_refused
+from mesh.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mesh.client.in_force import InForce
+    from mesh.client.plan import Plan, Topics
+    from mesh.config.located import Locate
+    from mesh.model.topology import Topology
+
+EXIT_CHANGES = 3
+
+
+def mount(app: typer.Typer) -> None:
+    """Put the command of this module on the command line."""
+    app.command()(plan)
+
+
+def plan(
+    proposed: Annotated[Path, typer.Argument(metavar="FILE", help="The proposed topology file.")],
+    from_file: Annotated[
+        Path | None,
+        typer.Option("--from", help="Compare with this topology file; no mesh is looked at."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Keep the plan, as JSON, in this file.")
+    ] = None,
+    allow_delete: Annotated[
+        bool,
+        typer.Option(
+            "--allow-delete", help="Accept that unread messages are lost with their topics."
+        ),
+    ] = False,
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Tell what a topology file would change in the running mesh. Nothing is changed.
+
+    Exit codes: 0 no change, 3 changes, 2 the file is illegal or a living mesh cannot follow it.
+    """
+    from mesh.client.plan import lost_by
+    from mesh.client.plan_file import plan_document
+
+    topology, document = legal_or_refused(proposed, output)
+    locate = document.within("spec").where
+    if from_file is not None:
+        if file is not None or bootstrap or context is not None:
+            raise wrong_input(
+                "--from", "looks at no mesh; leave --file, --bootstrap, --context out"
+            )
+        made = _against_file(from_file, topology, locate, output)
+    else:
+        with look_in_force(file, bootstrap, context) as (found, seen):
+            made = _against_mesh(found, seen, topology, locate)
+    if not allow_delete and (problems := lost_by(made.unread, locate)):
+        raise ConfigError(problems)
+    data = plan_document(made, allow_delete=allow_delete)
+    if out is not None:
+        _keep(out, data)
+    render(View(data=data, table=lambda: _table(made, str(proposed))), output)
+    raise typer.Exit(0 if made.is_empty else EXIT_CHANGES)
+
+
+def _table(made: Plan, proposed: str) -> RenderableType:
+    from mesh.cli.plan_tables import plan_table
+
+    return plan_table(made, proposed, named(made.base))
+
+
+def _against_file(from_file: Path, topology: Topology, locate: Locate, output: Output) -> Plan:
+    from mesh.client.in_force import InForce
+    from mesh.client.plan import compare_topics, make_plan
+
+    base = InForce(number=0, topology=legal_or_refused(from_file, output)[0])
+    _refuse_unchangeable(base.topology, topology, locate)
+    old, new = _topics(base.topology), _topics(topology)
+    return make_plan(base, topology, compare_topics(base.topology, topology, old, new, {}))
+
+
+def _against_mesh(found: InForce, seen: Look, topology: Topology, locate: Locate) -> Plan:
+    from mesh.client.plan import compare_topics, make_plan
+    from mesh.client.unread import unread_in
+    from mesh.core.audience import EndpointWish
+
+    before = found.topology
+    _refuse_unchangeable(before, topology, locate)
+    wishes = [
+        EndpointWish(node, endpoint, filter_)
+        for node, view in seen.view.nodes.items()
+        for endpoint, filter_ in view.subscriptions
+    ]
+    endpoints: dict[str, list[str]] = {}
+    for wish in sorted(wishes):
+        if wish.endpoint not in endpoints.setdefault(wish.node, []):
+            endpoints[wish.node].append(wish.endpoint)
+    topics = compare_topics(before, topology, _topics(before), _topics(topology), endpoints)
+    deleted = [place.topic for place in topics.deleted]
+    unread = unread_in(deleted, seen.topology, seen.view, seen.beats, seen.kafka)
+    return make_plan(found, topology, topics, wishes=wishes, unread=unread)
+
+
+def _refuse_unchangeable(before: Topology, after: Topology, locate: Locate) -> None:
+    from mesh.core.living import unchangeable
+
+    if problems := list(unchangeable(before, after, locate)):
+        raise ConfigError(problems)
+
+
+def _topics(topology: Topology) -> Topics:
+    from mesh.runtime.provision import node_topics
+
+    return {node: node_topics(topology, node) for node in topology.nodes}
+
+
+def _keep(path: Path, data: Mapping[str, object]) -> None:
+    try:
+        path.write_text(as_json(data) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise wrong_input("--out", f"{path} cannot be written: {error.strerror}") from error

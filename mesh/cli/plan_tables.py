@@ -1,0 +1,221 @@
+"""A plan for people: only what changes, alike things in one row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from rich.console import Group, RenderableType
+
+from mesh.cli.render import grid
+from mesh.core.changes import AttributeChange, Change, Deed
+from mesh.core.rights import Resource, Right
+
+if TYPE_CHECKING:
+    from mesh.client.plan import Place, Plan
+
+ROWS_MAX = 40
+"""Rows of one table; more would not be read, and `-o json` has them all."""
+
+NAMES_MAX = 8
+
+_Item = TypeVar("_Item")
+Rows = Sequence[Sequence[object]]
+
+
+def plan_table(plan: Plan, proposed: str, base: str) -> RenderableType:
+    """Return a plan as tables.
+
+    Args:
+        plan: The plan.
+        proposed: Name of the proposed file.
+        base: Name of what it was compared with.
+    """
+    if plan.is_empty:
+        return f"{proposed} changes nothing: {base}, says the same"
+    parts: list[RenderableType] = [f"{proposed} against {base}", ""]
+    for title, columns, rows in _sections(plan):
+        if rows:
+            parts += [title, grid(columns, rows[:ROWS_MAX])]
+            if rows[ROWS_MAX:]:
+                parts.append(f"and {len(rows) - ROWS_MAX} rows more; -o json has them all\n")
+    parts.append(_summary(plan))
+    return Group(*parts)
+
+
+def _sections(plan: Plan) -> Iterator[tuple[str, Sequence[str], Rows]]:
+    yield "what changes", ("DO", "WHAT", "NAME", "ATTRIBUTES"), list(_changes(plan.changes))
+    yield "topics", ("DO", "ON KAFKA", "TOPICS"), list(_topics(plan))
+    yield (
+        "rights of the nodes' principals",
+        ("DO", "NODE", "ON KAFKA", "MAY", "WHAT"),
+        [
+            *_rights("grant", plan.rights.needed),
+            *_rights("take away", plan.rights.unneeded),
+        ],
+    )
+    columns = ("PUBLISHED AT", "NEWLY REACHES", "NO LONGER REACHES", "LINKS CROSSED")
+    yield "reach, if everybody wants everything", columns, list(_reach(plan))
+    yield (
+        "walks that move: each a cut-over",
+        ("OLD", "NEW", "WALKS", "FOR EXAMPLE"),
+        [(move.old, move.new, move.walks, _example(move.pairs)) for move in plan.reach.moves],
+    )
+    yield (
+        "filters in force",
+        ("ENDPOINT", "FILTER", "GAINS WHAT IS FROM", "LOSES WHAT IS FROM"),
+        [
+            (
+                f"{one.wish.node}/{one.wish.endpoint}",
+                one.wish.filter,
+                _names(one.gains),
+                _names(one.loses),
+            )
+            for one in plan.audience
+        ],
+    )
+    yield (
+        "copies by the filters in force",
+        ("FILTER", "PUBLISHED AT", "LINKS CROSSED"),
+        [
+            (one.filter, _names(sources), f"{before} -> {after}")
+            for one in plan.copies
+            for (before, after), sources in _grouped(one.copies, one.copies.__getitem__).items()
+        ],
+    )
+    yield (
+        "guaranteed messages in topics that go",
+        ("TOPIC", "RECORDS", "WHAT BECOMES OF THEM"),
+        [
+            (
+                one.topic,
+                "?" if one.records is None else one.records,
+                f"{one.reader} reads them first" if one.is_read else "lost, as --allow-delete says",
+            )
+            for one in plan.unread
+        ],
+    )
+
+
+def _changes(changes: Iterable[Change]) -> Iterator[Sequence[object]]:
+    for change in changes:
+        texts = [_attribute(change.deed, one) for one in change.attributes]
+        yield change.deed, change.what, change.name, ", ".join(filter(None, texts))
+
+
+def _attribute(deed: Deed, one: AttributeChange) -> str:
+    if deed is Deed.CREATE:
+        value = _value(one.after)
+    elif deed is Deed.DELETE:
+        value = _value(one.before)
+    elif isinstance(one.before, list) and isinstance(one.after, list):
+        signed = [f"+{_value(item)}" for item in one.after if item not in one.before]
+        signed += [f"-{_value(item)}" for item in one.before if item not in one.after]
+        value = " ".join(signed)
+    else:
+        value = f"{_value(one.before)} -> {_value(one.after)}"
+    return value if one.name == "value" else f"{one.name} {value}"
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _topics(plan: Plan) -> Iterator[Sequence[object]]:
+    topics = plan.topics
+    for deed, places in (
+        ("create", topics.created),
+        ("delete", topics.deleted),
+        ("leave", topics.left),
+    ):
+        for (kafka, stem), group in _grouped(places, _stem).items():
+            yield deed, kafka, _braces(stem, [place.topic for place in group])
+    settings = _grouped(topics.changed, lambda one: (one.kafka, one.setting, one.before, one.after))
+    for (kafka, setting, before, after), found in settings.items():
+        noun = "topic" if len(found) == 1 else "topics"
+        yield "change", kafka, f"{setting} {before} -> {after} of {len(found)} {noun}"
+
+
+def _stem(place: Place) -> tuple[str, str]:
+    """Return what topics of one node, or of one node for one neighbour, begin with."""
+    before, to, after = place.topic.partition(".to.")
+    if to:
+        return place.kafka, f"{before}{to}{after.rpartition('.')[0]}."
+    prefix, endpoint, _ = place.topic.partition(".ep.")
+    if endpoint:
+        return place.kafka, f"{prefix}{endpoint}"
+    for end in (".control.log", ".in.g", ".in.d"):
+        if place.topic.endswith(end):
+            return place.kafka, place.topic.removesuffix(end) + "."
+    return place.kafka, place.topic.rpartition(".")[0] + "."
+
+
+def _braces(stem: str, topics: Sequence[str]) -> str:
+    ends = [topic.removeprefix(stem) for topic in topics]
+    return stem + (ends[0] if len(ends) == 1 else "{" + ",".join(ends) + "}")
+
+
+def _rights(deed: str, rights: Sequence[Right]) -> Iterator[Sequence[object]]:
+    def thing(right: Right) -> tuple[str, str, Resource, str, bool]:
+        return right.node, right.kafka, right.resource, right.name, right.is_prefix
+
+    both = _grouped(rights, thing)
+    alike = _grouped(
+        both, lambda key: (key[0], key[1], key[2], tuple(one.operation for one in both[key]))
+    )
+    for (node, kafka, resource, operations), keys in alike.items():
+        names = [f"{name}*" if is_prefix else name for *_, name, is_prefix in keys]
+        what = ", ".join(_shortened(names))
+        yield deed, node, kafka, "+".join(operations), f"{resource} {what}"
+
+
+def _shortened(topics: Sequence[str]) -> Iterator[str]:
+    """Yield the names of topics, those from one node to another as one."""
+    for stem, group in _grouped(topics, lambda name: name.rpartition(".")[0] + ".").items():
+        if len(group) > 1 and ".to." in stem:
+            yield _braces(stem, group)
+        else:
+            yield from group
+
+
+def _reach(plan: Plan) -> Iterator[Sequence[object]]:
+    alike = _grouped(
+        plan.reach.sources,
+        lambda one: (one.gained, one.lost, one.before, one.after),
+    )
+    for (gained, lost, before, after), sources in alike.items():
+        links = " -> ".join("no node" if count is None else str(count) for count in (before, after))
+        yield _names([one.source for one in sources]), _names(gained), _names(lost), links
+
+
+def _example(pairs: Mapping[str, Sequence[str]]) -> str:
+    source, targets = next(iter(pairs.items()))
+    return f"{source} to {targets[0]}"
+
+
+def _names(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:NAMES_MAX])
+    return f"{shown} and {len(names) - NAMES_MAX} more" if names[NAMES_MAX:] else shown
+
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def _grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> Mapping[_Key, list[_Item]]:
+    """Return items by key, both in order of appearance."""
+    found: dict[_Key, list[_Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
+
+
+def _summary(plan: Plan) -> str:
+    counts = {deed: sum(one.deed is deed for one in plan.changes) for deed in Deed}
+    done = {Deed.CREATE: "created", Deed.CHANGE: "changed", Deed.DELETE: "deleted"}
+    told = ", ".join(f"{count} {done[deed]}" for deed, count in counts.items() if count)
+    moving = sum(move.walks for move in plan.reach.moves)
+    return f"{told}; walks that move: {moving}. Nothing was done."

@@ -1,0 +1,140 @@
+"""The topology in force: a numbered record on `mesh.config` of every Kafka cluster.
+
+Written by whoever starts or changes a mesh; the highest number wins. Spec: kafka.md 1, K24, K27.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mesh.client.overview import read_range
+from mesh.client.wishes import write_config
+from mesh.codec.control import decode_config, encode_config
+from mesh.codec.keys import config_key
+from mesh.config.published import (
+    document_hash,
+    published_document,
+    published_text,
+    published_topology,
+)
+from mesh.errors import TransportError, TransportUnavailableError
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.transport.port import KafkaCluster, TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InForce:
+    """A topology as it is known to be in force.
+
+    Attributes:
+        number: Version of the record, from 1; 0 if there is none and a file stands for it.
+        topology: What it says; Kafka clusters without secrets and addresses that no file named.
+    """
+
+    number: int
+    topology: Topology
+
+    @property
+    def document(self) -> Mapping[str, object]:
+        """The topology as a file."""
+        return published_document(self.topology)
+
+    @property
+    def hash(self) -> str:
+        """Name of that document."""
+        return document_hash(self.document)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """What `mesh.config` says on each Kafka cluster.
+
+    Attributes:
+        found: Number and text by Kafka cluster; those without a record are left out.
+        silent: Kafka clusters that do not answer, with the reason.
+    """
+
+    found: Mapping[str, tuple[int, str]]
+    silent: Mapping[str, str]
+
+    @property
+    def highest(self) -> tuple[int, str] | None:
+        """The record in force; of equal numbers, which only two writers at once make, one."""
+        return max(self.found.values(), default=None)
+
+
+def read_records(kafka: Mapping[str, KafkaCluster], prefix: str) -> Records:
+    """Read the topology record of every Kafka cluster that answers.
+
+    Raises:
+        ProtocolError: One was written by a newer version.
+    """
+    found: dict[str, tuple[int, str]] = {}
+    silent: dict[str, str] = {}
+    for name, cluster in kafka.items():
+        try:
+            record = _record_of(cluster, prefix)
+        except TransportError as error:
+            silent[name] = str(error)
+        else:
+            if record is not None:
+                found[name] = record
+    return Records(found=found, silent=silent)
+
+
+def read_in_force(kafka: Mapping[str, KafkaCluster], prefix: str) -> tuple[InForce | None, Records]:
+    """Return the topology in force, or None where no record was ever written, and all records.
+
+    Raises:
+        TransportUnavailableError: Not one Kafka cluster answers.
+        ProtocolError: A record was written by a newer version.
+        ConfigError: What is in force is not known to this version.
+    """
+    records = read_records(kafka, prefix)
+    if records.silent and len(records.silent) == len(kafka):
+        raise TransportUnavailableError(next(iter(records.silent.values())))
+    if records.highest is None:
+        return None, records
+    number, text = records.highest
+    return InForce(number=number, topology=published_topology(text)), records
+
+
+def publish(topology: Topology, kafka: Mapping[str, KafkaCluster]) -> int:
+    """Put a topology in force: write it wherever it is not; return its number.
+
+    One that is in force already keeps its number, so starting a mesh again changes nothing.
+
+    Args:
+        topology: Without addresses that only this run knows.
+        kafka: Every Kafka cluster of it; `mesh.config` exists.
+
+    Raises:
+        TransportError: A Kafka cluster did not answer or did not take it.
+        ProtocolError: A record was written by a newer version.
+    """
+    records = read_records(kafka, topology.prefix)
+    for fault in records.silent.values():
+        raise TransportUnavailableError(fault)
+    highest, text = records.highest or (0, "")
+    wanted = published_text(topology)
+    number = highest if text == wanted else highest + 1
+    for name, cluster in kafka.items():
+        if records.found.get(name) != (number, wanted):
+            write_config(cluster, topology.prefix, config_key(), encode_config(number, wanted))
+    return number
+
+
+def _record_of(cluster: KafkaCluster, prefix: str) -> tuple[int, str] | None:
+    place = TopicPartition(TopicNames(prefix).config(), 0)
+    ends = cluster.admin().stable_ends([place])
+    starts = cluster.admin().starts([place])
+    begins = {place: starts[place] for place in ends if place in starts}
+    found: tuple[int, str] | None = None
+    for record in read_range(cluster, begins, ends, name="config"):
+        value = record.value()
+        if record.key() == config_key() and value is not None:
+            config = decode_config(value)
+            found = max(found or (0, ""), (config.number, config.topology))
+    return found

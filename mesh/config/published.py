@@ -1,0 +1,98 @@
+"""A topology as everybody may read it: without secrets, in one form, with a name for that form.
+
+Spec: DESIGN 3, kafka.md 1 (`mesh.config`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import sha256
+from io import StringIO
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+
+from mesh.config.located import parse_document
+from mesh.config.topology_file import topology_of
+from mesh.config.topology_writer import topology_document
+from mesh.model.topology import Topology
+
+_SECRET_ENDS = ("password", "secret", "key.pem", "oauthbearer.config")
+"""Ends of the names of librdkafka options whose values nobody else may read."""
+
+_NAME = "mesh.config"
+_PLAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ./_-]*[A-Za-z0-9.])?")
+
+
+def published_document(topology: Topology) -> Mapping[str, object]:
+    """Return the document of a topology file without secrets; references to them stay.
+
+    A secret that stands in the file itself is left out: it is not there for those who read this.
+    """
+    kafka = {
+        name: replace(
+            one,
+            options={
+                key: value
+                for key, value in one.options.items()
+                if not key.endswith(_SECRET_ENDS) or "${" in value
+            },
+        )
+        for name, one in topology.kafka.items()
+    }
+    return topology_document(replace(topology, kafka=kafka))
+
+
+def published_text(topology: Topology) -> str:
+    """Return that document as one line of JSON."""
+    return json.dumps(published_document(topology), separators=(",", ":"))
+
+
+def document_hash(document: Mapping[str, object]) -> str:
+    """Return what names a document: 64 hexadecimal digits, whatever the order of its keys."""
+    return sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def published_topology(text: str) -> Topology:
+    """Return the topology that a record describes.
+
+    Raises:
+        ConfigError: It describes none that is known here; a newer version may have written it.
+    """
+    return topology_of(parse_document(text.encode(), _NAME))
+
+
+def as_yaml_file(document: Mapping[str, object]) -> str:
+    """Return a document as the file that a person would write: one line per node and zone."""
+    yaml = YAML()
+    yaml.width = 1 << 20  # a zone stays on one line
+    text = StringIO()
+    yaml.dump(CommentedMap({key: _block(value, 2) for key, value in document.items()}), text)
+    return text.getvalue()
+
+
+def _block(value: object, depth: int) -> object:
+    """Return a value with its upper `depth` levels one entry per line."""
+    if depth and isinstance(value, Mapping) and value:
+        return CommentedMap({key: _block(one, depth - 1) for key, one in value.items()})
+    if isinstance(value, list | tuple) and value:
+        return CommentedSeq(map(_in_line, value))
+    return _in_line(value)
+
+
+def _in_line(value: object) -> object:
+    found: CommentedMap | CommentedSeq
+    if isinstance(value, Mapping):
+        found = CommentedMap({key: _in_line(one) for key, one in value.items()})
+    elif isinstance(value, list | tuple):
+        found = CommentedSeq(map(_in_line, value))
+    elif isinstance(value, str) and not _PLAIN.fullmatch(value):
+        return DoubleQuotedScalarString(value)  # the library leaves too much unquoted in a line
+    else:
+        return value
+    found.fa.set_flow_style()
+    return found

@@ -1,0 +1,163 @@
+"""What differs between two topologies, attribute by attribute, links among them.
+
+Compared are the documents that describe them, so that whatever a file can say is compared.
+Spec: DESIGN 3, K27.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mesh.model.topology import Topology
+
+Attributes = Mapping[str, object]
+
+
+class What(StrEnum):
+    """What a change is about, in the order in which people read it."""
+
+    SETTING = "setting"
+    KAFKA = "kafka"
+    NODE = "node"
+    ZONE = "zone"
+    LINK = "link"
+    LIMIT = "limit"
+
+
+class Deed(StrEnum):
+    """What happens to it."""
+
+    CREATE = "create"
+    CHANGE = "change"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeChange:
+    """One attribute; None is absent."""
+
+    name: str
+    before: object
+    after: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One thing that differs.
+
+    Attributes:
+        name: Of the Kafka cluster, node, zone or setting; `a-b` for a link and its limit.
+        attributes: Those that differ; all of them for what is created or deleted.
+    """
+
+    what: What
+    name: str
+    deed: Deed
+    attributes: Sequence[AttributeChange]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """A topology and the document that describes it.
+
+    Attributes:
+        topology: As a value.
+        document: As a file, without secrets.
+    """
+
+    topology: Topology
+    document: Mapping[str, object]
+
+
+def changes_between(before: Described, after: Described) -> Sequence[Change]:
+    """Return what differs, by kind of thing and name; nothing for equal topologies."""
+    found: list[Change] = []
+    for what in What:
+        old, new = _things(before, what), _things(after, what)
+        for name in [*old, *(name for name in new if name not in old)]:
+            change = _change(what, name, old.get(name), new.get(name))
+            if change is not None:
+                found.append(change)
+    return found
+
+
+def _change(what: What, name: str, old: Attributes | None, new: Attributes | None) -> Change | None:
+    before, after = old or {}, new or {}
+    attributes = [
+        AttributeChange(name=key, before=before.get(key), after=after.get(key))
+        for key in [*before, *(key for key in after if key not in before)]
+        if before.get(key) != after.get(key)
+    ]
+    if old is None:
+        deed = Deed.CREATE
+    elif new is None:
+        deed = Deed.DELETE
+    elif attributes:
+        deed = Deed.CHANGE
+    else:
+        return None
+    return Change(what=what, name=name, deed=deed, attributes=tuple(attributes))
+
+
+def _things(of: Described, what: What) -> Mapping[str, Attributes]:
+    """Return what there is of one kind: name -> attributes."""
+    spec = _mapping(of.document.get("spec"))
+    match what:
+        case What.SETTING:
+            return {name: {"value": value} for name, value in _settings(of.document, spec)}
+        case What.KAFKA:
+            return {name: _mapping(one) for name, one in _mapping(spec.get("kafka")).items()}
+        case What.NODE:
+            return {name: _mapping(one) for name, one in _mapping(spec.get("nodes")).items()}
+        case What.ZONE:
+            return {
+                name: {
+                    **_without_links(_mapping(one)),
+                    "nodes": list(of.topology.zones[name].nodes),
+                }
+                for name, one in _mapping(spec.get("zones")).items()
+            }
+        case What.LINK:
+            return _links(of.topology)
+        case What.LIMIT:
+            return dict(_limits(spec.get("limits")))
+
+
+def _settings(document: Attributes, spec: Attributes) -> Iterator[tuple[str, object]]:
+    yield "name", _mapping(document.get("metadata")).get("name")
+    for name, value in spec.items():
+        if name not in {"kafka", "nodes", "zones", "limits"}:
+            if isinstance(value, Mapping):
+                yield from ((f"{name}.{key}", one) for key, one in value.items())
+            else:
+                yield name, value
+
+
+def _links(topology: Topology) -> Mapping[str, Attributes]:
+    """Return links by their ends; parallel ones, which no legal topology has, by zone too."""
+    found: dict[str, Attributes] = {}
+    for link in topology.links:
+        name = "-".join(link.ends)
+        found[name if name not in found else f"{name} ({link.zone})"] = {
+            "zone": link.zone,
+            "kind": str(topology.kind_of(link)),
+        }
+    return found
+
+
+def _limits(limits: object) -> Iterator[tuple[str, Attributes]]:
+    for limit in map(_mapping, limits if isinstance(limits, list) else ()):
+        ends = limit.get("link")
+        name = "-".join(sorted(map(str, ends))) if isinstance(ends, list) else ""
+        yield name, {key: value for key, value in limit.items() if key != "link"}
+
+
+def _without_links(zone: object) -> Attributes:
+    """Return what a zone says of itself; its members and links are told apart from that."""
+    return {key: value for key, value in _mapping(zone).items() if key not in {"nodes", "links"}}
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,60 @@
+"""What cannot be changed on a mesh that lives. Spec: K2, K14, K24, K27, DESIGN 4.1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mesh.core.legality import Locate
+from mesh.errors import Problem
+from mesh.model.topology import Node, Topology
+
+CANNOT_CHANGE = "CANNOT_CHANGE"
+"""Code of every problem found here."""
+
+
+def unchangeable(before: Topology, after: Topology, locate: Locate) -> Iterator[Problem]:
+    """Yield one problem per change that a living mesh cannot follow.
+
+    Args:
+        before: The topology in force.
+        after: The proposed one.
+        locate: Gives the place of a path below `spec` of the proposed one.
+    """
+    if before.prefix != after.prefix:
+        message = (
+            f"the prefix is {before.prefix!r} and stays: every topic name begins with it; "
+            "start another mesh under the new one"
+        )
+        yield Problem(code=CANNOT_CHANGE, message=message, where=locate(("prefix",)))
+    for name, node in after.nodes.items():
+        if name in before.nodes:
+            for key, message in _of_node(before.nodes[name], node):
+                where = locate(("nodes", name, key))
+                yield Problem(code=CANNOT_CHANGE, message=message, where=where)
+    for name, zone in after.zones.items():
+        old = before.zones.get(name)
+        if old is not None and old.links and old.kind is not zone.kind:
+            message = (
+                f"zone {name} is {old.kind} and has links, so it cannot become {zone.kind}: "
+                "call the zone otherwise, and its links move there"
+            )
+            where = locate(("zones", name, "kind"))
+            yield Problem(code=CANNOT_CHANGE, message=message, where=where)
+
+
+def _of_node(old: Node, new: Node) -> Iterator[tuple[str, str]]:
+    """Yield (key, message) for what cannot change of a node."""
+    other_name = "declare a node of another name"
+    if old.kafka != new.kafka:
+        lives = f"node {old.name} lives on Kafka cluster {old.kafka}"
+        yield "kafka", f"{lives} and cannot move to {new.kafka}: {other_name} there"
+    if old.lanes != new.lanes:
+        made = f"node {old.name} was made with {_count(old.lanes, 'lane')}"
+        yield "lanes", f"{made} and cannot have {new.lanes}: {other_name}"
+    if old.partitions != new.partitions:
+        made = f"node {old.name} was made with {_count(old.partitions, 'partition')}"
+        yield "partitions", f"{made} and cannot have {new.partitions}: {other_name}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,133 @@
+"""The one way from a node to another, or where it ends and why. Spec: DESIGN 3, DESIGN 4.4."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mesh.core.forwarding import may_leave, next_hop_count
+from mesh.core.reach import Tree, tree_from
+from mesh.core.walks import Graph, Visit, Walk
+from mesh.model.topology import Link, Topology, ZoneKind
+
+NOT_LINKED = "not_linked"
+"""No row of links leads there at all."""
+
+ONE_WAY = "one_way"
+"""The last link leads the other way only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossing:
+    """One step of a way.
+
+    Attributes:
+        hops: Links of this zone crossed in a row, this one among them.
+    """
+
+    source: str
+    target: str
+    zone: str
+    kind: ZoneKind
+    hops: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadEnd:
+    """Where messages stop on the way to a node that they do not reach.
+
+    Attributes:
+        walk: How they come to the node nearest to it, by links.
+        link: Over which they would have to go on; None if no link leads nearer.
+        reason: Why they do not: a reason of the forwarding table, `one_way` or `not_linked`.
+    """
+
+    walk: Walk
+    link: Link | None
+    reason: str
+
+
+def way_between(topology: Topology, source: str, target: str) -> Walk | DeadEnd:
+    """Return the walk that messages take under interest everywhere, or where they stop.
+
+    Args:
+        topology: A legal one.
+        source: Where messages are published.
+        target: Another node.
+    """
+    tree = tree_from(Graph.of(topology), source)
+    if target in tree:
+        return tree[target].walk()
+    return _dead_end(topology, tree, source, target)
+
+
+def dead_ends(topology: Topology, source: str) -> Mapping[str, DeadEnd]:
+    """Return where messages of a source stop on the way to each node that they never reach."""
+    tree = tree_from(Graph.of(topology), source)
+    return {
+        target: _dead_end(topology, tree, source, target)
+        for target in sorted(topology.nodes)
+        if target != source and target not in tree
+    }
+
+
+def _dead_end(topology: Topology, tree: Tree, source: str, target: str) -> DeadEnd:
+    start = Visit(source)
+    distances = _distances(topology, target)
+    reached = [start, *tree.values()]  # nearest to the source first, which min() keeps
+    near = [visit for visit in reached if visit.node in distances]
+    if not near:
+        return DeadEnd(walk=start.walk(), link=None, reason=NOT_LINKED)
+    last = min(near, key=lambda visit: distances[visit.node])
+    link = next(
+        link
+        for link in topology.links_of(last.node)
+        if distances[link.other(last.node)] < distances[last.node]
+    )
+    return DeadEnd(walk=last.walk(), link=link, reason=_reason(topology, last, link))
+
+
+def crossings(topology: Topology, walk: Walk) -> Sequence[Crossing]:
+    """Return the steps of a walk with the hop count that a message has behind each."""
+    found: list[Crossing] = []
+    for source, target, link in zip(walk.nodes, walk.nodes[1:], walk.links, strict=False):
+        on_zone = bool(found) and found[-1].zone == link.zone
+        hops = next_hop_count(found[-1].hops if found else 0, arrived_on_zone=on_zone)
+        kind = topology.kind_of(link)
+        found.append(Crossing(source=source, target=target, zone=link.zone, kind=kind, hops=hops))
+    return found
+
+
+def _distances(topology: Topology, target: str) -> Mapping[str, int]:
+    """Return how many links lie between a node and every other, whatever their rules."""
+    found = {target: 0}
+    queue = [target]
+    for node in queue:
+        for neighbour in topology.neighbours(node):
+            if neighbour not in found:
+                found[neighbour] = found[node] + 1
+                queue.append(neighbour)
+    return found
+
+
+def _reason(topology: Topology, visit: Visit, link: Link) -> str:
+    reason = may_leave(
+        topology.kind_of(link),
+        arrived_on_zone=visit.link is not None and visit.link.zone == link.zone,
+        arrived_on_link=visit.link == link,
+        crossed_external=visit.crossed_external,
+    )
+    return ONE_WAY if reason is None else str(reason)
+
+
+def directions(topology: Topology) -> Mapping[Link, Sequence[tuple[str, str]]]:
+    """Return which ways each link leads, as (from, to): both, or one for one-way links."""
+    graph = Graph.of(topology)
+    return {
+        link: [
+            (node, other)
+            for node, other in (link.ends, link.ends[::-1])
+            if (link, other) in graph.exits[node].get(link.zone, ())
+        ]
+        for link in topology.links
+    }

@@ -1,0 +1,92 @@
+"""What nodes would know of each other once every wish had travelled everywhere.
+
+So that a mesh that does not run, or not so, can be explained by the nodes' own core.
+Spec: DESIGN 3, DESIGN 4.2, K22.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mesh.core.forwarding import ownership_after
+from mesh.core.interest import InterestTable, Member
+from mesh.core.routing import LocalLink, Router, local_links
+from mesh.core.scopes import ScopeWriter
+from mesh.model.control import Mark, Scope, Subscription, Wish, node_address
+from mesh.model.topology import Topology
+from mesh.node.explanation import KnownNode
+from mesh.node.leader import offered, readers_of, scopes_of
+from mesh.node.learner import Learner
+
+Subscriptions = Mapping[tuple[str, str], Subscription]
+"""(endpoint, filter) -> subscription, of one node."""
+
+
+def suppose(topology: Topology, wanted: Mapping[str, Subscriptions]) -> Mapping[str, KnownNode]:
+    """Return what is known of every node when all are up and all interest has settled.
+
+    Args:
+        topology: A legal one; in others interest may not settle where walks go round.
+        wanted: Subscriptions by node; nodes that are left out want nothing.
+    """
+    links = {node: local_links(topology, node) for node in topology.nodes}
+    tables: dict[str, InterestTable] = {}
+    todo: dict[str, dict[str, None]] = {}
+    for node in topology.nodes:
+        tables[node] = _own_table(node, links[node], wanted.get(node, {}))
+        if tables[node].entries:
+            todo[node] = dict.fromkeys(sorted(tables[node].entries))
+    offers: dict[str, dict[Scope, dict[str, Wish]]] = {
+        node: {scope: {} for scope in scopes_of(links[node])} for node in topology.nodes
+    }
+    while todo:
+        node = next(iter(todo))
+        for filter_ in todo.pop(node):
+            members = tables[node].members(filter_)
+            for scope, entries in offers[node].items():
+                link = next(one for one in links[node] if one.zone == scope.zone)
+                wish = offered(filter_, members, scope, link)
+                if wish is None or entries.get(filter_) == wish:
+                    continue
+                entries[filter_] = wish
+                member = Member(scope.zone, node, ownership_after(link.kind, scope.ownership))
+                for reader in readers_of(links[node], scope):
+                    if tables[reader].put(filter_, member, wish):
+                        todo.setdefault(reader, {})[filter_] = None
+    return {
+        node: KnownNode(
+            uuid=_uuid(node),
+            subscriptions=wanted.get(node, {}),
+            offers=offers[node],
+            marks={scope: _mark(entries) for scope, entries in offers[node].items()},
+        )
+        for node in topology.nodes
+    }
+
+
+def _own_table(
+    node: str, links: Sequence[LocalLink], subscriptions: Subscriptions
+) -> InterestTable:
+    """Return what a node makes of its clients' wishes; those that it refuses are left out."""
+    learner = Learner(node, _uuid(node), links, Router(links))
+    for number, ((endpoint, filter_), wish) in enumerate(subscriptions.items()):
+        for _ in learner.subscription_read(number, endpoint, filter_, wish, 0):
+            pass
+    learner.begin_round()
+    table = learner.router.table
+    for filter_, members in list(table.entries.items()):
+        for member, _ in members:
+            if filter_ == node_address(_uuid(node)):
+                table.put(filter_, member, None)  # addresses matter to proofs alone
+    return table
+
+
+def _uuid(node: str) -> str:
+    return f"supposed-{node}"
+
+
+def _mark(entries: Mapping[str, Wish]) -> Mark:
+    writer = ScopeWriter()
+    for filter_, wish in entries.items():
+        writer.change(filter_, None, wish)
+    return writer.next_mark(1)

@@ -1,0 +1,82 @@
+"""Who reaches whom under two topologies, and whose messages endpoints get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mesh.core.audience import EndpointWish, compare_audience, compare_copies
+from mesh.core.reach import compare_reach
+from mesh.model.topology import Topology
+from tests.unit.core.test_walks import FIG36
+
+MeshOf = Callable[..., Topology]
+
+
+def test_nothing_changes_between_equals(mesh_of: MeshOf) -> None:
+    found = compare_reach(mesh_of(*FIG36), mesh_of(*FIG36))
+    assert (found.sources, found.moves) == ([], [])
+
+
+def test_walks_that_move_are_told_by_where_they_differ(mesh_of: MeshOf) -> None:
+    after = mesh_of(*FIG36[:3], "WO multi-hop tk1-ny1 tk1-pa1")
+    found = compare_reach(mesh_of(*FIG36), after)
+    assert found.sources == []
+    assert [(str(one.old), str(one.new), one.walks) for one in found.moves] == [
+        ("ny1 -WO-> pa1", "ny1 -WO-> tk1 -WO-> pa1", 9),
+        ("pa1 -WO-> ny1", "pa1 -WO-> tk1 -WO-> ny1", 9),
+        ("pa1 -WO-> ny1 -WO-> tk1", "pa1 -WO-> tk1", 9),
+        ("tk1 -WO-> ny1 -WO-> pa1", "tk1 -WO-> pa1", 9),
+    ]
+    first = found.moves[0]
+    assert first.pairs == {node: ["pa1", "pa2", "pa3"] for node in ("ny1", "ny2", "ny3")}
+    assert [walk.nodes for walk in first.example] == [("ny1", "pa1"), ("ny1", "tk1", "pa1")]
+
+
+def test_another_zone_is_another_walk(mesh_of: MeshOf) -> None:
+    found = compare_reach(
+        mesh_of("Z multi-hop a-b b-c"), mesh_of("Z multi-hop a-b", "Y multi-hop b-c")
+    )
+    assert {str(one.new) for one in found.moves} == {"b -Y-> c", "c -Y-> b"}
+    assert sum(one.walks for one in found.moves) == 4
+
+
+def test_reach_gained_and_lost(mesh_of: MeshOf) -> None:
+    before, after = mesh_of("Z one-hop a-b b-c", "Y one-hop c-d"), mesh_of("Z multi-hop a-b b-c")
+    found = {one.source: one for one in compare_reach(before, after).sources}
+    assert (found["a"].gained, found["a"].lost) == (("c",), ())
+    assert (found["a"].before, found["a"].after) == (1, 2)
+    assert (found["b"].gained, found["b"].lost) == ((), ("d",))
+    assert (found["d"].before, found["d"].after, found["d"].lost) == (2, None, ("b", "c"))
+
+
+def test_endpoints_gain_and_lose_publishers(mesh_of: MeshOf) -> None:
+    before, after = mesh_of("Z one-hop a-b b-c", "Y one-hop c-d"), mesh_of("Z multi-hop a-b b-c")
+    wishes = [
+        EndpointWish("c", "e", "x/>"),
+        EndpointWish("d", "f", "x/>"),
+        EndpointWish("b", "g", "y"),
+    ]
+    found = compare_audience(wishes, compare_reach(before, after), after)
+    assert [(one.wish.node, one.gains, one.loses) for one in found] == [
+        ("b", (), ("d",)),
+        ("c", ("a",), ("d",)),
+        ("d", (), ("b", "c", "d")),
+    ]
+
+
+def test_copies_are_counted_by_filter(mesh_of: MeshOf) -> None:
+    """Links that walks share are crossed once; what is wanted at its source crosses none."""
+    before = mesh_of("Z multi-hop a-b b-c b-d")
+    after = mesh_of("Z multi-hop a-b b-d d-c")
+    wishes = [
+        EndpointWish("c", "e", "x"),
+        EndpointWish("d", "e", "x"),
+        EndpointWish("c", "e", "z"),
+        EndpointWish("b", "e", "y"),
+    ]
+    found = {one.filter: one.copies for one in compare_copies(wishes, before, after)}
+    assert found == {
+        "x": {"c": (2, 1), "d": (2, 1)},
+        "y": {"c": (1, 2)},
+        "z": {"a": (2, 3), "b": (1, 2), "d": (2, 1)},
+    }
