@@ -76,7 +76,8 @@ class Plan:
             for name, node in topology.nodes.items()
         ]
         lines += [
-            f"zone {name}: {zone.kind} {', '.join('-'.join(link.ends) for link in zone.links)}"
+            f"zone {name}: {zone.join or zone.kind} "
+            f"{', '.join('-'.join(link.ends) for link in zone.links)}"
             for name, zone in topology.zones.items()
         ]
         lines.append(f"workers {', '.join(self.workers)}; session timeout {self.session_ms} ms")
@@ -87,7 +88,7 @@ class Plan:
 def draw(seed: int) -> Plan:
     """Return the schedule of a seed."""
     rng = random.Random(f"plan {seed}")
-    made = oracle(rng.randrange(POOL))
+    made = oracle(rng.randrange(POOL), joined=has_joins(seed))
     nodes = sorted(made.topology.nodes)
     workers = [
         f"{node}/{number}"
@@ -101,6 +102,11 @@ def draw(seed: int) -> Plan:
         faults = _faults(random.Random(f"faults {seed}"), made, workers, length)
     session_ms = rng.choice([500, 500, 500, 500, 1500, 1500, 6000])
     return Plan(seed, made, workers, moves, faults, session_ms)
+
+
+def has_joins(seed: int) -> bool:
+    """Say whether the topology of a seed has joins: those of every second thousand have."""
+    return seed // 1000 % 2 == 1
 
 
 def random_filter(rng: random.Random) -> str:
