@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -24,10 +24,10 @@ CHAIN = {
 
 
 class SmallMesh:
-    """The chain, settled, with the endpoint `c/s` for everything."""
+    """The chain, or another mesh of a, b and c, settled, with the endpoint `c/s` for everything."""
 
-    def __init__(self) -> None:
-        self.world = World(topology_from_mapping(CHAIN), seed=1)
+    def __init__(self, spec: Mapping[str, object] = CHAIN) -> None:
+        self.world = World(topology_from_mapping(spec), seed=1)
         self.names = TopicNames()
         for node in "abc":
             self.world.start(node)
