@@ -16,6 +16,7 @@ from mesh.core.walks import walks_from
 from mesh.model.control import Heartbeat, Mark, Scope, Subscription, Wish
 from mesh.model.frames import MessageClass
 from mesh.model.joins import NO_JOINS
+from mesh.model.reasons import Reason
 from mesh.model.subject import matches
 from mesh.model.topology import Topology
 from mesh.node.learner import DOWN_AFTER_MS, Learner
@@ -201,8 +202,20 @@ def _not_reached(
         reason, link = NO_WAY, ("", "")
         for walk in walks.get(node, ())[:1]:
             steps = list(zip(walk.nodes, walk.nodes[1:], strict=False))
-            link = next((step for step in steps if step in refused), ("", ""))
-            reason = refused.get(link, NO_WAY)
+            barred = _barred(topology, steps, told.subject)
+            link = barred or next((step for step in steps if step in refused), ("", ""))
+            reason = str(Reason.FILTER) if barred else refused.get(link, NO_WAY)
         if wants and reason == NOT_WANTED:
             reason = OFFER_MISSING
         yield NotReached(node, reason, link, wants)
+
+
+def _barred(
+    topology: Topology, steps: Sequence[tuple[str, str]], subject: str
+) -> tuple[str, str] | None:
+    """Return the first join on a walk that does not select a subject, or None."""
+    for step in steps:
+        join = topology.joins.get(step)
+        if join is not None and not matches(join.filter, subject):
+            return step
+    return None

@@ -15,7 +15,16 @@ from tests.kafka.fleets import EXAMPLES, fleet_for
 
 pytestmark = pytest.mark.kafka
 
-CHOSEN = ["fig34-one-hop", "fig36", "clusters-relay-gateway", "node-down", "link-cut", "direct"]
+CHOSEN = [
+    "fig34-one-hop",
+    "fig36",
+    "clusters-relay-gateway",
+    "node-down",
+    "link-cut",
+    "direct",
+    "um-example-1",
+    "um-two-way",
+]
 
 
 def transfers(result: Mapping[str, object]) -> tuple[object, object]:

@@ -9,13 +9,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tests.mutations.interest_bugs import INTEREST_BUGS
+from tests.mutations.join_bugs import JOIN_BUGS
 from tests.mutations.lane_bugs import LANE_BUGS
 from tests.mutations.patching import Mutation
 from tests.sim.swarm.__main__ import say
 from tests.sim.swarm.drills import drill_seeds
 from tests.sim.swarm.run import run_seed
 
-MUTATIONS = (*LANE_BUGS, *INTEREST_BUGS)
+MUTATIONS = (*LANE_BUGS, *INTEREST_BUGS, *JOIN_BUGS)
 SEEDS_MAX = 3_000
 DRILLS_EACH = 10
 

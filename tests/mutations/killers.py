@@ -179,5 +179,28 @@ KILLERS: Mapping[str, tuple[int, ...]] = {
         23,
         45,
     ),
+    "join-filter-ignored": (1000,),
+    "join-row-endless": (
+        1174,
+        1197,
+    ),
+    "join-returns": (
+        1005,
+        1009,
+    ),
+    "join-not-counted": (1000,),
+    "join-wants-nothing": (
+        1000,
+        1001,
+    ),
+    "join-carries-interest": (
+        1000,
+        1002,
+    ),
+    "join-keeps-addresses": (
+        1000,
+        1001,
+    ),
+    "join-rows-mixed": (1005,),
 }
 """Name of the bug -> seeds; negative ones are drills."""

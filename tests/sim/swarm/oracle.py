@@ -6,7 +6,7 @@ import functools
 import itertools
 import random
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.config.topology_file import topology_from_mapping
@@ -16,7 +16,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.provision import node_topics
 from mesh.transport.port import TopicSpec
-from tests.sim.meshes import KINDS, chain_of, is_legal, naive_ways
+from tests.sim.meshes import KINDS, Way, add_joins, chain_of, is_legal, naive_matches, naive_ways
 
 POOL = 400
 """So many topologies there are: drawing one costs more than a whole schedule on it."""
@@ -28,6 +28,7 @@ class Arrived:
 
     zone: str
     hops: int
+    join_hops: int
     crossed_external: bool
 
 
@@ -37,8 +38,9 @@ class Oracle:
 
     Attributes:
         ways: Every legal path, origin first, with what the header on its last link says.
-        way_to: (origin, node) -> the one path.
-        behind: (origin, sender, reader) -> the nodes reached over that link.
+        way_to: (origin, node) -> the one way.
+        behind: (origin, sender, reader) -> the nodes reached over that link without a join beyond.
+        joins: (source, target) -> filter.
         readers: Topic -> nodes whose workers read it.
         outboxes, ingresses, endpoints_of: Topic -> who writes it (and for whom), and its class.
         specs: Kafka cluster -> the topics to make there.
@@ -46,8 +48,9 @@ class Oracle:
 
     topology: Topology
     ways: dict[tuple[str, ...], Arrived] = field(default_factory=dict)
-    way_to: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    way_to: dict[tuple[str, str], Way] = field(default_factory=dict)
     behind: dict[tuple[str, str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
+    joins: dict[tuple[str, str], str] = field(default_factory=dict)
     readers: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     outboxes: dict[str, tuple[str, str, MessageClass]] = field(default_factory=dict)
     ingresses: dict[str, tuple[str, MessageClass]] = field(default_factory=dict)
@@ -55,22 +58,45 @@ class Oracle:
     names: TopicNames = field(default_factory=TopicNames)
 
     def __post_init__(self) -> None:
+        for zone in self.topology.zones.values():
+            if zone.join is not None:
+                self.joins[zone.join.source, zone.join.target] = zone.join.filter
         for origin in self.topology.nodes:
             for way in naive_ways(self.topology, origin):
-                self._add_way(way.nodes)
+                self._add_way(way)
         for node in self.topology.nodes:
             self._add_topics(node)
 
-    def _add_way(self, path: tuple[str, ...]) -> None:
-        zone, hops, crossed = "", 0, False
-        for a, b in itertools.pairwise(path):
-            link = next(one for one in self.topology.links_of(a) if one.other(a) == b)
-            hops = hops + 1 if link.zone == zone else 1
-            zone = link.zone
+    def _add_way(self, way: Way) -> None:
+        path, zone, hops, joins, crossed = way.nodes, "", 0, 0, False
+        for number, (a, b) in enumerate(itertools.pairwise(path)):
+            name = self._zone_from(a, b)
+            hops = hops + 1 if name == zone else 1
+            joins = joins + 1 if (a, b) in self.joins else 0
+            zone = name
             crossed = crossed or self.topology.zones[zone].kind == "external"
-            self.behind[path[0], a, b].append(path[-1])
-        self.ways[path] = Arrived(zone, hops, crossed)
-        self.way_to[path[0], path[-1]] = path
+            if not any(way.filters[number + 1 :]):
+                self.behind[path[0], a, b].append(path[-1])
+        self.ways[path] = Arrived(zone, hops, joins, crossed)
+        self.way_to[path[0], path[-1]] = way
+
+    def _zone_from(self, a: str, b: str) -> str:
+        """Return the one zone that leads from a node to another."""
+        return next(
+            name
+            for name, zone in self.topology.zones.items()
+            for link in zone.links
+            if link.ends == (min(a, b), max(a, b)) and (zone.join is None or zone.join.source == a)
+        )
+
+    def may_cross(
+        self, origin: str, sender: str, reader: str, subject: str, wanting: Iterable[str]
+    ) -> bool:
+        """Say whether a message may be on a link, given who subscribed to it. Spec: UM-1, UM-5."""
+        if (sender, reader) in self.joins:
+            return naive_matches(self.joins[sender, reader], subject)
+        sources = [node for (node, _), one in self.joins.items() if naive_matches(one, subject)]
+        return not {*wanting, *sources}.isdisjoint(self.behind[origin, sender, reader])
 
     def _add_topics(self, node: str) -> None:
         names = self.names
@@ -85,6 +111,9 @@ class Oracle:
         for neighbour in self.topology.neighbours(node):
             self.readers[names.control(node)].append(neighbour)
             self.readers[names.to_control(node, neighbour)].append(neighbour)
+            is_joined = (node, neighbour) in self.joins or (neighbour, node) in self.joins
+            if is_joined and (node, neighbour) not in self.joins:
+                continue
             for message_class in MessageClass:
                 outbox = names.outbox(node, neighbour, message_class)
                 self.outboxes[outbox] = (node, neighbour, message_class)
@@ -93,23 +122,34 @@ class Oracle:
     def interest(self, wishes: Mapping[str, Sequence[str]], node: str) -> set[tuple[str, str]]:
         """Return the (filter, neighbour) pairs that a node must hold; "" for its own.
 
-        Interest travels back exactly where messages may go. Spec: DESIGN 3.
+        Interest travels back exactly where messages may go, over joins addresses alone; a join is
+        wanted at its source. Spec: DESIGN 3, UM-1.
         """
-        found = {(filter_, "") for filter_ in wishes.get(node, ())}
-        for other, filters in wishes.items():
-            path = self.way_to.get((node, other))
-            if path is not None:
-                found |= {(filter_, path[1]) for filter_ in filters}
+        all_ = {name: list(wishes.get(name, ())) for name in self.topology.nodes}
+        for (source, _), filter_ in self.joins.items():
+            all_[source].append(filter_)
+        found = {(filter_, "") for filter_ in all_[node]}
+        for other, filters in all_.items():
+            way = self.way_to.get((node, other))
+            if way is not None:
+                found |= {
+                    (filter_, way.nodes[1])
+                    for filter_ in filters
+                    if filter_.startswith("$node/") or not any(way.filters)
+                }
         return found
 
 
-@functools.lru_cache(maxsize=POOL)
-def oracle(number: int) -> Oracle:
-    """Return one of `POOL` legal topologies with at least one link."""
-    rng = random.Random(f"topology {number}")
+@functools.lru_cache(maxsize=2 * POOL)
+def oracle(number: int, *, joined: bool = False) -> Oracle:
+    """Return one of `POOL` legal topologies with at least one link, or of as many with joins."""
+    rng = random.Random(f"{'joined ' if joined else ''}topology {number}")
     while True:
+        spec = _spec(rng)
+        if joined:
+            add_joins(rng, spec, count_max=3)
         try:
-            topology = topology_from_mapping(_spec(rng))
+            topology = topology_from_mapping(spec)
         except ConfigError:
             continue
         if topology.links and is_legal(topology):

@@ -80,7 +80,8 @@ class Plan:
             for name, node in topology.nodes.items()
         ]
         lines += [
-            f"zone {name}: {zone.kind} {', '.join('-'.join(link.ends) for link in zone.links)}"
+            f"zone {name}: {zone.join or zone.kind} "
+            f"{', '.join('-'.join(link.ends) for link in zone.links)}"
             for name, zone in topology.zones.items()
         ]
         lines.append(f"workers {', '.join(self.workers)}; session timeout {self.session_ms} ms")
@@ -92,7 +93,7 @@ class Plan:
 def draw(seed: int) -> Plan:
     """Return the schedule of a seed."""
     rng = random.Random(f"plan {seed}")
-    made = oracle(rng.randrange(POOL))
+    made = oracle(rng.randrange(POOL), joined=has_joins(seed))
     nodes = sorted(made.topology.nodes)
     workers = [
         f"{node}/{number}"
@@ -107,6 +108,11 @@ def draw(seed: int) -> Plan:
     session_ms = rng.choice([500, 500, 500, 500, 1500, 1500, 6000])
     slow = random.Random(f"slow {seed}").choice(SLOW)
     return Plan(seed, made, workers, moves, faults, session_ms, slow)
+
+
+def has_joins(seed: int) -> bool:
+    """Say whether the topology of a seed has joins: those of every second thousand have."""
+    return seed // 1000 % 2 == 1
 
 
 def random_filter(rng: random.Random) -> str:

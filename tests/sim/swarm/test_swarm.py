@@ -18,6 +18,7 @@ from tests.sim.swarm.shrink import ddmin, shrink
 
 ROOT = Path(__file__).parents[3]
 SEEDS = range(300)
+JOINED = range(1000, 1060)
 MENDED = {
     "an endpoint outlives its last unsubscribe in the routing": 130,
     "an owner that was fenced keeps a lane that begins no transaction": 102_445,
@@ -63,6 +64,17 @@ def results() -> list[Result]:
 def test_no_schedule_breaks_a_rule_that_holds(results: list[Result]) -> None:
     """Spec: DESIGN 6, K11, K12, K16, K18, K25."""
     assert [one.detail for one in results if one.rule] == []
+
+
+def test_no_schedule_with_joins_breaks_a_rule() -> None:
+    """Spec: UM-1, UM-5, UM-10, K24, K25, K26."""
+    found = [run_seed(seed) for seed in JOINED]
+    assert [one.detail for one in found if one.rule] == []
+    reached: Counter[str] = Counter()
+    for one in found:
+        reached.update(one.reached)
+    wanted = ("message behind 2 joins in a row", "not forwarded: filter")
+    assert [state for state in wanted if not reached[state]] == []
 
 
 def test_drills_break_no_rule() -> None:

@@ -142,11 +142,8 @@ def judge(world: SwarmWorld) -> None:
         sender, reader, _ = world.oracle.outboxes[topic]
         for identity in seen:
             message = watch.published[identity]
-            beyond = world.oracle.behind[message.node, sender, reader]
-            if not any(
-                wish.node in beyond and naive_matches(wish.filter_, message.subject)
-                for wish in watch.wishes
-            ):
+            wanting = [w.node for w in watch.wishes if naive_matches(w.filter_, message.subject)]
+            if not world.oracle.may_cross(message.node, sender, reader, message.subject, wanting):
                 raise ViolationError("unwanted on a link", f"{message} on {topic}")
 
 
@@ -154,8 +151,10 @@ def _is_owed(world: SwarmWorld, wish: Wish, message: Message) -> bool:
     """Say whether a message must come: its origin has cut for the wish, or it is settled. K25."""
     if wish.ended is not None:
         return False
-    if message.node != wish.node and (message.node, wish.node) not in world.oracle.way_to:
-        return False
+    if message.node != wish.node:
+        way = world.oracle.way_to.get((message.node, wish.node))
+        if way is None or any(f and not naive_matches(f, message.subject) for f in way.filters):
+            return False
     if wish.settled_ms is not None and message.at > wish.settled_ms:
         return True
     uuid = f"u-{wish.node}"

@@ -18,7 +18,7 @@ from mesh.model.state import Progress, ProgressKind
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_log import MemoryRecord
 from tests.sim.meshes import naive_matches
-from tests.sim.swarm.oracle import Oracle
+from tests.sim.swarm.oracle import Arrived, Oracle
 
 _EPOCH_KEY = progress_key(Progress(kind=ProgressKind.EPOCH, offset=0))
 
@@ -176,8 +176,8 @@ class Watch:
         hop = peeked.hop
         self._path(hop.path, sender, (*hop.path, reader), record)
         arrived = self.oracle.ways[(*hop.path, reader)]
-        told = (hop.zone, hop.hops, hop.crossed_external)
-        if told != (arrived.zone, arrived.hops, arrived.crossed_external) or hop.join_hops:
+        told = Arrived(hop.zone, hop.hops, hop.join_hops, hop.crossed_external)
+        if told != arrived:
             raise ViolationError("hops on a link", f"{told} instead of {arrived} in {record}")
         if not peeked.flags & FrameFlags.REPAIR:
             self._chain(topic, partition, of, peeked, record)
@@ -196,6 +196,8 @@ class Watch:
             self.reached["frame of several messages"] += 1
         if hop.crossed_external:
             self.reached["message behind an external link"] += 1
+        if hop.join_hops:
+            self.reached[f"message behind {min(hop.join_hops, 3)} joins in a row"] += 1
 
     def _chain(self, topic, partition, of, peeked, record) -> None:
         chain = peeked.hop.chain

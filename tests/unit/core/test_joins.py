@@ -1,4 +1,4 @@
-"""Joins: rows, walks, legality and edits. Spec: DESIGN 3, UM-1 to UM-10."""
+"""Joins: rows, walks, legality and edits. Spec: DESIGN 3."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ CHAIN = {
 
 
 class SmallMesh:
-    """The chain, settled, with the endpoint `c/s` for everything."""
+    """The chain, or another mesh of a, b and c, settled, with the endpoint `c/s` for everything."""
 
     def __init__(self, spec: Mapping[str, object] = CHAIN) -> None:
         self.world = World(topology_from_mapping(spec), seed=1)

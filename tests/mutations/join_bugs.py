@@ -1,0 +1,91 @@
+"""Bugs of joins: what leaves on them, what is wanted because of them, and what comes back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mesh.core import routing
+from mesh.core.interest import JOINED
+from mesh.core.routing import Router
+from mesh.model.joins import JoinRow
+from mesh.model.reasons import Reason
+from mesh.model.topology import ZoneKind
+from mesh.node import leader
+from mesh.node.learner import Learner
+from mesh.runtime import outgoing
+from tests.mutations.patching import Mutation, Patches
+
+
+def _never(reason: Reason):
+    def plant(patches: Patches) -> None:
+        def wrapper(decide):
+            def wrong(one, link, *message):
+                found = decide(one, link, *message)
+                return None if found is reason else found
+
+            return wrong
+
+        patches.wrap(Router, "_reason_over_join", wrapper)
+
+    return plant
+
+
+def returns(patches: Patches) -> None:
+    def wrapper(may_leave):
+        def wrong(kind, **came):
+            return None if kind is ZoneKind.JOIN else may_leave(kind, **came)
+
+        return wrong
+
+    patches.wrap(routing, "may_leave", wrapper)
+
+
+def joins_not_counted(patches: Patches) -> None:
+    def wrapper(hop_over):
+        def wrong(lane, link, came, chain):
+            return replace(hop_over(lane, link, came, chain), join_hops=0)
+
+        return wrong
+
+    patches.wrap(outgoing, "hop_over", wrapper)
+
+
+def source_wants_nothing(patches: Patches) -> None:
+    def wrapper(put):
+        def wrong(one, filter_, member, wish):
+            if member != JOINED:
+                put(one, filter_, member, wish)
+
+        return wrong
+
+    patches.wrap(Learner, "_put", wrapper)
+
+
+def interest_comes_back(patches: Patches) -> None:
+    patches.put(leader, "is_address", lambda filter_: True)
+
+
+def addresses_stay(patches: Patches) -> None:
+    patches.put(leader, "is_address", lambda filter_: False)
+
+
+def addresses_come_back_too_far(patches: Patches) -> None:
+    def wrapper(row_over):
+        def wrong(row, hops):
+            return row_over(JoinRow(0, row.hops_max), hops)
+
+        return wrong
+
+    patches.wrap(leader, "row_over", wrapper)
+
+
+JOIN_BUGS = (
+    Mutation("join-filter-ignored", "a join carries what it does not select", _never(Reason.FILTER)),
+    Mutation("join-row-endless", "a row of joins is longer than its limits", _never(Reason.JOIN_HOPS)),
+    Mutation("join-returns", "what came over a join goes back over the other", returns),
+    Mutation("join-not-counted", "the header does not count joins", joins_not_counted),
+    Mutation("join-wants-nothing", "no static interest at a join's source", source_wants_nothing),
+    Mutation("join-carries-interest", "subscriptions come back over a join", interest_comes_back),
+    Mutation("join-keeps-addresses", "addresses do not come back over a join", addresses_stay),
+    Mutation("join-rows-mixed", "addresses come back over joins by rows of one alone", addresses_come_back_too_far),
+)  # fmt: skip
