@@ -78,6 +78,10 @@ class BackpressureError(MeshError):
     """As much waits for a neighbour as may, and the node takes nothing more; try again later."""
 
 
+class PausedError(BackpressureError):
+    """Nothing of the subject is taken at the node: an operator has paused it; try again later."""
+
+
 class LaggardsError(MeshError):
     """A subscription is in force, but not yet known everywhere. Exit code 10.
 

@@ -20,6 +20,7 @@ from mesh.cli import (
     publish,
     status,
     stops,
+    subject,
     subscribe,
     topology,
     trace,
@@ -48,6 +49,7 @@ subscribe.mount(app)
 app.add_typer(node.app, name="node")
 node.app.command("resume")(stops.resume_node)
 app.add_typer(link.app, name="link")
+app.add_typer(subject.app, name="subject")
 app.add_typer(context.app, name="context")
 app.add_typer(lab.app, name="lab")
 app.add_typer(audit.app, name="audit")

@@ -66,6 +66,7 @@ class NodeStatus:
         links: State of each link as this node sees it, by neighbour.
         stops: What it reads no further until somebody accepts what is lost.
         pauses: What it does not read because operators want it so.
+        subject_pauses: Likewise filters of what it does not take of its clients.
     """
 
     node: str
@@ -81,6 +82,7 @@ class NodeStatus:
     links: Mapping[str, str]
     stops: Sequence[Stop] = ()
     pauses: Mapping[PauseKey, Pause] = field(default_factory=dict)
+    subject_pauses: Mapping[str, Pause] = field(default_factory=dict)
 
     @property
     def is_well(self) -> bool:
@@ -126,6 +128,7 @@ def _node_status(topology: Topology, view: MeshView, node: str, *, is_up: bool) 
         },
         stops=[stop for _, stop in sorted(seen.stops.items())],
         pauses=dict(seen.pauses),
+        subject_pauses=dict(seen.subject_pauses),
     )
 
 

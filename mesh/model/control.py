@@ -217,7 +217,9 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Nothing of a neighbour's messages is read, because an operator wants it so; they wait there.
+    """Messages of a link, or of some subjects, are not read, because an operator wants it so.
+
+    They wait where they are.
 
     Attributes:
         why: What the operator said, for people; may be empty.

@@ -119,6 +119,7 @@ class Lanes:
             neighbours = self.topology.neighbours(lane.node)
             limits = self.topology.limits
             self._buckets[number] = buckets_of(limits, lane.node, neighbours, node.lanes)
+        lane.paused = self.sources.still.filters
         recovered(lane, self.sources.neighbours, now)
         forget_ended(lane, now)
         self._hold_refusing(lane, now)
@@ -199,6 +200,17 @@ class Lanes:
             except TransportError as error:
                 self._give_up(lane, error)
 
+    def pause_subjects(self, filters: frozenset[str], now: int) -> None:
+        """Take nothing of exactly these subjects of clients from now on."""
+        still = self.sources.still
+        if filters == still.filters:
+            return
+        still.filters = filters
+        still.waiting.clear()
+        for lane in self.owned.values():
+            lane.pause(filters)
+        self.sources.settle(self.owned, now)
+
     # -- records --------------------------------------------------------------------------
 
     def route(self, data: Mapping[TopicPartition, Sequence[Record]], now: int) -> Iterator[Input]:
@@ -231,7 +243,9 @@ class Lanes:
                     self.sources.rest(lane, source.link, now + rest_ms, now)
                 return take_frames(lane, source, source.link, records, now, BATCH_RECORDS)
             some = records[: BATCH_RECORDS - lane.open(now).records]
-            take_ingress(lane, source, some, now)
+            taken = take_ingress(lane, source, some, now)
+            if taken < len(some):
+                self.sources.wait(lane, at, now)
         except TransportError as error:
             self._give_up(lane, error)
         except UnknownVersionError as error:
@@ -241,7 +255,7 @@ class Lanes:
             )
             self._halt(lane, at, now)
         else:
-            return len(some)
+            return taken
         return 0
 
     def _halt(self, lane: Lane, at: TopicPartition, now: int) -> None:

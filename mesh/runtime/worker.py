@@ -368,6 +368,7 @@ class Worker:
             return
         still, lanes = self._lanes.sources.still, self._lanes
         now = self.clock.now_ms()
+        lanes.pause_subjects(self._listener.paused_subjects, now)
         wanted = (self._cut, self._listener.paused)
         if still.wake(now) or wanted != (still.cut, still.paused):
             still.cut, still.paused = wanted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -25,7 +26,7 @@ UNREADABLE = "UNREADABLE"
 
 
 def check_delivery(at: Examination) -> Iterator[Check]:
-    """Yield seven checks per node: what it reads, what it can write, and what it refused."""
+    """Yield eight checks per node: what it reads, what it can write, and what it refused."""
     letters: dict[str, Counter[str]] = {}
     for kafka in at.kafka:
         nodes = at.nodes_on(kafka)
@@ -43,6 +44,7 @@ def check_delivery(at: Examination) -> Iterator[Check]:
             yield _stops(at, node)
             yield _held(at, node)
             yield _paused(at, node)
+            yield _subjects(at, node)
             yield _full(at, node)
             yield _refused(at, node, letters[node])
 
@@ -61,11 +63,15 @@ def _stalled(at: Examination, node: str) -> Check:
     moving = sum(waits.values()) - sum(waits[place] for place in standing)
     where = ", ".join(f"{place.topic}[{place.partition}]" for place in stuck[:3])
     more = f" and {len(stuck) - 3} more" if stuck[3:] else ""
+    is_paused = bool(at.view.nodes[node].subject_pauses)
     return judged(
         Category.DELIVERY,
         f"what clients published at {node} is read",
         f"{count} records wait on {where}{more} and stand still" if stuck else "",
-        "look at the node's log; records that cannot be read stop nobody else's",
+        "subjects are paused there, see below"
+        if is_paused
+        else "look at the node's log; records that cannot be read stop nobody else's",
+        result=Result.WARNING if is_paused else Result.FAILED,
         note=f"moves: {moving} records wait" if moving else "",
         figures={"waiting": count + moving},
     )
@@ -153,6 +159,22 @@ def _paused(at: Examination, node: str) -> Check:
         f"{node} reads all its links",
         f"paused: {first_of(told)}" if told else "",
         f"messages wait there; {' and '.join(commands)} ends it",
+        result=Result.WARNING,
+    )
+
+
+def _subjects(at: Examination, node: str) -> Check:
+    """Does an operator have it take nothing of some subjects?"""
+    told, commands = [], []
+    for filter_, pause in sorted(at.view.nodes[node].subject_pauses.items()):
+        told.append(filter_ + (f" ({pause.why})" if pause.why else ""))
+        commands.append(f"mesh subject resume {shlex.quote(filter_)} --node {node}")
+    return judged(
+        Category.DELIVERY,
+        f"{node} takes all subjects",
+        f"paused: {first_of(told)}" if told else "",
+        f"clients are refused, and what others write waits in the ingress; "
+        f"{' and '.join(commands)} ends it",
         result=Result.WARNING,
     )
 
