@@ -145,5 +145,9 @@ class TransportDeniedError(TransportError):
     """The broker refuses us for good: rights, size or configuration."""
 
 
+class TransportRecordError(TransportDeniedError):
+    """The broker refuses a record for what it is, too large or invalid; others it may take."""
+
+
 class InvariantError(MeshError):
     """The program contradicts itself. Never caught."""

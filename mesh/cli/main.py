@@ -12,6 +12,7 @@ from mesh.cli import (
     audit,
     context,
     demo,
+    dlq,
     doctor,
     explain,
     lab,
@@ -41,6 +42,7 @@ topology.mount(app)
 up.mount(app)
 trace.mount(app)
 doctor.mount(app)
+dlq.mount(app)
 status.mount(app)
 explain.mount(app)
 demo.mount(app)

@@ -113,6 +113,7 @@ def _built(spec: MeshSpec, name: str) -> Topology:
         max_message_bytes=spec.max_message_bytes,
         audit_kafka=spec.audit.kafka or default,
         limits={frozenset(limit.link): _limit(limit) for limit in spec.limits},
+        quarantine_after=spec.quarantine_after,
         keep_s=KEEP_DEFAULT_S if keep_s is None else keep_s,
     )
 

@@ -11,7 +11,11 @@ from pydantic import Field, JsonValue
 
 from mesh.config.shapes import StrictModel
 from mesh.model.names import NAME_PATTERN
-from mesh.model.topology import KEEP_DEFAULT_S, MESSAGE_BYTES_DEFAULT
+from mesh.model.topology import (
+    KEEP_DEFAULT_S,
+    MESSAGE_BYTES_DEFAULT,
+    QUARANTINE_AFTER_DEFAULT,
+)
 
 MESSAGE_BYTES_MAX = 100_000_000
 LANES_MAX = 64
@@ -95,6 +99,13 @@ class MeshSpec(StrictModel):
     )
     limits: list[LimitSpec] = Field(
         default_factory=list, description="Of links; those that are not listed have none."
+    )
+    quarantine_after: int = Field(
+        QUARANTINE_AFTER_DEFAULT,
+        alias="quarantineAfter",
+        ge=1,
+        le=1_000_000,
+        description="How often a target refuses a record before that becomes a dead letter.",
     )
     audit: AuditSpec = Field(default_factory=AuditSpec)
     keep: str = Field(

@@ -28,6 +28,7 @@ def topology_spec(topology: Topology) -> Mapping[str, object]:
     spec: dict[str, object] = {
         "prefix": topology.prefix,
         "maxMessageBytes": topology.max_message_bytes,
+        "quarantineAfter": topology.quarantine_after,
         "keep": f"{round(topology.keep_s * 1000)}ms",
         "kafka": {name: _kafka(kafka) for name, kafka in topology.kafka.items()},
         "nodes": {name: _node(node) for name, node in topology.nodes.items()},

@@ -17,6 +17,8 @@ MESSAGE_BYTES_DEFAULT = 900_000
 KEEP_DEFAULT_S = 3600.0
 """How long records stay after their reader has passed them. Spec: K5."""
 
+QUARANTINE_AFTER_DEFAULT = 5
+
 PARTITIONS_DEFAULT = 4
 """Of each data topic. Spec: K2."""
 
@@ -217,6 +219,8 @@ class Topology:
         audit_kafka: Kafka cluster that the auditor writes to; empty only without any.
         keep_s: How long records stay after their reader passed them, in seconds. Spec: K5.
         limits: Of links, by their two ends.
+        quarantine_after: How often a target refuses a record alone, for what it is, before that
+            is put aside. Spec: R12.
         links: Every link, sorted by zone and ends.
     """
 
@@ -229,6 +233,7 @@ class Topology:
     audit_kafka: str = ""
     keep_s: float = KEEP_DEFAULT_S
     limits: Mapping[frozenset[str], LinkLimit] = field(default_factory=dict)
+    quarantine_after: int = QUARANTINE_AFTER_DEFAULT
     links: Sequence[Link] = field(init=False, repr=False, compare=False)
     _links_of: Mapping[str, Sequence[Link]] = field(init=False, repr=False, compare=False)
 

@@ -269,9 +269,10 @@ def _refused(at: Examination, node: str, letters: Counter[str]) -> Check:
     reasons = ", ".join(f"{count} {reason}" for reason, count in letters.most_common())
     return judged(
         Category.DELIVERY,
-        f"nothing published at {node} was refused",
+        f"{node} has refused nothing and put nothing aside",
         f"{letters.total()} dead letters in {topic}: {reasons}" if letters else "",
-        "correct the publisher; each letter has its reason and its source in its header `mesh`",
+        f"`mesh dlq {node}` lists them with their reasons: correct the publisher, or what the "
+        "target allows",
         result=Result.WARNING,
         figures=dict(letters),
     )
