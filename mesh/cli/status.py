@@ -63,6 +63,10 @@ def status(
                 subject_pause_as_mapping(node.node, filter_, pause.why)
                 for filter_, pause in node.subject_pauses.items()
             ],
+            "endpoints_full": [
+                {"endpoint": one.endpoint, "state": one.state, "reason": one.reason}
+                for one in node.endpoints_full
+            ],
         }
         for node in nodes
     ]
@@ -88,12 +92,22 @@ def _status_table(nodes: Sequence[Mapping[str, Any]]) -> RenderableType:
             "; ".join(one["text"] for one in node["stopped"]),
             ", ".join(dict.fromkeys(one["from"] for one in node["paused"])),
             ", ".join(one["filter"] for one in node["paused_subjects"]),
+            "; ".join(f"{one['endpoint']}: {one['reason']}" for one in node["endpoints_full"]),
         )
         for node in nodes
     ]
     columns = ("NODE", "KAFKA", "STATE", "EPOCH", "LANES", "ENDPOINTS", "SUBSCRIPTIONS")
     return grid(
-        (*columns, "KNOWN EVERYWHERE", "LINKS", "STOPPED", "PAUSED FROM", "PAUSED SUBJECTS"), rows
+        (
+            *columns,
+            "KNOWN EVERYWHERE",
+            "LINKS",
+            "STOPPED",
+            "PAUSED FROM",
+            "PAUSED SUBJECTS",
+            "ENDPOINTS FULL",
+        ),
+        rows,
     )
 
 

@@ -130,7 +130,12 @@ class CatchUp:
             most -= len(self.records[at])
 
     def _count(self) -> int:
-        return sum(map(len, self._unsent.values()))
+        """Return how many records wait to be written; what the lane has not read is for later."""
+        return sum(
+            record.offset() < self._end(at)
+            for at, records in self._unsent.items()
+            for record in records
+        )
 
     def _is_passed(self, source: Source) -> bool:
         if source.at not in self._kafka:

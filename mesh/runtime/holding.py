@@ -26,6 +26,7 @@ from mesh.runtime.catching_up import (
     route_again,
     shadow_of,
 )
+from mesh.runtime.displacing import Displacing
 from mesh.runtime.gaps import announce, came_before
 from mesh.runtime.held import (
     endpoint_of,
@@ -124,19 +125,26 @@ class Holds:
     _active: _CatchUp | None = None
     _tried_ms: dict[str, int] = field(default_factory=dict)
     _suspects: dict[tuple[int, str], Suspect] = field(default_factory=dict)
+    _displacing: Displacing = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Have what is full pushed out beside what is held: both need the lane's second writer."""
+        self._displacing = Displacing(self.kafka[self.home], self.lanes)
 
     @property
     def is_active(self) -> bool:
         """Whether it has the lane's second writer just now."""
-        return self._active is not None
+        return self._active is not None or self._displacing.is_active
 
     def step(self, now_ms: int) -> Iterator[Input]:
         """Write some more of what is held; yield what commits of the lane tell."""
         if self._active is not None and not self._may_go_on(self._active):
-            self.close()
+            self._leave()
+        if self._active is None:
+            self._displacing.step()
         target = self._active.target if self._active is not None else ""
         try:
-            if self._active is None:
+            if not self.is_active:
                 for lane, target in self._due(now_ms):
                     self._tried_ms[target] = now_ms
                     self._active = self._begin(lane, target, now_ms)
@@ -146,7 +154,7 @@ class Holds:
                     yield from self._go_on(self._active, now_ms)
         except TransportError as error:
             log.warning("target.still_held", target=target, fault=str(error))
-            self.close()
+            self._leave()
 
     @property
     def _is_alone(self) -> bool:
@@ -158,6 +166,10 @@ class Holds:
 
     def close(self) -> None:
         """Stop; whoever takes the lanes goes on."""
+        self._displacing.close()
+        self._leave()
+
+    def _leave(self) -> None:
         if self._active is not None:
             self._active.close()
             self._active = None
@@ -231,7 +243,7 @@ class Holds:
             self._suspects.pop(active.key, None)
             release(lane, active.target, now_ms)
             log.warning("target.released", target=active.target, lane=lane.number)
-            self.close()
+            self._leave()
 
     def _suspect(self, active: _CatchUp) -> None:
         """Take note that a record was refused for what it is; which one shows one by one. R12."""

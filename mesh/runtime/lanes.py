@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import structlog
 
 from mesh.errors import TransportError, UnknownVersionError
 from mesh.model.control import Stop
 from mesh.model.inputs import Input, LaneApplied
+from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
 from mesh.runtime.clock import Clock
@@ -23,6 +25,9 @@ from mesh.runtime.taking import take_lane
 from mesh.runtime.transit import take_frames
 from mesh.runtime.troubles import recovered
 from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
+
+if TYPE_CHECKING:
+    from mesh.runtime.displacing import Overfull
 
 BATCH_RECORDS = 10_000
 BATCH_MS = 100
@@ -67,6 +72,8 @@ class Lanes:
         owned: The lanes taken, by number.
         refusing: Topics that refused records of lanes: perhaps somebody deleted them.
         full: Lanes and targets: held until less waits there. Spec: R14.
+        overfull: Parts of endpoints of which the oldest are to become dead letters.
+        pushed_out: By endpoint: how many did since this worker began.
     """
 
     topology: Topology
@@ -79,6 +86,9 @@ class Lanes:
     owned: dict[int, Lane] = field(default_factory=dict)
     refusing: dict[str, None] = field(default_factory=dict)
     full: frozenset[tuple[int, str]] = frozenset()
+    overfull: dict[TopicPartition, Overfull] = field(default_factory=dict)
+    pushed_out: dict[str, int] = field(default_factory=dict)
+    names: TopicNames = field(init=False)
     _committed_ms: int = -COMMIT_GAP_MS
     _former: dict[int, tuple[int, Mapping[TopicPartition, int]]] = field(default_factory=dict)
     _refusals: dict[tuple[int, str], list[int]] = field(default_factory=dict)
@@ -89,6 +99,10 @@ class Lanes:
     _buckets: dict[int, Mapping[str, Bucket]] = field(default_factory=dict)
     _commit_ms: int = 0
     _gap_ms: int = COMMIT_GAP_MS
+
+    def __post_init__(self) -> None:
+        """Look up what stays the same."""
+        self.names = TopicNames(self.topology.prefix)
 
     def follow(self, assigned: frozenset[int], now: int) -> None:
         """Take the lanes that the group gave to this worker; see to what they read."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from mesh.codec.deliveries import decode_delivery
 from mesh.codec.frames import decode_header, encode_header
-from mesh.errors import TransportRecordError
-from mesh.model.frames import FrameKind, MessageClass, Origin, SourcePartition
+from mesh.errors import DecodeError, TransportRecordError
+from mesh.model.frames import Delivery, FrameKind, MessageClass, Origin, SourcePartition
 from mesh.model.headers import MESH_HEADER
 from mesh.model.state import DeadLetter, LossReason
 from mesh.model.topics import TopicNames
@@ -164,7 +164,7 @@ class Sieve:
 
 
 def loss_header(
-    headers: Headers, node: str, names: TopicNames, reason: str, last: int | None = None
+    headers: Headers, node: str, names: TopicNames, reason: str
 ) -> tuple[str, bytes | None]:
     """Return the one header by which an endpoint is told that a delivery to it is lost.
 
@@ -173,20 +173,28 @@ def loss_header(
         node: Who tells.
         names: Of the mesh.
         reason: A `LossReason`.
-        last: Last offset of the loss; else it is this one message.
+
+    Raises:
+        DecodeError: The mesh did not write it.
     """
-    delivery = decode_delivery(headers[-1][1] or b"")
+    delivery = _delivery(headers)
     origin = Origin(
         node=node,
         source=delivery.source,
         generation=delivery.generation,
         first=delivery.offset,
-        last=delivery.offset if last is None else last,
+        last=delivery.offset,
         count=0,
         subjects=(),
     )
     topic = names.ingress(delivery.path[0], delivery.message_class)
     return gap_header(origin, gap_ext(topic, reason), [node])
+
+
+def _delivery(headers: Headers) -> Delivery:
+    if not headers or headers[-1][0] != MESH_HEADER:
+        raise DecodeError("no delivery: somebody else wrote to this endpoint")
+    return decode_delivery(headers[-1][1] or b"")
 
 
 def _put_aside(
@@ -201,8 +209,12 @@ def _put_aside(
 
 
 def delivered_aside(key: bytes | None, value: bytes | None, headers: Headers) -> PutAside:
-    """Return a delivery as a dead letter tells it: what the client wrote, and its identity."""
-    delivery = decode_delivery(headers[-1][1] or b"")
+    """Return a delivery as a dead letter tells it: what the client wrote, and its identity.
+
+    Raises:
+        DecodeError: The mesh did not write it.
+    """
+    delivery = _delivery(headers)
     told = identity_text(delivery.source, delivery.generation, str(delivery.offset))
     kept = [(name, content) for name, content in headers if name != MESH_HEADER]
     return PutAside(told, 1, delivery.message_class, key, value, kept)

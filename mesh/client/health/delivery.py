@@ -12,7 +12,7 @@ from mesh.client.health.lanes import newest
 from mesh.client.overview import read_range
 from mesh.codec.state import decode_dead_letter
 from mesh.errors import ProtocolError, TransportError
-from mesh.model.control import FULL
+from mesh.model.control import FULL, LOSSY
 from mesh.model.frames import MessageClass
 from mesh.model.headers import MESH_HEADER
 from mesh.model.topics import TopicNames
@@ -180,14 +180,22 @@ def _subjects(at: Examination, node: str) -> Check:
 
 
 def _full(at: Examination, node: str) -> Check:
-    """Does as much wait for a neighbour as may? Spec: R14."""
+    """Does as much wait for a neighbour, or in an endpoint, as may? Spec: R14."""
     beat = at.view.nodes[node].heartbeat
     links = [link for link in (beat.links if beat is not None else ()) if link.state == FULL]
+    told = [f"for {link.neighbour}: {link.reason}" for link in links]
+    endpoints = beat.endpoints if beat is not None else ()
+    told += [f"in endpoint {one.endpoint}: {one.reason}" for one in endpoints]
+    hints = ["see why the neighbour does not read: is it down, paused or slow?"] if links else []
+    if endpoints:
+        hints.append("see why the endpoint's slowest group does not read")
+    if any(one.state == LOSSY for one in endpoints):
+        hints.append(f"`mesh dlq {node}` lists what was given up")
     return judged(
         Category.DELIVERY,
         f"less waits at {node} than may",
-        first_of(f"for {link.neighbour}: {link.reason}" for link in links),
-        "see why the neighbour does not read: is it down, paused or slow? Or raise the limit",
+        first_of(told),
+        " ".join([*hints, "Or raise the limit"]),
         result=Result.WARNING,
     )
 
