@@ -190,8 +190,7 @@ class Holds:
 
         The writer comes first: after that, what progress says of former tries is final. Spec: R3.
         """
-        name = lane.names.held_transactions(lane.node, lane.number)
-        writer = self.kafka[self.home].writer(f"held-{lane.number}", name)
+        writer = self._open_writer(lane)
         place = TopicPartition(lane.names.progress(lane.node), caught_up_partition(lane))
         for record in self.lanes.recall.records(place):
             if (value := record.value()) is not None:
@@ -220,6 +219,10 @@ class Holds:
         again.begin(self.kafka, begins, "held")
         log.info("target.catching_up", target=target, lane=lane.number)
         return _CatchUp(target, hold, again, writer, known, link, endpoint)
+
+    def _open_writer(self, lane: Lane) -> Writer:
+        name = lane.names.held_transactions(lane.node, lane.number)
+        return self.kafka[self.home].writer(f"held-{lane.number}", name)
 
     # -- going on -------------------------------------------------------------------------
 
@@ -274,6 +277,10 @@ class Holds:
                 if error.topics != (active.target,) or not sieve.narrow():
                     raise
                 refusal = error
+                # The client library may lose count of what a refused request held, and fail with
+                # the next transaction too: a new writer begins anew.
+                active.writer.close()
+                active.writer = sieve.inner = self._open_writer(lane)
             else:
                 active.known = known
                 for one in sieve.aside:
