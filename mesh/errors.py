@@ -78,6 +78,10 @@ class BackpressureError(MeshError):
     """As much waits for a neighbour as may, and the node takes nothing more; try again later."""
 
 
+class PausedError(BackpressureError):
+    """Nothing of the subject is taken at the node: an operator has paused it; try again later."""
+
+
 class LaggardsError(MeshError):
     """A subscription is in force, but not yet known everywhere. Exit code 10.
 
@@ -139,6 +143,10 @@ class TransportUnknownError(TransportError):
 
 class TransportDeniedError(TransportError):
     """The broker refuses us for good: rights, size or configuration."""
+
+
+class TransportRecordError(TransportDeniedError):
+    """The broker refuses a record for what it is, too large or invalid; others it may take."""
 
 
 class InvariantError(MeshError):

@@ -12,6 +12,7 @@ from mesh.cli import (
     audit,
     context,
     demo,
+    dlq,
     doctor,
     drawing,
     explain,
@@ -25,6 +26,7 @@ from mesh.cli import (
     route,
     status,
     stops,
+    subject,
     subscribe,
     topology,
     trace,
@@ -50,6 +52,7 @@ drawing.mount(app)
 up.mount(app)
 trace.mount(app)
 doctor.mount(app)
+dlq.mount(app)
 status.mount(app)
 interest.mount(app)
 wait.mount(app)
@@ -60,6 +63,7 @@ subscribe.mount(app)
 app.add_typer(node.app, name="node")
 node.app.command("resume")(stops.resume_node)
 app.add_typer(link.app, name="link")
+app.add_typer(subject.app, name="subject")
 app.add_typer(context.app, name="context")
 app.add_typer(lab.app, name="lab")
 app.add_typer(audit.app, name="audit")

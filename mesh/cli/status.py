@@ -12,6 +12,7 @@ from mesh.cli.link import pause_as_mapping
 from mesh.cli.looking import look
 from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.stops import stop_as_mapping
+from mesh.cli.subject import subject_pause_as_mapping
 from mesh.cli.target import BootstrapOption, ContextOption, FileOption
 
 EXIT_UNHEALTHY = 10
@@ -54,6 +55,14 @@ def status(
             "links": dict(node.links),
             "stopped": [stop_as_mapping(stop) for stop in node.stops],
             "paused": [pause_as_mapping(key, pause.why) for key, pause in node.pauses.items()],
+            "paused_subjects": [
+                subject_pause_as_mapping(node.node, filter_, pause.why)
+                for filter_, pause in node.subject_pauses.items()
+            ],
+            "endpoints_full": [
+                {"endpoint": one.endpoint, "state": one.state, "reason": one.reason}
+                for one in node.endpoints_full
+            ],
         }
         for node in nodes
     ]
@@ -78,11 +87,24 @@ def _status_table(nodes: Sequence[Mapping[str, Any]]) -> RenderableType:
             _link_states(node["links"]),
             "; ".join(one["text"] for one in node["stopped"]),
             ", ".join(dict.fromkeys(one["from"] for one in node["paused"])),
+            ", ".join(one["filter"] for one in node["paused_subjects"]),
+            "; ".join(f"{one['endpoint']}: {one['reason']}" for one in node["endpoints_full"]),
         )
         for node in nodes
     ]
     columns = ("NODE", "KAFKA", "STATE", "EPOCH", "LANES", "ENDPOINTS", "SUBSCRIPTIONS")
-    return grid((*columns, "KNOWN EVERYWHERE", "LINKS", "STOPPED", "PAUSED FROM"), rows)
+    return grid(
+        (
+            *columns,
+            "KNOWN EVERYWHERE",
+            "LINKS",
+            "STOPPED",
+            "PAUSED FROM",
+            "PAUSED SUBJECTS",
+            "ENDPOINTS FULL",
+        ),
+        rows,
+    )
 
 
 def _link_states(states: Mapping[str, str]) -> str:

@@ -10,6 +10,7 @@ from typing import Self
 from mesh.client.connection import open_kafka
 from mesh.client.messages import Deliveries
 from mesh.client.pressure import Pressure
+from mesh.client.subject_pauses import SubjectPauses
 from mesh.client.view import MeshView, NodeView
 from mesh.codec.frames import encode_tail
 from mesh.codec.keys import subscription_key
@@ -93,6 +94,7 @@ class MeshClient:
         self._now_ms = now_ms
         self._pause = pause
         self._pressure = Pressure(topology, node, self._kafka, now_ms)
+        self._pauses = SubjectPauses(topology, node, self._kafka, now_ms)
         self._writer: Writer | None = None
         self._view: MeshView | None = None
         self._checked: dict[str, None] = {}
@@ -124,6 +126,7 @@ class MeshClient:
         Raises:
             SubjectError: The subject, a header or the size is not allowed; nothing was sent.
             BackpressureError: The node takes no guaranteed messages just now; nothing was sent.
+            PausedError: It takes nothing of this subject just now; nothing was sent.
             TransportError: Kafka does not answer, or the node's topics do not exist.
 
         Spec: K6, K7, R14.
@@ -141,6 +144,7 @@ class MeshClient:
             self._pressure.check()
         topic = self._names.ingress(self._node, message_class)
         self._require(topic)
+        self._pauses.check(subject)
         if self._in_flight_bytes + size > IN_FLIGHT_BYTES_MAX:
             self._drain()
         sent = [*headers, (SUBJECT_HEADER, subject.encode())]
@@ -327,6 +331,7 @@ class MeshClient:
         for stream in self._streams:
             stream.close()
         self._pressure.close()
+        self._pauses.close()
         if self._view is not None:
             self._view.close()
         if self._writer is not None:

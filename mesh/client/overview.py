@@ -13,7 +13,7 @@ from mesh.client.view import MeshView, NodeView
 from mesh.codec.frames import decode_header
 from mesh.codec.keys import PauseKey
 from mesh.errors import ProtocolError, TransportError
-from mesh.model.control import FULL, Pause, Scope, Stop, Wish
+from mesh.model.control import FULL, EndpointStatus, Pause, Scope, Stop, Wish
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -66,6 +66,8 @@ class NodeStatus:
         links: State of each link as this node sees it, by neighbour.
         stops: What it reads no further until somebody accepts what is lost.
         pauses: What it does not read because operators want it so.
+        subject_pauses: Likewise filters of what it does not take of its clients.
+        endpoints_full: Its endpoints in which as much waits as may, or that lost messages by it.
     """
 
     node: str
@@ -81,6 +83,8 @@ class NodeStatus:
     links: Mapping[str, str]
     stops: Sequence[Stop] = ()
     pauses: Mapping[PauseKey, Pause] = field(default_factory=dict)
+    subject_pauses: Mapping[str, Pause] = field(default_factory=dict)
+    endpoints_full: Sequence[EndpointStatus] = ()
 
     @property
     def is_well(self) -> bool:
@@ -89,6 +93,7 @@ class NodeStatus:
             self.state == "up"
             and self.is_known_everywhere is not False
             and not self.stops
+            and not self.endpoints_full
             and all(state == "up" for state in self.links.values())
         )
 
@@ -126,6 +131,8 @@ def _node_status(topology: Topology, view: MeshView, node: str, *, is_up: bool) 
         },
         stops=[stop for _, stop in sorted(seen.stops.items())],
         pauses=dict(seen.pauses),
+        subject_pauses=dict(seen.subject_pauses),
+        endpoints_full=seen.heartbeat.endpoints if is_up and seen.heartbeat is not None else (),
     )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from mesh.codec.control import decode_heartbeat
 from mesh.codec.keys import HeartbeatKey, parse_control_key
 from mesh.errors import BackpressureError, ProtocolError
-from mesh.model.control import FULL, LinkStatus
+from mesh.model.control import FULL
 from mesh.model.topics import TopicNames
-from mesh.model.topology import Topology, WhenFull
+from mesh.model.topology import ANY, Topology, WhenFull
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, TopicPartition
 
@@ -17,7 +18,7 @@ LOOK_MS = 500
 
 
 class Pressure:
-    """Follows what a node says of its outboxes, if one of them has a limit that rejects.
+    """Follows what a node says of its outboxes and endpoints, if one has a limit that rejects.
 
     Args:
         topology, node: Whose.
@@ -39,9 +40,14 @@ class Pressure:
             and limit.is_of_outbox
             and limit.when_full is WhenFull.REJECT
         }
+        self._limit_of = functools.partial(topology.endpoint_limit, node)
+        self._has_endpoints = any(
+            limit.when_full is WhenFull.REJECT and limit.node in (node, ANY)
+            for limit in topology.endpoint_limits
+        )
         self._follower: Follower | None = None
         self._looked_ms = -LOOK_MS
-        self._full: list[LinkStatus] = []
+        self._full: list[str] = []
 
     def check(self) -> None:
         """Return if the node takes messages.
@@ -50,16 +56,15 @@ class Pressure:
             BackpressureError: It does not, for the reason told.
             TransportUnavailableError: What it says could not be read.
         """
-        if not self._rejecting:
+        if not (self._rejecting or self._has_endpoints):
             return
         if self._now_ms() - self._looked_ms >= LOOK_MS:
             self._looked_ms = self._now_ms()
             self._look()
         if self._full:
-            link = self._full[0]
             raise BackpressureError(
-                f"{self._node} takes nothing for now, because of its link to {link.neighbour}: "
-                f"{link.reason}; publish again later"
+                f"{self._node} takes nothing for now, because of its {self._full[0]}; "
+                "publish again later"
             )
 
     def _look(self) -> None:
@@ -71,12 +76,23 @@ class Pressure:
             try:
                 if value is None or parse_control_key(record.key() or b"") != HeartbeatKey():
                     continue
-                links = decode_heartbeat(value).links
+                beat = decode_heartbeat(value)
             except ProtocolError:
                 continue  # the node itself counts and logs what nobody can read
             self._full = [
-                link for link in links if link.state == FULL and link.neighbour in self._rejecting
+                f"link to {link.neighbour}: {link.reason}"
+                for link in beat.links
+                if link.state == FULL and link.neighbour in self._rejecting
             ]
+            self._full += [
+                f"endpoint {one.endpoint}: {one.reason}"
+                for one in beat.endpoints
+                if one.state == FULL and self._rejects(one.endpoint)
+            ]
+
+    def _rejects(self, endpoint: str) -> bool:
+        limit = self._limit_of(endpoint)
+        return limit is not None and limit.when_full is WhenFull.REJECT
 
     def close(self) -> None:
         """Release the reader."""

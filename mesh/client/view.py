@@ -27,6 +27,7 @@ from mesh.codec.keys import (
     MarkKey,
     PauseKey,
     StopKey,
+    SubjectPauseKey,
     SubscribedKey,
     config_key,
     parse_control_key,
@@ -69,6 +70,7 @@ class NodeView:
         clients_offset: Offset of the newest record on `clients`, or -1.
         stops: Sources that it reads no further until somebody accepts what is lost.
         pauses: Links, or partitions of them, that it does not read because operators want it so.
+        subject_pauses: Likewise filters of what it does not take of its clients.
     """
 
     identity: Identity | None = None
@@ -83,6 +85,7 @@ class NodeView:
     clients_offset: int = -1
     stops: dict[TopicPartition, Stop] = field(default_factory=dict)
     pauses: dict[PauseKey, Pause] = field(default_factory=dict)
+    subject_pauses: dict[str, Pause] = field(default_factory=dict)
 
     @property
     def epoch(self) -> int:
@@ -177,6 +180,10 @@ class MeshView:
                 self.nodes[node].pauses.pop(pause, None)
                 if value is not None:
                     self.nodes[node].pauses[pause] = decode_pause(value)
+            case SubjectPauseKey(node, filter_) if node in self.nodes:
+                self.nodes[node].subject_pauses.pop(filter_, None)
+                if value is not None:
+                    self.nodes[node].subject_pauses[filter_] = decode_pause(value)
             case _:
                 pass
 

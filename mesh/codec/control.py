@@ -7,13 +7,15 @@ major version that this program does not know.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from mesh.codec.records import RecordCodec
 from mesh.codec.subscriptions import decode_subscription, encode_subscription
 from mesh.model.control import (
     Acknowledgement,
+    EndpointStatus,
     Heartbeat,
     Identity,
     LinkState,
@@ -128,6 +130,20 @@ _MARK = RecordCodec[Mark](
     ),
 )
 
+_ENDPOINTS = "beat.endpoints"
+"""Entry of `ext` of a heartbeat: JSON, a list of [endpoint, state, reason]."""
+
+
+def _endpoints_ext(endpoints: Sequence[EndpointStatus]) -> Mapping[str, bytes]:
+    told = [[one.endpoint, one.state, one.reason] for one in endpoints]
+    return {_ENDPOINTS: json.dumps(told).encode()} if told else {}
+
+
+def _endpoints_of(ext: Mapping[str, bytes]) -> Sequence[EndpointStatus]:
+    listed = json.loads(ext.get(_ENDPOINTS, b"[]"))
+    return tuple(EndpointStatus(*map(str, one)) for one in listed)
+
+
 _HEARTBEAT = RecordCodec[Heartbeat](
     "heartbeat",
     lambda value: {
@@ -143,6 +159,7 @@ _HEARTBEAT = RecordCodec[Heartbeat](
             }
             for link in value.links
         ],
+        "ext": _endpoints_ext(value.endpoints),
     },
     lambda fields: Heartbeat(
         fields["epoch"],
@@ -152,6 +169,7 @@ _HEARTBEAT = RecordCodec[Heartbeat](
             LinkStatus(link["neighbour"], link["zone"], link["state"], link["reason"])
             for link in fields["links"]
         ),
+        _endpoints_of(fields["ext"]),
     ),
 )
 

@@ -106,6 +106,19 @@ class PauseKey:
     partition: int | None = None
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class SubjectPauseKey:
+    """An operator's wish, on `mesh.config`, that a node takes nothing published under a filter.
+
+    Attributes:
+        node: Where it is published.
+        filter: Which subjects.
+    """
+
+    node: str
+    filter: str
+
+
 ControlKey = (
     IdentityKey
     | HeartbeatKey
@@ -119,6 +132,7 @@ ControlKey = (
     | StopKey
     | AcceptKey
     | PauseKey
+    | SubjectPauseKey
 )
 """Every key of `.control`, `.to.<neighbour>.c`, `.learned` and, the topology apart, `config`."""
 
@@ -197,6 +211,11 @@ def pause_key(key: PauseKey) -> bytes:
     return f"pause {key.node} {key.neighbour} {partition}".encode()
 
 
+def subject_pause_key(key: SubjectPauseKey) -> bytes:
+    """Return the key on `mesh.config` of subjects that are not to be taken at a node."""
+    return f"pause-subject {key.node} {key.filter}".encode()
+
+
 def config_key() -> bytes:
     """Return the one key of `mesh.config`."""
     return b"topology"
@@ -250,6 +269,11 @@ def _parse(kind: str, rest: str | None = None) -> ControlKey:
         case "pause", str():
             node, neighbour, partition = rest.split(" ")
             return PauseKey(node, neighbour, None if partition == "*" else int(partition))
+        case "pause-subject", str():
+            node, space, filter_ = rest.partition(" ")
+            if not (node and filter_):
+                raise ValueError(rest)
+            return SubjectPauseKey(node, filter_)
     raise ValueError(kind)
 
 

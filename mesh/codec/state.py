@@ -146,6 +146,9 @@ def _classed(fields: Fields) -> Fields:
 
 _LEDGER = RecordCodec[Ledger]("ledger", _ledger_fields, _ledger)
 
+_TARGET, _IDENTITY = "letter.target", "letter.identity"
+"""Entries of `ext` of a dead letter."""
+
 _DEAD_LETTER = RecordCodec[DeadLetter](
     "dead_letter",
     lambda value: {
@@ -158,6 +161,11 @@ _DEAD_LETTER = RecordCodec[DeadLetter](
         "key_size": value.key_size,
         "value_size": value.value_size,
         "headers_size": value.headers_size,
+        "ext": {
+            name: text.encode()
+            for name, text in ((_TARGET, value.target), (_IDENTITY, value.identity))
+            if text
+        },
     },
     lambda fields: DeadLetter(
         reason=fields["reason"],
@@ -169,6 +177,8 @@ _DEAD_LETTER = RecordCodec[DeadLetter](
         key_size=fields["key_size"],
         value_size=fields["value_size"],
         headers_size=fields["headers_size"],
+        target=fields["ext"].get(_TARGET, b"").decode(),
+        identity=fields["ext"].get(_IDENTITY, b"").decode(),
     ),
 )
 

@@ -17,8 +17,10 @@ from mesh.config.topology_rules import spec_problems
 from mesh.errors import ConfigError, Problem
 from mesh.model.joins import ANYTHING, Join
 from mesh.model.topology import (
+    ANY,
     KEEP_DEFAULT_S,
     PARTITIONS_DEFAULT,
+    EndpointLimit,
     KafkaCluster,
     LinkLimit,
     Node,
@@ -113,7 +115,9 @@ def _built(spec: MeshSpec, name: str) -> Topology:
         prefix=spec.prefix,
         max_message_bytes=spec.max_message_bytes,
         audit_kafka=spec.audit.kafka or default,
-        limits={frozenset(limit.link): _limit(limit) for limit in spec.limits},
+        limits={frozenset(one.link): _limit(one) for one in spec.limits if one.link},
+        endpoint_limits=[_endpoint_limit(one) for one in spec.limits if one.endpoint],
+        quarantine_after=spec.quarantine_after,
         keep_s=KEEP_DEFAULT_S if keep_s is None else keep_s,
     )
 
@@ -123,6 +127,16 @@ def _limit(limit: LimitSpec) -> LinkLimit:
         bytes_per_s=limit.bytes_per_second,
         outbox_bytes=limit.outbox_bytes,
         outbox_age_s=None if limit.outbox_age is None else duration_s(limit.outbox_age),
+        when_full=WhenFull(limit.when_full or WhenFull.STOP),
+    )
+
+
+def _endpoint_limit(limit: LimitSpec) -> EndpointLimit:
+    return EndpointLimit(
+        endpoint=limit.endpoint or ANY,
+        node=limit.node,
+        size=limit.size,
+        age_s=None if limit.age is None else duration_s(limit.age),
         when_full=WhenFull(limit.when_full or WhenFull.STOP),
     )
 

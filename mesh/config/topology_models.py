@@ -12,7 +12,12 @@ from pydantic import Field, JsonValue
 from mesh.config.shapes import StrictModel
 from mesh.model.joins import JOIN_HOPS_DEFAULT, JOIN_HOPS_MAX
 from mesh.model.names import NAME_PATTERN
-from mesh.model.topology import KEEP_DEFAULT_S, MESSAGE_BYTES_DEFAULT
+from mesh.model.topology import (
+    ANY,
+    KEEP_DEFAULT_S,
+    MESSAGE_BYTES_DEFAULT,
+    QUARANTINE_AFTER_DEFAULT,
+)
 
 MESSAGE_BYTES_MAX = 100_000_000
 LANES_MAX = 64
@@ -21,7 +26,7 @@ PARTITIONS_MAX = 1024
 _NAMED: dict[str, JsonValue] = {"propertyNames": {"pattern": f"^{NAME_PATTERN}$"}}
 
 KindName = Literal["cluster", "one-hop", "multi-hop", "external", "join"]
-WhenFullName = Literal["reject", "stop"]
+WhenFullName = Literal["reject", "stop", "dead-letter"]
 Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 
@@ -56,9 +61,15 @@ class ZoneSpec(StrictModel):
 
 
 class LimitSpec(StrictModel):
-    """What a link carries and holds at most, in each direction."""
+    """What a link carries and holds at most, in each direction, or what an endpoint holds."""
 
-    link: Pair = Field(description="The two nodes, in any order.")
+    link: Pair | None = Field(None, description="The two nodes, in any order.")
+    endpoint: str | None = Field(None, description="Name of an endpoint, or * for all.")
+    node: str = Field(ANY, description="Of an endpoint: where it is, or * for everywhere.")
+    size: int | None = Field(
+        None, alias="bytes", ge=1, description="Bytes that the endpoint's slowest group lacks."
+    )
+    age: str | None = Field(None, description="How long the oldest of them may wait, as in 2h.")
     bytes_per_second: int | None = Field(
         None, alias="bytesPerSecond", ge=1, description="Bytes of frames that are read."
     )
@@ -71,7 +82,8 @@ class LimitSpec(StrictModel):
     when_full: WhenFullName | None = Field(
         None,
         alias="whenFull",
-        description="reject: nothing more is taken of clients; stop: this link alone waits.",
+        description="reject: nothing more is taken of clients; stop: this link or endpoint alone "
+        "waits; dead-letter: the oldest of the endpoint are given up.",
     )
 
 
@@ -99,7 +111,15 @@ class MeshSpec(StrictModel):
         description="Largest message with key and headers, uncompressed.",
     )
     limits: list[LimitSpec] = Field(
-        default_factory=list, description="Of links; those that are not listed have none."
+        default_factory=list,
+        description="Of links and endpoints; those that are not listed have none.",
+    )
+    quarantine_after: int = Field(
+        QUARANTINE_AFTER_DEFAULT,
+        alias="quarantineAfter",
+        ge=1,
+        le=1_000_000,
+        description="How often a target refuses a record before that becomes a dead letter.",
     )
     audit: AuditSpec = Field(default_factory=AuditSpec)
     keep: str = Field(

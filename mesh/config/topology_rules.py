@@ -18,7 +18,7 @@ from mesh.config.shapes import nearest
 from mesh.errors import Problem
 from mesh.model.names import fold, name_fault, prefix_fault
 from mesh.model.subject import filter_fault
-from mesh.model.topology import ZoneKind
+from mesh.model.topology import ANY, WhenFull, ZoneKind
 
 _BY_NODES_ONLY = ZoneKind.CLUSTER
 _BY_LINKS_ONLY = ZoneKind.EXTERNAL
@@ -231,6 +231,9 @@ class _Checker:
         limits, seen = self.spec.get("limits"), dict[frozenset[str], int]()
         for index, item in enumerate(limits if isinstance(limits, list) else ()):
             limit, path = _mapping(item), ("limits", index, "link")
+            if "endpoint" in limit:
+                self._endpoint_limit(limit, index)
+                continue
             self._limit(limit, index)
             ends = [end for _, end in _texts(limit.get("link"))]
             known = [
@@ -248,6 +251,16 @@ class _Checker:
 
     def _limit(self, limit: Entries, index: int) -> None:
         """Check one limit: what it limits, and what happens then."""
+        if "link" not in limit:
+            message = "say what it is of, with link: [A, B] or endpoint: NAME"
+            self._note("MISSING_KEY", message, ("limits", index))
+        for key in ("node", "bytes", "age"):
+            if key in limit:
+                message = "only limits of endpoints have this key; remove it"
+                self._note("CONFLICTING_KEYS", message, ("limits", index, key))
+        if limit.get("whenFull") == WhenFull.DEAD_LETTER:
+            message = "what waits for a neighbour is never given up; write reject or stop"
+            self._note("WRONG_VALUE", message, ("limits", index, "whenFull"))
         age = limit.get("outboxAge")
         if isinstance(age, str) and duration_s(age) is None:
             message = f"{age[:60]!r} is no duration; write {DURATION_RULE}"
@@ -263,6 +276,34 @@ class _Checker:
                 else "whenFull speaks of outboxBytes and outboxAge; give one of them or remove it"
             )
             self._note("WRONG_VALUE", message, ("limits", index))
+
+    def _endpoint_limit(self, limit: Entries, index: int) -> None:
+        """Check one limit of an endpoint; whether there is such an endpoint, only clients know."""
+        path = ("limits", index)
+        for key in ("link", "bytesPerSecond", "outboxBytes", "outboxAge"):
+            if key in limit:
+                message = "only limits of links have this key; remove it"
+                self._note("CONFLICTING_KEYS", message, (*path, key))
+        endpoint, node = limit["endpoint"], limit.get("node", ANY)
+        if isinstance(endpoint, str) and endpoint != ANY and (fault := name_fault(endpoint)):
+            self._note("BAD_NAME", fault, (*path, "endpoint"))
+        if isinstance(node, str) and node != ANY:
+            self._known(node, self.nodes, "node", (*path, "node"))
+        age = limit.get("age")
+        if isinstance(age, str) and duration_s(age) is None:
+            message = f"{age[:60]!r} is no duration; write {DURATION_RULE}"
+            self._note("WRONG_VALUE", message, (*path, "age"))
+        if "bytes" not in limit and "age" not in limit:
+            self._note("WRONG_VALUE", "limits nothing; give bytes or age", path)
+        if limit.get("whenFull") == WhenFull.DEAD_LETTER and endpoint == ANY:
+            message = "dead-letter loses messages: name the endpoint instead of '*'"
+            self._note("WRONG_VALUE", message, (*path, "whenFull"))
+        listed = self.spec.get("limits")
+        others = [_mapping(one) for one in listed[:index]] if isinstance(listed, list) else []
+        for at, other in enumerate(others):
+            if (other.get("endpoint"), other.get("node", ANY)) == (endpoint, node):
+                message = f"the endpoint has limits already, as limits[{at}]; make one of both"
+                self._note("DUPLICATE_LIMIT", message, (*path, "endpoint"))
 
     def _join(self, name: str, zone: Entries) -> None:
         path: KeyPath = ("zones", name)

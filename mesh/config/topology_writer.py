@@ -10,7 +10,15 @@ from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
 
-from mesh.model.topology import KafkaCluster, LinkLimit, Node, Topology, Zone, ZoneKind
+from mesh.model.topology import (
+    EndpointLimit,
+    KafkaCluster,
+    LinkLimit,
+    Node,
+    Topology,
+    Zone,
+    ZoneKind,
+)
 
 
 def topology_document(topology: Topology) -> Mapping[str, object]:
@@ -29,13 +37,18 @@ def topology_spec(topology: Topology) -> Mapping[str, object]:
         "prefix": topology.prefix,
         "maxMessageBytes": topology.max_message_bytes,
         "keep": _duration(topology.keep_s),
+        "quarantineAfter": topology.quarantine_after,
         "kafka": {name: _kafka(kafka) for name, kafka in topology.kafka.items()},
         "nodes": {name: _node(node) for name, node in topology.nodes.items()},
         "zones": {name: _zone(zone) for name, zone in topology.zones.items()},
     }
-    if topology.limits:
-        limits = sorted(topology.limits.items(), key=lambda pair: sorted(pair[0]))
-        spec["limits"] = [_limit(ends, limit) for ends, limit in limits]
+    by_ends = sorted(topology.limits.items(), key=lambda pair: sorted(pair[0]))
+    limits = [
+        *(_limit(ends, limit) for ends, limit in by_ends),
+        *map(_endpoint_limit, topology.endpoint_limits),
+    ]
+    if limits:
+        spec["limits"] = limits
     if topology.audit_kafka:
         spec["audit"] = {"kafka": topology.audit_kafka}
     return spec
@@ -74,6 +87,15 @@ def _limit(ends: frozenset[str], limit: LinkLimit) -> Mapping[str, object]:
     if limit.is_of_outbox:
         written["whenFull"] = limit.when_full.value
     return written
+
+
+def _endpoint_limit(limit: EndpointLimit) -> Mapping[str, object]:
+    written: dict[str, object] = {"endpoint": limit.endpoint, "node": limit.node}
+    if limit.size is not None:
+        written["bytes"] = limit.size
+    if limit.age_s is not None:
+        written["age"] = f"{round(limit.age_s * 1000)}ms"
+    return {**written, "whenFull": limit.when_full.value}
 
 
 def _node(node: Node) -> Mapping[str, object]:

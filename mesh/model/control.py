@@ -135,14 +135,41 @@ class LinkStatus:
     reason: str = ""
 
 
+LOSSY = "lossy"
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointStatus:
+    """An endpoint of a node in which as much waits as may.
+
+    Attributes:
+        endpoint: Its name.
+        state: `full`, or `lossy`: the oldest of its messages became dead letters.
+        reason: In words.
+    """
+
+    endpoint: str
+    state: str
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The node beats. Spec: K32."""
+    """The node beats. Spec: K32.
+
+    Attributes:
+        epoch: Incarnation of the node.
+        beat: Rises by one each second.
+        ready: Whether it serves.
+        links: As it sees them.
+        endpoints: Those of which something is to be told.
+    """
 
     epoch: int
     beat: int
     ready: bool
     links: Sequence[LinkStatus] = ()
+    endpoints: Sequence[EndpointStatus] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +252,9 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Nothing of a neighbour's messages is read, because an operator wants it so; they wait there.
+    """Messages of a link, or of some subjects, are not read, because an operator wants it so.
+
+    They wait where they are.
 
     Attributes:
         why: What the operator said, for people; may be empty.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from mesh.model.control import (
     Acknowledgement,
+    EndpointStatus,
     Heartbeat,
     Mark,
     RepairRequest,
@@ -199,6 +200,14 @@ class OutboxFull:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class EndpointSeen:
+    """What is to be told of an endpoint with a limit; None: nothing any more. Spec: R14."""
+
+    endpoint: str
+    status: EndpointStatus | None
+
+
 Input = (
     Ticked
     | SubscriptionRead
@@ -222,4 +231,5 @@ Input = (
     | OwnAdvertRead
     | OwnMarkRead
     | OwnControlCaughtUp
+    | EndpointSeen
 )

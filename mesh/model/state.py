@@ -150,9 +150,25 @@ class Ledger:
     cuts: Sequence[Cut] = ()
 
 
+class LossReason(StrEnum):
+    """Why a guaranteed message is lost to one target, and announced there. Spec: R12, R14."""
+
+    QUARANTINED = "quarantined"
+    ENDPOINT_FULL = "endpoint_full"
+    ENDPOINT_EXPIRED = "endpoint_expired"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """Why a record was refused, and where it came from. Spec: kafka.md 1."""
+    """Why a record was refused, and where it came from. Spec: kafka.md 1.
+
+    Attributes:
+        reason, detail: A word in capitals, and what is wrong, for people.
+        topic, partition, offset, topic_id: Where the record was read.
+        key_size, value_size, headers_size: Its full sizes.
+        target: The topic that lacks it; empty if it was refused before it had any.
+        identity: Of the message, or of the first and last of a frame; empty if it has none.
+    """
 
     reason: str
     detail: str
@@ -163,3 +179,5 @@ class DeadLetter:
     key_size: int = 0
     value_size: int = 0
     headers_size: int = 0
+    target: str = ""
+    identity: str = ""

@@ -19,6 +19,8 @@ MESSAGE_BYTES_DEFAULT = 900_000
 KEEP_DEFAULT_S = 3600.0
 """How long records stay after their reader has passed them. Spec: K5."""
 
+QUARANTINE_AFTER_DEFAULT = 5
+
 PARTITIONS_DEFAULT = 4
 """Of each data topic. Spec: K2."""
 
@@ -192,10 +194,14 @@ class Zone:
 
 
 class WhenFull(StrEnum):
-    """What a node does when as much waits for a neighbour as may: see docs/operations.md."""
+    """What a node does when as much waits as may: see docs/operations.md.
+
+    Dead letters are for endpoints alone: what waits for a neighbour is never given up.
+    """
 
     REJECT = "reject"
     STOP = "stop"
+    DEAD_LETTER = "dead-letter"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +226,36 @@ class LinkLimit:
         return self.outbox_bytes is not None or self.outbox_age_s is not None
 
 
+ANY = "*"
+"""Stands for every node, or every endpoint."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointLimit:
+    """What a guaranteed endpoint may hold that its slowest group has not read; None is no limit.
+
+    Attributes:
+        endpoint: Its name, or `*`.
+        node: Where it is, or `*`.
+        size: Bytes of keys and values.
+        age_s: How long the oldest may wait, in seconds.
+        when_full: What happens beyond that.
+    """
+
+    endpoint: str
+    node: str = ANY
+    size: int | None = None
+    age_s: float | None = None
+    when_full: WhenFull = WhenFull.STOP
+
+    @property
+    def sizes(self) -> str:
+        """Return what may wait, for people."""
+        sizes = [] if self.size is None else [f"{self.size} bytes"]
+        sizes += [] if self.age_s is None else [f"{self.age_s:g} s"]
+        return " or ".join(sizes) + " may wait"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
     """One mesh: what its file says, checked for form but not yet judged.
@@ -234,6 +270,9 @@ class Topology:
         audit_kafka: Kafka cluster that the auditor writes to; empty only without any.
         keep_s: How long records stay after their reader passed them, in seconds. Spec: K5.
         limits: Of links, by their two ends.
+        endpoint_limits: Of endpoints; for each the one that names it most exactly is good.
+        quarantine_after: How often a target refuses a record alone, for what it is, before that
+            is put aside. Spec: R12.
         links: Every link, sorted by zone and ends. Two joins between the same nodes in opposite
             directions are one link, known by the first of their names.
         joins: By source and target.
@@ -248,6 +287,8 @@ class Topology:
     audit_kafka: str = ""
     keep_s: float = KEEP_DEFAULT_S
     limits: Mapping[frozenset[str], LinkLimit] = field(default_factory=dict)
+    endpoint_limits: Sequence[EndpointLimit] = ()
+    quarantine_after: int = QUARANTINE_AFTER_DEFAULT
     links: Sequence[Link] = field(init=False, repr=False, compare=False)
     joins: Mapping[tuple[str, str], Join] = field(init=False, repr=False, compare=False)
     _links_of: Mapping[str, Sequence[Link]] = field(init=False, repr=False, compare=False)
@@ -276,6 +317,15 @@ class Topology:
     def neighbours(self, node: str) -> Sequence[str]:
         """Return the nodes linked to a node, sorted, each once."""
         return sorted({link.other(node): None for link in self.links_of(node)})
+
+    def endpoint_limit(self, node: str, endpoint: str) -> EndpointLimit | None:
+        """Return the limit of an endpoint: the endpoint's own name counts more than the node's."""
+        found = [
+            limit
+            for limit in self.endpoint_limits
+            if limit.node in (node, ANY) and limit.endpoint in (endpoint, ANY)
+        ]
+        return min(found, key=lambda one: (one.endpoint == ANY, one.node == ANY), default=None)
 
     def kind_of(self, link: Link) -> ZoneKind:
         """Return the kind of the zone that a link is in."""

@@ -199,7 +199,9 @@ class Leader:
             learner.troubles.seen(neighbour.status(learner.troubles.of_neighbour(name)))
             for name, neighbour in learner.neighbours.items()
         ]
-        yield WriteHeartbeat(Heartbeat(self.epoch, self._beat, is_ready, tuple(links)))
+        endpoints = tuple(learner.troubles.endpoints.values())
+        beat = Heartbeat(self.epoch, self._beat, is_ready, tuple(links), endpoints)
+        yield WriteHeartbeat(beat)
         for name, neighbour in learner.neighbours.items():
             yield WriteLinkState(name, *neighbour.beat)
 

@@ -33,6 +33,7 @@ from mesh.model.inputs import (
     AdvertRead,
     BeatRead,
     ClientsCaughtUp,
+    EndpointSeen,
     GapFound,
     GapMended,
     Input,
@@ -154,6 +155,10 @@ class NodeMachine:
                         yield effect
             case OutboxFull(neighbour, text):
                 learner.troubles.full[neighbour] = text
+            case EndpointSeen(endpoint, status):
+                learner.troubles.endpoints.pop(endpoint, None)
+                if status is not None:
+                    learner.troubles.endpoints[endpoint] = status
             case _:
                 assert_never(input_)
 

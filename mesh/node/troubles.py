@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from mesh.model.control import FULL, LinkStatus, RepairRequest, Stop
+from mesh.model.control import FULL, EndpointStatus, LinkStatus, RepairRequest, Stop
 from mesh.model.effects import ResumeSource, WriteRepair, WriteStop
 
 Place = tuple[str, int]
@@ -24,6 +24,7 @@ class Troubles:
         stops: By place: the neighbour, empty for the own ingress, and the stop.
         gaps: Open repair requests, with the neighbour asked.
         accepted: What operators consented to, by place.
+        endpoints: Endpoints of which something is to be told.
         full: By neighbour: why no more may wait for it, or nothing.
     """
 
@@ -31,6 +32,7 @@ class Troubles:
     gaps: dict[tuple[str, str, int, bytes, int], RepairRequest] = field(default_factory=dict)
     accepted: dict[Place, Stop] = field(default_factory=dict)
     full: dict[str, str] = field(default_factory=dict)
+    endpoints: dict[str, EndpointStatus] = field(default_factory=dict)
 
     def stopped(self, neighbour: str, stop: Stop) -> Iterator[WriteStop | ResumeSource]:
         """Take note of a stop; it may be accepted already."""

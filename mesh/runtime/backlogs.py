@@ -1,13 +1,10 @@
 """How much waits for each neighbour, and what is done when that is as much as may. Spec: R14.
 
-Kafka does not tell how many bytes lie behind an offset. So a lane counts what it writes, and looks
-now and then how far the outbox and its reader have come: what it wrote since the newest moment
-whose records have all been read is what waits.
+A lane counts what it writes, and looks now and then how far the outbox and its reader have come.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -18,52 +15,21 @@ from mesh.model.control import LinkState
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import Input, OutboxFull
 from mesh.model.topology import LinkLimit, Topology, WhenFull
+from mesh.runtime.endpoint_backlogs import EndpointBacklogs
 from mesh.runtime.held import hold
 from mesh.runtime.lane import Lane
 from mesh.runtime.lanes import Lanes
+from mesh.runtime.waiting import RELIEF, Backlog
 from mesh.transport.port import KafkaCluster, TopicPartition
 
 LOOK_MS = 500
-SAMPLES_MAX = 1_000
-
-RELIEF = 0.5
-"""What was full is so no more when only this part of the limit is left."""
 
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
-class Backlog:
-    """What waits in one outbox partition, as far as it was written under this count."""
-
-    _samples: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=SAMPLES_MAX))
-
-    def look(self, end: int, position: int, written: int, now_ms: int) -> tuple[int, int]:
-        """Return bytes that wait, and for how many ms the oldest of them has.
-
-        Args:
-            end: Offset after the last entry of the partition.
-            position: Next offset that the neighbour reads.
-            written: Bytes written to it so far.
-            now_ms: The present moment.
-        """
-        samples = self._samples
-        if not samples or samples[-1][1] != end:
-            samples.append((now_ms, end, written))
-        # The last entry below an end is the marker of a transaction: nobody's position passes it.
-        while len(samples) > 1 and samples[1][1] - 1 <= position:
-            samples.popleft()
-        first_ms, first_end, first_written = samples[0]
-        if first_end - 1 > position:
-            return written, now_ms - first_ms  # some of it is older than this count
-        if len(samples) == 1:
-            return 0, 0
-        return written - first_written, now_ms - samples[1][0]
-
-
-@dataclass(slots=True)
 class Backlogs:
-    """Watches the outboxes of this worker's lanes that have limits; each lane has its part.
+    """Watches what of this worker's lanes has limits; each lane has its part.
 
     Attributes:
         topology, node: Whose.
@@ -78,11 +44,13 @@ class Backlogs:
     lanes: Lanes
     full: dict[tuple[int, str], str] = field(default_factory=dict)
     _limits: Mapping[str, LinkLimit] = field(init=False)
+    _endpoints: EndpointBacklogs = field(init=False)
     _known: dict[TopicPartition, tuple[Lane, Backlog]] = field(default_factory=dict)
     _looked_ms: int = -LOOK_MS
 
     def __post_init__(self) -> None:
-        """Find the limits of the node's own outboxes."""
+        """Find the limits of the node's own outboxes; those of endpoints are seen to apart."""
+        self._endpoints = EndpointBacklogs(self.topology, self.node, self.home, self.lanes)
         limits = self.topology.limits
         self._limits = {
             neighbour: limit
@@ -97,7 +65,9 @@ class Backlogs:
             link_states: What neighbours have read of this node.
             now_ms: The present moment.
         """
-        if not self._limits or now_ms - self._looked_ms < LOOK_MS:
+        if not self._limits and not self.topology.endpoint_limits:
+            return
+        if now_ms - self._looked_ms < LOOK_MS:
             return
         self._looked_ms = now_ms
         before = self._texts()
@@ -110,6 +80,7 @@ class Backlogs:
         for number, neighbour in list(self.full):
             if number not in self.lanes.owned:
                 del self.full[number, neighbour]
+        yield from self._endpoints.step(now_ms)
         self._act()
         after = self._texts()
         for neighbour in {**before, **after}:
@@ -190,8 +161,8 @@ class Backlogs:
 
     def _act(self) -> None:
         """Have the lanes take nothing of clients, or write nothing to a link, while it is full."""
-        refusing: set[int] = set()
-        waiting: set[tuple[int, str]] = set()
+        refusing = set(self._endpoints.refusing)
+        waiting = set(self._endpoints.waiting)
         for number, neighbour in self.full:
             if self._limits[neighbour].when_full is WhenFull.REJECT:
                 refusing.add(number)

@@ -127,6 +127,23 @@ class Batch:
         """Account for messages of a source that went nowhere, or headers that were removed."""
         self._dropped[reason, source] += messages
 
+    def lost(
+        self,
+        reason: str,
+        source: TopicPartition,
+        messages: int,
+        message_class: MessageClass,
+        *,
+        endpoint: str = "",
+        neighbour: str = "",
+    ) -> None:
+        """Account for messages counted as written which one target does not get after all."""
+        self.dropped(reason, source, messages)
+        if endpoint:
+            self._delivered[endpoint, message_class] -= messages
+        if neighbour:
+            self._sent[neighbour, message_class][0] -= messages
+
     def note(self, progress: Progress) -> None:
         """Have a position committed with this batch; a later one of the same key replaces it."""
         self.progress[progress_key(progress)] = progress

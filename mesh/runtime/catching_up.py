@@ -14,6 +14,7 @@ from mesh.core.routing import LocalLink, Router
 from mesh.errors import TransportError
 from mesh.model.control import Stop, StopReason
 from mesh.model.inputs import Input
+from mesh.model.state import LossReason
 from mesh.runtime.batch import Batch
 from mesh.runtime.ingress import take_ingress
 from mesh.runtime.lane import Lane, Source
@@ -103,30 +104,38 @@ class CatchUp:
         end = self.lane.positions.next.get(at, 0)
         return min(end, self._ends.get(at, end))
 
-    def read(self) -> Iterator[Input]:
-        """Read some more; yield what commits of the lane tell.
+    def read(self, most: int = CHUNK) -> Iterator[Input]:
+        """Read some more, at most so many records; yield what commits of the lane tell.
 
         Raises:
             TransportError: What is read again was deleted meanwhile.
         """
         self._fetch(0.0)
         self.is_met = False
-        if self._count() < CHUNK:
+        if self._count() < most:
             # Near the end: the lane stands still until this has come as far.
             if self.lane.batch is not None:
                 yield from self.lanes.commit(self.lane)
             for _ in range(MEET_READS):
                 self.is_met = all(map(self._is_passed, self.sources))
-                if self.is_met or self._count() >= CHUNK:
+                if self.is_met or self._count() >= most:
                     break
                 self._fetch(MEET_READ_S)
         for at, records in self._unsent.items():
             end = self._end(at)
-            self.records[at] = [record for record in records if record.offset() < end]
-            self._unsent[at] = [record for record in records if record.offset() >= end]
+            ready = [record for record in records if record.offset() < end]
+            self.records[at] = ready[:most]
+            self._unsent[at] = records[len(self.records[at]) :]
+            self.is_met = self.is_met and len(ready) <= most
+            most -= len(self.records[at])
 
     def _count(self) -> int:
-        return sum(map(len, self._unsent.values()))
+        """Return how many records wait to be written; what the lane has not read is for later."""
+        return sum(
+            record.offset() < self._end(at)
+            for at, records in self._unsent.items()
+            for record in records
+        )
 
     def _is_passed(self, source: Source) -> bool:
         if source.at not in self._kafka:
@@ -181,7 +190,8 @@ def account(shadow: Lane, batch: Batch, *, repair: bool) -> None:
     """Write the ledger of a catch-up: what it wrote; reading was told by the lane."""
     ledger = batch.ledger()
     sent = [replace(one, repair=repair) for one in ledger.sent]
-    told = replace(ledger, sources=(), not_forwarded=(), dropped=(), sent=sent)
+    dropped = [one for one in ledger.dropped if one.reason in set(LossReason)]
+    told = replace(ledger, sources=(), not_forwarded=(), dropped=dropped, sent=sent)
     partition = caught_up_partition(shadow)
     topic = shadow.names.ledger(shadow.node)
     shadow.writer.produce(topic, encode_ledger(told), None, partition)

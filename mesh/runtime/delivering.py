@@ -15,7 +15,7 @@ from mesh.model.headers import MESH_HEADER
 from mesh.runtime.batch import Batch
 from mesh.runtime.lane import Lane, Source
 from mesh.runtime.outgoing import Came
-from mesh.transport.port import Row
+from mesh.transport.port import Row, TopicPartition
 
 
 def deliver(
@@ -53,9 +53,17 @@ def deliver(
             continue  # written beside the lane. Spec: K20
         batch.delivered(endpoint, source.message_class, len(its_rows))
         if lane.is_guaranteed(endpoint):
+            if lane.topology.endpoint_limits:
+                _count(lane, TopicPartition(topic, partition), its_rows)
             lane.writer.produce_all(topic, partition, its_rows)
         else:
             lane.hand_over(batch, source, topic, partition, its_rows)
+
+
+def _count(lane: Lane, at: TopicPartition, rows: Sequence[Row]) -> None:
+    """Count the bytes that are written to an endpoint, headers left out: it may have a limit."""
+    size = sum(len(value or b"") + len(key or b"") for value, key, _, _ in rows)
+    lane.written[at] = lane.written.get(at, 0) + size
 
 
 def _rows(

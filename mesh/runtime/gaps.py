@@ -8,7 +8,7 @@ Spec: K10, DESIGN 4 rule 4, DESIGN 6.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from mesh.codec.frames import Peeked, assemble_value, decode_header, key_tail, relay_key
 from mesh.core.forwarding import crosses_external
@@ -75,7 +75,7 @@ def announce(
         count=0,
         subjects=(),
     )
-    ext = {_TOPIC: stop.topic.encode(), _REASON: stop.reason.encode()}
+    ext = dict(gap_ext(stop.topic, stop.reason))
     if stop.next == NONE_OFFSET:
         ext[_OPEN] = b""
     arrival = PUBLISHED_HERE
@@ -98,6 +98,35 @@ def announce(
         lane.send(batch, link, source, key, EMPTY, 0)
     if is_local and source.message_class is MessageClass.GUARANTEED:
         _deliver(lane, source, origin, ext, came)
+
+
+def gap_ext(topic: str, reason: str) -> Mapping[str, bytes]:
+    """Return what an announcement says besides its range: the topic's name, and why."""
+    return {_TOPIC: topic.encode(), _REASON: reason.encode()}
+
+
+def gap_header(
+    origin: Origin, ext: Mapping[str, bytes], path: Sequence[str]
+) -> tuple[str, bytes | None]:
+    """Return the one header of an announcement in an endpoint.
+
+    Args:
+        origin: Whose source, and the range that is lost.
+        ext: See `gap_ext`.
+        path: Nodes that handed the announcement on.
+    """
+    lost = {
+        "node": origin.node,
+        "topic": ext.get(_TOPIC, b"").decode(errors="replace"),
+        "topic_id": origin.source.topic_id.hex(),
+        "partition": origin.source.partition,
+        "generation": origin.generation,
+        "first": origin.first,
+        "last": None if _OPEN in ext else origin.last,
+        "reason": ext.get(_REASON, b"").decode(errors="replace"),
+        "path": list(path),
+    }
+    return GAP_HEADER, json.dumps(lost, sort_keys=True).encode()
 
 
 def relay(
@@ -125,18 +154,7 @@ def _deliver(
     lane: Lane, source: Source, origin: Origin, ext: Mapping[str, bytes], came: Came
 ) -> None:
     """Write the announcement to the guaranteed endpoints of this node that the lane writes to."""
-    lost = {
-        "node": origin.node,
-        "topic": ext.get(_TOPIC, b"").decode(errors="replace"),
-        "topic_id": origin.source.topic_id.hex(),
-        "partition": origin.source.partition,
-        "generation": origin.generation,
-        "first": origin.first,
-        "last": None if _OPEN in ext else origin.last,
-        "reason": ext.get(_REASON, b"").decode(errors="replace"),
-        "path": list(came.path),
-    }
-    headers = [(GAP_HEADER, json.dumps(lost, sort_keys=True).encode())]
+    headers = [gap_header(origin, ext, came.path)]
     partition = source.at.partition % lane.partitions
     for endpoint in lane.learner.classes:
         if lane.is_guaranteed(endpoint) and lane.router.only in (None, endpoint):

@@ -16,15 +16,17 @@ from mesh.codec.keys import progress_key
 from mesh.codec.state import decode_progress, encode_progress
 from mesh.core.chain import Chains
 from mesh.core.routing import LocalLink
-from mesh.errors import TransportError
+from mesh.errors import TransportError, TransportRecordError
 from mesh.model.inputs import Input
 from mesh.runtime.catching_up import (
+    CHUNK,
     CatchUp,
     account,
     caught_up_partition,
     route_again,
     shadow_of,
 )
+from mesh.runtime.displacing import Displacing
 from mesh.runtime.gaps import announce, came_before
 from mesh.runtime.held import (
     endpoint_of,
@@ -39,10 +41,14 @@ from mesh.runtime.held import (
 from mesh.runtime.lane import Lane, Source
 from mesh.runtime.lanes import Lanes
 from mesh.runtime.positions import ENDED, Hold, Positions
+from mesh.runtime.quarantine import Sieve, keep_aside
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 
 RETRY_MS = 5_000
 """How long a catch-up that failed rests."""
+
+ALONE_A_TURN = 20
+"""Records that are written one by one in a turn at most: the lane waits meanwhile."""
 
 log = structlog.get_logger()
 
@@ -67,9 +73,40 @@ class _CatchUp:
     link: LocalLink | None
     endpoint: str
 
+    @property
+    def key(self) -> tuple[int, str]:
+        return self.again.lane.number, self.target
+
     def close(self) -> None:
         self.again.close()
         self.writer.close()
+
+
+@dataclass(slots=True)
+class Suspect:
+    """A target that refused a record for what it is: records are written one by one. Spec: R12.
+
+    Attributes:
+        at, offset: The source record refused last.
+        tries: How often it was, in a row.
+        left: So many more are written alone, then many at once as ever.
+    """
+
+    at: TopicPartition | None = None
+    offset: int = -1
+    tries: int = 0
+    left: int = CHUNK
+
+    def refused(self, at: TopicPartition, offset: int) -> None:
+        """Take note that a source record was refused alone."""
+        self.tries = self.tries + 1 if (at, offset) == (self.at, self.offset) else 1
+        self.at, self.offset = at, offset
+
+    def passed(self) -> bool:
+        """Take note that a record was written; say whether that is enough."""
+        self.tries, self.at = 0, None
+        self.left -= 1
+        return self.left <= 0
 
 
 @dataclass(slots=True)
@@ -87,28 +124,41 @@ class Holds:
     lanes: Lanes
     _active: _CatchUp | None = None
     _tried_ms: dict[str, int] = field(default_factory=dict)
+    _suspects: dict[tuple[int, str], Suspect] = field(default_factory=dict)
+    _displacing: Displacing = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Have what is full pushed out beside what is held: both need the lane's second writer."""
+        self._displacing = Displacing(self.kafka[self.home], self.lanes)
 
     @property
     def is_active(self) -> bool:
         """Whether it has the lane's second writer just now."""
-        return self._active is not None
+        return self._active is not None or self._displacing.is_active
 
     def step(self, now_ms: int) -> Iterator[Input]:
         """Write some more of what is held; yield what commits of the lane tell."""
         if self._active is not None and not self._may_go_on(self._active):
-            self.close()
+            self._leave()
+        if self._active is None:
+            self._displacing.step()
         target = self._active.target if self._active is not None else ""
         try:
-            if self._active is None:
+            if not self.is_active:
                 for lane, target in self._due(now_ms):
                     self._tried_ms[target] = now_ms
                     self._active = self._begin(lane, target, now_ms)
                     break
-            if self._active is not None:
-                yield from self._go_on(self._active, now_ms)
+            for _ in range(1 if self._active is None or not self._is_alone else ALONE_A_TURN):
+                if self._active is not None:
+                    yield from self._go_on(self._active, now_ms)
         except TransportError as error:
             log.warning("target.still_held", target=target, fault=str(error))
-            self.close()
+            self._leave()
+
+    @property
+    def _is_alone(self) -> bool:
+        return self._active is not None and self._active.key in self._suspects
 
     def _may_go_on(self, active: _CatchUp) -> bool:
         lane = active.again.lane
@@ -116,6 +166,10 @@ class Holds:
 
     def close(self) -> None:
         """Stop; whoever takes the lanes goes on."""
+        self._displacing.close()
+        self._leave()
+
+    def _leave(self) -> None:
         if self._active is not None:
             self._active.close()
             self._active = None
@@ -136,8 +190,7 @@ class Holds:
 
         The writer comes first: after that, what progress says of former tries is final. Spec: R3.
         """
-        name = lane.names.held_transactions(lane.node, lane.number)
-        writer = self.kafka[self.home].writer(f"held-{lane.number}", name)
+        writer = self._open_writer(lane)
         place = TopicPartition(lane.names.progress(lane.node), caught_up_partition(lane))
         for record in self.lanes.recall.records(place):
             if (value := record.value()) is not None:
@@ -167,18 +220,83 @@ class Holds:
         log.info("target.catching_up", target=target, lane=lane.number)
         return _CatchUp(target, hold, again, writer, known, link, endpoint)
 
+    def _open_writer(self, lane: Lane) -> Writer:
+        name = lane.names.held_transactions(lane.node, lane.number)
+        return self.kafka[self.home].writer(f"held-{lane.number}", name)
+
     # -- going on -------------------------------------------------------------------------
 
     def _go_on(self, active: _CatchUp, now_ms: int) -> Iterator[Input]:
         again, lane = active.again, active.again.lane
-        yield from again.read()
+        suspect = self._suspects.get(active.key)
+        yield from again.read(CHUNK if suspect is None else 1)
         if not self.lanes.owns(lane):
             return
         if not (again.is_met or again.lost or any(again.records.values())):
             return
-        shadow = shadow_of(
-            lane, active.writer, active.known, link=active.link, endpoint=active.endpoint
-        )
+        try:
+            self._write(active, suspect, now_ms)
+        except TransportRecordError as error:
+            if error.topics == (active.target,):
+                self._suspect(active)
+            raise
+        if suspect is not None and suspect.passed():
+            del self._suspects[active.key]
+        if again.is_met:
+            self._suspects.pop(active.key, None)
+            release(lane, active.target, now_ms)
+            log.warning("target.released", target=active.target, lane=lane.number)
+            self._leave()
+
+    def _suspect(self, active: _CatchUp) -> None:
+        """Take note that a record was refused for what it is; which one shows one by one. R12."""
+        suspect = self._suspects.get(active.key)
+        if suspect is None:
+            self._suspects[active.key] = Suspect()
+            del self._tried_ms[active.target]
+            return
+        for source in active.again.sources:
+            for record in active.again.records.get(source.at, ()):
+                suspect.refused(source.at, record.offset())
+
+    def _write(self, active: _CatchUp, suspect: Suspect | None, now_ms: int) -> None:
+        """Write what was read in one transaction, without what its target refuses for good."""
+        limit = self.lanes.topology.quarantine_after
+        if suspect is None or suspect.tries + 1 < limit:
+            self._write_once(active, active.writer, active.known, now_ms)
+            return
+        lane = active.again.lane
+        is_link = active.link is not None
+        sieve = Sieve(active.writer, active.target, lane.node, lane.names, is_link)
+        refusal: TransportRecordError | None = None
+        while True:
+            known = active.known.copy_of_target()
+            try:
+                self._write_once(active, sieve, known, now_ms, refusal)
+            except TransportRecordError as error:
+                if error.topics != (active.target,) or not sieve.narrow():
+                    raise
+                refusal = error
+                # The client library may lose count of what a refused request held, and fail with
+                # the next transaction too: a new writer begins anew.
+                active.writer.close()
+                active.writer = sieve.inner = self._open_writer(lane)
+            else:
+                active.known = known
+                for one in sieve.aside:
+                    log.error("record.quarantined", target=sieve.target, identity=one.identity)
+                return
+
+    def _write_once(
+        self,
+        active: _CatchUp,
+        writer: Writer,
+        known: Positions,
+        now_ms: int,
+        refusal: TransportRecordError | None = None,
+    ) -> None:
+        again, lane = active.again, active.again.lane
+        shadow = shadow_of(lane, writer, known, link=active.link, endpoint=active.endpoint)
         batch = shadow.open(now_ms)
         reached: dict[Source, int] = {}
         for source in again.sources:
@@ -190,25 +308,33 @@ class Holds:
             route_again(shadow, source, records, now_ms)
             if records:
                 reached[source] = records[-1].offset() + 1
-        again.lost.clear()
+            if records and isinstance(writer, Sieve) and refusal is not None:
+                neighbour = active.link.neighbour if active.link is not None else ""
+                keep_aside(
+                    shadow,
+                    batch,
+                    source,
+                    records[-1],
+                    writer,
+                    refusal,
+                    endpoint=active.endpoint,
+                    neighbour=neighbour,
+                )
         for source, offset in reached.items():
-            self._note(active, source, ENDED if again.is_met else offset)
+            self._note(active, known, source, ENDED if again.is_met else offset)
         if again.is_met:
             for source in again.sources:
-                self._note(active, source, ENDED)
+                self._note(active, known, source, ENDED)
         account(shadow, batch, repair=False)
-        active.writer.commit()
+        writer.commit()
+        again.lost.clear()
         for source, offset in reached.items():
             active.hold.next[hold_key(lane, active.target, source)] = offset
-            active.hold.chains[source.at] = active.known.chains[source.at].copy()
+            active.hold.chains[source.at] = known.chains[source.at].copy()
         if active.link is not None:
-            lane.positions.sent.update(active.known.sent)
-        if again.is_met:
-            release(lane, active.target, now_ms)
-            log.warning("target.released", target=active.target, lane=lane.number)
-            self.close()
+            lane.positions.sent.update(known.sent)
 
-    def _note(self, active: _CatchUp, source: Source, offset: int) -> None:
+    def _note(self, active: _CatchUp, known: Positions, source: Source, offset: int) -> None:
         """Write how far a target is written of one source, in this very transaction."""
         lane = active.again.lane
         progress = held_progress(lane, active.target, source, active.hold.number, offset)
@@ -216,7 +342,7 @@ class Holds:
         topic, key = lane.names.progress(lane.node), progress_key(progress)
         active.writer.produce(topic, encode_progress(progress), key, partition)
         outbox = TopicPartition(active.target, source.at.partition % lane.partitions)
-        sent = active.known.sent.get((outbox, source.identity))
+        sent = known.sent.get((outbox, source.identity))
         if active.link is not None and sent is not None:
             told = sent_progress(outbox, source, sent)
             active.writer.produce(topic, encode_progress(told), progress_key(told), partition)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mesh.codec.frames import NO_EXT, MessageTuple, encode_bare_tails, encode_tail
 from mesh.core.routing import PUBLISHED_HERE, Route
 from mesh.model.headers import SUBJECT_HEADER, is_reserved
-from mesh.model.subject import subject_fault
+from mesh.model.subject import matches, subject_fault
 from mesh.runtime.batch import Batch
 from mesh.runtime.delivering import deliver
 from mesh.runtime.lane import Lane, Source
@@ -30,18 +30,34 @@ class _Gathered:
     tails: Sequence[bytes]
 
 
-def take_ingress(lane: Lane, source: Source, records: Sequence[Record], now_ms: int) -> None:
-    """Route records that clients published on one ingress partition, in order."""
+def take_ingress(lane: Lane, source: Source, records: Sequence[Record], now_ms: int) -> int:
+    """Route records that clients published on one ingress partition, in order.
+
+    Returns:
+        How many were taken: those before the first whose subject is paused.
+    """
     batch = lane.open(now_ms)
-    first, last = records[0].offset(), records[-1].offset()
-    lane.about_to_read(batch, source, last)
-    batch.read(source.at, source.topic_id, first, last, len(records), records=len(records))
     try:
         gathered = _gather_usual(lane, source, records)
     except (LookupError, TypeError, ValueError):
+        if lane.paused:
+            records = _before_paused(lane, records)
+            if not records:
+                return 0
         gathered = _gather(lane, batch, source, records)
-    if not gathered.routes:
-        return
+    first, last = records[0].offset(), records[-1].offset()
+    lane.about_to_read(batch, source, last)
+    batch.read(source.at, source.topic_id, first, last, len(records), records=len(records))
+    if gathered.routes:
+        _send(lane, batch, source, gathered, range(first, last + 1))
+    return len(records)
+
+
+def _send(
+    lane: Lane, batch: Batch, source: Source, gathered: _Gathered, span: Sequence[int]
+) -> None:
+    """Write what was gathered of the offsets of a span to wherever it is wanted."""
+    offsets = span
     counts = count_routes(gathered.routes)
     for route, count in counts.items():
         batch.refused(route.refused, source.message_class, count)
@@ -55,7 +71,6 @@ def take_ingress(lane: Lane, source: Source, records: Sequence[Record], now_ms: 
         path=(lane.node,),
         frame=None,
     )
-    offsets: Sequence[int] = range(first, last + 1)
     if len(offsets) != len(gathered.records):
         offsets = [record.offset() for record in gathered.records]
     stamps = [stamp for _, stamp in [record.timestamp() for record in gathered.records]]
@@ -113,6 +128,24 @@ def _gather(lane: Lane, batch: Batch, source: Source, records: Sequence[Record])
         tails.append(tail)
     subjects, routes = zip(*found, strict=True) if found else ((), ())
     return _Gathered(taken, kepts, subjects, routes, tails)
+
+
+def _before_paused(lane: Lane, records: Sequence[Record]) -> Sequence[Record]:
+    """Return the records before the first with a subject of which nothing is to be taken.
+
+    What is no valid message is refused as ever: only a subject can be paused.
+    """
+    seen: dict[bytes, bool] = {}
+    for index, record in enumerate(records):
+        raws = [value for name, value in record.headers() or () if name == SUBJECT_HEADER]
+        if len(raws) != 1 or (raw := raws[0]) is None:
+            continue
+        if raw not in seen:
+            text = raw.decode(errors="replace")
+            seen[raw] = any(matches(filter_, text) for filter_ in lane.paused)
+        if seen[raw]:
+            return records[:index]
+    return records
 
 
 def _split_headers(batch: Batch, source: Source, headers: Headers) -> tuple[bytes | None, Headers]:

@@ -99,6 +99,7 @@ class Lane:
         flags: Of the frames it writes: a repair says so. Spec: K20.
         narrowed: Routes by this instead of by all that is known: to one target.
         written: Bytes of guaranteed frames written per outbox partition, for limits.
+        paused: Filters of subjects of which nothing is to be taken of clients.
         spent: Why its writer begins no transaction any more: the lane must be taken anew.
     """
 
@@ -120,6 +121,7 @@ class Lane:
     flags: FrameFlags = FrameFlags.NONE
     narrowed: Router | None = None
     written: dict[TopicPartition, int] = field(default_factory=dict)
+    paused: frozenset[str] = frozenset()
     spent: TransportError | None = None
     names: TopicNames = field(init=False)
     partitions: int = field(init=False)
@@ -340,6 +342,11 @@ class Lane:
     def known_subjects(self, message_class: MessageClass) -> Known:
         """Return the subjects published here that are known to be valid, with their routes."""
         return self._known.setdefault(message_class, {})
+
+    def pause(self, filters: frozenset[str]) -> None:
+        """Take nothing of exactly these subjects: none of them is remembered as known."""
+        self.paused = filters
+        self._known.clear()
 
     def remember_subject(
         self, message_class: MessageClass, raw: bytes, found: tuple[str, Route]

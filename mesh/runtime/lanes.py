@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import structlog
 
 from mesh.errors import TransportError, UnknownVersionError
 from mesh.model.control import Stop
 from mesh.model.inputs import Input, LaneApplied
+from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
 from mesh.runtime.clock import Clock
+from mesh.runtime.direct import DirectCopies
 from mesh.runtime.errands import LOOK_S, Errand, Errands
 from mesh.runtime.held import endpoint_of, forget_ended, held_offsets, hold, link_of
 from mesh.runtime.ingress import take_ingress
@@ -23,7 +26,10 @@ from mesh.runtime.stillness import Bucket, buckets_of
 from mesh.runtime.taking import Taken, take_lane
 from mesh.runtime.transit import take_frames
 from mesh.runtime.troubles import recovered
-from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
+from mesh.transport.port import KafkaCluster, Record, TopicPartition
+
+if TYPE_CHECKING:
+    from mesh.runtime.displacing import Overfull
 
 BATCH_RECORDS = 10_000
 BATCH_MS = 100
@@ -37,13 +43,6 @@ COMMIT_GAP_MS = 20
 REST_PER_COMMIT = 3
 """A commit is followed by so many times its own length before the next, up to `BATCH_MS`: where
 brokers are busy, batches grow instead of the queue of transactions."""
-
-MS_PER_REQUEST = 4
-DIRECT_GAP_MS = 50
-"""Writes of direct copies keep a distance: so many ms for each partition written to, or half
-the length of a commit if that is more, at most so many. The client library asks the broker once per
-partition, and that costs it far more CPU than the copies do: a little patience makes few requests
-of many, and more of it where the broker is busy."""
 
 HOLD_AFTER, HOLD_WITHIN_MS = 3, 60_000
 """A target that refused a lane's records so often within such a time is held. Spec: K20."""
@@ -69,6 +68,8 @@ class Lanes:
         owned: The lanes taken, by number.
         refusing: Topics that refused records of lanes: perhaps somebody deleted them.
         full: Lanes and targets: held until less waits there. Spec: R14.
+        overfull: Parts of endpoints of which the oldest are to become dead letters.
+        pushed_out: By endpoint: how many did since this worker began.
     """
 
     topology: Topology
@@ -76,23 +77,27 @@ class Lanes:
     recall: Recall
     machine: NodeMachine
     sources: Sources
-    direct: Writer
+    direct: DirectCopies
     clock: Clock
     errands: Errands
     owned: dict[int, Lane] = field(default_factory=dict)
     refusing: dict[str, None] = field(default_factory=dict)
     full: frozenset[tuple[int, str]] = frozenset()
+    overfull: dict[TopicPartition, Overfull] = field(default_factory=dict)
+    pushed_out: dict[str, int] = field(default_factory=dict)
+    names: TopicNames = field(init=False)
     _takings: dict[int, Errand[Taken]] = field(default_factory=dict)
     _committed_ms: int = -COMMIT_GAP_MS
     _former: dict[int, tuple[int, Mapping[TopicPartition, int]]] = field(default_factory=dict)
     _refusals: dict[tuple[int, str], list[int]] = field(default_factory=dict)
     _resumed_ms: int = -RESUME_MS
     _accepted: dict[tuple[str, int], Stop] = field(default_factory=dict)
-    _direct_ms: int = -DIRECT_GAP_MS
-    _direct_gap_ms: int = 0
     _buckets: dict[int, Mapping[str, Bucket]] = field(default_factory=dict)
-    _commit_ms: int = 0
     _gap_ms: int = COMMIT_GAP_MS
+
+    def __post_init__(self) -> None:
+        """Look up what stays the same."""
+        self.names = TopicNames(self.topology.prefix)
 
     def follow(self, assigned: frozenset[int], now: int) -> None:
         """Take the lanes that the group gave to this worker; see to what they read."""
@@ -131,6 +136,7 @@ class Lanes:
             neighbours = self.topology.neighbours(node)
             limits, lanes = self.topology.limits, self.topology.nodes[node].lanes
             self._buckets[number] = buckets_of(limits, node, neighbours, lanes)
+        lane.paused = self.sources.still.filters
         recovered(lane, self.sources.neighbours, now)
         forget_ended(lane, now)
         self._hold_refusing(lane, now)
@@ -179,7 +185,7 @@ class Lanes:
         """Give a lane up; what it had not committed never happened."""
         lane = self.owned.pop(number)
         self._former[number] = (lane.positions.epoch, lane.handed_on)
-        self._write_direct([lane])
+        self.direct.write([lane])
         self.sources.stop(lane)
         lane.writer.close()
         log.info("lane.dropped", lane=number)
@@ -219,6 +225,17 @@ class Lanes:
             except TransportError as error:
                 self._give_up(lane, error)
 
+    def pause_subjects(self, filters: frozenset[str], now: int) -> None:
+        """Take nothing of exactly these subjects of clients from now on."""
+        still = self.sources.still
+        if filters == still.filters:
+            return
+        still.filters = filters
+        still.waiting.clear()
+        for lane in self.owned.values():
+            lane.pause(filters)
+        self.sources.settle(self.owned, now)
+
     # -- records --------------------------------------------------------------------------
 
     def route(self, data: Mapping[TopicPartition, Sequence[Record]], now: int) -> Iterator[Input]:
@@ -251,7 +268,9 @@ class Lanes:
                     self.sources.rest(lane, source.link, now + rest_ms, now)
                 return take_frames(lane, source, source.link, records, now, BATCH_RECORDS)
             some = records[: BATCH_RECORDS - lane.open(now).records]
-            take_ingress(lane, source, some, now)
+            taken = take_ingress(lane, source, some, now)
+            if taken < len(some):
+                self.sources.wait(lane, at, now)
         except TransportError as error:
             self._give_up(lane, error)
         except UnknownVersionError as error:
@@ -261,7 +280,7 @@ class Lanes:
             )
             self._halt(lane, at, now)
         else:
-            return len(some)
+            return taken
         return 0
 
     def _halt(self, lane: Lane, at: TopicPartition, now: int) -> None:
@@ -281,27 +300,10 @@ class Lanes:
             timeout_s = min(timeout_s, LOOK_S)
         moments.extend(self.sources.still.resting.values())
         if any(lane.ready for lane in self.owned.values()):
-            moments.append(self._direct_ms + self._direct_gap_ms)
+            moments.append(self.direct.due_ms)
         if not moments:
             return timeout_s
         return min(timeout_s, max(0.0, (min(moments) - self.clock.now_ms()) / 1000))
-
-    def write_direct(self) -> None:
-        """Write the direct copies that may go, unless the last ones went a moment ago."""
-        if self.clock.now_ms() - self._direct_ms >= self._direct_gap_ms:
-            self._write_direct(list(self.owned.values()))
-
-    def _write_direct(self, lanes: Sequence[Lane]) -> None:
-        partitions: set[tuple[str, int]] = set()
-        for lane in lanes:
-            for topic, partition, rows in lane.ready:
-                self.direct.produce_all(topic, partition, rows)
-                partitions.add((topic, partition))
-            lane.ready.clear()
-        if partitions:
-            self._direct_ms = self.clock.now_ms()
-            gap = max(MS_PER_REQUEST * len(partitions), self._commit_ms // 2)
-            self._direct_gap_ms = min(DIRECT_GAP_MS, gap)
 
     def commit_due(self, *, is_idle: bool) -> Iterator[Input]:
         """Commit the lanes that have nothing more to read or reached a limit. Spec: K17.
@@ -328,8 +330,8 @@ class Lanes:
             self._give_up(lane, error)
         else:
             self._committed_ms = self.clock.now_ms()
-            self._commit_ms = self._committed_ms - began
-            rest = REST_PER_COMMIT * self._commit_ms
+            self.direct.commit_ms = self._committed_ms - began
+            rest = REST_PER_COMMIT * self.direct.commit_ms
             self._gap_ms = min(BATCH_MS, max(COMMIT_GAP_MS, rest))
             yield from lane.told
             yield LaneApplied(lane.number, in_force)

@@ -31,6 +31,7 @@ from mesh.codec.keys import (
     MarkKey,
     PauseKey,
     RepairKey,
+    SubjectPauseKey,
     config_key,
     parse_control_key,
     parse_subscription_key,
@@ -109,7 +110,8 @@ class Listener:
         intake: Tells how far the records taken go.
         link_states: What each neighbour last said of this node's outboxes. Spec: K24.
         asked: Open repair requests, by neighbour and record key. Spec: K11.
-        paused: What operators want not to be read.
+        paused: Links that operators want not to be read.
+        paused_subjects: Filters of what they want not to be taken of clients.
     """
 
     topology: Topology
@@ -121,6 +123,7 @@ class Listener:
     link_states: dict[str, LinkState] = field(default_factory=dict)
     asked: dict[tuple[str, bytes], Asked] = field(default_factory=dict)
     paused: frozenset[PauseKey] = frozenset()
+    paused_subjects: frozenset[str] = frozenset()
     refused: int = 0
     _neighbours: dict[str, str] = field(default_factory=dict)
     _cut: tuple[str, ...] = ()
@@ -279,6 +282,14 @@ class Listener:
                 else:
                     decode_pause(value)  # one of a later version is refused
                     self.paused |= {pause}
+            case SubjectPauseKey(node, filter_) if node == self.node:
+                if value is None:
+                    self.paused_subjects -= {filter_}
+                else:
+                    if (fault := filter_fault(filter_)) is not None:
+                        raise DecodeError(f"paused subjects: {fault}")
+                    decode_pause(value)
+                    self.paused_subjects |= {filter_}
             case _:
                 pass
 

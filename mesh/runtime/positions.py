@@ -71,6 +71,11 @@ class Positions:
     holds: dict[str, Hold] = field(default_factory=dict)
     ended: dict[HoldKey, int] = field(default_factory=dict)
 
+    def copy_of_target(self) -> Positions:
+        """Return what is known for one target, apart from what becomes of it."""
+        chains = {at: known.copy() for at, known in self.chains.items()}
+        return Positions(epoch=self.epoch, sent=dict(self.sent), chains=chains)
+
     def recover(self, progress: Progress) -> None:
         """Apply one progress record; later ones of the same key replace earlier ones."""
         about = TopicPartition(progress.topic, progress.partition)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mesh.codec.state import encode_dead_letter
 from mesh.model.frames import FrameFlags
 from mesh.model.headers import MESH_HEADER
 from mesh.model.state import DeadLetter
 from mesh.runtime.batch import Batch
 from mesh.runtime.lane import Lane, Source
-from mesh.transport.port import Headers, Record
+from mesh.transport.port import Headers, Record, TopicPartition, Writer
 
 VALUE_KEPT = 64_000
 KEY_KEPT = 4_000
@@ -33,7 +35,6 @@ def refuse(
     """
     if lane.flags is not FrameFlags.NONE:
         return
-    key, value, headers = record.key(), record.value(), record.headers() or []
     batch.dropped(reason.lower(), source.at)
     letter = DeadLetter(
         reason=reason,
@@ -42,16 +43,41 @@ def refuse(
         partition=source.at.partition,
         offset=record.offset(),
         topic_id=source.topic_id,
+    )
+    place = TopicPartition(lane.names.dead_letters(lane.node), lane.number)
+    write_letter(lane.writer, place, letter, record.key(), record.value(), record.headers() or ())
+
+
+def write_letter(
+    writer: Writer,
+    place: TopicPartition,
+    letter: DeadLetter,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Headers,
+) -> None:
+    """Write a dead letter in the open transaction.
+
+    Args:
+        writer: Writes it.
+        place: Partition of the dead letters.
+        letter: What it says; the sizes are filled in here.
+        key: Of the record that is refused; cut to what is kept, as the following.
+        value: Likewise.
+        headers: Likewise.
+    """
+    told = replace(
+        letter,
         key_size=len(key or b""),
         value_size=len(value or b""),
         headers_size=sum(len(name) + len(content or b"") for name, content in headers),
     )
-    lane.writer.produce(
-        lane.names.dead_letters(lane.node),
+    writer.produce(
+        place.topic,
         value[:VALUE_KEPT] if value is not None else None,
         key[:KEY_KEPT] if key is not None else None,
-        lane.number,
-        headers=[*_kept(headers), (MESH_HEADER, encode_dead_letter(letter))],
+        place.partition,
+        headers=[*_kept(headers), (MESH_HEADER, encode_dead_letter(told))],
     )
 
 

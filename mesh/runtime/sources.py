@@ -150,6 +150,7 @@ class Sources:
         """Stop reading for a lane; what was fetched for it already is never routed."""
         for place in lane.sources:
             self._unread.pop(place, None)
+            self.still.waiting.pop(place, None)
             self.readers[self._topics[place.topic].kafka].unassign([place])
         self.intake.forget(list(lane.sources))
         lane.sources.clear()
@@ -205,6 +206,7 @@ class Sources:
 
     def _leave(self, lane: Lane, place: TopicPartition) -> None:
         self._unread.pop(place, None)
+        self.still.waiting.pop(place, None)
         self.readers[self._topics[place.topic].kafka].unassign([place])
         self.intake.forget([place])
         del lane.sources[place]
@@ -339,7 +341,8 @@ class Sources:
         if link is None:
             lane = at.partition % self.topology.nodes[self.node].lanes
             is_guaranteed = self._topics[at.topic].message_class is MessageClass.GUARANTEED
-            return is_guaranteed and lane in self.still.refusing
+            is_refusing = is_guaranteed and lane in self.still.refusing
+            return is_refusing or at in self.still.waiting
         return self.still.holds(self.node, link.neighbour, at, now_ms)
 
     def rest(self, lane: Lane, link: LocalLink, until_ms: int, now_ms: int) -> None:
@@ -349,6 +352,11 @@ class Sources:
         for at, source in lane.sources.items():
             if source.link == link:
                 self.still.resting[at] = until_ms
+        self.settle({lane.number: lane}, now_ms)
+
+    def wait(self, lane: Lane, at: TopicPartition, now_ms: int) -> None:
+        """Read no further here: the next message has a subject of which nothing is to be taken."""
+        self.still.waiting[at] = None
         self.settle({lane.number: lane}, now_ms)
 
     def settle(self, lanes: Mapping[int, Lane], now_ms: int) -> None:

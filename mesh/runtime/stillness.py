@@ -19,12 +19,16 @@ class Stillness:
         paused: Links, or partitions of them, that an operator has paused.
         refusing: Lanes that take no guaranteed messages of clients: a link is full.
         resting: Until when a source rests, in ms, because its link has a rate.
+        filters: Subjects of which operators want nothing to be taken of clients.
+        waiting: Parts of the own ingress whose next message has such a subject.
     """
 
     cut: Sequence[str] = ()
     paused: frozenset[PauseKey] = frozenset()
     refusing: frozenset[int] = frozenset()
     resting: dict[TopicPartition, int] = field(default_factory=dict)
+    filters: frozenset[str] = frozenset()
+    waiting: dict[TopicPartition, None] = field(default_factory=dict)
 
     def holds(self, node: str, neighbour: str, at: TopicPartition, now_ms: int) -> bool:
         """Say whether a node is to read nothing of a neighbour's outbox just now."""

@@ -48,6 +48,7 @@ from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
 from mesh.runtime.backlogs import Backlogs
 from mesh.runtime.clock import Clock
+from mesh.runtime.direct import DirectCopies
 from mesh.runtime.errands import LOOK_S, Errands
 from mesh.runtime.holding import Holds
 from mesh.runtime.intake import Intake
@@ -191,7 +192,7 @@ class Worker:
         ):
             for input_ in news:
                 self._step(input_)
-        lanes.write_direct()
+        lanes.direct.write_due(list(lanes.owned.values()))
         for input_ in self._leadership.write():
             self._step(input_)
         return bool(records)
@@ -282,7 +283,7 @@ class Worker:
             self._lane_recall,
             self.machine,
             sources,
-            self._direct,
+            DirectCopies(self._direct, self.clock),
             self.clock,
             self.errands,
         )
@@ -361,6 +362,7 @@ class Worker:
             return
         still, lanes = self._lanes.sources.still, self._lanes
         now = self.clock.now_ms()
+        lanes.pause_subjects(self._listener.paused_subjects, now)
         wanted = (self._cut, self._listener.paused)
         if still.wake(now) or wanted != (still.cut, still.paused):
             still.cut, still.paused = wanted

@@ -9,6 +9,7 @@ from mesh.errors import (
     TransportDeniedError,
     TransportError,
     TransportFencedError,
+    TransportRecordError,
     TransportUnavailableError,
     TransportUnknownError,
 )
@@ -172,7 +173,7 @@ class MemoryWriter:
         self._broker = broker
         self._transaction: int | None = None
         self._touched: dict[PartitionLog, None] = {}
-        self._failures: list[tuple[str, str]] = []
+        self._failures: list[tuple[str, str, type[TransportDeniedError]]] = []
         self._cut_off = 0
         self._fenced = False
         self._unanswered = False
@@ -268,14 +269,16 @@ class MemoryWriter:
         target = broker.topics.get(topic)
         log = None if target is None else target.log_for(partition, key)
         if target is None or log is None:
-            self._failures.append((topic, "it does not exist or has fewer partitions; create it"))
+            reason = "it does not exist or has fewer partitions; create it"
+            self._failures.append((topic, reason, TransportDeniedError))
             return None
         if topic in broker.denied:
-            self._failures.append((topic, broker.denied[topic]))
+            self._failures.append((topic, broker.denied[topic], TransportDeniedError))
             return None
         if record_bytes(key, value, headers or ()) > target.message_bytes_max:
             limit = target.message_bytes_max
-            self._failures.append((topic, f"the record is larger than its {limit} bytes allow"))
+            reason = f"the record is larger than its {limit} bytes allow"
+            self._failures.append((topic, reason, TransportRecordError))
             return None
         return log
 
@@ -307,9 +310,10 @@ class MemoryWriter:
             raise self._fault(outcome, "commit")
         self._end(committed=not failures and not cut_off)
         if failures:
-            topic, reason = failures[0]
-            topics = tuple(dict.fromkeys(name for name, _ in failures))
-            raise TransportDeniedError(f"{where}: topic {topic}: {reason}", topics=topics)
+            # What concerns a whole topic comes before what concerns a record.
+            topic, reason, kind = min(failures, key=lambda one: one[2] is TransportRecordError)
+            topics = tuple(dict.fromkeys(name for name, _, _ in failures))
+            raise kind(f"{where}: topic {topic}: {reason}", topics=topics)
         if cut_off:
             raise TransportUnavailableError(f"{where}: no broker answers; nothing was committed")
         self._ask(Call.COMMITTED)
@@ -357,10 +361,13 @@ class MemoryWriter:
         self._cut_off = 0
 
     def flush(self) -> int:
-        """Return how many records failed since the last flush; nothing is ever in flight."""
+        """Return how many records failed since the last flush; nothing is ever in flight.
+
+        In a transaction the failures stay on record: its commit raises them.
+        """
         self._require_rights()
         if self._transaction is not None:
-            return 0
+            return len(self._failures) + self._cut_off
         failed = len(self._failures) + self._cut_off
         self._failures = []
         self._cut_off = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.errors import InvariantError, TransportDeniedError
+from mesh.errors import InvariantError, TransportDeniedError, TransportRecordError
 from mesh.transport.port import TopicPartition
 from tests.contract.conftest import Stand, values
 
@@ -106,6 +106,28 @@ def test_a_record_above_the_limit_fails_at_flush(stand: Stand) -> None:
     assert writer.flush() == 0
     places = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
     assert values(stand.drain(stand.reader(*places), *places)) == [b"small"]
+
+
+def test_a_flush_in_a_transaction_tells_that_records_were_refused(stand: Stand) -> None:
+    """The commit says why, and that it concerns the record; a new writer goes on. Spec: R12."""
+    topic = stand.topic(max_message_bytes="2000")
+    writer = stand.kafka.writer("w", f"id.{topic}")
+    writer.begin()
+    writer.produce(topic, b"small", partition=0)
+    assert writer.flush() == 0
+    writer.produce(topic, b"x" * 5_000, partition=0)
+    assert writer.flush() > 0
+    with pytest.raises(TransportRecordError) as refused:
+        writer.commit()
+    assert refused.value.topics == (topic,)
+    writer.close()
+    writer = stand.kafka.writer("w", f"id.{topic}")
+    writer.begin()
+    writer.produce(topic, b"again", partition=0)
+    assert writer.flush() == 0
+    writer.commit()
+    place = TopicPartition(topic, 0)
+    assert values(stand.drain(stand.reader(place), place)) == [b"again"]
 
 
 def test_a_record_above_the_limit_fails_the_transaction(stand: Stand) -> None:

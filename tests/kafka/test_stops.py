@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from mesh.client import MeshClient, connect
+from mesh.client.letters import Letter, read_letters
 from mesh.client.stops import StoppedSource, accept, stops_on_link, wait_resumed
 from mesh.client.view import MeshView
 from mesh.config.topology_file import topology_from_mapping
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.kafka
 
 CLOCK = MonotonicClock()
 LIMIT_MS = 60_000
+SMALL = 20_000
 
 
 @dataclass(slots=True)
@@ -52,6 +54,15 @@ class Pair:
         while len(found) < wanted and CLOCK.now_ms() < deadline:
             found += [(message.payload or b"").decode() for message in stream.read(0.5)]
         return found
+
+    def letters(self, wanted: int) -> list[Letter]:
+        """Return the dead letters of b, as soon as there are so many."""
+        deadline = CLOCK.now_ms() + LIMIT_MS
+        while True:
+            found = list(read_letters(self.fleet.topology, self.kafka["far"], "b", 1_000))
+            if len(found) >= wanted or CLOCK.now_ms() > deadline:
+                return found
+            CLOCK.wait(0.5)
 
     def stopped(self) -> list[StoppedSource]:
         deadline = CLOCK.now_ms() + LIMIT_MS
@@ -91,6 +102,8 @@ def pair(kafka_clusters: ClustersOf, tmp_path: Path) -> Iterator[Pair]:
             },
             "nodes": {"a": {"kafka": "near"}, "b": {"kafka": "far"}},
             "zones": {"Z": {"kind": "one-hop", "nodes": ["a", "b"]}},
+            "limits": [{"endpoint": "small", "bytes": SMALL, "whenFull": "dead-letter"}],
+            "quarantineAfter": 2,
         }
     )
     write_topology(topology, tmp_path / "mesh.yaml")
@@ -168,3 +181,40 @@ def test_an_endpoint_that_refuses_is_held_and_the_other_goes_on(pair: Pair) -> N
     pair.publish("4")
     assert pair.received(4, "f") == ["1", "2", "3", "4"]
     assert pair.received(4) == ["1", "2", "3", "4"]
+
+
+def test_a_record_that_an_endpoint_never_takes_is_put_aside(pair: Pair) -> None:
+    """The rest comes in order; what is lost is announced in its place. Spec: R12, K20."""
+    pair.publish("1")
+    assert pair.received(1) == ["1"]
+    endpoint = pair.names.endpoint("b", "e")
+    pair.kafka["far"].admin().change(endpoint, {"max.message.bytes": "1500"})
+    big = "x" * 1_500
+    pair.publish("2", big, "3", "4")
+    assert pair.received(4) == ["1", "2", "3", "4"]
+    [letter] = pair.letters(1)
+    assert letter.told is not None
+    assert (letter.told.reason, letter.told.target) == ("QUARANTINED", endpoint)
+    assert letter.told.value_size == len(big)
+    stream = pair.clients["b"].deliveries("e")
+    seen: list[str] = []
+    while len(seen) < 4:
+        seen += [(message.payload or b"").decode() for message in stream.read(0.5)]
+    [loss] = stream.losses
+    assert letter.told.identity == (
+        f"{loss.topic_id}/{loss.partition}/{loss.generation}/{loss.first}"
+    )
+
+
+def test_the_oldest_of_an_endpoint_that_is_full_become_dead_letters(pair: Pair) -> None:
+    """Nothing is in both, nothing in neither, and the loss is announced. Spec: R14."""
+    client = pair.clients["b"]
+    client.wait(client.subscribe("small", ">"), 60)
+    sent = [f"{number:03d}" + "x" * 997 for number in range(60)]
+    for payload in sent:
+        pair.publish(payload)
+    given_up = [letter for letter in pair.letters(len(sent) // 2) if letter.told is not None]
+    assert {letter.told.reason for letter in given_up if letter.told} == {"ENDPOINT_FULL"}
+    kept = pair.received(len(sent) - len(given_up), "small")
+    assert kept == sent[len(given_up) :]
+    assert pair.received(len(sent)) == sent

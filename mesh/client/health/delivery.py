@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -11,7 +12,7 @@ from mesh.client.health.lanes import newest
 from mesh.client.overview import read_range
 from mesh.codec.state import decode_dead_letter
 from mesh.errors import ProtocolError, TransportError
-from mesh.model.control import FULL
+from mesh.model.control import FULL, LOSSY
 from mesh.model.frames import MessageClass
 from mesh.model.headers import MESH_HEADER
 from mesh.model.topics import TopicNames
@@ -25,7 +26,7 @@ UNREADABLE = "UNREADABLE"
 
 
 def check_delivery(at: Examination) -> Iterator[Check]:
-    """Yield seven checks per node: what it reads, what it can write, and what it refused."""
+    """Yield eight checks per node: what it reads, what it can write, and what it refused."""
     letters: dict[str, Counter[str]] = {}
     for kafka in at.kafka:
         nodes = at.nodes_on(kafka)
@@ -43,6 +44,7 @@ def check_delivery(at: Examination) -> Iterator[Check]:
             yield _stops(at, node)
             yield _held(at, node)
             yield _paused(at, node)
+            yield _subjects(at, node)
             yield _full(at, node)
             yield _refused(at, node, letters[node])
 
@@ -61,11 +63,15 @@ def _stalled(at: Examination, node: str) -> Check:
     moving = sum(waits.values()) - sum(waits[place] for place in standing)
     where = ", ".join(f"{place.topic}[{place.partition}]" for place in stuck[:3])
     more = f" and {len(stuck) - 3} more" if stuck[3:] else ""
+    is_paused = bool(at.view.nodes[node].subject_pauses)
     return judged(
         Category.DELIVERY,
         f"what clients published at {node} is read",
         f"{count} records wait on {where}{more} and stand still" if stuck else "",
-        "look at the node's log; records that cannot be read stop nobody else's",
+        "subjects are paused there, see below"
+        if is_paused
+        else "look at the node's log; records that cannot be read stop nobody else's",
+        result=Result.WARNING if is_paused else Result.FAILED,
         note=f"moves: {moving} records wait" if moving else "",
         figures={"waiting": count + moving},
     )
@@ -157,15 +163,39 @@ def _paused(at: Examination, node: str) -> Check:
     )
 
 
+def _subjects(at: Examination, node: str) -> Check:
+    """Does an operator have it take nothing of some subjects?"""
+    told, commands = [], []
+    for filter_, pause in sorted(at.view.nodes[node].subject_pauses.items()):
+        told.append(filter_ + (f" ({pause.why})" if pause.why else ""))
+        commands.append(f"mesh subject resume {shlex.quote(filter_)} --node {node}")
+    return judged(
+        Category.DELIVERY,
+        f"{node} takes all subjects",
+        f"paused: {first_of(told)}" if told else "",
+        f"clients are refused, and what others write waits in the ingress; "
+        f"{' and '.join(commands)} ends it",
+        result=Result.WARNING,
+    )
+
+
 def _full(at: Examination, node: str) -> Check:
-    """Does as much wait for a neighbour as may? Spec: R14."""
+    """Does as much wait for a neighbour, or in an endpoint, as may? Spec: R14."""
     beat = at.view.nodes[node].heartbeat
     links = [link for link in (beat.links if beat is not None else ()) if link.state == FULL]
+    told = [f"for {link.neighbour}: {link.reason}" for link in links]
+    endpoints = beat.endpoints if beat is not None else ()
+    told += [f"in endpoint {one.endpoint}: {one.reason}" for one in endpoints]
+    hints = ["see why the neighbour does not read: is it down, paused or slow?"] if links else []
+    if endpoints:
+        hints.append("see why the endpoint's slowest group does not read")
+    if any(one.state == LOSSY for one in endpoints):
+        hints.append(f"`mesh dlq {node}` lists what was given up")
     return judged(
         Category.DELIVERY,
         f"less waits at {node} than may",
-        first_of(f"for {link.neighbour}: {link.reason}" for link in links),
-        "see why the neighbour does not read: is it down, paused or slow? Or raise the limit",
+        first_of(told),
+        " ".join([*hints, "Or raise the limit"]),
         result=Result.WARNING,
     )
 
@@ -247,9 +277,10 @@ def _refused(at: Examination, node: str, letters: Counter[str]) -> Check:
     reasons = ", ".join(f"{count} {reason}" for reason, count in letters.most_common())
     return judged(
         Category.DELIVERY,
-        f"nothing published at {node} was refused",
+        f"{node} has refused nothing and put nothing aside",
         f"{letters.total()} dead letters in {topic}: {reasons}" if letters else "",
-        "correct the publisher; each letter has its reason and its source in its header `mesh`",
+        f"`mesh dlq {node}` lists them with their reasons: correct the publisher, or what the "
+        "target allows",
         result=Result.WARNING,
         figures=dict(letters),
     )

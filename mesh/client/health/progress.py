@@ -42,6 +42,8 @@ class Progresses:
         self._kafka = kafka
         self._told = {node: Told() for node in topology.nodes}
         self._node_of = {names.progress(node): node for node in topology.nodes}
+        # What stands beyond the lanes' own partitions is of endpoints, not of sources.
+        self._lanes = {node: declared.lanes for node, declared in topology.nodes.items()}
         self._read: dict[TopicPartition, int] = {}
         self._places: dict[str, list[TopicPartition]] = {name: [] for name in kafka}
         for node, declared in topology.nodes.items():
@@ -76,8 +78,9 @@ class Progresses:
             return  # the node itself stops on it and says so
         if progress is None:
             return
-        told = self._told[self._node_of[record.topic()]]
-        if progress.kind is ProgressKind.SOURCE:
+        node = self._node_of[record.topic()]
+        told = self._told[node]
+        if progress.kind is ProgressKind.SOURCE and record.partition() < self._lanes[node]:
             told.sources[TopicPartition(progress.topic, progress.partition)] = progress
         elif progress.kind is ProgressKind.EPOCH:
             told.epochs.append((record.partition(), record.offset(), progress.offset))

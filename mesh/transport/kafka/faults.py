@@ -11,6 +11,7 @@ from mesh.errors import (
     TransportDeniedError,
     TransportError,
     TransportFencedError,
+    TransportRecordError,
     TransportUnavailableError,
 )
 
@@ -37,6 +38,7 @@ IDENTITY = frozenset(
     {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL}
 )
 _SIZE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
+_RECORD = _SIZE | {KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP}
 _CONFIGURATION = frozenset(
     {
         KafkaError._INVALID_ARG,
@@ -126,6 +128,11 @@ def is_denied(error: KafkaError) -> bool:
     return any(code in codes for codes in (MISSING, _RIGHTS, IDENTITY, _SIZE, _CONFIGURATION))
 
 
+def is_of_record(error: KafkaError) -> bool:
+    """Say whether the broker refuses a record for what it is: others it may take."""
+    return error.code() in _RECORD
+
+
 def transport_error(
     site: Site, what: str, error: KafkaError, *, topics: Sequence[str] = ()
 ) -> TransportError:
@@ -142,6 +149,8 @@ def transport_error(
     line = site.text(f"{what}: {error.str()}" + (f"; {advice}" if advice else ""))
     if code in FENCED:
         return TransportFencedError(line)
+    if is_of_record(error):
+        return TransportRecordError(line, topics=topics)
     if is_denied(error):
         return TransportDeniedError(line, topics=topics)
     if is_away(error):

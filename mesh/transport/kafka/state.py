@@ -9,7 +9,13 @@ from __future__ import annotations
 from confluent_kafka import KafkaError, Message
 
 from mesh.errors import InvariantError, TransportError
-from mesh.transport.kafka.faults import IDENTITY, Site, is_denied, transport_error
+from mesh.transport.kafka.faults import (
+    IDENTITY,
+    Site,
+    is_denied,
+    is_of_record,
+    transport_error,
+)
 
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 _NEVER_SENT = frozenset({KafkaError._RESOLVE, KafkaError._ALL_BROKERS_DOWN, *IDENTITY})
@@ -83,6 +89,8 @@ class WriterState:
         if not self._refusals:
             return None
         denied = [topic for topic, error in self._refusals.items() if is_denied(error)]
+        # What concerns a whole topic comes before what concerns a record.
+        denied.sort(key=lambda topic: is_of_record(self._refusals[topic]))
         topic = denied[0] if denied else next(iter(self._refusals))
         what = f"write to topic {topic}, {what}"
         topics = denied or list(self._refusals)

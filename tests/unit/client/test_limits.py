@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from mesh.client.overview import link_flows
+from mesh.client.overview import link_flows, node_statuses
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import BackpressureError
 from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
-from mesh.runtime.backlogs import Backlog
+from mesh.runtime.waiting import SAMPLES_MAX, Backlog
+from mesh.transport.port import TopicPartition
 from tests.unit.client.conftest import Mesh
 
 SIZE = 1_000
@@ -34,6 +35,26 @@ def test_what_waited_before_the_count_began_is_old() -> None:
     assert backlog.look(100, 3, 0, 0) == (0, 0)
     assert backlog.look(102, 3, 70, 5_000) == (70, 5_000)
     assert backlog.look(102, 101, 70, 6_000) == (0, 0)
+
+
+def test_the_oldest_moment_is_not_forgotten_however_many_there_are() -> None:
+    """A day of steady traffic must count as a day. Spec: R14."""
+    backlog = Backlog()
+    assert backlog.look(0, 0, 0, 0) == (0, 0)
+    looks = 5 * SAMPLES_MAX
+    for number in range(1, looks):
+        waits, age_ms = backlog.look(2 * number, 0, 100 * number, 500 * number)
+        assert (waits, age_ms) == (100 * number, 500 * (number - 1))
+
+
+def test_the_oldest_are_found_that_are_too_many_or_too_old() -> None:
+    backlog = Backlog()
+    for number in range(11):
+        backlog.look(2 * number, 0, 100 * number, 1_000 * number)
+    assert backlog.beyond(300, 1e9, 1_000, 10_000) == 14
+    assert backlog.beyond(1e9, 4_000, 1_000, 10_000) == 10
+    assert backlog.beyond(0, 1e9, 1_000, 10_000) == 20
+    assert backlog.beyond(1e9, 1e9, 1_000, 10_000) == 0
 
 
 def star(when_full: str, **limit: object) -> Topology:
@@ -128,3 +149,39 @@ def test_a_link_that_is_full_may_have_clients_refused(
     assert (delivered(mesh, "c").count(b"p"), delivered(mesh, "b").count(b"p")) == (20, 20)
     client.publish("x", b"again")
     client.close()
+
+
+def test_an_endpoint_that_is_full_is_told_to_clients_and_people(
+    mesh_of: Callable[[Topology], Mesh],
+) -> None:
+    """Spec: R14."""
+    spec = {
+        "kafka": {"k": {}},
+        "nodes": {"a": {}, "b": {}},
+        "zones": {"Z": {"kind": "multi-hop", "links": [["a", "b"]]}},
+        "limits": [{"endpoint": "e", "node": "a", "bytes": LIMIT, "whenFull": "reject"}],
+    }
+    mesh = mesh_of(topology_from_mapping(spec))
+    mesh.subscribe("a", "e", ">")
+    client, refusals = mesh.client("a"), list[str]()
+    for number in range(60):
+        try:
+            client.publish("x", b"%03d" % number + b"x" * SIZE)
+        except BackpressureError as error:
+            refusals.append(str(error))
+        else:
+            client.flush()
+        mesh.pause(0.4)
+    assert 10 < len(refusals) < 50
+    assert all("because of its endpoint e: endpoint full: 10000 bytes" in one for one in refusals)
+    mesh.publish("b", "x", b"not refused")
+    view = mesh.view()
+    view.refresh()
+    [status] = node_statuses(mesh.topology, view, {"a": True, "b": True})[:1]
+    assert [(one.endpoint, one.state) for one in status.endpoints_full] == [("e", "full")]
+    assert not status.is_well
+    view.close()
+    places = [TopicPartition("mesh.a.ep.e", partition) for partition in range(4)]
+    mesh.world.kafka["k"].commit_group("g", mesh.world.kafka["k"].admin().stable_ends(places))
+    mesh.pause(15)
+    client.publish("x", b"again")

@@ -71,7 +71,7 @@ def test_refused_messages_are_a_warning_and_traced_to_their_reason(mesh: Mesh) -
     mesh.world.kafka["left"].writer("x").produce("mesh.a.in.g", b"no subject", None, 1)
     mesh.pause(2.0)
     assert failed(mesh) == {
-        "nothing published at a was refused": "1 dead letters in mesh.a.dlq: 1 NO_SUBJECT"
+        "a has refused nothing and put nothing aside": "1 dead letters in mesh.a.dlq: 1 NO_SUBJECT"
     }
     tracer = Tracer(mesh.topology, mesh.world.kafka, mesh.view())
     found = tracer.trace(tracer.find("mesh.a.in.g/1/0"))

@@ -15,6 +15,7 @@ from mesh.codec.keys import (
     PauseKey,
     RepairKey,
     StopKey,
+    SubjectPauseKey,
     SubscribedKey,
     accept_key,
     ack_key,
@@ -31,6 +32,7 @@ from mesh.codec.keys import (
     progress_key,
     repair_key,
     stop_key,
+    subject_pause_key,
     subscribed_key,
     subscription_key,
 )
@@ -68,6 +70,11 @@ HEX = "000102030405060708090a0b0c0d0e0f"
         ),
         (pause_key(PauseKey("b", "a")), "pause b a *", PauseKey("b", "a")),
         (pause_key(PauseKey("b", "a", 2)), "pause b a 2", PauseKey("b", "a", 2)),
+        (
+            subject_pause_key(SubjectPauseKey("b", "a b/>")),
+            "pause-subject b a b/>",
+            SubjectPauseKey("b", "a b/>"),
+        ),
         (
             repair_key(TOPIC, 3, 1, MessageClass.DIRECT),
             f"repair {HEX} 3 1 direct",

@@ -13,6 +13,7 @@ from mesh.errors import (
     TransportDeniedError,
     TransportError,
     TransportFencedError,
+    TransportRecordError,
     TransportUnavailableError,
     TransportUnknownError,
 )
@@ -35,7 +36,9 @@ SITE = Site("tokyo", "localhost:19092")
         (KafkaError.INVALID_PRODUCER_EPOCH, TransportFencedError),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, TransportDeniedError),
         (KafkaError.UNKNOWN_TOPIC_OR_PART, TransportDeniedError),
-        (KafkaError.MSG_SIZE_TOO_LARGE, TransportDeniedError),
+        (KafkaError.MSG_SIZE_TOO_LARGE, TransportRecordError),
+        (KafkaError.INVALID_RECORD, TransportRecordError),
+        (KafkaError.POLICY_VIOLATION, TransportDeniedError),
         (KafkaError._AUTHENTICATION, TransportDeniedError),
         (KafkaError._INVALID_ARG, TransportDeniedError),
         (KafkaError._ALL_BROKERS_DOWN, TransportUnavailableError),

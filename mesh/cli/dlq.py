@@ -1,0 +1,78 @@
+"""`mesh dlq`: the dead letters of a node, one by one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.target import (
+    BootstrapOption,
+    ContextOption,
+    FileOption,
+    check_node,
+    quiet_client_library,
+    topology_of,
+)
+
+if TYPE_CHECKING:
+    from mesh.client.letters import Letter
+
+MOST_DEFAULT = 1_000
+
+
+def mount(app: typer.Typer) -> None:
+    """Put the command of this module on the command line."""
+    app.command()(dlq)
+
+
+def dlq(
+    node: Annotated[str, typer.Argument(help="Whose dead letters.")],
+    most: Annotated[
+        int, typer.Option(min=1, help="Newest offsets of each partition that are looked at.")
+    ] = MOST_DEFAULT,
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List a node's dead letters: what it refused, and what one of its targets lacks, and why.
+
+    The records themselves are in the topic that `place` names, cut to 64 kB of value. Nothing is
+    deleted here.
+    """
+    from mesh.client.connection import open_kafka
+    from mesh.client.letters import read_letters
+
+    topology = topology_of(file, bootstrap, context)
+    check_node(topology, node, "NODE")
+    quiet_client_library()
+    kafka = open_kafka(topology, client_prefix="mesh-cli")
+    try:
+        cluster = kafka[topology.nodes[node].kafka]
+        found = [_as_mapping(letter) for letter in read_letters(topology, cluster, node, most)]
+    finally:
+        for one in kafka.values():
+            one.close()
+    columns = ("identity", "subject", "reason", "size", "target", "place", "detail")
+    rows = [tuple(letter[column] for column in columns) for letter in found]
+    names = tuple(column.upper() for column in columns)
+    data = {"ok": True, "node": node, "letters": found}
+    render(View(data=data, table=lambda: grid(names, rows)), output)
+
+
+def _as_mapping(letter: Letter) -> dict[str, Any]:
+    """Return a letter as scripts read it."""
+    told = letter.told
+    return {
+        "identity": told.identity if told is not None else "",
+        "subject": letter.subject,
+        "reason": told.reason if told is not None else "UNREADABLE",
+        "size": letter.size,
+        "is_whole": letter.size == letter.kept,
+        "target": told.target if told is not None else "",
+        "source": f"{told.topic}[{told.partition}]@{told.offset}" if told is not None else "",
+        "place": f"{letter.place.topic}[{letter.place.partition}]@{letter.offset}",
+        "detail": told.detail if told is not None else "",
+    }

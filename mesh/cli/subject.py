@@ -1,0 +1,104 @@
+"""`mesh subject pause`, `resume` and `list`: have messages of some subjects wait at a node."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from mesh.cli.faults import wrong_input
+from mesh.cli.link import WhyOption
+from mesh.cli.looking import look
+from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node, say
+
+FilterArgument = Annotated[
+    str, typer.Argument(metavar="FILTER", help="Which subjects, as in a subscription.")
+]
+NodeOption = Annotated[str, typer.Option(help="Where they are published.")]
+
+app = typer.Typer(help="Pause subjects.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command("pause")
+def pause_subject(
+    filter_: FilterArgument,
+    node: NodeOption,
+    why: WhyOption = "",
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Have a node take nothing that is published there under a filter, of either class.
+
+    Clients of the mesh are refused. What others write waits in the ingress, and with it all that
+    was written after it to the same partition, whatever its subject: so order is kept.
+    """
+    from mesh.client.subject_pauses import write_subject_pause
+    from mesh.codec.keys import SubjectPauseKey
+    from mesh.model.control import Pause
+    from mesh.model.subject import filter_fault
+
+    if (fault := filter_fault(filter_)) is not None:
+        raise wrong_input("FILTER", fault)
+    with look(file, bootstrap, context) as seen:
+        check_node(seen.topology, node, "--node")
+        write_subject_pause(seen.topology, seen.kafka, SubjectPauseKey(node, filter_), Pause(why))
+    _show([subject_pause_as_mapping(node, filter_, why)], "paused", output)
+
+
+@app.command("resume")
+def resume_subject(
+    filter_: FilterArgument,
+    node: NodeOption,
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """End the pause of exactly this filter; what waited is taken in order."""
+    from mesh.client.subject_pauses import write_subject_pause
+    from mesh.codec.keys import SubjectPauseKey
+
+    with look(file, bootstrap, context) as seen:
+        check_node(seen.topology, node, "--node")
+        paused = seen.view.nodes[node].subject_pauses
+        if filter_ not in paused:
+            known = ", ".join(map(repr, sorted(paused))) or "nothing"
+            raise wrong_input("FILTER", f"{filter_!r} is not paused at {node}; paused: {known}")
+        write_subject_pause(seen.topology, seen.kafka, SubjectPauseKey(node, filter_), None)
+        for other in sorted(paused.keys() - {filter_}):
+            say(f"{other} at {node}: still paused")
+    _show([subject_pause_as_mapping(node, filter_, paused[filter_].why)], "resumed", output)
+
+
+@app.command("list")
+def list_subjects(
+    node: Annotated[str | None, typer.Option(help="Only this node.")] = None,
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show what is paused, and where."""
+    with look(file, bootstrap, context) as seen:
+        if node is not None:
+            check_node(seen.topology, node, "--node")
+        found = [
+            subject_pause_as_mapping(name, filter_, pause.why)
+            for name in ([node] if node is not None else seen.topology.nodes)
+            for filter_, pause in sorted(seen.view.nodes[name].subject_pauses.items())
+        ]
+    _show(found, "paused", output)
+
+
+def subject_pause_as_mapping(node: str, filter_: str, why: str) -> dict[str, Any]:
+    """Return the pause of a subject as scripts read it."""
+    return {"node": node, "filter": filter_, "why": why}
+
+
+def _show(found: list[dict[str, Any]], word: str, output: Output) -> None:
+    rows = [tuple(one.values()) for one in found]
+    columns = (f"{word.upper()} AT", "FILTER", "WHY")
+    render(View(data={"ok": True, word: found}, table=lambda: grid(columns, rows)), output)

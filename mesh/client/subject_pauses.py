@@ -1,0 +1,103 @@
+"""Subjects of which a node takes nothing just now, because operators want it so. Spec: R14."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from mesh.client.wishes import write_wish
+from mesh.codec.control import decode_pause, encode_pause
+from mesh.codec.keys import SubjectPauseKey, config_key, parse_control_key, subject_pause_key
+from mesh.errors import PausedError, ProtocolError, TransportError
+from mesh.model.control import Pause
+from mesh.model.subject import matches
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.transport.following import Follower
+from mesh.transport.port import KafkaCluster, Record, TopicPartition
+
+LOOK_MS = 500
+
+
+def write_subject_pause(
+    topology: Topology,
+    kafka: Mapping[str, KafkaCluster],
+    key: SubjectPauseKey,
+    pause: Pause | None,
+) -> None:
+    """Have a node take nothing under a filter, or with None end that.
+
+    Raises:
+        TransportError: Kafka did not take it.
+    """
+    value = None if pause is None else encode_pause(pause)
+    write_wish(topology, kafka, key.node, subject_pause_key(key), value)
+
+
+class SubjectPauses:
+    """Follows what operators want a node not to take.
+
+    Args:
+        topology, node: Whose.
+        kafka: The node's own Kafka cluster.
+        now_ms: Monotonic clock.
+    """
+
+    def __init__(
+        self, topology: Topology, node: str, kafka: KafkaCluster, now_ms: Callable[[], int]
+    ) -> None:
+        self._node = node
+        self._kafka = kafka
+        self._now_ms = now_ms
+        self._place = TopicPartition(TopicNames(topology.prefix).config(), 0)
+        self._follower: Follower | None = None
+        self._looked_ms = -LOOK_MS
+        self._paused: dict[str, Pause] = {}
+
+    def check(self, subject: str) -> None:
+        """Return if the node takes messages of a subject, as far as that can be known here.
+
+        What cannot be read refuses nothing: the node itself has the message wait.
+
+        Raises:
+            PausedError: It does not; the text names the pause.
+        """
+        if self._now_ms() - self._looked_ms >= LOOK_MS:
+            self._looked_ms = self._now_ms()
+            try:
+                self._look()
+            except TransportError:
+                return
+        for filter_, pause in self._paused.items():
+            if matches(filter_, subject):
+                why = f" ({pause.why})" if pause.why else ""
+                raise PausedError(
+                    f"{self._node} takes nothing under {filter_!r} for now: an operator has paused "
+                    f"it{why}; publish again later"
+                )
+
+    def _look(self) -> None:
+        if self._follower is None:
+            self._follower = Follower(self._kafka, "pauses", self._now_ms)
+            self._follower.add([self._place])
+        for record in self._follower.poll():
+            try:
+                self._take(record)
+            except ProtocolError:
+                continue  # the node itself counts and logs what nobody can read
+
+    def _take(self, record: Record) -> None:
+        key, value = record.key() or b"", record.value()
+        if key == config_key():
+            return
+        match parse_control_key(key):
+            case SubjectPauseKey(node, filter_) if node == self._node:
+                self._paused.pop(filter_, None)
+                if value is not None:
+                    self._paused[filter_] = decode_pause(value)
+            case _:
+                pass
+
+    def close(self) -> None:
+        """Release the reader."""
+        if self._follower is not None:
+            self._follower.close()
