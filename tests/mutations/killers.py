@@ -158,7 +158,7 @@ KILLERS: Mapping[str, tuple[int, ...]] = {
         -2002,
         -2004,
     ),
-    "plans-not-forgotten": (1078,),
+    "plans-not-forgotten": (1165,),
     "node-epoch-not-raised": (
         24,
         69,
