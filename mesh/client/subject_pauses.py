@@ -17,6 +17,9 @@ from mesh.transport.port import KafkaCluster, Record, TopicPartition
 
 LOOK_MS = 500
 
+RETRY_MS = 10_000
+"""How long it is not asked again after brokers did not answer: a publisher waits for the answer."""
+
 
 def write_subject_pause(
     topology: Topology,
@@ -66,7 +69,7 @@ class SubjectPauses:
             try:
                 self._look()
             except TransportError:
-                return
+                self._looked_ms = self._now_ms() + RETRY_MS - LOOK_MS
         for filter_, pause in self._paused.items():
             if matches(filter_, subject):
                 why = f" ({pause.why})" if pause.why else ""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
-from mesh.errors import BackpressureError, PausedError
+from mesh.errors import BackpressureError, PausedError, TransportUnavailableError
 from mesh.model.frames import MessageClass
+from mesh.transport.port import TopicPartition
 from tests.unit.cli.conftest import Mesh, Run
 
 Chain = tuple[Mesh, str]
@@ -75,6 +78,31 @@ def test_clients_are_told_at_once_which_pause_it_is(run: Run, chain: Chain) -> N
     client.flush()
     mesh.pause(3)
     assert sorted(delivered(mesh)) == [b"after", b"before", b"elsewhere", b"other"]
+
+
+def test_what_cannot_be_asked_refuses_nothing(chain: Chain) -> None:
+    """The node itself has the message wait; who publishes does not wait for an answer again."""
+    mesh, _ = chain
+    client = mesh.client("a")
+    client.publish("x", b"before")
+    assert client.flush() == 1
+    kafka = mesh.world.kafka[mesh.topology.nodes["a"].kafka]
+    asked = list[int]()
+    former = kafka.admin().stable_ends
+
+    def asks(places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        asked.append(mesh.now_ms())
+        raise TransportUnavailableError("no broker answers")
+
+    kafka.admin().stable_ends = asks  # type: ignore[method-assign]
+    try:
+        for _ in range(9):
+            mesh.pause(1)
+            client.publish("x", b"during")
+    finally:
+        kafka.admin().stable_ends = former  # type: ignore[method-assign]
+    assert client.flush() == 9
+    assert len(asked) == 1
 
 
 def test_direct_messages_wait_too(run: Run, chain: Chain) -> None:

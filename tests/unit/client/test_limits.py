@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from mesh.client.health import Category
 from mesh.client.overview import link_flows, node_statuses
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import BackpressureError
@@ -14,6 +15,7 @@ from mesh.model.topology import Topology
 from mesh.runtime.waiting import SAMPLES_MAX, Backlog
 from mesh.transport.port import TopicPartition
 from tests.unit.client.conftest import Mesh
+from tests.unit.client.examined import failed
 
 SIZE = 1_000
 LIMIT = 10 * SIZE
@@ -185,3 +187,27 @@ def test_an_endpoint_that_is_full_is_told_to_clients_and_people(
     mesh.world.kafka["k"].commit_group("g", mesh.world.kafka["k"].admin().stable_ends(places))
     mesh.pause(15)
     client.publish("x", b"again")
+
+
+def test_what_an_endpoint_has_given_up_is_told_by_the_doctor(
+    mesh_of: Callable[[Topology], Mesh],
+) -> None:
+    """As long as the worker runs, and after that by its dead letters. Spec: R14, R12."""
+    spec = {
+        "kafka": {"k": {}},
+        "nodes": {"a": {}},
+        "limits": [{"endpoint": "e", "bytes": LIMIT, "whenFull": "dead-letter"}],
+    }
+    mesh = mesh_of(topology_from_mapping(spec))
+    mesh.subscribe("a", "e", ">")
+    for number in range(40):
+        mesh.publish("a", "x", b"%03d" % number + b"x" * SIZE)
+        mesh.pause(0.3)
+    mesh.pause(10)
+    told = failed(mesh, Category.DELIVERY)
+    lost = int(told["less waits at a than may"].split(" messages")[0].rpartition(" ")[2])
+    assert told["less waits at a than may"].startswith(f"in endpoint e: {lost} messages became")
+    assert told["a has refused nothing and put nothing aside"].endswith(f"{lost} ENDPOINT_FULL")
+    topic = mesh.world.kafka["k"].topics["mesh.a.ep.e"]
+    kept = [r for log in topic.logs for r in log.entries if r is not None and r.value()]
+    assert (lost > 10, len(kept)) == (True, 40 - lost)

@@ -161,6 +161,36 @@ def test_the_oldest_become_dead_letters(limit: dict[str, object]) -> None:
     assert len(there(mesh, FULL)) <= 25
 
 
+def test_each_lane_gives_up_its_own_part() -> None:
+    """Two workers, two lanes: every message is in one place, once. Spec: R14, K14."""
+    mesh = SmallMesh.__new__(SmallMesh)
+    limits = [{"endpoint": "s", "bytes": 2 * LIMIT, "whenFull": "dead-letter"}]
+    nodes = {**CHAIN["nodes"], "c": {"lanes": 2, "partitions": 4}}
+    spec = {**CHAIN, "nodes": nodes, "limits": limits}
+    mesh.world = World(topology_from_mapping(spec), seed=5)
+    mesh.names = SmallMesh().names
+    for node in "abc":
+        mesh.world.start(node)
+    mesh.world.start("c", 1)
+    for endpoint in "st":
+        mesh.subscribe("c", endpoint, ">")
+    mesh.run(8_000)
+    for number in range(100):
+        value = b"%04d" % number + b"x" * (SIZE - 4)
+        mesh.write("mesh.a.in.g", value, partition=number % 4, headers=[subject("x")])
+        mesh.run(300)
+        if number == 60:
+            mesh.world.kill("c", 1)
+    mesh.run(30_000)
+    lost = pushed_out(mesh)
+    assert {number % 2 for number in lost} == {0, 1}
+    assert sorted(lost + there(mesh, FULL)) == sorted(there(mesh, OTHER)) == list(range(100))
+    told = {
+        (one.partition, n) for one in losses(mesh) for n in range(one.first, (one.last or 0) + 1)
+    }
+    assert told == {(number % 4, number // 4) for number in lost}
+
+
 def test_what_is_read_is_never_given_up() -> None:
     mesh = limited("dead-letter", bytes=LIMIT)
     for round_ in range(8):

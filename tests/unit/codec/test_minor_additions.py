@@ -1,0 +1,41 @@
+"""What minor versions added to records: it comes back, and its absence means nothing to tell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mesh.codec.control import decode_heartbeat, encode_heartbeat
+from mesh.codec.state import decode_dead_letter, encode_dead_letter
+from mesh.errors import DecodeError
+from mesh.model.control import FULL, LOSSY, EndpointStatus, Heartbeat
+from mesh.model.state import DeadLetter
+from tests.unit.codec.vector_cases import by_fastavro, of_fastavro
+
+BEAT = Heartbeat(3, 900, True)
+LETTER = DeadLetter(reason="QUARANTINED", detail="too large", topic="t", partition=1, offset=2)
+
+
+def test_a_heartbeat_tells_which_endpoints_are_full() -> None:
+    """Spec: R14."""
+    told = (EndpointStatus("orders", FULL, "発注 waits"), EndpointStatus("ticker", LOSSY, ""))
+    beat = replace(BEAT, endpoints=told)
+    assert decode_heartbeat(encode_heartbeat(beat)) == beat
+    assert decode_heartbeat(encode_heartbeat(BEAT)) == BEAT
+    assert by_fastavro("heartbeat", encode_heartbeat(BEAT))["ext"] == {}
+
+
+@pytest.mark.parametrize("text", [b"{", b"7", b'[["orders"]]'])
+def test_what_is_no_list_of_endpoints_is_refused(text: bytes) -> None:
+    fields = by_fastavro("heartbeat", encode_heartbeat(BEAT))
+    wrong = of_fastavro("heartbeat", {**fields, "ext": {"beat.endpoints": text}})
+    with pytest.raises(DecodeError):
+        decode_heartbeat(wrong)
+
+
+def test_a_dead_letter_tells_its_target_and_identity() -> None:
+    """Spec: R12."""
+    letter = replace(LETTER, target="mesh.b.ep.e", identity="00/1/0/7-9")
+    assert decode_dead_letter(encode_dead_letter(letter)) == letter
+    assert by_fastavro("dead_letter", encode_dead_letter(LETTER))["ext"] == {}
