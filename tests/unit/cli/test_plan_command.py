@@ -169,6 +169,19 @@ def test_unread_messages_are_not_deleted_unasked(run: Run, chain: Chain, tmp_pat
     assert (left["topic"], left["records"], left["reader"]) == ("mesh.b.to.c.g", 1, "c")
 
 
+def test_what_waits_on_a_paused_link_is_not_read(run: Run, chain: Chain, tmp_path: Path) -> None:
+    mesh, file = chain
+    publish(mesh.topology, mesh.world.kafka)
+    run("subscribe", "acme/>", "-n", "c", "-e", "e", "-f", file)
+    assert run("link", "pause", "b", "c", "-f", file).code == 0
+    mesh.pause(3.0)
+    run("publish", "acme/x", "hello", "-n", "a", "-f", file)
+    mesh.pause(3.0)
+    new = edited(file, tmp_path / "new.yaml", (("zones", "Z", "links"), [["a", "b"]]))
+    refused = run("plan", new, "-f", file)
+    assert (refused.code, "holds 1 unread guaranteed record" in refused.err) == (2, True)
+
+
 def test_what_clients_published_at_a_node_that_goes(run: Run, chain: Chain, tmp_path: Path) -> None:
     mesh, file = chain
     publish(mesh.topology, mesh.world.kafka)
