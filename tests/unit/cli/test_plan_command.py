@@ -121,6 +121,19 @@ def test_what_is_exported_plans_to_nothing(run: Run, chain: Chain, tmp_path: Pat
         )
 
 
+def test_a_silent_kafka_cluster_is_named_once(run: Run, chain: Chain) -> None:
+    mesh, file = chain
+    publish(mesh.topology, mesh.world.kafka)
+    mesh.world.kafka["left"].available = False
+    for command, code in ((["plan", file], 3), (["export"], 0)):  # 3: the file has addresses
+        ended = run(*command, "-f", file)
+        assert (ended.code, ended.err.count("\n"), "warning" in ended.err) == (code, 1, True)
+    mesh.world.kafka["right"].available = False
+    for command in (["plan", file], ["export"], ["route", "a", "c"], ["topology"]):
+        ended = run(*command, "-f", file)
+        assert (ended.code, ended.out, ended.err.count("\n")) == (1, "", 1)
+
+
 def test_without_a_record_the_file_stands_for_it(run: Run, chain: Chain) -> None:
     _, file = chain
     ended = run("plan", file, "-f", file)
