@@ -58,12 +58,22 @@ def export(
 
 
 def in_force_of(
-    file: Path | None, bootstrap: list[str] | None, context: str | None
+    file: Path | None,
+    bootstrap: list[str] | None,
+    context: str | None,
+    *,
+    names_silent: bool = True,
 ) -> tuple[InForce, Topology]:
     """Return what is in force in the mesh that a command speaks to, and it with addresses.
 
     Where nobody has written what is in force, the file of the command or context stands for it,
     and the user is told.
+
+    Args:
+        file: Option of the command.
+        bootstrap: Option of the command.
+        context: Option of the command.
+        names_silent: Whether to warn of Kafka clusters that do not answer.
 
     Raises:
         ConfigError: There is no mesh, an option is wrong, or a newer version wrote the record.
@@ -82,7 +92,7 @@ def in_force_of(
     finally:
         for cluster in kafka.values():
             cluster.close()
-    for fault in records.silent.values():
+    for fault in records.silent.values() if names_silent else ():
         say(f"warning: {fault}")
     if found is None:
         say(
@@ -103,7 +113,7 @@ def look_in_force(
         ConfigError: As for `in_force_of`.
         TransportUnavailableError: As for `in_force_of`.
     """
-    found, topology = in_force_of(file, bootstrap, context)
+    found, topology = in_force_of(file, bootstrap, context, names_silent=False)
     with look_at(topology) as seen:
         yield found, seen
 

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from mesh.cli.render import grid
 from mesh.core.changes import AttributeChange, Change, Deed
 from mesh.core.rights import Resource, Right
+from mesh.core.walks import Walk
 
 if TYPE_CHECKING:
     from mesh.client.plan import Place, Plan
@@ -18,6 +19,7 @@ ROWS_MAX = 40
 """Rows of one table; more would not be read, and `-o json` has them all."""
 
 NAMES_MAX = 8
+LINKS_MAX = 6
 
 _Item = TypeVar("_Item")
 Rows = Sequence[Sequence[object]]
@@ -59,7 +61,10 @@ def _sections(plan: Plan) -> Iterator[tuple[str, Sequence[str], Rows]]:
     yield (
         "walks that move: each a cut-over",
         ("OLD", "NEW", "WALKS", "FOR EXAMPLE"),
-        [(move.old, move.new, move.walks, _example(move.pairs)) for move in plan.reach.moves],
+        [
+            (_walk(move.old), _walk(move.new), move.walks, _example(move.pairs))
+            for move in plan.reach.moves
+        ],
     )
     yield (
         "filters in force",
@@ -190,6 +195,15 @@ def _reach(plan: Plan) -> Iterator[Sequence[object]]:
     for (gained, lost, before, after), sources in alike.items():
         links = " -> ".join("no node" if count is None else str(count) for count in (before, after))
         yield _names([one.source for one in sources]), _names(gained), _names(lost), links
+
+
+def _walk(walk: Walk) -> str:
+    """Return a walk, the middle of a long one left out."""
+    if len(walk.links) <= LINKS_MAX:
+        return str(walk)
+    first = f"{walk.nodes[0]} -{walk.links[0].zone}-> {walk.nodes[1]}"
+    left_out = len(walk.links) - 2
+    return f"{first} ... {left_out} links ... -{walk.links[-1].zone}-> {walk.nodes[-1]}"
 
 
 def _example(pairs: Mapping[str, Sequence[str]]) -> str:

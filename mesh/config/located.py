@@ -28,7 +28,9 @@ from ruamel.yaml.events import (
 from mesh.config.scalars import plain_value
 from mesh.errors import ConfigError, Problem
 
-FILE_BYTES_MAX = 256 * 1024
+FILE_BYTES_MAX = 1024 * 1024
+"""A thousand nodes with all their links, as `mesh export -o json` writes them."""
+
 DEPTH_MAX = 32
 PROBLEMS_MAX = 100
 """Faults of form named at once; after so many nobody reads on."""

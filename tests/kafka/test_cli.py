@@ -159,6 +159,24 @@ def test_a_reader_that_goes_away_ends_the_command(running: Running) -> None:
         assert b"Traceback" not in process.stderr.read()
 
 
+def test_what_was_started_is_in_force_and_plans_to_nothing(
+    running: Running, tmp_path: Path
+) -> None:
+    """Spec: kafka.md 1 (`mesh.config`)."""
+    exported = tmp_path / "exported.yaml"
+    exported.write_text(json.dumps(running.run("export")), encoding="utf-8")
+    same = running.run("plan", str(exported))
+    assert (same["changes"], same["base"]["version"] > 0) == ([], True)
+    fewer = json.loads(exported.read_text(encoding="utf-8"))
+    fewer["spec"]["zones"] = {}
+    proposed = tmp_path / "fewer.yaml"
+    proposed.write_text(json.dumps(fewer), encoding="utf-8")
+    plan = running.run("plan", str(proposed), code=3)
+    assert [one["what"] for one in plan["changes"]] == ["zone", "link"]
+    assert {one["kafka"] for one in plan["topics"]["deleted"]} == {"left", "right"}
+    assert running.run("route", running.near, running.far)["path"] == [running.near, running.far]
+
+
 def test_kafka_that_does_not_answer_is_one_line(running: Running) -> None:
     ended = subprocess.run(
         running.command("publish", "x", "y", "-n", running.near, "--bootstrap", "left=127.0.0.1:1"),

@@ -121,6 +121,19 @@ def test_what_is_exported_plans_to_nothing(run: Run, chain: Chain, tmp_path: Pat
         )
 
 
+def test_a_silent_kafka_cluster_is_named_once(run: Run, chain: Chain) -> None:
+    mesh, file = chain
+    publish(mesh.topology, mesh.world.kafka)
+    mesh.world.kafka["left"].available = False
+    for command, code in ((["plan", file], 3), (["export"], 0)):  # 3: the file has addresses
+        ended = run(*command, "-f", file)
+        assert (ended.code, ended.err.count("\n"), "warning" in ended.err) == (code, 1, True)
+    mesh.world.kafka["right"].available = False
+    for command in (["plan", file], ["export"], ["route", "a", "c"], ["topology"]):
+        ended = run(*command, "-f", file)
+        assert (ended.code, ended.out, ended.err.count("\n")) == (1, "", 1)
+
+
 def test_without_a_record_the_file_stands_for_it(run: Run, chain: Chain) -> None:
     _, file = chain
     ended = run("plan", file, "-f", file)
@@ -167,6 +180,19 @@ def test_unread_messages_are_not_deleted_unasked(run: Run, chain: Chain, tmp_pat
     assert (allowed.code, allowed.data["allow_delete"]) == (3, True)
     [left] = [one for one in allowed.data["unread"] if not one["is_read"]]
     assert (left["topic"], left["records"], left["reader"]) == ("mesh.b.to.c.g", 1, "c")
+
+
+def test_what_waits_on_a_paused_link_is_not_read(run: Run, chain: Chain, tmp_path: Path) -> None:
+    mesh, file = chain
+    publish(mesh.topology, mesh.world.kafka)
+    run("subscribe", "acme/>", "-n", "c", "-e", "e", "-f", file)
+    assert run("link", "pause", "b", "c", "-f", file).code == 0
+    mesh.pause(3.0)
+    run("publish", "acme/x", "hello", "-n", "a", "-f", file)
+    mesh.pause(3.0)
+    new = edited(file, tmp_path / "new.yaml", (("zones", "Z", "links"), [["a", "b"]]))
+    refused = run("plan", new, "-f", file)
+    assert (refused.code, "holds 1 unread guaranteed record" in refused.err) == (2, True)
 
 
 def test_what_clients_published_at_a_node_that_goes(run: Run, chain: Chain, tmp_path: Path) -> None:

@@ -66,8 +66,8 @@ def lines_of(data: bytes) -> list[str]:
         ),
         (b"[" * 500, "mesh.yaml:1:33: is nested deeper than 32 levels; flatten it [TOO_DEEP]"),
         (
-            b"#" * 262_145,
-            "mesh.yaml: is larger than 256 KiB; split it or remove what is surplus [TOO_LARGE]",
+            b"#" * 1_048_577,
+            "mesh.yaml: is larger than 1024 KiB; split it or remove what is surplus [TOO_LARGE]",
         ),
     ],
 )
