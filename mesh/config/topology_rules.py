@@ -329,6 +329,8 @@ class _Checker:
 
     def _beside_joins(self) -> None:
         """Refuse what joins nodes that a join joins already: a second way in the same direction."""
+        if not self._zones_where("kind", ZoneKind.JOIN):
+            return
         others: dict[frozenset[str], str] = {}
         joins: dict[tuple[str, ...], str] = {}
         for name, zone in self.zones.items():

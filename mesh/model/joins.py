@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 JOIN_HOPS_DEFAULT = 10
 """Longest row of joins, less one, unless a join says otherwise. Spec: DESIGN 3, UM-10."""
@@ -32,9 +33,10 @@ class Join:
     hops: int = JOIN_HOPS_DEFAULT
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class JoinRow:
+class JoinRow(NamedTuple):
     """Joins crossed in a row, in either direction: what decides whether one more may follow.
+
+    A tuple, because every frame asks for its plan by how it came.
 
     Attributes:
         joins: How many; any other link ends the row.
