@@ -97,6 +97,9 @@ def test_an_end_that_cannot_be_told_is_named_and_told_later(
     assert list(states.values()) == ["disabled"]
     assert f"{untold} could not be told: Kafka cluster {cluster} does not answer" in done.err
     mesh.pause(3)
+    for node in "ac":
+        client = mesh.client(node)
+        assert client.wait(client.subscribe("e", "y"), 10)  # nobody waits for half a link either
     again = run("link", "disable", "a", "b", "-f", file, "-o", "json")
     assert (again.code, {one["state"] for one in again.data["disabled"]}) == (0, {"disabled"})
     mesh.pause(3)
