@@ -125,6 +125,7 @@ def as_mapping(
                 "endpoints": list(one.endpoints),
                 "path": list(one.path),
                 "waits": one.waits,
+                "link_disabled": one.disabled,
             }
             for one in told.reached
         ],
@@ -190,6 +191,7 @@ def _tree(told: Explanation) -> Tree:
         if one.endpoints:
             label += f"  => {', '.join(one.endpoints)}"
         if one.waits:
-            label += "  (down: the message waits before it)"
+            why = "behind a disabled link" if one.disabled else "down"
+            label += f"  ({why}: the message waits before it)"
         branches[one.path] = branches[one.path[:-1]].add(label)
     return root

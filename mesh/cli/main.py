@@ -12,6 +12,7 @@ from mesh.cli import (
     audit,
     context,
     demo,
+    disabling,
     dlq,
     doctor,
     drawing,
@@ -62,7 +63,11 @@ publish.mount(app)
 subscribe.mount(app)
 app.add_typer(node.app, name="node")
 node.app.command("resume")(stops.resume_node)
+node.app.command("disable")(disabling.disable_node)
+node.app.command("enable")(disabling.enable_node)
 app.add_typer(link.app, name="link")
+link.app.command("disable")(disabling.disable_link)
+link.app.command("enable")(disabling.enable_link)
 app.add_typer(subject.app, name="subject")
 app.add_typer(context.app, name="context")
 app.add_typer(lab.app, name="lab")

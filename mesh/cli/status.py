@@ -32,7 +32,7 @@ def status(
 ) -> None:
     """Show every node: up or down, its links, and whether its subscriptions are known.
 
-    Exit code 10: some node or link is not up.
+    Exit code 10: some node or link is not up. A link that operators disabled is no fault.
     """
     from mesh.client.overview import node_statuses
 
@@ -55,6 +55,9 @@ def status(
             "links": dict(node.links),
             "stopped": [stop_as_mapping(stop) for stop in node.stops],
             "paused": [pause_as_mapping(key, pause.why) for key, pause in node.pauses.items()],
+            "disabled": [
+                {"neighbour": other, "why": one.why} for other, one in sorted(node.disabled.items())
+            ],
             "paused_subjects": [
                 subject_pause_as_mapping(node.node, filter_, pause.why)
                 for filter_, pause in node.subject_pauses.items()
@@ -87,6 +90,7 @@ def _status_table(nodes: Sequence[Mapping[str, Any]]) -> RenderableType:
             _link_states(node["links"]),
             "; ".join(one["text"] for one in node["stopped"]),
             ", ".join(dict.fromkeys(one["from"] for one in node["paused"])),
+            ", ".join(_with_why(one["neighbour"], one["why"]) for one in node["disabled"]),
             ", ".join(one["filter"] for one in node["paused_subjects"]),
             "; ".join(f"{one['endpoint']}: {one['reason']}" for one in node["endpoints_full"]),
         )
@@ -100,11 +104,16 @@ def _status_table(nodes: Sequence[Mapping[str, Any]]) -> RenderableType:
             "LINKS",
             "STOPPED",
             "PAUSED FROM",
+            "DISABLED",
             "PAUSED SUBJECTS",
             "ENDPOINTS FULL",
         ),
         rows,
     )
+
+
+def _with_why(what: str, why: str) -> str:
+    return f"{what} ({why})" if why else what
 
 
 def _link_states(states: Mapping[str, str]) -> str:
@@ -122,7 +131,7 @@ def links(
 ) -> None:
     """Show both directions of every link: state, what waits on it and how much is wanted.
 
-    Exit code 10: some link is not up.
+    Exit code 10: some link is neither up nor disabled.
     """
     from mesh.client.overview import link_flows
 
@@ -141,7 +150,7 @@ def links(
         }
         for flow in flows
     ]
-    is_well = all(flow.state == "up" for flow in flows)
+    is_well = all(flow.state in ("up", "disabled") for flow in flows)
     rows = [tuple("?" if value is None else value for value in one.values()) for one in listed]
     names = ("LINK", "ZONE", "KIND", "STATE", "REASON", "FRAMES WAITING", "MESSAGES WAITING")
     render(

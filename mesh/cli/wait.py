@@ -75,7 +75,7 @@ def _wait(seen: Look, wanted: Mapping[str, int], timeout_s: float) -> Sequence[s
 
     def excused(source: str, reader: str) -> bool:
         ends = ((source, reader), (reader, source))
-        return any(is_excused(seen.view.nodes[one], other) for one, other in ends) or not (
+        return any(is_excused(seen.view, one, other) for one, other in ends) or not (
             seen.beats[source] and seen.beats[reader]
         )
 

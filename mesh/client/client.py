@@ -8,10 +8,11 @@ from types import TracebackType
 from typing import Self
 
 from mesh.client.connection import open_kafka
+from mesh.client.disabling import is_to_be_disabled
 from mesh.client.messages import Deliveries
 from mesh.client.pressure import Pressure
 from mesh.client.subject_pauses import SubjectPauses
-from mesh.client.view import MeshView, NodeView
+from mesh.client.view import MeshView
 from mesh.codec.frames import encode_tail
 from mesh.codec.keys import subscription_key
 from mesh.codec.subscriptions import encode_subscription
@@ -361,13 +362,16 @@ def _open_links(
         return (), ()
     if ack.complete >= version:
         return None, ()
-    late = [link for link in ack.open_links if not is_excused(view.nodes[link[0]], link[1])]
+    late = [link for link in ack.open_links if not is_excused(view, *link)]
     excused = [link for link in ack.open_links if link not in late]
     return (late or None) if ack.open_links else (), excused
 
 
-def is_excused(seen: NodeView, neighbour: str) -> bool:
-    """Say whether a node itself reports that it cannot hear a neighbour. Spec: K24, K32."""
+def is_excused(view: MeshView, node: str, neighbour: str) -> bool:
+    """Say whether a node is not to hear a neighbour, or reports that it cannot. Spec: K24, K32."""
+    if is_to_be_disabled(view, node, neighbour):
+        return True  # perhaps only one end could be told; and the node may call the link full
+    seen = view.nodes[node]
     links = seen.heartbeat.links if seen.heartbeat is not None else ()
     return any(
         link.neighbour == neighbour and link.state in ("down", "frozen", "disabled")

@@ -25,6 +25,7 @@ def _known(seen: NodeView, *, is_up: bool) -> KnownNode:
         subscriptions=seen.subscriptions,
         offers=seen.offers,
         marks=seen.marks,
+        disabled=list(seen.disabled),
         down=[link.neighbour for link in links if link.state == "down"],
         is_up=is_up and seen.is_ready,
     )

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mesh.client.disabling import is_to_be_disabled, says_disabled
 from mesh.client.view import MeshView, NodeView
 from mesh.codec.frames import decode_header
 from mesh.codec.keys import PauseKey
 from mesh.errors import ProtocolError, TransportError
-from mesh.model.control import FULL, EndpointStatus, Pause, Scope, Stop, Wish
+from mesh.model.control import DISABLED, FULL, EndpointStatus, Pause, Scope, Stop, Wish
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -66,8 +67,10 @@ class NodeStatus:
         links: State of each link as this node sees it, by neighbour.
         stops: What it reads no further until somebody accepts what is lost.
         pauses: What it does not read because operators want it so.
-        subject_pauses: Likewise filters of what it does not take of its clients.
+        disabled: Neighbours whose link operators want it to disable.
+        subject_pauses: Filters of what it does not take of its clients, likewise.
         endpoints_full: Its endpoints in which as much waits as may, or that lost messages by it.
+        lacks_disabled_only: Whether all the open links are disabled.
     """
 
     node: str
@@ -83,18 +86,23 @@ class NodeStatus:
     links: Mapping[str, str]
     stops: Sequence[Stop] = ()
     pauses: Mapping[PauseKey, Pause] = field(default_factory=dict)
+    disabled: Mapping[str, Pause] = field(default_factory=dict)
     subject_pauses: Mapping[str, Pause] = field(default_factory=dict)
     endpoints_full: Sequence[EndpointStatus] = ()
+    lacks_disabled_only: bool = False
 
     @property
     def is_well(self) -> bool:
-        """Whether it serves, all its links are up and its subscriptions are known."""
+        """Whether it serves, all its links are up and its subscriptions are known.
+
+        What operators have disabled is no fault, and not waited for.
+        """
         return (
             self.state == "up"
-            and self.is_known_everywhere is not False
+            and (self.is_known_everywhere is not False or self.lacks_disabled_only)
             and not self.stops
             and not self.endpoints_full
-            and all(state == "up" for state in self.links.values())
+            and all(state in (UP, DISABLED) for state in self.links.values())
         )
 
 
@@ -131,8 +139,11 @@ def _node_status(topology: Topology, view: MeshView, node: str, *, is_up: bool) 
         },
         stops=[stop for _, stop in sorted(seen.stops.items())],
         pauses=dict(seen.pauses),
+        disabled=dict(seen.disabled),
         subject_pauses=dict(seen.subject_pauses),
         endpoints_full=seen.heartbeat.endpoints if is_up and seen.heartbeat is not None else (),
+        lacks_disabled_only=ack is not None
+        and all(is_to_be_disabled(view, *link) for link in ack.open_links),
     )
 
 
@@ -160,7 +171,7 @@ class LinkFlow:
     Attributes:
         source, target: Sender and reader.
         state: As the reader sees it; `full` as the sender does; `paused` if it would be up;
-            `unknown` if the reader is not.
+            `unknown` if the reader is not up.
         reason: What the reader says about it.
         backlog_frames: Frames in the outboxes that the reader has not passed; None if unknown.
         backlog_messages: Messages in them; None if unknown or too many to count.
@@ -185,12 +196,7 @@ def link_flows(
     kafka: Mapping[str, KafkaCluster],
 ) -> Sequence[LinkFlow]:
     """Return the directions of every link in which messages go."""
-    backlogs: dict[str, Backlog] = {}
-    for name, cluster in kafka.items():
-        try:
-            backlogs |= _backlogs(topology, view, name, cluster)
-        except TransportError:
-            continue  # told as unknown
+    backlogs = outbox_backlogs(topology, view, kafka)
     return [
         _flow(topology, view, beats, backlogs, source, target, topology.zone_over(link, source))
         for link in topology.links
@@ -225,15 +231,22 @@ def _flow(
     reasons += full
     pauses = {key: one for key, one in reader.pauses.items() if key.neighbour == source}
     state = _flow_state(reader, source, pauses) if beats[target] else UNKNOWN
-    if full and beats[source] and state != PAUSED:
+    if full and beats[source] and state not in (PAUSED, DISABLED):
         state = FULL
+    disabled = reader.disabled.get(source) or view.nodes[source].disabled.get(target)
     return LinkFlow(
         source=source,
         target=target,
         zone=zone,
         kind=str(topology.zones[zone].kind),
         state=state,
-        reason="; ".join(filter(None, [*reasons, *map(_pause_text, pauses.items())])),
+        reason="; ".join(
+            [
+                *filter(None, reasons),
+                *([] if disabled is None else [_because(DISABLED, disabled)]),
+                *map(_pause_text, pauses.items()),
+            ]
+        ),
         backlog_frames=sum(one.frames for one in known) if len(known) == len(found) else None,
         backlog_messages=sum(counted) if len(counted) == len(found) else None,
         wanted=sum(1 for _ in wanted_over(view, target, source, zone)),
@@ -241,7 +254,7 @@ def _flow(
 
 
 def _flow_state(reader: NodeView, source: str, pauses: Mapping[PauseKey, Pause]) -> str:
-    state = link_state(reader, source)
+    state = DISABLED if says_disabled(reader, source) else link_state(reader, source)
     if state == FULL:
         state = UP  # what the reader itself sends there is another matter
     return PAUSED if state == UP and any(key.partition is None for key in pauses) else state
@@ -250,6 +263,10 @@ def _flow_state(reader: NodeView, source: str, pauses: Mapping[PauseKey, Pause])
 def _pause_text(paused: tuple[PauseKey, Pause]) -> str:
     key, pause = paused
     what = "paused" if key.partition is None else f"partition {key.partition} paused"
+    return _because(what, pause)
+
+
+def _because(what: str, pause: Pause) -> str:
     return f"{what}: {pause.why}" if pause.why else what
 
 
@@ -284,6 +301,19 @@ class Backlog:
 
     frames: int = 0
     messages: int | None = 0
+
+
+def outbox_backlogs(
+    topology: Topology, view: MeshView, kafka: Mapping[str, KafkaCluster]
+) -> Mapping[str, Backlog]:
+    """Return what waits in each outbox, by topic, as far as brokers answer."""
+    backlogs: dict[str, Backlog] = {}
+    for name, cluster in kafka.items():
+        try:
+            backlogs |= _backlogs(topology, view, name, cluster)
+        except TransportError:
+            continue  # told as unknown
+    return backlogs
 
 
 def _backlogs(

@@ -21,6 +21,7 @@ from mesh.codec.control import (
 from mesh.codec.keys import (
     AckKey,
     AdvertKey,
+    DisableKey,
     HeartbeatKey,
     IdentityKey,
     LinkKey,
@@ -70,7 +71,8 @@ class NodeView:
         clients_offset: Offset of the newest record on `clients`, or -1.
         stops: Sources that it reads no further until somebody accepts what is lost.
         pauses: Links, or partitions of them, that it does not read because operators want it so.
-        subject_pauses: Likewise filters of what it does not take of its clients.
+        disabled: Neighbours whose link it is to disable, because operators want it so.
+        subject_pauses: Filters of what it does not take of its clients, likewise.
     """
 
     identity: Identity | None = None
@@ -85,6 +87,7 @@ class NodeView:
     clients_offset: int = -1
     stops: dict[TopicPartition, Stop] = field(default_factory=dict)
     pauses: dict[PauseKey, Pause] = field(default_factory=dict)
+    disabled: dict[str, Pause] = field(default_factory=dict)
     subject_pauses: dict[str, Pause] = field(default_factory=dict)
 
     @property
@@ -180,6 +183,10 @@ class MeshView:
                 self.nodes[node].pauses.pop(pause, None)
                 if value is not None:
                     self.nodes[node].pauses[pause] = decode_pause(value)
+            case DisableKey(node, neighbour) if node in self.nodes:
+                self.nodes[node].disabled.pop(neighbour, None)
+                if value is not None:
+                    self.nodes[node].disabled[neighbour] = decode_pause(value)
             case SubjectPauseKey(node, filter_) if node in self.nodes:
                 self.nodes[node].subject_pauses.pop(filter_, None)
                 if value is not None:

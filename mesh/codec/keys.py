@@ -107,6 +107,18 @@ class PauseKey:
 
 
 @dataclass(frozen=True, slots=True, order=True)
+class DisableKey:
+    """An operator's wish, on `mesh.config`, that a link is disabled: the part of one of its ends.
+
+    Attributes:
+        node, neighbour: The end that is told, and the other one.
+    """
+
+    node: str
+    neighbour: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
 class SubjectPauseKey:
     """An operator's wish, on `mesh.config`, that a node takes nothing published under a filter.
 
@@ -132,6 +144,7 @@ ControlKey = (
     | StopKey
     | AcceptKey
     | PauseKey
+    | DisableKey
     | SubjectPauseKey
 )
 """Every key of `.control`, `.to.<neighbour>.c`, `.learned` and, the topology apart, `config`."""
@@ -211,6 +224,11 @@ def pause_key(key: PauseKey) -> bytes:
     return f"pause {key.node} {key.neighbour} {partition}".encode()
 
 
+def disable_key(key: DisableKey) -> bytes:
+    """Return the key on `mesh.config` of a link that is disabled, as one of its ends is told."""
+    return f"disable {key.node} {key.neighbour}".encode()
+
+
 def subject_pause_key(key: SubjectPauseKey) -> bytes:
     """Return the key on `mesh.config` of subjects that are not to be taken at a node."""
     return f"pause-subject {key.node} {key.filter}".encode()
@@ -269,6 +287,9 @@ def _parse(kind: str, rest: str | None = None) -> ControlKey:
         case "pause", str():
             node, neighbour, partition = rest.split(" ")
             return PauseKey(node, neighbour, None if partition == "*" else int(partition))
+        case "disable", str():
+            node, neighbour = rest.split(" ")
+            return DisableKey(node, neighbour)
         case "pause-subject", str():
             node, space, filter_ = rest.partition(" ")
             if not (node and filter_):

@@ -138,12 +138,15 @@ class Router:
         links: The node's links.
         table: Who wants what; call `forget` after changing it.
         down: Neighbours whose heartbeat has stopped. Spec: K19, K32.
+        closed: Neighbours that nothing direct goes to, and why: the link is disabled, or enabled
+            again and not yet proven. Guaranteed messages are queued. Spec: DMR-10.
         only: Of the endpoints of this node, only this one gets messages; None is all of them.
     """
 
     links: Sequence[LocalLink]
     table: InterestTable = field(default_factory=InterestTable)
     down: dict[str, None] = field(default_factory=dict)
+    closed: dict[str, Reason] = field(default_factory=dict)
     only: str | None = None
     _memos: dict[tuple[Arrival, MessageClass], Memo] = field(default_factory=dict)
     _routes: dict[tuple[object, ...], Route] = field(default_factory=dict)
@@ -208,6 +211,10 @@ class Router:
         reason = self._forbids(link, arrival)
         if reason is not None:
             return reason
+        is_direct = message_class is MessageClass.DIRECT
+        closed = self.closed.get(link.neighbour)
+        if closed is not None and is_direct:
+            return closed
         wish = union(
             wish
             for _, members in wanted
@@ -216,10 +223,11 @@ class Router:
             and member.zone == link.zone
             and (member.ownership is Ownership.OWN or not arrival.crossed_external)
         )
-        is_direct = message_class is MessageClass.DIRECT
         if wish is None:
             is_down = is_direct and link.neighbour in self.down
             return Reason.NODE_DOWN if is_down else Reason.NO_INTEREST
+        if closed is not None and not wish.durable:
+            return closed  # only direct endpoints want it, and nothing waits for those
         return Reason.NODE_DOWN if is_direct and not wish.live else None
 
     def _reason_over_join(
@@ -231,8 +239,10 @@ class Router:
             return reason
         if not matches(link.out.filter, subject):
             return Reason.FILTER
-        is_direct = message_class is MessageClass.DIRECT
-        return Reason.NODE_DOWN if is_direct and link.neighbour in self.down else None
+        if message_class is not MessageClass.DIRECT:
+            return None
+        closed = self.closed.get(link.neighbour)
+        return closed or (Reason.NODE_DOWN if link.neighbour in self.down else None)
 
     @staticmethod
     def _forbids(link: LocalLink, arrival: Arrival) -> Reason | None:

@@ -71,6 +71,11 @@ class ScopeReader:
         if wish != self.ghosts.pop(filter_, before):
             changes[filter_] = wish
 
+    def is_older(self, version: tuple[int, int] | None) -> bool:
+        """Say whether nothing is read yet, or less than what was proven at a version."""
+        mark = self.mark
+        return mark is None or (version is not None and (mark.epoch, mark.number) < version)
+
     def freeze(self, filters: Sequence[str]) -> dict[str, Wish | None]:
         """Bring into force what was proven last, of a neighbour that cannot be read; return it.
 
@@ -78,9 +83,17 @@ class ScopeReader:
 
         Spec: K21.
         """
-        frozen = {filter_: Wish(durable=True, live=False) for filter_ in filters}
+        unseen = [filter_ for filter_ in filters if filter_ not in self.view]
+        frozen = {filter_: Wish(durable=True, live=False) for filter_ in unseen}
         self.ghosts.update(frozen)
         return dict(frozen)
+
+    def begin_again(self) -> None:
+        """Expect every record anew; what is in force stays so until it is proven. Spec: K23."""
+        self.ghosts.update(self.view)
+        self.view.clear()
+        self.pending.clear()
+        self.mark, self.proven, self._digest = None, False, 0
 
     def in_force(self) -> Iterator[tuple[str, Wish]]:
         """Yield every entry in force, unproven removals included."""

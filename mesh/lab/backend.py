@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from mesh.lab.world import World
@@ -12,6 +13,20 @@ from mesh.transport.port import KafkaCluster, TopicPartition
 
 TASK_MS = 50
 """How often what accompanies a scenario is called on the simulator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """What the auditor found.
+
+    Attributes:
+        findings, certificates: As it wrote them.
+        fault: What was not certified in time, in one line, or empty.
+    """
+
+    findings: Sequence[Mapping[str, object]]
+    certificates: Sequence[Mapping[str, object]]
+    fault: str = ""
 
 
 class Backend(Protocol):
@@ -80,14 +95,14 @@ class Backend(Protocol):
     def begin_audit(self) -> None:
         """Start the real auditor, where there is one."""
 
-    def audit(self, delivered: Mapping[str, int]) -> Mapping[str, object] | None:
+    def audit(self, delivered: Mapping[str, int]) -> Audited | None:
         """Return what the auditor found, once all that was delivered is certified.
 
         Args:
             delivered: Guaranteed messages per endpoint, `node/name`.
 
         Returns:
-            `findings` and `certificates`, or None without an auditor.
+            What it found, or None without an auditor.
         """
 
     def close(self) -> None:

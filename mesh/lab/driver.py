@@ -159,6 +159,13 @@ class Driver:
             case Expect():
                 self.tally.refresh()
                 return {}
+            case LinkStep(link=ends) if named.word in ("disable", "enable"):
+                is_disabled = named.word == "disable"
+                self.faults.disable(ends, is_disabled=is_disabled)
+                self._wait(
+                    named.timeout_s, lambda: self.faults.untold(ends, is_disabled=is_disabled)
+                )
+                return {}
             case _:
                 self.break_or_mend(named.word, step)
                 return {}
@@ -282,7 +289,7 @@ class Driver:
                 if behind <= 0:
                     continue
                 stopped = reader not in self.faults.serving()
-                if stopped or (owner != reader and self.faults.is_cut(owner, reader)):
+                if stopped or (owner != reader and self.faults.is_closed(owner, reader)):
                     waiting[f"{place.topic}[{place.partition}]"] = behind
                 else:
                     left.append(f"{place.topic}[{place.partition}] lacks {behind}")
@@ -301,7 +308,7 @@ class Driver:
         if progress.kind is ProgressKind.HELD:
             return node in serving
         owner, _ = self._reader_of(progress.topic)
-        return {owner, node} <= set(serving) and not self.faults.is_cut(owner, node)
+        return {owner, node} <= set(serving) and not self.faults.is_closed(owner, node)
 
     def count_everything(self, timeout_s: float = COUNT_S) -> None:
         """Have the tally read all there is, once every Kafka cluster answers.

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mesh.client.disabling import ends_of, says_disabled, write_disabled
 from mesh.client.view import MeshView
 from mesh.lab.backend import Backend
 from mesh.lab.steps import BrokerStep, Clock, NodeStep, Slow
+from mesh.model.control import Pause
 from mesh.model.topology import Topology
 from mesh.runtime.drills import Drill, SlowLink
 
@@ -40,6 +42,7 @@ class Faults:
     _paused: dict[str, None] = field(default_factory=dict)
     _lone: dict[tuple[str, int], None] = field(default_factory=dict)
     _cut: dict[_Ends, None] = field(default_factory=dict)
+    _disabled: dict[_Ends, None] = field(default_factory=dict)
     _slow: dict[_Ends, tuple[int, float]] = field(default_factory=dict)
     _clocks: dict[str, float] = field(default_factory=dict)
     _hit: dict[str, None] = field(default_factory=dict)
@@ -52,10 +55,14 @@ class Faults:
         """Say whether the link of two nodes is cut."""
         return frozenset((one, other)) in self._cut
 
+    def is_closed(self, one: str, other: str) -> bool:
+        """Say whether nothing comes over the link of two nodes: it is cut or disabled."""
+        return self.is_cut(one, other) or frozenset((one, other)) in self._disabled
+
     def is_excused(self, source: str, target: str) -> bool:
-        """Say whether nothing need come over a link: it is cut, or an end stands still."""
+        """Say whether nothing need come over a link: it is closed, or an end stands still."""
         serving = self.serving()
-        return self.is_cut(source, target) or source not in serving or target not in serving
+        return self.is_closed(source, target) or source not in serving or target not in serving
 
     # -- nodes ----------------------------------------------------------------------------
 
@@ -123,6 +130,33 @@ class Faults:
             self._cut.pop(frozenset(ends), None)
             self._slow.pop(frozenset(ends), None)
         self._drill(*ends)
+
+    def disable(self, ends: Sequence[str], *, is_disabled: bool) -> None:
+        """Have operators disable a link, or enable it; on `mesh.config` of both its ends.
+
+        Raises:
+            StepFailedError: An end could not be told.
+        """
+        one, other = ends
+        why = Pause("a step of the lab") if is_disabled else None
+        kafka = self.backend.kafka
+        failed = write_disabled(self.topology, kafka, ends_of(one, other), why, {})
+        if failed:
+            raise StepFailedError("; ".join(failed.values()))
+        self._disabled.pop(frozenset(ends), None)
+        if is_disabled:
+            self._disabled[frozenset(ends)] = None
+
+    def untold(self, ends: Sequence[str], *, is_disabled: bool) -> Sequence[str]:
+        """Return, in words, which ends of a link do not say yet that it is so."""
+        self.view.refresh()
+        return [
+            f"{node} does not say yet that its link to {other} is "
+            + ("disabled" if is_disabled else "enabled")
+            for node, other in (ends, ends[::-1])
+            if node in self.serving()
+            and says_disabled(self.view.nodes[node], other) is not is_disabled
+        ]
 
     def slow(self, step: Slow) -> None:
         """Have both ends read late over a link."""

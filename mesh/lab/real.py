@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mesh.errors import StartError, TransportError
 from mesh.lab.auditing import spawn_auditor
+from mesh.lab.backend import Audited
 from mesh.lab.companions import Companions
 from mesh.lab.fleet import Fleet
 from mesh.lab.processes import Process
@@ -180,8 +181,10 @@ class RealBackend:
         """Start the real auditor; it reads everything from the beginning."""
         self._auditor = spawn_auditor(self._fleet)
 
-    def audit(self, delivered: Mapping[str, int]) -> Mapping[str, object] | None:
+    def audit(self, delivered: Mapping[str, int]) -> Audited | None:
         """Return what the auditor says once so many messages per endpoint are certified.
+
+        What is not in time is named in its `fault`.
 
         Raises:
             StartError: The auditor died, or did not come to its end in time.
@@ -198,15 +201,16 @@ class RealBackend:
                 if not auditor.is_alive():
                     raise StartError(f"the auditor ended by itself: {auditor.log_tail(1)}")
                 if self.now_ms() > deadline:
-                    break  # what is not certified is missing from the result, for all to see
+                    break  # what is not certified is told below
                 self.advance()
                 verdicts.refresh()
             auditor.stop(AUDIT_STOP_S)
             verdicts.refresh()
-            return {
-                "findings": list(verdicts.findings.values()),
-                "certificates": list(verdicts.certificates.values()),
-            }
+            return Audited(
+                list(verdicts.findings.values()),
+                list(verdicts.certificates.values()),
+                verdicts.lacks(wanted, AUDIT_MS // 1000),
+            )
         finally:
             verdicts.close()
 

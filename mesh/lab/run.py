@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mesh.client.view import MeshView
-from mesh.lab.backend import Backend
+from mesh.lab.backend import Audited, Backend
 from mesh.lab.driver import Driver, Wish
 from mesh.lab.faults import StepFailedError
 from mesh.lab.scenario import Expect, NamedStep, Scenario
@@ -40,7 +40,9 @@ def run_scenario(
         for number, named in enumerate(scenario.steps):
             steps.append(_run_step(driver, number, named))
         driver.count_everything()
-        audit = backend.audit({name: t.guaranteed for name, t in tally.endpoints.items()})
+        audited = backend.audit({name: t.guaranteed for name, t in tally.endpoints.items()})
+        if audited is not None and audited.fault:
+            steps.append({"step": "audit", "ok": False, "detail": {"error": audited.fault}})
         return {
             "name": scenario.name,
             "backend": backend_name,
@@ -55,11 +57,17 @@ def run_scenario(
             },
             "not_forwarded": dict(sorted(tally.not_forwarded.items())),
             "refusals": [],
-            "audit": audit,
+            "audit": _audit(audited),
             **({} if driver.verdict is None else {"checker": driver.verdict}),
         }
     finally:
         driver.close()
+
+
+def _audit(audited: Audited | None) -> Mapping[str, object] | None:
+    if audited is None:
+        return None
+    return {"findings": audited.findings, "certificates": audited.certificates}
 
 
 def _run_step(driver: Driver, number: int, named: NamedStep) -> dict[str, object]:

@@ -175,6 +175,8 @@ KINDS: Mapping[str, type[StrictModel]] = {
     "resume": NodeStep,
     "cut": LinkStep,
     "heal": LinkStep,
+    "disable": LinkStep,
+    "enable": LinkStep,
     "slow": Slow,
     "kill_broker": BrokerStep,
     "start_broker": BrokerStep,
@@ -187,7 +189,7 @@ KINDS: Mapping[str, type[StrictModel]] = {
 }
 """What each word of a step is followed by."""
 
-NOT_YET = ("apply", "disable", "enable")
+NOT_YET = ("apply",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,21 @@ class Verdicts:
         certified = self.certified()
         return all(certified.get(endpoint, 0) >= count for endpoint, count in wanted.items())
 
+    def lacks(self, wanted: Mapping[str, int], limit_s: int) -> str:
+        """Return in one line what of this is not certified within a time; empty if all is."""
+        if self.is_live and self.covers(wanted):
+            return ""
+        why = f"; {self.fault}" if self.fault else ""
+        if not self.is_live:
+            return f"the auditor has said nothing within {limit_s} s{why}"
+        certified = self.certified()
+        told = [
+            f"{endpoint} {certified.get(endpoint, 0)} of {count}"
+            for endpoint, count in sorted(wanted.items())
+            if certified.get(endpoint, 0) < count
+        ]
+        return f"messages not certified within {limit_s} s: {', '.join(told)}{why}"
+
     def _take(self, record: Record) -> None:
         table = self._tables[record.topic()]
         key = (record.key() or b"").decode(errors="replace")

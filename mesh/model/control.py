@@ -119,6 +119,7 @@ class Identity:
 
 
 FULL = "full"
+DISABLED = "disabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +255,7 @@ class Stop:
 class Pause:
     """Messages of a link, or of some subjects, are not read, because an operator wants it so.
 
-    They wait where they are.
+    They wait where they are. A link that is disabled has such a record at each of its ends.
 
     Attributes:
         why: What the operator said, for people; may be empty.

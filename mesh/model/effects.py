@@ -139,6 +139,11 @@ class LeadAnew:
 
 
 @dataclass(frozen=True, slots=True)
+class LearnAnew:
+    """Tell again what was learned of neighbours whose link is disabled. Spec: K21."""
+
+
+@dataclass(frozen=True, slots=True)
 class BecameReady:
     """Every input is proven or frozen, and the first routing is in force."""
 
@@ -166,6 +171,7 @@ Effect = (
     | ResumeSource
     | EndSubscription
     | LeadAnew
+    | LearnAnew
     | BecameReady
     | Note
 )

@@ -95,6 +95,30 @@ class NeighbourUnreachable:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkDisabled:
+    """Operators have disabled the link to a neighbour: nothing of it is read from now on.
+
+    Attributes:
+        neighbour: Its name.
+        learned: What its guaranteed interest was when the node proved it last, per scope.
+        versions: (epoch, number) of that, per scope.
+
+    Spec: DMR-10, K21.
+    """
+
+    neighbour: str
+    learned: Mapping[Scope, Sequence[str]] = field(default_factory=dict)
+    versions: Mapping[Scope, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEnabled:
+    """The link to a neighbour is enabled again: its control topic is read from its beginning."""
+
+    neighbour: str
+
+
+@dataclass(frozen=True, slots=True)
 class AckRead:
     """A neighbour acknowledges one of this node's scopes. Spec: K24."""
 
@@ -218,6 +242,8 @@ Input = (
     | BeatRead
     | NeighbourCaughtUp
     | NeighbourUnreachable
+    | LinkDisabled
+    | LinkEnabled
     | AckRead
     | LaneApplied
     | LeadershipTaken

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from mesh.core.forwarding import crosses_external
 from mesh.core.joins import row_over
@@ -19,6 +20,7 @@ from mesh.model.joins import NO_JOINS
 from mesh.model.reasons import Reason
 from mesh.model.subject import matches
 from mesh.model.topology import Topology
+from mesh.node.closing import close
 from mesh.node.learner import DOWN_AFTER_MS, Learner
 
 NOT_WANTED = "no_interest"
@@ -39,6 +41,7 @@ class KnownNode:
         offers: Entries that it offers per scope.
         marks: Newest mark per scope.
         down: Neighbours that it takes for down.
+        disabled: Neighbours whose link is disabled at its end.
         is_up: Whether it serves now.
     """
 
@@ -47,6 +50,7 @@ class KnownNode:
     offers: Mapping[Scope, Mapping[str, Wish]] = field(default_factory=dict)
     marks: Mapping[Scope, Mark] = field(default_factory=dict)
     down: Sequence[str] = ()
+    disabled: Sequence[str] = ()
     is_up: bool = True
 
 
@@ -57,13 +61,16 @@ class Reached:
     Attributes:
         endpoints: Endpoints of it that get the message; none if it only passes through.
         path: Nodes visited, origin first, this one last.
-        waits: Whether it is down, so that the message waits in the outbox before it.
+        waits: Whether the message waits in an outbox before it: it is down, or a link on the way
+            is disabled.
+        disabled: Whether that is so because of such a link.
     """
 
     node: str
     endpoints: tuple[str, ...]
     path: tuple[str, ...]
     waits: bool
+    disabled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +150,7 @@ def explain(
         for path, arrival in edge:
             node = path[-1]
             route = routers[node].route(subject, arrival, message_class)
-            told.reached.append(Reached(node, route.endpoints, path, not known[node].is_up))
+            told.reached.append(_reached(known, path, route))
             told.refused += [Refusal(node, to, str(reason)) for to, reason in route.refused]
             for link in _left_on(routers[node], route):
                 told.crossed.append(Crossed(node, link.neighbour, link.zone_out))
@@ -158,6 +165,14 @@ def explain(
     return told
 
 
+def _reached(known: Mapping[str, KnownNode], path: tuple[str, ...], route: Route) -> Reached:
+    disabled = any(
+        other in known[one].disabled or one in known[other].disabled
+        for one, other in pairwise(path)
+    )
+    return Reached(path[-1], route.endpoints, path, disabled or not known[path[-1]].is_up, disabled)
+
+
 def router_of(topology: Topology, node: str, known: Mapping[str, KnownNode]) -> Router:
     """Return a router that knows what the node's own would know."""
     links = local_links(topology, node)
@@ -168,6 +183,8 @@ def router_of(topology: Topology, node: str, known: Mapping[str, KnownNode]) -> 
             pass
     for link in links:
         _learn(learner, link.neighbour, known[link.neighbour])
+        if link.neighbour in own.disabled:
+            close(learner.neighbours[link.neighbour], learner.router, Reason.LINK_DISABLED)
         if link.neighbour not in own.down:
             learner.beat_read(link.neighbour, Heartbeat(1, 1, True), DOWN_AFTER_MS)
     for _ in learner.silent(DOWN_AFTER_MS):

@@ -35,7 +35,7 @@ from mesh.model.effects import (
     WriteSubscribed,
 )
 from mesh.model.topology import ZoneKind
-from mesh.node.learner import CLIENTS, Learner, Round
+from mesh.node.learner import CLIENTS, Learner, Round, neighbour_of
 
 BEAT_MS = 1000
 """Time between heartbeats. Spec: K32."""
@@ -161,6 +161,8 @@ class Leader:
 
     def _apply(self, learner: Learner, round_: Round) -> None:
         for source, (epoch, number) in round_.in_force.items():
+            if neighbour_of(source) in learner.router.closed:
+                continue  # nobody reads it; what counts is what is proven after the enabling
             if self._applied.get(source) != (epoch, number):
                 self._applied[source] = (epoch, number)
                 self.completion.applied(source, epoch, number, self._needs(source, learner))
@@ -205,9 +207,11 @@ class Leader:
         for name, neighbour in learner.neighbours.items():
             yield WriteLinkState(name, *neighbour.beat)
 
-    def remember(self, learner: Learner, now_ms: int) -> Iterator[WriteLearned]:
+    def remember(
+        self, learner: Learner, now_ms: int, *, at_once: bool = False
+    ) -> Iterator[WriteLearned]:
         """Keep the proven guaranteed interest of neighbours, for starts without them. Spec: K21."""
-        if now_ms - self._remembered_at_ms < REMEMBER_MS:
+        if now_ms - self._remembered_at_ms < REMEMBER_MS and not at_once:
             return
         self._remembered_at_ms = now_ms
         for name, scope, mark, filters in learner.proven_interest():

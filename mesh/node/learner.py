@@ -15,6 +15,7 @@ from mesh.core.interest import ADDRESS, JOINED, Member, Members
 from mesh.core.routing import LocalLink, Router
 from mesh.core.scopes import ScopeReader
 from mesh.model.control import (
+    DISABLED,
     EndpointKind,
     Heartbeat,
     LinkStatus,
@@ -27,10 +28,14 @@ from mesh.model.control import (
 )
 from mesh.model.effects import EndSubscription, EnsureEndpoint, Note
 from mesh.model.frames import MessageClass
+from mesh.model.reasons import Reason
+from mesh.node.closing import begin_again, open_if_proven
 from mesh.node.troubles import Troubles
 
 CLIENTS = "clients"
 """Name of the own subscriptions among the inputs of interest."""
+
+Versions = Mapping[Scope, tuple[int, int]]
 
 DOWN_AFTER_MS = 10_000
 """A neighbour is down after ten missed heartbeats of one second. Spec: K32."""
@@ -47,6 +52,8 @@ class Neighbour:
         beat: (epoch, number) of its newest heartbeat; (-1, -1) for none.
         heard_ms: When that arrived, or from when on it was missed; None before the first tick.
         is_down: Ten beats were missed.
+        closed: Why no data come and go, or None: see `Router.closed`.
+        marks: Newest marks read while its control topic is read again; they count at its end.
         scopes: Its scopes that this node reads.
     """
 
@@ -56,23 +63,32 @@ class Neighbour:
     beat: tuple[int, int] = (-1, -1)
     heard_ms: int | None = None
     is_down: bool = False
+    closed: Reason | None = None
+    marks: dict[Scope, Mark] = field(default_factory=dict)
     scopes: dict[Scope, ScopeReader] = field(default_factory=dict)
 
     @property
+    def is_proven(self) -> bool:
+        """Whether its control topic is read to the end, and gives what its marks say."""
+        return self.caught_up and all(scope.proven for scope in self.scopes.values())
+
+    @property
     def is_settled(self) -> bool:
-        """Whether everything it offers is proven, or it is frozen. Spec: K23."""
-        return self.frozen or (self.caught_up and all(s.proven for s in self.scopes.values()))
+        """Whether everything it offers is proven, or it is frozen or disabled. Spec: K23."""
+        return self.frozen or self.closed is Reason.LINK_DISABLED or self.is_proven
 
     def status(self, stops: Sequence[Stop]) -> LinkStatus:
         """Return the link's state as people see it, given what is stopped of it."""
         reason = ""
-        if stops:
+        if self.closed is Reason.LINK_DISABLED:
+            state, reason = DISABLED, "; ".join(map(str, stops))
+        elif stops:
             state, reason = "stopped", "; ".join(map(str, stops))
         elif self.is_down:
             state = "down"
         elif self.frozen and not self.caught_up:
             state = "frozen"
-        elif not self.is_settled:
+        elif not self.is_settled or self.closed is not None:
             state = "unproven"
         else:
             state = "up"
@@ -198,22 +214,63 @@ class Learner:
 
     def mark_read(self, name: str, scope: Scope, mark: Mark) -> None:
         """Gather what a mark brings into force."""
-        reader = self._scope(name, scope)
+        reader, neighbour = self._scope(name, scope), self.neighbours[name]
         if reader is None:
             return
+        if neighbour.closed is Reason.NOT_RESYNCED and not neighbour.caught_up:
+            neighbour.marks[scope] = mark  # an old one would prove what was long ago
+            return
+        self._marked(name, scope, reader, mark)
+        open_if_proven(neighbour, self.router)
+
+    def _marked(self, name: str, scope: Scope, reader: ScopeReader, mark: Mark) -> None:
         for filter_, wish in reader.marked(mark).items():
             self._gather(name, scope, filter_, wish)
         if reader.mark is not None:
             self._read[input_name(name, scope)] = (reader.mark.epoch, reader.mark.number)
 
-    def freeze(self, name: str, learned: Mapping[Scope, Sequence[str]]) -> None:
-        """Go by what a neighbour wanted when that was proven last: it cannot be read. Spec: K21."""
+    def caught_up(self, name: str, now: int) -> None:
+        """Take note that a neighbour's control topic is read to the end found at the start."""
+        neighbour = self.neighbours[name]
+        neighbour.caught_up, neighbour.heard_ms = True, now
+        for scope, mark in neighbour.marks.items():
+            self._marked(name, scope, neighbour.scopes[scope], mark)
+        neighbour.marks.clear()
+        open_if_proven(neighbour, self.router)
+
+    def freeze(
+        self, name: str, learned: Mapping[Scope, Sequence[str]], versions: Versions | None = None
+    ) -> None:
+        """Go by what a neighbour wanted when that was proven last: it is not read. Spec: K21.
+
+        Args:
+            name: The neighbour.
+            learned: What that was, per scope.
+            versions: When the node proved it, which may be later than what this worker has read.
+        """
         self.neighbours[name].frozen = True
         for scope, filters in learned.items():
             reader = self._scope(name, scope)
-            if reader is not None and reader.mark is None:
+            version = None if versions is None else versions[scope]
+            if reader is not None and reader.is_older(version):
+                if version is not None:
+                    self._read[input_name(name, scope)] = version
                 for filter_, wish in reader.freeze(filters).items():
                     self._gather(name, scope, filter_, wish)
+
+    def begin_again(self, name: str) -> None:
+        """Have everything that a neighbour offers proven anew: the link is enabled."""
+        begin_again(self.neighbours[name], self.router)
+        for scope in self.neighbours[name].scopes:
+            self._read.pop(input_name(name, scope), None)  # to be acknowledged anew
+
+    def lacks(self, in_force: Mapping[str, tuple[int, int]]) -> bool:
+        """Say whether a lane knows more than this worker of a neighbour whose link is disabled."""
+        return any(
+            self._read.get(source, (-1, -1)) < version
+            for source, version in in_force.items()
+            if self.router.closed.get(neighbour_of(source)) is Reason.LINK_DISABLED
+        )
 
     def proven_interest(self) -> Iterator[tuple[str, Scope, Mark, tuple[str, ...]]]:
         """Yield what each neighbour's guaranteed interest is, where that is proven. Spec: K21."""
@@ -254,6 +311,8 @@ class Learner:
     def silent(self, now: int) -> Iterator[str]:
         """Yield neighbours that have gone down: direct interest ends, guaranteed stays. K19."""
         for name, neighbour in self.neighbours.items():
+            if neighbour.closed is Reason.LINK_DISABLED:
+                continue  # nobody listens, so nothing is missed
             if neighbour.heard_ms is None:
                 neighbour.heard_ms = now  # who has just begun to listen has missed nothing
             if not neighbour.is_down and now - neighbour.heard_ms >= DOWN_AFTER_MS:
@@ -326,3 +385,8 @@ def _while_down(wish: Wish) -> Wish | None:
 def input_name(neighbour: str, scope: Scope) -> str:
     """Return the name of a neighbour's scope among the inputs of interest. Spec: K12."""
     return f"{neighbour} {scope}"
+
+
+def neighbour_of(source: str) -> str:
+    """Return whose scope an input of interest is; empty for the own subscriptions."""
+    return "" if source == CLIENTS else source.partition(" ")[0]

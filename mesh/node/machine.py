@@ -22,9 +22,11 @@ from mesh.core.routing import Router, local_links
 from mesh.model.effects import (
     BecameReady,
     Effect,
+    LearnAnew,
     Note,
     Reroute,
     ResumeSource,
+    WriteLearned,
     WriteRepair,
     WriteStop,
 )
@@ -40,6 +42,8 @@ from mesh.model.inputs import (
     LaneApplied,
     LeadershipLost,
     LeadershipTaken,
+    LinkDisabled,
+    LinkEnabled,
     LossAccepted,
     MarkRead,
     NeighbourCaughtUp,
@@ -54,13 +58,18 @@ from mesh.model.inputs import (
     SubscriptionRefused,
     Ticked,
 )
+from mesh.model.reasons import Reason
 from mesh.model.topology import Topology
+from mesh.node.closing import close
 from mesh.node.foreign import Foreign
 from mesh.node.leader import Leader
-from mesh.node.learner import Learner, Round
+from mesh.node.learner import Learner, Round, neighbour_of
 
 ROUND_MS = 100
 """Least time between two changes of the routing; the first after a quiet time is at once. K25."""
+
+LEARN_MS = 10_000
+"""How long a round waits for workers to know what others knew of a link that was disabled."""
 
 
 @dataclass(slots=True)
@@ -126,17 +135,20 @@ class NodeMachine:
                 if learner.beat_read(neighbour, heartbeat, self._now_ms):
                     yield Note("neighbour.up", f"{neighbour} beats again")
             case NeighbourCaughtUp(neighbour):
-                learner.neighbours[neighbour].caught_up = True
-                learner.neighbours[neighbour].heard_ms = self._now_ms
+                learner.caught_up(neighbour, self._now_ms)
             case NeighbourUnreachable(neighbour, learned):
                 learner.freeze(neighbour, learned)
                 yield Note("neighbour.frozen", f"{neighbour} could not be reached at the start")
+            case LinkDisabled() | LinkEnabled():
+                yield from self._turn_link(input_)
             case AckRead(neighbour, scope, ack):
                 if self.leader is not None:
                     self.leader.completion.acknowledged(neighbour, scope, ack)
                     yield from self.leader.acknowledge()
             case LaneApplied(lane, in_force):
                 self._lanes[lane] = in_force
+                if learner.lacks(in_force):
+                    yield LearnAnew()
             case LeadershipTaken(epoch, written, stops):
                 self.leader = Leader(self.node, epoch, learner.links, written, stops)
                 learner.request_round()
@@ -161,6 +173,17 @@ class NodeMachine:
                     learner.troubles.endpoints[endpoint] = status
             case _:
                 assert_never(input_)
+
+    def _turn_link(self, input_: LinkDisabled | LinkEnabled) -> Iterator[WriteLearned]:
+        """Follow what operators want of a link; what is known of its other end is kept. K21."""
+        learner, name = self.learner, input_.neighbour
+        if isinstance(input_, LinkEnabled):
+            learner.begin_again(name)
+            return
+        close(learner.neighbours[name], self.router, Reason.LINK_DISABLED)
+        learner.freeze(name, input_.learned, input_.versions)
+        if self.leader is not None:
+            yield from self.leader.remember(learner, self._now_ms, at_once=True)
 
     def _trouble(
         self, input_: SourceStopped | SourceResumed | LossAccepted | GapFound | GapMended
@@ -219,9 +242,14 @@ class NodeMachine:
         if self.leader is None:
             return True
         lanes = self.topology.nodes[self.node].lanes
+        wanted = round_.in_force
+        if self._now_ms - self._round_at_ms > LEARN_MS:
+            # A worker that read less of a neighbour, before its link was disabled, may know no
+            # more of it now.
+            closed = self.router.closed
+            wanted = {s: v for s, v in wanted.items() if neighbour_of(s) not in closed}
         return all(
-            lane in self._lanes and _reaches(self._lanes[lane], round_.in_force)
-            for lane in range(lanes)
+            lane in self._lanes and _reaches(self._lanes[lane], wanted) for lane in range(lanes)
         )
 
     def _close_round(self, round_: Round) -> Iterator[Effect]:

@@ -232,6 +232,28 @@ def read_learned(records: Iterable[Record], neighbour: str) -> Mapping[Scope, Se
 
     Parts of one set have one version; others are left over from a larger set.
     """
+    return {
+        scope: [
+            filter_
+            for _, part in sorted(parts.items())
+            if part[:2] == parts[0][:2]
+            for filter_ in part.filters
+        ]
+        for scope, parts in _learned_parts(records, neighbour).items()
+    }
+
+
+def learned_versions(records: Iterable[Record], neighbour: str) -> Mapping[Scope, tuple[int, int]]:
+    """Return (epoch, number) at which that was proven, per scope. Spec: K21."""
+    return {
+        scope: (parts[0].epoch, parts[0].number)
+        for scope, parts in _learned_parts(records, neighbour).items()
+    }
+
+
+def _learned_parts(
+    records: Iterable[Record], neighbour: str
+) -> Mapping[Scope, Mapping[int, Learned]]:
     found: dict[Scope, dict[int, Learned]] = {}
     for record in records:
         value = record.value()
@@ -241,16 +263,7 @@ def read_learned(records: Iterable[Record], neighbour: str) -> Mapping[Scope, Se
                 found.setdefault(key.scope, {})[key.part] = decode_learned(value)
         except ProtocolError:
             continue  # of another version: it is proven anew some day
-    return {
-        scope: [
-            filter_
-            for _, part in sorted(parts.items())
-            if part[:2] == parts[0][:2]
-            for filter_ in part.filters
-        ]
-        for scope, parts in found.items()
-        if 0 in parts
-    }
+    return {scope: parts for scope, parts in found.items() if 0 in parts}
 
 
 def identity_of(

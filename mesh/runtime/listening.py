@@ -5,7 +5,7 @@ Spec: K13, K22-K24, K32.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -17,22 +17,16 @@ from mesh.codec.control import (
     decode_heartbeat,
     decode_link_state,
     decode_mark,
-    decode_pause,
     decode_repair_request,
-    decode_stop,
 )
 from mesh.codec.keys import (
-    AcceptKey,
     AckKey,
     AdvertKey,
     HeartbeatKey,
     IdentityKey,
     LinkKey,
     MarkKey,
-    PauseKey,
     RepairKey,
-    SubjectPauseKey,
-    config_key,
     parse_control_key,
     parse_subscription_key,
 )
@@ -48,7 +42,8 @@ from mesh.model.inputs import (
     ClientsCaughtUp,
     Input,
     LaneApplied,
-    LossAccepted,
+    LinkDisabled,
+    LinkEnabled,
     MarkRead,
     NeighbourCaughtUp,
     NeighbourUnreachable,
@@ -66,6 +61,7 @@ from mesh.model.topology import Topology
 from mesh.runtime.intake import Intake
 from mesh.runtime.positions import versions
 from mesh.runtime.troubles import Asked, told
+from mesh.runtime.wishes import Wishes
 from mesh.transport.port import BEGINNING, Admin, Reader, Record, TopicPartition
 
 UNREACHABLE_AFTER_MS = 15_000
@@ -110,8 +106,7 @@ class Listener:
         intake: Tells how far the records taken go.
         link_states: What each neighbour last said of this node's outboxes. Spec: K24.
         asked: Open repair requests, by neighbour and record key. Spec: K11.
-        paused: Links that operators want not to be read.
-        paused_subjects: Filters of what they want not to be taken of clients.
+        wishes: What operators want of the node.
     """
 
     topology: Topology
@@ -122,15 +117,17 @@ class Listener:
     started_ms: int
     link_states: dict[str, LinkState] = field(default_factory=dict)
     asked: dict[tuple[str, bytes], Asked] = field(default_factory=dict)
-    paused: frozenset[PauseKey] = frozenset()
-    paused_subjects: frozenset[str] = frozenset()
+    wishes: Wishes = field(init=False)
     refused: int = 0
     _neighbours: dict[str, str] = field(default_factory=dict)
     _cut: tuple[str, ...] = ()
+    _closed: frozenset[str] = frozenset()
+    _tells_again: bool = False
     _feeds: dict[str, _Feed] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """List the topics; they are looked for as time passes."""
+        self.wishes = Wishes(self.node)
         names = TopicNames(self.topology.prefix)
         nodes = self.topology.nodes
         own = nodes[self.node].kafka
@@ -139,7 +136,7 @@ class Listener:
             for other in self.topology.neighbours(self.node)
         }
         self._add(names.clients(self.node), own, self._clients, ClientsCaughtUp())
-        self._add(names.config(), own, self._config, None)
+        self._add(names.config(), own, self.wishes.take, None)
         self._add(names.control(self.node), own, self._own_control, OwnControlCaughtUp())
         if (lanes := nodes[self.node].lanes) > 1:
             # With one lane its owner knows by itself; with more, lane 0 waits for the others.
@@ -193,7 +190,10 @@ class Listener:
 
     def follow(self, now_ms: int) -> Iterator[Input]:
         """Assign topics that have appeared; yield which ones are read to their end. K23."""
+        yield from self._reopen()
         for feed in self._feeds.values():
+            if feed.neighbour and (feed.neighbour in self.wishes.disabled or not self.knows_wishes):
+                continue  # nothing is read of neighbours before it is known whether it may be
             if feed.neighbour in self._cut:
                 yield from self._give_up(feed, now_ms)
                 continue
@@ -206,6 +206,8 @@ class Listener:
                 self.intake.unwatch(feed.place)
                 if feed.caught_up is not None:
                     yield feed.caught_up
+        if self.knows_wishes:
+            yield from self._close()
 
     def _find(self, feed: _Feed, now_ms: int) -> Iterator[Input]:
         try:
@@ -221,6 +223,8 @@ class Listener:
                     yield feed.caught_up
             return
         feed.end = end
+        if not end and feed.caught_up is None:
+            feed.told = True  # nobody has ever wanted anything
         feed.assigned = True
         if not feed.told:
             self.intake.watch(feed.kafka, feed.place)
@@ -229,11 +233,40 @@ class Listener:
     def cut(self, neighbours: Sequence[str]) -> None:
         """Read nothing of exactly these neighbours; the others go on where they stood."""
         self._cut = tuple(neighbours)
+        self._leave(self._cut)
+
+    def _leave(self, neighbours: Collection[str]) -> None:
         for feed in self._feeds.values():
-            if feed.assigned and feed.neighbour in self._cut:
+            if feed.assigned and feed.neighbour in neighbours:
                 feed.assigned = False
+                self.intake.unwatch(feed.place)
                 self.readers[feed.kafka].unassign([feed.place])
                 self.intake.forget([feed.place])
+
+    def tell_again(self) -> None:
+        """Tell anew which links are disabled: what was learned of them may be newer now."""
+        self._tells_again = True
+
+    def _close(self) -> Iterator[Input]:
+        """Read nothing over links that operators have disabled. Spec: DMR-10."""
+        disabled = self.wishes.disabled.intersection(self.topology.neighbours(self.node))
+        news = disabled if self._tells_again else disabled - self._closed
+        self._closed, self._tells_again = disabled, False
+        for name in sorted(news):
+            self._leave([name])
+            for key in [key for key in self.asked if key[0] == name]:
+                del self.asked[key]
+            yield LinkDisabled(name)
+
+    def _reopen(self) -> Iterator[Input]:
+        """Read from the beginning over links that are enabled again: tombstones do not last."""
+        opened = self._closed - self.wishes.disabled
+        self._closed -= opened
+        for name in sorted(opened):
+            for feed in self._feeds.values():
+                if feed.neighbour == name:
+                    feed.next, feed.told, feed.given_up = BEGINNING, False, False
+            yield LinkEnabled(name)
 
     def _give_up(self, feed: _Feed, now_ms: int) -> Iterator[Input]:
         """Take a neighbour as frozen that could not be reached for too long. Spec: K21, K23."""
@@ -267,31 +300,6 @@ class Listener:
             yield LaneApplied(record.partition(), versions(progress))
         elif (trouble := told(progress, self._neighbours)) is not None:
             yield trouble
-
-    def _config(self, record: Record) -> Iterator[Input]:
-        """Hear what operators want of this node; the topology is not for it."""
-        value, key = record.value(), record.key() or b""
-        if key == config_key():
-            return
-        match parse_control_key(key):
-            case AcceptKey(node) if value is not None and node == self.node:
-                yield LossAccepted(decode_stop(value))
-            case PauseKey(node) as pause if node == self.node:
-                if value is None:
-                    self.paused -= {pause}
-                else:
-                    decode_pause(value)  # one of a later version is refused
-                    self.paused |= {pause}
-            case SubjectPauseKey(node, filter_) if node == self.node:
-                if value is None:
-                    self.paused_subjects -= {filter_}
-                else:
-                    if (fault := filter_fault(filter_)) is not None:
-                        raise DecodeError(f"paused subjects: {fault}")
-                    decode_pause(value)
-                    self.paused_subjects |= {filter_}
-            case _:
-                pass
 
     def _own_control(self, record: Record) -> Iterator[Input]:
         """Read the own topic as neighbours do, whoever wrote there. Spec: K16."""

@@ -16,6 +16,7 @@ class Stillness:
 
     Attributes:
         cut: Neighbours of which a drill lets nothing through.
+        closed: Neighbours whose link is disabled, or not proven yet since it was enabled.
         paused: Links, or partitions of them, that an operator has paused.
         refusing: Lanes that take no guaranteed messages of clients: a link is full.
         resting: Until when a source rests, in ms, because its link has a rate.
@@ -24,6 +25,7 @@ class Stillness:
     """
 
     cut: Sequence[str] = ()
+    closed: frozenset[str] = frozenset()
     paused: frozenset[PauseKey] = frozenset()
     refusing: frozenset[int] = frozenset()
     resting: dict[TopicPartition, int] = field(default_factory=dict)
@@ -34,7 +36,8 @@ class Stillness:
         """Say whether a node is to read nothing of a neighbour's outbox just now."""
         keys = {PauseKey(node, neighbour), PauseKey(node, neighbour, at.partition)}
         is_resting = self.resting.get(at, now_ms) > now_ms
-        return is_resting or neighbour in self.cut or not keys.isdisjoint(self.paused)
+        is_shut = neighbour in self.cut or neighbour in self.closed
+        return is_resting or is_shut or not keys.isdisjoint(self.paused)
 
     def wake(self, now_ms: int) -> bool:
         """Forget who has rested long enough; say whether there was one."""

@@ -25,6 +25,7 @@ from mesh.model.effects import (
     EndSubscription,
     EnsureEndpoint,
     LeadAnew,
+    LearnAnew,
     Note,
     Reroute,
     ResumeSource,
@@ -38,11 +39,7 @@ from mesh.model.effects import (
     WriteStop,
     WriteSubscribed,
 )
-from mesh.model.inputs import (
-    Input,
-    NeighbourUnreachable,
-    Ticked,
-)
+from mesh.model.inputs import Input, LinkDisabled, NeighbourUnreachable, Ticked
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
@@ -55,7 +52,7 @@ from mesh.runtime.intake import Intake
 from mesh.runtime.joining import Joining
 from mesh.runtime.lanes import Lanes
 from mesh.runtime.leadership import Leadership
-from mesh.runtime.leading import read_learned
+from mesh.runtime.leading import learned_versions, read_learned
 from mesh.runtime.listening import Listener
 from mesh.runtime.provision import endpoint_topic, node_topics
 from mesh.runtime.recall import Recall
@@ -212,12 +209,14 @@ class Worker:
                 yield from self._holds.step(now)
 
     def _with_learned(self, input_: Input) -> Input:
-        """Add to the news that a neighbour is out of reach what it wanted at last. Spec: K21."""
-        if not isinstance(input_, NeighbourUnreachable):
+        """Add to the news that a neighbour is not read what it wanted at last. Spec: K21."""
+        if not isinstance(input_, NeighbourUnreachable | LinkDisabled):
             return input_
-        place = TopicPartition(self._names.learned(self.node), 0)
-        learned = read_learned(self._recall.records(place), input_.neighbour)
-        return NeighbourUnreachable(input_.neighbour, learned)
+        records = self._recall.records(TopicPartition(self._names.learned(self.node), 0))
+        learned = read_learned(records, input_.neighbour)
+        if isinstance(input_, NeighbourUnreachable):
+            return NeighbourUnreachable(input_.neighbour, learned)
+        return LinkDisabled(input_.neighbour, learned, learned_versions(records, input_.neighbour))
 
     def _sort(self, records: Sequence[Record]) -> Mapping[TopicPartition, list[Record]]:
         """Feed control records to the machine; return the others by partition, in order."""
@@ -256,6 +255,7 @@ class Worker:
         for input_ in self._leadership.follow(is_due=0 in assigned, now_ms=now):
             self._know_node()
             self._step(input_)
+            self._listener.tell_again()
         self._know_node()
         if self._lanes is not None:
             self._lanes.keep(assigned)
@@ -276,7 +276,7 @@ class Worker:
             self.topology, self.node, self.machine.learner, admins, self.readers, self.intake
         )
         sources.still.cut = self._cut
-        sources.still.paused = self._listener.paused
+        sources.still.paused = self._listener.wishes.paused
         self._lanes = Lanes(
             self.topology,
             self._home,
@@ -328,6 +328,8 @@ class Worker:
             case LeadAnew():
                 for input_ in self._leadership.stop():
                     self._step(input_)
+            case LearnAnew():
+                self._listener.tell_again()
             case BecameReady():
                 log.info("node.ready")
             case Note(event, text):
@@ -362,10 +364,11 @@ class Worker:
             return
         still, lanes = self._lanes.sources.still, self._lanes
         now = self.clock.now_ms()
-        lanes.pause_subjects(self._listener.paused_subjects, now)
-        wanted = (self._cut, self._listener.paused)
-        if still.wake(now) or wanted != (still.cut, still.paused):
-            still.cut, still.paused = wanted
+        lanes.pause_subjects(self._listener.wishes.paused_subjects, now)
+        closed = frozenset(lanes.machine.router.closed)
+        wanted = (self._cut, self._listener.wishes.paused, closed)
+        if still.wake(now) or wanted != (still.cut, still.paused, still.closed):
+            still.cut, still.paused, still.closed = wanted
             lanes.sources.settle(lanes.owned, now)
 
     def close(self) -> None:

@@ -21,6 +21,7 @@ CHOSEN = [
     "clusters-relay-gateway",
     "node-down",
     "link-cut",
+    "link-disabled",
     "direct",
     "um-example-1",
     "um-two-way",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from mesh.client.disabling import is_to_be_disabled
 from mesh.client.health.examination import Examination
 from mesh.client.health.findings import (
     Category,
@@ -36,8 +37,10 @@ def check_interest(at: Examination) -> Iterator[Check]:
             if ack is None or ack.epoch != seen.epoch or ack.applied < seen.clients_offset:
                 faults.append("its newest subscriptions are not in force yet")
             elif ack.complete < seen.clients_offset:
-                links = ", ".join(f"{a}->{b}" for a, b in ack.open_links)
-                faults.append(f"its newest subscriptions are not acknowledged over {links}")
+                still = [one for one in ack.open_links if not is_to_be_disabled(at.view, *one)]
+                links = ", ".join(f"{a}->{b}" for a, b in still)
+                if still or not ack.open_links:
+                    faults.append(f"its newest subscriptions are not acknowledged over {links}")
         yield judged(
             Category.INTEREST,
             f"interest of {node} is proven and known everywhere",
@@ -58,6 +61,8 @@ def _unproven(at: Examination, node: str) -> Iterator[str]:
             yield f"the entries of scope {scope} do not give its mark"
         for link in at.topology.links_of(node):
             reader = link.other(node)
+            if is_to_be_disabled(at.view, node, reader):
+                continue
             if at.beats[reader] and scope in unapplied(at, link, writer=node):
                 yield f"{reader} has not applied scope {scope}"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mesh.client.health.examination import Examination
 from mesh.client.health.findings import SEE_KAFKA, Category, Check, Result, judged
 from mesh.client.overview import UNKNOWN, LinkFlow, link_state
-from mesh.model.control import FULL
+from mesh.model.control import DISABLED, FULL
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 
@@ -20,9 +20,16 @@ def check_links(at: Examination) -> Iterator[Check]:
     for link in at.topology.links:
         faults = []
         is_away = any(map(at.view.is_unreachable, link.ends))
+        disabled = [
+            f"disabled by operators at {node}" + (f" ({why.why})" if why.why else "")
+            for node in link.ends
+            if (why := at.view.nodes[node].disabled.get(link.other(node))) is not None
+        ]
         for node in link.ends:
             other = link.other(node)
             state = link_state(at.view.nodes[node], other) if at.beats[node] else UNKNOWN
+            if state == DISABLED or (disabled and state in ("down", UNKNOWN)):
+                continue
             if state not in ("up", FULL):  # full is told where delivery is looked at
                 reason = _reason(at, node, other) if at.beats[node] else ""
                 faults.append(f"{node} sees it {state}" + (f" ({reason})" if reason else ""))
@@ -33,9 +40,10 @@ def check_links(at: Examination) -> Iterator[Check]:
             SEE_KAFKA
             if is_away
             else "each end must reach the other's Kafka cluster; see the checks of nodes",
+            note=", ".join(disabled),
         )
-        if is_away:
-            continue
+        if is_away or disabled:
+            continue  # what waits there waits because operators want it so
         pairs = [pair for pair in (link.ends, link.ends[::-1]) if pair in flows]
         yield _moving(at, str(link), [(earlier[pair], flows[pair]) for pair in pairs])
 

@@ -8,6 +8,7 @@ from mesh.client.health.examination import Examination
 from mesh.client.health.findings import SEE_KAFKA, Category, Check, first_of, judged
 from mesh.client.health.interest import unapplied
 from mesh.client.overview import link_state
+from mesh.model.control import DISABLED
 
 
 def check_nodes(at: Examination) -> Iterator[Check]:
@@ -34,6 +35,6 @@ def _waits_for(at: Examination, node: str) -> Iterator[str]:
         other = link.other(node)
         if at.view.is_unreachable(other):
             yield f"the Kafka cluster of {other} does not answer"
-        elif link_state(at.view.nodes[node], other) != "up":
+        elif link_state(at.view.nodes[node], other) not in ("up", DISABLED):
             scopes = ", ".join(map(str, unapplied(at, link, writer=other)))
             yield f"what {other} offers is not proven" + (f" (scopes {scopes})" if scopes else "")

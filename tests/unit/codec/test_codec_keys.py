@@ -7,6 +7,7 @@ from mesh.codec.keys import (
     AckKey,
     AdvertKey,
     ControlKey,
+    DisableKey,
     HeartbeatKey,
     IdentityKey,
     LearnedKey,
@@ -21,6 +22,7 @@ from mesh.codec.keys import (
     ack_key,
     advert_key,
     config_key,
+    disable_key,
     heartbeat_key,
     identity_key,
     learned_key,
@@ -70,6 +72,7 @@ HEX = "000102030405060708090a0b0c0d0e0f"
         ),
         (pause_key(PauseKey("b", "a")), "pause b a *", PauseKey("b", "a")),
         (pause_key(PauseKey("b", "a", 2)), "pause b a 2", PauseKey("b", "a", 2)),
+        (disable_key(DisableKey("b", "a")), "disable b a", DisableKey("b", "a")),
         (
             subject_pause_key(SubjectPauseKey("b", "a b/>")),
             "pause-subject b a b/>",

@@ -18,6 +18,7 @@ from mesh.model.effects import (
     BecameReady,
     EndSubscription,
     EnsureEndpoint,
+    LearnAnew,
     Note,
     Reroute,
     WriteAck,
@@ -34,6 +35,8 @@ from mesh.model.inputs import (
     ClientsCaughtUp,
     LaneApplied,
     LeadershipTaken,
+    LinkDisabled,
+    LinkEnabled,
     MarkRead,
     NeighbourCaughtUp,
     SubscriptionRead,
@@ -233,3 +236,74 @@ def test_a_new_leader_writes_only_what_differs() -> None:
     assert [e for e in effects if isinstance(e, WriteAdvert)] == [WriteAdvert(TO_B, "gone", None)]
     marks = [e for e in effects if isinstance(e, WriteMark)]
     assert {e.scope for e in marks if e.mark.number == 1} >= {TO_B, TO_C}
+
+
+def wants(machine: NodeMachine) -> set[str]:
+    """Return what others want of a."""
+    return {name for name in machine.router.table.entries if not name.startswith("$")}
+
+
+def test_old_marks_end_nothing_while_an_enabled_link_is_proven_anew(machine: NodeMachine) -> None:
+    """What is in force stays so until the control topic is read to its end. Spec: K23, DMR-10."""
+    from mesh.core.digest import entry_digest
+
+    first, second = (entry_digest(name, Wish()) for name in "xy")
+    learn_from_b(machine)
+    effects_of(
+        machine,
+        AdvertRead("b", FROM_B, "y", Wish()),
+        MarkRead("b", FROM_B, Mark(7, 2, 2, (first + second) % 2**64)),
+    )
+    apply_now(machine, 1000)
+    effects_of(machine, LinkDisabled("b"), LinkEnabled("b"))
+    apply_now(machine, 2000)
+    again = (
+        (AdvertRead("b", FROM_B, "x", Wish()), MarkRead("b", FROM_B, Mark(7, 1, 1, first))),
+        (AdvertRead("b", FROM_B, "x", None), MarkRead("b", FROM_B, Mark(7, 3, 1, second))),
+    )
+    effects_of(machine, *again[0])
+    apply_now(machine, 3000)
+    assert wants(machine) == {"x", "y"}
+    effects_of(machine, AdvertRead("b", FROM_B, "y", Wish()), *again[1])
+    apply_now(machine, 4000)
+    assert (wants(machine), list(machine.router.closed)) == ({"x", "y"}, ["b"])
+    machine.step(NeighbourCaughtUp("b"))
+    found = [e for e in apply_now(machine, 5000) if isinstance(e, WriteAck)]
+    assert (wants(machine), machine.router.closed) == ({"y"}, {})
+    assert [(e.neighbour, e.ack.applied) for e in found] == [("b", 3)]
+
+
+def test_a_worker_that_had_read_less_learns_what_others_knew(machine: NodeMachine) -> None:
+    """Its lanes queue what theirs do; what it is told again changes nothing. Spec: K21, K25."""
+    learn_from_b(machine)
+    machine.step(LinkDisabled("b", {FROM_B: ("x",)}, {FROM_B: (7, 1)}))
+    assert effects_of(machine, LaneApplied(1, {f"b {FROM_B}": (7, 1)})) == []
+    assert effects_of(machine, LaneApplied(1, {f"b {FROM_B}": (7, 2)})) == [LearnAnew()]
+    machine.step(LinkDisabled("b", {FROM_B: ("x", "new")}, {FROM_B: (7, 2)}))
+    apply_now(machine, 1000)
+    assert wants(machine) == {"x", "new"}
+    assert effects_of(machine, LaneApplied(1, {f"b {FROM_B}": (7, 2)})) == []
+    assert machine.in_force[f"b {FROM_B}"] == (7, 2)
+
+
+def test_what_no_worker_can_learn_any_more_is_not_waited_for() -> None:
+    """A node whose lanes differ in what they knew of a disabled link still changes. Spec: K25."""
+    from mesh.core.digest import entry_digest
+
+    topology = topology_from_mapping(
+        {
+            "kafka": {"k": {}},
+            "nodes": {"a": {"lanes": 2}, "b": {}},
+            "zones": {"Z": {"kind": "one-hop", "links": [["a", "b"]]}},
+        }
+    )
+    machine = NodeMachine(topology, "a", "uuid-a")
+    mark = MarkRead("b", FROM_B, Mark(7, 1, 1, entry_digest("x", Wish())))
+    effects_of(machine, Ticked(0), LeadershipTaken(3, {}), ClientsCaughtUp())
+    effects_of(machine, AdvertRead("b", FROM_B, "x", Wish()), mark, NeighbourCaughtUp("b"))
+    effects_of(machine, LinkDisabled("b"), LaneApplied(0, machine.in_force))
+    behind = {name: one for name, one in machine.in_force.items() if not name.startswith("b ")}
+    effects_of(machine, LaneApplied(1, behind), Ticked(9_000))
+    assert not machine.is_ready
+    machine.step(Ticked(11_000))
+    assert machine.is_ready

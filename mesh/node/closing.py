@@ -1,0 +1,42 @@
+"""Links that operators disable, and what must be proven before data come and go again.
+
+Spec: DMR-10, K19, K21, K23.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mesh.core.routing import Router
+from mesh.model.reasons import Reason
+
+if TYPE_CHECKING:
+    from mesh.node.learner import Neighbour
+
+
+def close(neighbour: Neighbour, router: Router, reason: Reason) -> None:
+    """Have no data come and go over a link; guaranteed messages wait in the outbox."""
+    name = neighbour.link.neighbour
+    neighbour.closed = router.closed[name] = reason
+    router.forget()
+
+
+def begin_again(neighbour: Neighbour, router: Router) -> None:
+    """Have everything that a neighbour offers proven anew: the link is enabled.
+
+    Its control topic is read from its beginning: withdrawals that were written meanwhile may be
+    gone from it by now. What is in force stays so until then.
+    """
+    close(neighbour, router, Reason.NOT_RESYNCED)
+    neighbour.caught_up, neighbour.heard_ms = False, None
+    neighbour.marks.clear()
+    for reader in neighbour.scopes.values():
+        reader.begin_again()
+
+
+def open_if_proven(neighbour: Neighbour, router: Router) -> None:
+    """Have data come and go again, once the neighbour's interest is proven since the enabling."""
+    if neighbour.closed is Reason.NOT_RESYNCED and neighbour.is_proven:
+        neighbour.closed, neighbour.frozen = None, False
+        del router.closed[neighbour.link.neighbour]
+        router.forget()
