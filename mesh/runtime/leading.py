@@ -110,11 +110,14 @@ def read_written(records: Iterable[Record]) -> Written:
                 case IdentityKey() if value is not None:
                     written.identity = decode_identity(value)
                     written.epoch = max(written.epoch, written.identity.epoch)
-                case MarkKey() if value is not None:
+                case MarkKey(scope) if value is not None:
                     # Readers believe the newest epoch, whoever wrote it.
+                    written.offers.setdefault(scope, {})
                     written.epoch = max(written.epoch, decode_mark(value).epoch)
                 case AdvertKey(scope, filter_) if value is not None:
                     written.offers.setdefault(scope, {})[filter_] = decode_advert(value)
+                case MarkKey(scope):
+                    written.offers.pop(scope, None)
                 case AdvertKey(scope, filter_):
                     written.offers.get(scope, {}).pop(filter_, None)
                 case StopKey(topic, partition) if value is not None:
@@ -170,7 +173,7 @@ class ControlWriter:
                 value = None if wish is None else encode_advert(wish)
                 self._control(advert_key(scope, filter_), value)
             case WriteMark(scope, mark):
-                self._control(mark_key(scope), encode_mark(mark))
+                self._control(mark_key(scope), None if mark is None else encode_mark(mark))
             case WriteSubscribed(ack):
                 self._control(subscribed_key(), encode_acknowledgement(ack))
             case WriteHeartbeat(heartbeat):

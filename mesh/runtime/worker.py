@@ -26,6 +26,7 @@ from mesh.model.effects import (
     EnsureEndpoint,
     LeadAnew,
     Note,
+    Relinked,
     Reroute,
     ResumeSource,
     WriteAck,
@@ -306,6 +307,8 @@ class Worker:
             case EnsureEndpoint(endpoint, message_class):
                 topic = endpoint_topic(self.topology, self.node, endpoint, message_class)
                 self._home.admin().create([topic])
+            case Relinked():
+                pass
             case Reroute(in_force, cuts):
                 if self._lanes is not None:
                     self._lanes.cut(in_force, cuts)
