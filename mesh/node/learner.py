@@ -27,7 +27,7 @@ from mesh.model.control import (
 )
 from mesh.model.effects import EndSubscription, EnsureEndpoint, Note
 from mesh.model.frames import MessageClass
-from mesh.node.relinking import CHANGE, NO_CHANGES, LinkChanges
+from mesh.node.relinking import CHANGE, NO_CHANGES, UNCHANGED, LinkChanges
 from mesh.node.troubles import Troubles
 
 CLIENTS = "clients"
@@ -112,6 +112,7 @@ class Learner:
         endpoints: Endpoint -> the subscription that gave it its kind and class.
         classes: Class of each endpoint that the routing in force knows.
         troubles: What is wrong with the node's sources.
+        followed: How far the routing in force follows changes of the topology.
     """
 
     node: str
@@ -126,6 +127,7 @@ class Learner:
     endpoints: dict[str, Subscription] = field(default_factory=dict)
     classes: Mapping[str, MessageClass] = field(default_factory=dict)
     troubles: Troubles = field(default_factory=Troubles)
+    followed: tuple[int, int] = UNCHANGED
     _leases: dict[tuple[str, str], int] = field(default_factory=dict)
     _pending: dict[tuple[str, Member], Wish | None] = field(default_factory=dict)
     _read: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -345,6 +347,7 @@ class Learner:
     def begin_round(self) -> Round:
         """Bring everything gathered into force in the router; return what changed."""
         self._begun = dict(self._read)
+        self.followed = self._read.get(CHANGE, UNCHANGED)
         links, self._link_changes = self._link_changes, NO_CHANGES
         touched: dict[str, Members] = {}
         table = self.router.table

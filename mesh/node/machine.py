@@ -61,7 +61,7 @@ from mesh.model.topology import Topology
 from mesh.node.foreign import Foreign
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner, Round
-from mesh.node.relinking import CHANGE, change_version, link_changes, scopes_read
+from mesh.node.relinking import CHANGE, UNCHANGED, change_version, link_changes, scopes_read
 
 OF_NEIGHBOUR = (
     AdvertRead,
@@ -107,7 +107,7 @@ class NodeMachine:
     _now_ms: int = 0
     _foreign: Foreign = field(default_factory=Foreign)
     _target: Topology | None = None
-    _followed: tuple[int, int] = (-1, -1)
+    _followed: tuple[int, int] = UNCHANGED
 
     def __post_init__(self) -> None:
         """Build the learner for the node's links."""

@@ -15,6 +15,10 @@ CHANGE = "$change"
 from which positions on it follows the change, and the leader knows when all do."""
 
 
+UNCHANGED = (-1, -1)
+"""Version of that input before any change."""
+
+
 def change_version(number: int, stage: Stage) -> tuple[int, int]:
     """Return what orders the stages of all changes, as the version of an input."""
     return number, list(Stage).index(stage)

@@ -59,9 +59,11 @@ from mesh.model.effects import (
     WriteSubscribed,
 )
 from mesh.model.frames import MessageClass
+from mesh.model.inputs import Input, NeighbourUnreachable
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.transport.port import KafkaCluster, Record, Writer
+from mesh.runtime.recall import Recall
+from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
 
 Write = (
     WriteAdvert
@@ -254,6 +256,14 @@ def read_learned(records: Iterable[Record], neighbour: str) -> Mapping[Scope, Se
         for scope, parts in found.items()
         if 0 in parts
     }
+
+
+def with_learned(input_: Input, recall: Recall, names: TopicNames, node: str) -> Input:
+    """Add to the news that a neighbour is out of reach what it wanted at last. Spec: K21."""
+    if not isinstance(input_, NeighbourUnreachable):
+        return input_
+    records = recall.records(TopicPartition(names.learned(node), 0))
+    return NeighbourUnreachable(input_.neighbour, read_learned(records, input_.neighbour))
 
 
 def identity_of(
