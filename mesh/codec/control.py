@@ -15,6 +15,8 @@ from mesh.codec.records import RecordCodec
 from mesh.codec.subscriptions import decode_subscription, encode_subscription
 from mesh.model.control import (
     Acknowledgement,
+    Change,
+    ChangeStatus,
     EndpointStatus,
     Heartbeat,
     Identity,
@@ -23,6 +25,7 @@ from mesh.model.control import (
     Mark,
     Pause,
     RepairRequest,
+    Stage,
     Stop,
     TopicIdentity,
     Wish,
@@ -33,6 +36,8 @@ __all__ = [
     "Learned",
     "decode_acknowledgement",
     "decode_advert",
+    "decode_change",
+    "decode_change_status",
     "decode_config",
     "decode_heartbeat",
     "decode_identity",
@@ -45,6 +50,8 @@ __all__ = [
     "decode_subscription",
     "encode_acknowledgement",
     "encode_advert",
+    "encode_change",
+    "encode_change_status",
     "encode_config",
     "encode_heartbeat",
     "encode_identity",
@@ -144,6 +151,41 @@ def _endpoints_of(ext: Mapping[str, bytes]) -> Sequence[EndpointStatus]:
     return tuple(EndpointStatus(*map(str, one)) for one in listed)
 
 
+_CHANGE = RecordCodec[Change](
+    "change",
+    lambda value: {
+        "number": value.number,
+        "stage": value.stage,
+        "topology": value.topology,
+        "holding": list(value.holding),
+    },
+    lambda fields: Change(
+        fields["number"], Stage(fields["stage"]), fields["topology"], tuple(fields["holding"])
+    ),
+)
+
+_CHANGE_STATUS = RecordCodec[ChangeStatus](
+    "change_status",
+    lambda value: {"number": value.number, "stage": value.stage, "done": value.is_done},
+    lambda fields: ChangeStatus(fields["number"], Stage(fields["stage"]), fields["done"]),
+)
+
+_CHANGED = "beat.change"
+"""Entry of `ext` of a heartbeat: a record of its own, `change_status`."""
+
+
+def _beat_ext(beat: Heartbeat) -> Mapping[str, bytes]:
+    ext = dict(_endpoints_ext(beat.endpoints))
+    if beat.change is not None:
+        ext[_CHANGED] = _CHANGE_STATUS.encode(beat.change)
+    return ext
+
+
+def _change_of(ext: Mapping[str, bytes]) -> ChangeStatus | None:
+    told = ext.get(_CHANGED)
+    return None if told is None else _CHANGE_STATUS.decode(told)
+
+
 _HEARTBEAT = RecordCodec[Heartbeat](
     "heartbeat",
     lambda value: {
@@ -159,7 +201,7 @@ _HEARTBEAT = RecordCodec[Heartbeat](
             }
             for link in value.links
         ],
-        "ext": _endpoints_ext(value.endpoints),
+        "ext": _beat_ext(value),
     },
     lambda fields: Heartbeat(
         fields["epoch"],
@@ -170,6 +212,7 @@ _HEARTBEAT = RecordCodec[Heartbeat](
             for link in fields["links"]
         ),
         _endpoints_of(fields["ext"]),
+        _change_of(fields["ext"]),
     ),
 )
 
@@ -272,6 +315,8 @@ encode_acknowledgement, decode_acknowledgement = _ACKNOWLEDGEMENT.encode, _ACKNO
 encode_link_state, decode_link_state = _LINK_STATE.encode, _LINK_STATE.decode
 encode_repair_request, decode_repair_request = _REPAIR_REQUEST.encode, _REPAIR_REQUEST.decode
 encode_stop, decode_stop = _STOP.encode, _STOP.decode
+encode_change, decode_change = _CHANGE.encode, _CHANGE.decode
+encode_change_status, decode_change_status = _CHANGE_STATUS.encode, _CHANGE_STATUS.decode
 encode_pause, decode_pause = _PAUSE.encode, _PAUSE.decode
 decode_learned = _LEARNED.decode
 decode_config = _CONFIG.decode

@@ -131,6 +131,11 @@ class SubjectPauseKey:
     filter: str
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeKey:
+    """A change of the topology, on `mesh.config`."""
+
+
 ControlKey = (
     IdentityKey
     | HeartbeatKey
@@ -146,6 +151,7 @@ ControlKey = (
     | PauseKey
     | DisableKey
     | SubjectPauseKey
+    | ChangeKey
 )
 """Every key of `.control`, `.to.<neighbour>.c`, `.learned` and, the topology apart, `config`."""
 
@@ -235,8 +241,13 @@ def subject_pause_key(key: SubjectPauseKey) -> bytes:
 
 
 def config_key() -> bytes:
-    """Return the one key of `mesh.config`."""
+    """Return the key on `mesh.config` of the topology in force."""
     return b"topology"
+
+
+def change_key() -> bytes:
+    """Return the key on `mesh.config` of the change under way. Spec: K28."""
+    return b"change"
 
 
 def parse_control_key(key: bytes) -> ControlKey:
@@ -262,6 +273,8 @@ def _parse(kind: str, rest: str | None = None) -> ControlKey:
             return SubscribedKey()
         case "link", None:
             return LinkKey()
+        case "change", None:
+            return ChangeKey()
         case "advert", str():
             scope, space, filter_ = rest.partition(" ")
             if not (space and filter_):

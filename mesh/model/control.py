@@ -154,6 +154,51 @@ class EndpointStatus:
     reason: str
 
 
+class Stage(StrEnum):
+    """How far a change of the topology is, in the order in which it goes on. Spec: K28.
+
+    `hold`: the nodes that hold take nothing more of their clients. `switch`: every node works by
+    the target. `run`: the target is in force, and all take again. `abort`, only before `switch`:
+    nothing changes, and all take again.
+    """
+
+    HOLD = "hold"
+    SWITCH = "switch"
+    RUN = "run"
+    ABORT = "abort"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A topology is being put in force on a mesh that lives. Spec: K27, K28.
+
+    Attributes:
+        number: Of the target topology; higher than the one in force.
+        stage: How far the change is.
+        topology: The target as JSON text, as the record of the topology in force has it.
+        holding: Nodes that take nothing of their own clients until `run` or `abort`.
+    """
+
+    number: int
+    stage: Stage
+    topology: str
+    holding: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeStatus:
+    """How far a node follows a change.
+
+    Attributes:
+        number, stage: The newest stage that it has read.
+        is_done: Whether every lane of every worker has done what the stage asks for.
+    """
+
+    number: int
+    stage: Stage
+    is_done: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
     """The node beats. Spec: K32.
@@ -164,6 +209,7 @@ class Heartbeat:
         ready: Whether it serves.
         links: As it sees them.
         endpoints: Those of which something is to be told.
+        change: How far it follows the newest change of the topology; None if it knows of none.
     """
 
     epoch: int
@@ -171,6 +217,7 @@ class Heartbeat:
     ready: bool
     links: Sequence[LinkStatus] = ()
     endpoints: Sequence[EndpointStatus] = ()
+    change: ChangeStatus | None = None
 
 
 @dataclass(frozen=True, slots=True)

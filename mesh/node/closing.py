@@ -11,7 +11,7 @@ from mesh.core.routing import Router
 from mesh.model.reasons import Reason
 
 if TYPE_CHECKING:
-    from mesh.node.learner import Neighbour
+    from mesh.node.neighbour import Neighbour
 
 
 def close(neighbour: Neighbour, router: Router, reason: Reason) -> None:

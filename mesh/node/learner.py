@@ -15,13 +15,10 @@ from mesh.core.interest import ADDRESS, JOINED, Member, Members
 from mesh.core.routing import LocalLink, Router
 from mesh.core.scopes import ScopeReader
 from mesh.model.control import (
-    DISABLED,
     EndpointKind,
     Heartbeat,
-    LinkStatus,
     Mark,
     Scope,
-    Stop,
     Subscription,
     Wish,
     node_address,
@@ -30,6 +27,8 @@ from mesh.model.effects import EndSubscription, EnsureEndpoint, Note
 from mesh.model.frames import MessageClass
 from mesh.model.reasons import Reason
 from mesh.node.closing import begin_again, open_if_proven
+from mesh.node.neighbour import Neighbour, while_down
+from mesh.node.relinking import CHANGE, NO_CHANGES, UNCHANGED, LinkChanges
 from mesh.node.troubles import Troubles
 
 CLIENTS = "clients"
@@ -41,60 +40,6 @@ DOWN_AFTER_MS = 10_000
 """A neighbour is down after ten missed heartbeats of one second. Spec: K32."""
 
 
-@dataclass(slots=True)
-class Neighbour:
-    """What is known of one neighbour.
-
-    Attributes:
-        link: The link to it.
-        caught_up: Its control topic has been read to the end found at the start.
-        frozen: It could not be reached at the start.
-        beat: (epoch, number) of its newest heartbeat; (-1, -1) for none.
-        heard_ms: When that arrived, or from when on it was missed; None before the first tick.
-        is_down: Ten beats were missed.
-        closed: Why no data come and go, or None: see `Router.closed`.
-        marks: Newest marks read while its control topic is read again; they count at its end.
-        scopes: Its scopes that this node reads.
-    """
-
-    link: LocalLink
-    caught_up: bool = False
-    frozen: bool = False
-    beat: tuple[int, int] = (-1, -1)
-    heard_ms: int | None = None
-    is_down: bool = False
-    closed: Reason | None = None
-    marks: dict[Scope, Mark] = field(default_factory=dict)
-    scopes: dict[Scope, ScopeReader] = field(default_factory=dict)
-
-    @property
-    def is_proven(self) -> bool:
-        """Whether its control topic is read to the end, and gives what its marks say."""
-        return self.caught_up and all(scope.proven for scope in self.scopes.values())
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether everything it offers is proven, or it is frozen or disabled. Spec: K23."""
-        return self.frozen or self.closed is Reason.LINK_DISABLED or self.is_proven
-
-    def status(self, stops: Sequence[Stop]) -> LinkStatus:
-        """Return the link's state as people see it, given what is stopped of it."""
-        reason = ""
-        if self.closed is Reason.LINK_DISABLED:
-            state, reason = DISABLED, "; ".join(map(str, stops))
-        elif stops:
-            state, reason = "stopped", "; ".join(map(str, stops))
-        elif self.is_down:
-            state = "down"
-        elif self.frozen and not self.caught_up:
-            state = "frozen"
-        elif not self.is_settled or self.closed is not None:
-            state = "unproven"
-        else:
-            state = "up"
-        return LinkStatus(self.link.neighbour, self.link.zone, state, reason)
-
-
 @dataclass(frozen=True, slots=True)
 class Round:
     """One change of the routing.
@@ -103,11 +48,13 @@ class Round:
         in_force: Versions of the inputs that it brings into force.
         cuts: Node uuid -> `clients` offset, where that changed.
         touched: Filter -> its members before, for every filter that changed.
+        links: What it changes of the node's links.
     """
 
     in_force: Mapping[str, tuple[int, int]]
     cuts: Mapping[str, int]
     touched: Mapping[str, Members]
+    links: LinkChanges = NO_CHANGES
 
 
 @dataclass(slots=True)
@@ -118,17 +65,21 @@ class Learner:
         node: Name of this node.
         uuid: Its intrinsic identity.
         router: Routes by what is in force.
+        offered: Scopes in which each neighbour may offer interest; None: in all. Records of others
+            are left over from another topology, or ahead of it.
         neighbours: By name.
         subscriptions: (endpoint, filter) -> what the client asked for.
         endpoints: Endpoint -> the subscription that gave it its kind and class.
         classes: Class of each endpoint that the routing in force knows.
         troubles: What is wrong with the node's sources.
+        followed: How far the routing in force follows changes of the topology.
     """
 
     node: str
     uuid: str
     links: Sequence[LocalLink]
     router: Router
+    offered: Mapping[str, Sequence[Scope]] | None = None
     neighbours: dict[str, Neighbour] = field(default_factory=dict)
     subscriptions: dict[tuple[str, str], Subscription] = field(default_factory=dict)
     clients_offset: int = -1
@@ -136,11 +87,13 @@ class Learner:
     endpoints: dict[str, Subscription] = field(default_factory=dict)
     classes: Mapping[str, MessageClass] = field(default_factory=dict)
     troubles: Troubles = field(default_factory=Troubles)
+    followed: tuple[int, int] = UNCHANGED
     _leases: dict[tuple[str, str], int] = field(default_factory=dict)
     _pending: dict[tuple[str, Member], Wish | None] = field(default_factory=dict)
     _read: dict[str, tuple[int, int]] = field(default_factory=dict)
     _cuts: dict[str, int] = field(default_factory=dict)
     _begun: dict[str, tuple[int, int]] | None = None
+    _link_changes: LinkChanges = NO_CHANGES
 
     def __post_init__(self) -> None:
         """Know the neighbours, and what own joins want, before anything is read."""
@@ -285,12 +238,14 @@ class Learner:
         neighbour = self.neighbours[name]
         if scope.zone != neighbour.link.zone or scope.neighbour not in ("", self.node):
             return None
+        if self.offered is not None and scope not in self.offered[name]:
+            return None
         return neighbour.scopes.setdefault(scope, ScopeReader())
 
     def _gather(self, name: str, scope: Scope, filter_: str, wish: Wish | None) -> None:
         neighbour = self.neighbours[name]
         if wish is not None and neighbour.is_down:
-            wish = _while_down(wish)
+            wish = while_down(wish)
         ownership = ownership_after(neighbour.link.kind, scope.ownership)
         self._put(filter_, Member(scope.zone, name, ownership, scope.row), wish)
         if wish is not None and wish.clients_offset is not None:
@@ -331,6 +286,54 @@ class Learner:
             for filter_, wish in reader.in_force():
                 self._gather(name, scope, filter_, wish)
 
+    # -- changes of the topology ----------------------------------------------------------
+
+    def change_read(self, version: tuple[int, int]) -> None:
+        """Take note of how far a change of the topology is: the lanes commit it in a round."""
+        self._read[CHANGE] = version
+
+    def relink(
+        self,
+        links: Sequence[LocalLink],
+        offered: Mapping[str, Sequence[Scope]],
+        changes: LinkChanges,
+    ) -> None:
+        """Have other links from the round on that begins next. Spec: K28.
+
+        Neighbours whose links stay keep all that they have proven; nothing is left of the others.
+        """
+        wanted = {link.out.filter: None for link in links if link.out is not None}
+        for link in self.links:
+            if link.out is not None and link.out.filter not in wanted:
+                self._put(link.out.filter, JOINED, None)
+        for filter_ in wanted:
+            self._put(filter_, JOINED, Wish(static=True))
+        self.links = self.router.links = links
+        self.offered = offered
+        self.router.forget()
+        for name in changes.gone:
+            self.router.down.pop(name, None)
+            self.router.closed.pop(name, None)
+        self._forget_interest(changes.gone)
+        self.troubles.forget(changes.gone)
+        known, self.neighbours = self.neighbours, {}
+        for link in links:
+            name = link.neighbour
+            self.neighbours[name] = Neighbour(link) if name in changes.added else known[name]
+        self._link_changes = changes
+
+    def _forget_interest(self, gone: Sequence[str]) -> None:
+        for filter_, member in list(self._pending):
+            if member.zone and member.name in gone:
+                del self._pending[filter_, member]
+        for filter_, members in self.router.table.entries.items():
+            for member, _ in members:
+                if member.zone and member.name in gone:
+                    self._put(filter_, member, None)
+        for source in list(self._read):
+            if " " in source and source.split(" ")[0] in gone:
+                del self._read[source]
+
     # -- rounds ---------------------------------------------------------------------------
 
     def _put(self, filter_: str, member: Member, wish: Wish | None) -> None:
@@ -348,6 +351,8 @@ class Learner:
     def begin_round(self) -> Round:
         """Bring everything gathered into force in the router; return what changed."""
         self._begun = dict(self._read)
+        self.followed = self._read.get(CHANGE, UNCHANGED)
+        links, self._link_changes = self._link_changes, NO_CHANGES
         touched: dict[str, Members] = {}
         table = self.router.table
         for (filter_, member), wish in self._pending.items():
@@ -357,10 +362,16 @@ class Learner:
         if touched:
             self.router.forget()
         self.classes = {name: one.message_class for name, one in self.endpoints.items()}
-        round_ = Round(self._begun, dict(self._cuts), touched)
+        round_ = Round(self._begun, dict(self._known_cuts()), touched, links)
         self._pending.clear()
         self._cuts.clear()
         return round_
+
+    def _known_cuts(self) -> Iterator[tuple[str, int]]:
+        """Yield the cuts of this node, and of others whose addresses are known still."""
+        for uuid, offset in self._cuts.items():
+            if uuid == self.uuid or self.router.table.members(node_address(uuid)):
+                yield uuid, offset
 
     def all_cuts(self) -> Mapping[str, int]:
         """Return every node whose `clients` offset is known, for a lane that starts."""
@@ -371,15 +382,6 @@ class Learner:
                     if wish.clients_offset is not None:
                         cuts[filter_.partition("/")[2]] = wish.clients_offset
         return cuts
-
-
-def _while_down(wish: Wish) -> Wish | None:
-    """Return what is left of a wish while its neighbour is down. Spec: K19."""
-    return (
-        Wish(durable=True, live=False, static=wish.static, clients_offset=wish.clients_offset)
-        if wish.durable
-        else None
-    )
 
 
 def input_name(neighbour: str, scope: Scope) -> str:

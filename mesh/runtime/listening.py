@@ -34,6 +34,7 @@ from mesh.codec.state import decode_progress
 from mesh.codec.subscriptions import decode_subscription
 from mesh.errors import DecodeError, ProtocolError, TransportError
 from mesh.model.control import LinkState, Wish
+from mesh.model.effects import Relinked
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import (
     AckRead,
@@ -88,6 +89,7 @@ class _Feed:
     decode: Callable[[Record], Iterator[Input]]
     caught_up: Input | None
     neighbour: str
+    since_ms: int
     next: int = BEGINNING
     end: int | None = None
     assigned: bool = False
@@ -131,10 +133,6 @@ class Listener:
         names = TopicNames(self.topology.prefix)
         nodes = self.topology.nodes
         own = nodes[self.node].kafka
-        self._neighbours = {
-            names.outbox(other, self.node, MessageClass.GUARANTEED): other
-            for other in self.topology.neighbours(self.node)
-        }
         self._add(names.clients(self.node), own, self._clients, ClientsCaughtUp())
         self._add(names.config(), own, self.wishes.take, None)
         self._add(names.control(self.node), own, self._own_control, OwnControlCaughtUp())
@@ -142,18 +140,35 @@ class Listener:
             # With one lane its owner knows by itself; with more, lane 0 waits for the others.
             for lane in range(lanes):
                 self._add(names.progress(self.node), own, self._progress, None, lane)
-        for link in self.topology.links_of(self.node):
-            other = link.other(self.node)
-            kafka = nodes[other].kafka
-            self._add(
-                names.control(other),
-                kafka,
-                self._control_of(other),
-                NeighbourCaughtUp(other),
-                neighbour=other,
-            )
-            stream = names.to_control(other, self.node)
-            self._add(stream, kafka, self._stream_of(other), None, neighbour=other)
+        for other in self.topology.neighbours(self.node):
+            self._listen_to(other, self.started_ms)
+
+    def _listen_to(self, other: str, now_ms: int) -> None:
+        names, kafka = TopicNames(self.topology.prefix), self.topology.nodes[other].kafka
+        self._neighbours[names.outbox(other, self.node, MessageClass.GUARANTEED)] = other
+        control, caught_up = self._control_of(other), NeighbourCaughtUp(other)
+        self._add(names.control(other), kafka, control, caught_up, 0, other, now_ms)
+        stream = names.to_control(other, self.node)
+        self._add(stream, kafka, self._stream_of(other), None, 0, other, now_ms)
+
+    def relink(self, relinked: Relinked, now_ms: int) -> None:
+        """Hear no more of removed neighbours, and all from the beginning of new ones. Spec: K28."""
+        self.topology = relinked.topology
+        for key, feed in [one for one in self._feeds.items() if one[1].neighbour in relinked.gone]:
+            del self._feeds[key]
+            self.intake.unwatch(feed.place)
+            if feed.assigned:
+                self.readers[feed.kafka].unassign([feed.place])
+            self.intake.forget([feed.place])
+        self._closed -= frozenset(relinked.gone)  # a link that comes back closed is told anew
+        for name in relinked.gone:
+            self.link_states.pop(name, None)
+        for topic in [one for one, name in self._neighbours.items() if name in relinked.gone]:
+            del self._neighbours[topic]
+        for asked in [one for one in self.asked if one[0] in relinked.gone]:
+            del self.asked[asked]
+        for name in relinked.added:
+            self._listen_to(name, now_ms)
 
     def _add(
         self,
@@ -163,8 +178,10 @@ class Listener:
         caught_up: Input | None,
         partition: int = 0,
         neighbour: str = "",
+        since_ms: int = 0,
     ) -> None:
-        feed = _Feed(TopicPartition(topic, partition), kafka, decode, caught_up, neighbour)
+        place = TopicPartition(topic, partition)
+        feed = _Feed(place, kafka, decode, caught_up, neighbour, since_ms)
         self._feeds[f"{topic}-{partition}"] = feed
 
     @property
@@ -178,7 +195,9 @@ class Listener:
 
     def take(self, record: Record) -> Iterator[Input]:
         """Yield what a record means. One that breaks the rules is counted and left out."""
-        feed = self._feeds[f"{record.topic()}-{record.partition()}"]
+        feed = self._feeds.get(f"{record.topic()}-{record.partition()}")
+        if feed is None or not feed.assigned:
+            return  # read before its link was removed
         feed.next = record.offset() + 1
         try:
             yield from feed.decode(record)
@@ -191,7 +210,7 @@ class Listener:
     def follow(self, now_ms: int) -> Iterator[Input]:
         """Assign topics that have appeared; yield which ones are read to their end. K23."""
         yield from self._reopen()
-        for feed in self._feeds.values():
+        for feed in list(self._feeds.values()):
             if feed.neighbour and (feed.neighbour in self.wishes.disabled or not self.knows_wishes):
                 continue  # nothing is read of neighbours before it is known whether it may be
             if feed.neighbour in self._cut:
@@ -270,7 +289,7 @@ class Listener:
 
     def _give_up(self, feed: _Feed, now_ms: int) -> Iterator[Input]:
         """Take a neighbour as frozen that could not be reached for too long. Spec: K21, K23."""
-        overdue = now_ms - self.started_ms >= UNREACHABLE_AFTER_MS
+        overdue = now_ms - feed.since_ms >= UNREACHABLE_AFTER_MS
         waits = not (feed.told or feed.given_up)
         if overdue and waits and isinstance(feed.caught_up, NeighbourCaughtUp):
             feed.given_up = True

@@ -15,6 +15,7 @@ class Stillness:
     """Why sources stand still.
 
     Attributes:
+        holding: Nothing is taken of clients: a change of the topology is under way.
         cut: Neighbours of which a drill lets nothing through.
         closed: Neighbours whose link is disabled, or not proven yet since it was enabled.
         paused: Links, or partitions of them, that an operator has paused.
@@ -24,6 +25,7 @@ class Stillness:
         waiting: Parts of the own ingress whose next message has such a subject.
     """
 
+    holding: bool = False
     cut: Sequence[str] = ()
     closed: frozenset[str] = frozenset()
     paused: frozenset[PauseKey] = frozenset()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mesh.codec.control import decode_pause, decode_stop
+from mesh.codec.control import decode_change, decode_pause, decode_stop
 from mesh.codec.keys import (
     AcceptKey,
+    ChangeKey,
     DisableKey,
     PauseKey,
     SubjectPauseKey,
@@ -15,8 +16,10 @@ from mesh.codec.keys import (
     parse_control_key,
 )
 from mesh.errors import DecodeError
+from mesh.model.control import Change
 from mesh.model.inputs import Input, LossAccepted
 from mesh.model.subject import filter_fault
+from mesh.runtime.changing import newest
 from mesh.transport.port import Record
 
 
@@ -25,16 +28,19 @@ class Wishes:
     """What operators want of one node now.
 
     Attributes:
-        node: Whom it is for; what is for others is passed over, and so is the topology.
+        node: Whom it is for; what is for others is passed over, and so is the
+            topology, which was looked up at the start.
         paused: Links that are not to be read.
         paused_subjects: Filters of what is not to be taken of clients.
         disabled: Neighbours whose link is disabled.
+        change: Their newest word on a change of the topology.
     """
 
     node: str
     paused: frozenset[PauseKey] = frozenset()
     paused_subjects: frozenset[str] = frozenset()
     disabled: frozenset[str] = frozenset()
+    change: Change | None = None
 
     def take(self, record: Record) -> Iterator[Input]:
         """Take note of a record; yield what the node itself must hear.
@@ -47,6 +53,8 @@ class Wishes:
             return
         found = parse_control_key(key)
         match found:
+            case ChangeKey() if value is not None:
+                self.change = newest(self.change, decode_change(value))
             case AcceptKey(node) if value is not None and node == self.node:
                 yield LossAccepted(decode_stop(value))
             case PauseKey(node) | SubjectPauseKey(node) | DisableKey(node) if node == self.node:

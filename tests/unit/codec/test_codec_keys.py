@@ -6,6 +6,7 @@ from mesh.codec.keys import (
     AcceptKey,
     AckKey,
     AdvertKey,
+    ChangeKey,
     ControlKey,
     DisableKey,
     HeartbeatKey,
@@ -21,6 +22,7 @@ from mesh.codec.keys import (
     accept_key,
     ack_key,
     advert_key,
+    change_key,
     config_key,
     disable_key,
     heartbeat_key,
@@ -57,6 +59,7 @@ HEX = "000102030405060708090a0b0c0d0e0f"
         (heartbeat_key(), "heartbeat", HeartbeatKey()),
         (link_key(), "link", LinkKey()),
         (subscribed_key(), "subscribed", SubscribedKey()),
+        (change_key(), "change", ChangeKey()),
         (mark_key(SCOPE), "mark WO:ny1/foreign", MarkKey(SCOPE)),
         (ack_key(SCOPE), "ack WO:ny1/foreign", AckKey(SCOPE)),
         (

@@ -9,7 +9,7 @@ import pytest
 from mesh.codec.control import decode_heartbeat, encode_heartbeat
 from mesh.codec.state import decode_dead_letter, encode_dead_letter
 from mesh.errors import DecodeError
-from mesh.model.control import FULL, LOSSY, EndpointStatus, Heartbeat
+from mesh.model.control import FULL, LOSSY, ChangeStatus, EndpointStatus, Heartbeat, Stage
 from mesh.model.state import DeadLetter
 from tests.unit.codec.vector_cases import by_fastavro, of_fastavro
 
@@ -24,6 +24,16 @@ def test_a_heartbeat_tells_which_endpoints_are_full() -> None:
     assert decode_heartbeat(encode_heartbeat(beat)) == beat
     assert decode_heartbeat(encode_heartbeat(BEAT)) == BEAT
     assert by_fastavro("heartbeat", encode_heartbeat(BEAT))["ext"] == {}
+
+
+def test_a_heartbeat_tells_how_far_a_node_follows_a_change() -> None:
+    """It is a record of its own, with a version."""
+    beat = replace(BEAT, change=ChangeStatus(8, Stage.SWITCH, is_done=False))
+    assert decode_heartbeat(encode_heartbeat(beat)) == beat
+    fields = by_fastavro("heartbeat", encode_heartbeat(BEAT))
+    wrong = of_fastavro("heartbeat", {**fields, "ext": {"beat.change": b"\x02"}})
+    with pytest.raises(DecodeError):
+        decode_heartbeat(wrong)
 
 
 @pytest.mark.parametrize("text", [b"{", b"7", b'[["orders"]]'])

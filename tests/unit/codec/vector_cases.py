@@ -13,6 +13,8 @@ from mesh.codec.blocks import NO_EXT
 from mesh.codec.varint import zigzag
 from mesh.model.control import (
     Acknowledgement,
+    Change,
+    ChangeStatus,
     EndpointKind,
     Heartbeat,
     Identity,
@@ -21,6 +23,7 @@ from mesh.model.control import (
     Mark,
     Pause,
     RepairRequest,
+    Stage,
     Stop,
     Subscription,
     TopicIdentity,
@@ -190,6 +193,18 @@ CONTROL = [
         control.Config(7, '{"apiVersion": "mesh/v1", "metadata": {"name": "Zürich"}}'),
         lambda value: control.encode_config(*value),
         control.decode_config,
+    ),
+    plain(
+        "change",
+        Change(8, Stage.SWITCH, '{"apiVersion": "mesh/v1"}', ("tk1", "ny1")),
+        control.encode_change,
+        control.decode_change,
+    ),
+    plain(
+        "change_status",
+        ChangeStatus(8, Stage.HOLD, is_done=True),
+        control.encode_change_status,
+        control.decode_change_status,
     ),
 ]
 

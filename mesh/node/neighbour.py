@@ -1,0 +1,74 @@
+"""What a worker knows of one neighbour, and what is left of its wishes while it is down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mesh.core.routing import LocalLink
+from mesh.core.scopes import ScopeReader
+from mesh.model.control import DISABLED, LinkStatus, Mark, Scope, Stop, Wish
+from mesh.model.reasons import Reason
+
+
+@dataclass(slots=True)
+class Neighbour:
+    """What is known of one neighbour.
+
+    Attributes:
+        link: The link to it.
+        caught_up: Its control topic has been read to the end found at the start.
+        frozen: It could not be reached at the start.
+        beat: (epoch, number) of its newest heartbeat; (-1, -1) for none.
+        heard_ms: When that arrived, or from when on it was missed; None before the first tick.
+        is_down: Ten beats were missed.
+        closed: Why no data come and go, or None: see `Router.closed`.
+        marks: Newest marks read while its control topic is read again; they count at its end.
+        scopes: Its scopes that this node reads.
+    """
+
+    link: LocalLink
+    caught_up: bool = False
+    frozen: bool = False
+    beat: tuple[int, int] = (-1, -1)
+    heard_ms: int | None = None
+    is_down: bool = False
+    closed: Reason | None = None
+    marks: dict[Scope, Mark] = field(default_factory=dict)
+    scopes: dict[Scope, ScopeReader] = field(default_factory=dict)
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether its control topic is read to the end, and gives what its marks say."""
+        return self.caught_up and all(scope.proven for scope in self.scopes.values())
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything it offers is proven, or it is frozen or disabled. Spec: K23."""
+        return self.frozen or self.closed is Reason.LINK_DISABLED or self.is_proven
+
+    def status(self, stops: Sequence[Stop]) -> LinkStatus:
+        """Return the link's state as people see it, given what is stopped of it."""
+        reason = ""
+        if self.closed is Reason.LINK_DISABLED:
+            state, reason = DISABLED, "; ".join(map(str, stops))
+        elif stops:
+            state, reason = "stopped", "; ".join(map(str, stops))
+        elif self.is_down:
+            state = "down"
+        elif self.frozen and not self.caught_up:
+            state = "frozen"
+        elif not self.is_settled or self.closed is not None:
+            state = "unproven"
+        else:
+            state = "up"
+        return LinkStatus(self.link.neighbour, self.link.zone, state, reason)
+
+
+def while_down(wish: Wish) -> Wish | None:
+    """Return what is left of a wish while its neighbour is down. Spec: K19."""
+    return (
+        Wish(durable=True, live=False, static=wish.static, clients_offset=wish.clients_offset)
+        if wish.durable
+        else None
+    )
