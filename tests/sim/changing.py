@@ -140,6 +140,14 @@ class ChangedMesh:
         change = decode_heartbeat(beats[-1]).change if beats else None
         return None if change is None else (change.number, change.stage, change.is_done)
 
+    def stops(self, node: str) -> Sequence[bytes]:
+        """The sources that a node calls stopped."""
+        told: dict[bytes, bytes | None] = {}
+        for record in self.read(self.kafka_of(node), self.names.control(node)):
+            if (key := record.key() or b"").startswith(b"stop "):
+                told[key] = record.value()
+        return [key for key, value in told.items() if value is not None]
+
     def is_done(self, stage: Stage) -> bool:
         wanted = (self.number, stage, True)
         return all(self.status(node) == wanted for node in self.topology.nodes)
