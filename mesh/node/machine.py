@@ -78,6 +78,8 @@ OF_NEIGHBOUR = (
     AckRead,
     GapFound,
     GapMended,
+    LinkDisabled,
+    LinkEnabled,
 )
 
 ROUND_MS = 100
@@ -173,12 +175,8 @@ class NodeMachine:
                 self._lanes[lane] = in_force
                 if learner.lacks(in_force):
                     yield LearnAnew()
-            case LeadershipTaken(epoch, written, stops):
-                self.leader = Leader(self.node, epoch, learner.links, written, stops)
-                learner.request_round()
-            case LeadershipLost():
-                self.leader = None
-                self._foreign.forget()
+            case LeadershipTaken() | LeadershipLost():
+                self._follow_leadership(input_)
             case OwnAdvertRead() | OwnMarkRead():
                 if self.leader is not None and self.leader.has_offered:
                     # Before that the leader itself compares everything, when it begins.
@@ -199,6 +197,15 @@ class NodeMachine:
                     learner.troubles.endpoints[endpoint] = status
             case _:
                 assert_never(input_)
+
+    def _follow_leadership(self, input_: LeadershipTaken | LeadershipLost) -> None:
+        if isinstance(input_, LeadershipLost):
+            self.leader = None
+            self._foreign.forget()
+            return
+        links, epoch = self.learner.links, input_.epoch
+        self.leader = Leader(self.node, epoch, links, input_.written, input_.stops)
+        self.learner.request_round()
 
     def _turn_link(self, input_: LinkDisabled | LinkEnabled) -> Iterator[WriteLearned]:
         """Follow what operators want of a link; what is known of its other end is kept. K21."""
