@@ -25,13 +25,6 @@ def newest(changes: Iterable[Change]) -> Change | None:
     return max(changes, key=change_order, default=None)
 
 
-def is_open(change: Change, number_in_force: int) -> bool:
-    """Return whether a change has begun and is neither in force nor given up."""
-    if change.stage in (Stage.HOLD, Stage.SWITCH):
-        return True
-    return change.stage is Stage.RUN and change.number > number_in_force
-
-
 def write_change(change: Change, kafka: Mapping[str, KafkaCluster], prefix: str) -> None:
     """Write a record to every Kafka cluster, whatever some of them say.
 
