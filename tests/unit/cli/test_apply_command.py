@@ -153,3 +153,17 @@ def test_people_are_asked(run: Run, started: Started, monkeypatch: pytest.Monkey
     assert (ended.code, "nothing was changed" in ended.err, version(nodes)) == (2, True, 1)
     assert run("apply", new, "-f", mesh, "--yes").code == 0
     assert json.loads(run("export", "-f", mesh, "-o", "json").out)["kind"] == "Mesh"
+
+
+def test_status_tells_of_a_change_under_way(
+    run: Run, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes, mesh, new = started(*MOVED)
+    monkeypatch.setattr("mesh.cli.looking.wall_ms", nodes.now_ms)
+    assert run("status", "-f", mesh, "-o", "json").data["change"] is None
+    nodes.stuck = {"b": Stage.HOLD}
+    run("apply", new, "-f", mesh, "--wait", "3")
+    told = run("status", "-f", mesh, "-o", "json").data["change"]
+    assert 3 <= told.pop("since_s") < 10
+    assert told == {"version": 2, "stage": "hold", "holding": ["a", "b", "c"]}
+    assert "a change to version 2 is at stage hold" in run("status", "-f", mesh).out
