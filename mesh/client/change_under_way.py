@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.client.applying import Applying, Ended, Mark, NodeReport, Publish, Seen, Wait, Write
-from mesh.client.change_records import write_change
+from mesh.client.change_records import change_order, write_change
 from mesh.client.draining import Drain
 from mesh.client.in_force import put_in_force, read_records
 from mesh.client.overview import observe
@@ -102,6 +102,7 @@ class UnderWay:
         self._first = {node: seen.heartbeat for node, seen in self.view.nodes.items()}
         while True:
             seen = self._look()
+            self._heed_others()
             todo = self.way.next(seen)
             match todo:
                 case Ended():
@@ -141,6 +142,23 @@ class UnderWay:
         target = self.way.target
         put_in_force(target.number, target.topology, self.kafka, prefix, records)
         self.way.published()
+
+    def _heed_others(self) -> None:
+        """Go on from where another driver of this change has come to.
+
+        Raises:
+            NotInTimeError: Another went back, or has begun another change.
+        """
+        found, target = self.view.change, self.way.target
+        if found is None or change_order(found) <= change_order(target):
+            return
+        is_other_way = (found.stage is Stage.ABORT) != self.way.is_aborting
+        if found.number != target.number or is_other_way:
+            raise NotInTimeError(
+                f"somebody else has brought change {found.number} to stage {found.stage}; "
+                "look at `mesh status`"
+            )
+        self.way.target, self.way.is_written = found, True
 
     # -- looking --------------------------------------------------------------------------
 

@@ -161,3 +161,25 @@ def test_a_node_is_added_and_taken_away() -> None:
     nodes.read.clear()
     assert list(change(nodes, two).run(60).pauses) == ["a", "b", "c"]
     assert in_force(nodes) == (3, two)
+
+
+def test_two_who_drive_one_change_come_to_the_same_end() -> None:
+    """Whoever is behind goes on from where the other has come to; who went back, wins."""
+    nodes = Following(*MOVED)
+    nodes.stuck = {"b": Stage.HOLD}
+    first = change(nodes)
+    with pytest.raises(NotInTimeError):
+        first.run(3)
+    second = change(nodes)
+    nodes.stuck = {}
+    assert second.run(60).number == 2
+    assert first.run(60).number == 2
+    nodes.stuck = {"b": Stage.HOLD}
+    third = change(nodes, nodes.before)
+    with pytest.raises(NotInTimeError):
+        third.run(3)
+    found, _ = read_in_force(nodes.kafka, "mesh.")
+    assert found is not None
+    abort_change(found, begun(nodes), nodes.means()).run(60)
+    with pytest.raises(NotInTimeError, match="somebody else has brought change 3 to stage abort"):
+        third.run(60)
