@@ -35,11 +35,14 @@ class Seen:
         nodes: All that there are before or after.
         behind: Records, per direction of the round that drains, which its reader has not passed.
         untaken: Records, per node that leaves, which its clients wrote and it has not taken.
+        owing: Topics, per node, in which it is still to make something good: those that refused
+            records, and those of which something is sent again.
     """
 
     nodes: Mapping[str, NodeReport]
     behind: Mapping[Direction, int] = field(default_factory=dict)
     untaken: Mapping[str, int] = field(default_factory=dict)
+    owing: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +156,21 @@ class Applying:
         staying = [node for node in seen.nodes if node not in self.cut.joining]
         if (wait := self._not_done(seen, staying)) is not None:
             return wait
+        if self.cut.rounds and (owing := self._owing(seen)):
+            return Wait(owing)
         if self.round < len(self.cut.rounds):
             return self._drain(seen)
         if reasons := self._untaken(seen, "holds and has not taken"):
             return Wait(reasons)
         return self._enter(Stage.SWITCH)
+
+    def _owing(self, seen: Seen) -> Sequence[str]:
+        """Return who makes something good: behind the switch nobody would read it again."""
+        return [
+            f"{node} makes good what {', '.join(topics)} lacks"
+            for node, topics in seen.owing.items()
+            if topics
+        ]
 
     def _drain(self, seen: Seen) -> Next:
         directions = self.cut.rounds[self.round]

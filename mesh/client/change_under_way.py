@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from mesh.client.applying import Applying, Ended, Mark, NodeReport, Publish, Seen, Wait, Write
 from mesh.client.change_records import change_order, write_change
 from mesh.client.draining import Drain
+from mesh.client.health.progress import Progresses
 from mesh.client.in_force import put_in_force, read_records
 from mesh.client.overview import observe
 from mesh.client.unread import unread_in
@@ -79,10 +80,15 @@ class UnderWay:
     _began_ms: int = 0
     _beats: Mapping[str, bool] = field(default_factory=dict)
     _first: dict[str, Heartbeat | None] = field(default_factory=dict)
+    _progresses: Progresses = field(init=False)
     _drain: Drain | None = None
     _told: str = ""
     _held_ms: dict[str, int] = field(default_factory=dict)
     _ran_ms: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Read nothing yet."""
+        self._progresses = Progresses(self.before, self.kafka)
 
     def run(self, limit_s: float, patience_s: float = 0.0) -> Outcome:
         """Drive the change to its end.
@@ -174,7 +180,15 @@ class UnderWay:
                 self._held_ms.setdefault(node, self.now_ms())
             if told.stage in (Stage.RUN, Stage.ABORT):
                 self._ran_ms.setdefault(node, self.now_ms())
-        return Seen(nodes=reports, behind=self._behind(), untaken=self._untaken())
+        if self.way.target.stage is not Stage.HOLD or not self.way.is_written:
+            return Seen(nodes=reports, untaken=self._untaken())
+        self._progresses.read()
+        return Seen(
+            nodes=reports,
+            behind=self._behind(),
+            untaken=self._untaken(),
+            owing=self._owing(),
+        )
 
     def _report(self, node: str) -> NodeReport:
         seen = self.view.nodes[node]
@@ -184,8 +198,17 @@ class UnderWay:
         return NodeReport(is_up=is_up, change=None if beat is None else beat.change)
 
     def _behind(self) -> Mapping[Direction, int]:
-        drains = self.way.target.stage is Stage.HOLD and self._drain is not None
-        return self._drain.behind(self.view) if drains and self._drain is not None else {}
+        return {} if self._drain is None else self._drain.behind(self._progresses)
+
+    def _owing(self) -> Mapping[str, Sequence[str]]:
+        """Return, per node, the topics in which something is still to be made good."""
+        found: dict[str, Sequence[str]] = {}
+        for node in self.way.cut.taking_part:
+            if node in self.before.nodes:
+                told = self._progresses.of(node)
+                gaps = [one.topic for one in told.gaps.values()]
+                found[node] = sorted({*told.targets_held, *gaps})
+        return found
 
     def _untaken(self) -> Mapping[str, int]:
         if self.way.target.stage is not Stage.HOLD:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from mesh.client.health.progress import Progresses
 from mesh.client.overview import read_range
-from mesh.client.view import MeshView
 from mesh.core.cutover import Direction
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
@@ -51,13 +51,14 @@ class Drain:
         # The high watermark: what an open transaction hides will be committed behind this.
         self._ends = {name: kafka[name].admin().ends(listed) for name, listed in places.items()}
 
-    def behind(self, view: MeshView) -> Mapping[Direction, int]:
+    def behind(self, progresses: Progresses) -> Mapping[Direction, int]:
         """Return how many records below those ends each reader has not passed, where any are.
 
-        Transaction markers do not count.
+        Transaction markers do not count. Asked is what readers have committed, and not what they
+        tell their neighbours: of several workers, one tells of its own lanes only.
 
         Args:
-            view: Refreshed.
+            progresses: Read just now.
 
         Raises:
             TransportError: A Kafka cluster does not answer.
@@ -69,7 +70,7 @@ class Drain:
             begins: dict[TopicPartition, int] = {}
             for place, end in ends.items():
                 direction = self._direction_of[place.topic]
-                begin = max(self._position(view, place), starts.get(place, 0))
+                begin = max(self._position(progresses, place), starts.get(place, 0))
                 if stable[place] < end:
                     found[direction] += end - stable[place]
                 elif end - begin > COUNTED_MAX:
@@ -80,10 +81,7 @@ class Drain:
                 found[self._direction_of[record.topic()]] += 1
         return dict(found)
 
-    def _position(self, view: MeshView, place: TopicPartition) -> int:
-        sender, reader = self._direction_of[place.topic]
-        link = view.nodes[reader].link_states.get(sender)
-        for topic, partition, offset in link.positions if link is not None else ():
-            if (topic, partition) == (place.topic, place.partition):
-                return max(0, offset)
-        return 0
+    def _position(self, progresses: Progresses, place: TopicPartition) -> int:
+        _, reader = self._direction_of[place.topic]
+        found = progresses.of(reader).sources.get(place)
+        return 0 if found is None else max(0, found.offset)

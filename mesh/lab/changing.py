@@ -11,10 +11,11 @@ from mesh.client.in_force import read_in_force
 from mesh.client.overview import observe
 from mesh.client.plan import lost_by
 from mesh.client.proposal import plan_on_mesh
-from mesh.core.cutover import cut_over
+from mesh.core.cutover import CutOver, cut_over
 from mesh.errors import ConfigError, InvariantError, NotBegunError, NotInTimeError, Problem
 from mesh.lab.faults import StepFailedError
 from mesh.lab.steps import Apply
+from mesh.model.control import Stage
 from mesh.model.topology import Topology
 from mesh.runtime.provision import node_topics
 
@@ -86,9 +87,23 @@ def _change(driver: Driver, number: int, after: Topology, timeout_s: float) -> O
         driver.start_nodes(cut.joining)
         outcome = change.run(timeout_s, timeout_s if cut.joining else 0.0)
     except NotBegunError as error:
-        driver.stop_nodes(cut.joining)
-        driver.adopt(before)
+        _go_back(driver, before, cut)
         raise ConfigError([Problem(code=NOT_BEGUN, message=str(error), where=where)]) from error
+    except NotInTimeError:
+        if change.way.target.stage is Stage.HOLD:
+            _go_back(driver, before, cut)
+        else:
+            _go_on(driver, number, cut)
+        raise
+    _go_on(driver, number, cut)
+    return outcome
+
+
+def _go_back(driver: Driver, before: Topology, cut: CutOver) -> None:
+    driver.stop_nodes(cut.joining)
+    driver.adopt(before)
+
+
+def _go_on(driver: Driver, number: int, cut: CutOver) -> None:
     driver.took_force(number)
     driver.stop_nodes(cut.leaving)
-    return outcome

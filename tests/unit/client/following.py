@@ -5,11 +5,13 @@ from __future__ import annotations
 from mesh.client.apply import Means, read_begun
 from mesh.client.in_force import publish
 from mesh.client.view import MeshView
-from mesh.codec.control import encode_heartbeat, encode_link_state
-from mesh.codec.keys import heartbeat_key, link_key
+from mesh.codec.control import encode_heartbeat
+from mesh.codec.keys import heartbeat_key, progress_key
+from mesh.codec.state import encode_progress
 from mesh.config.topology_file import topology_from_mapping
-from mesh.model.control import ChangeStatus, Heartbeat, LinkState, Stage
+from mesh.model.control import ChangeStatus, Heartbeat, Stage
 from mesh.model.frames import MessageClass
+from mesh.model.state import Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.provision import node_topics
@@ -39,6 +41,7 @@ class Following:
         down: Those that do not beat.
         stuck: Stages that a node never ends, by node.
         read: How far each reads its neighbours' outboxes; everything, unless it stands here.
+        owed: What each says of targets that it leaves out, and the like.
         seen: Stages in the order in which nodes read them.
         lines: What was told.
     """
@@ -52,6 +55,7 @@ class Following:
         self.down: set[str] = set()
         self.stuck: dict[str, Stage] = {}
         self.read: dict[tuple[str, str], int] = {}
+        self.owed: dict[str, list[Progress]] = {}
         self.seen: list[tuple[str, Stage]] = []
         self.lines: list[str] = []
         self._beat = 0
@@ -108,12 +112,19 @@ class Following:
                 continue
             there = self.kafka[self.nodes[other].kafka].admin()
             ends = there.ends([TopicPartition(topic, number) for number in range(4)])
-            positions = [
-                (at.topic, at.partition, min(end, self.read.get((other, node), end)))
-                for at, end in ends.items()
-            ]
-            state = LinkState(1, self._beat, tuple(positions))
-            writer.produce(names.to_control(node, other), encode_link_state(state), link_key(), 0)
+            for at, end in ends.items():
+                offset = min(end, self.read.get((other, node), end))
+                progress = Progress(
+                    kind=ProgressKind.SOURCE,
+                    offset=offset,
+                    topic=at.topic,
+                    partition=at.partition,
+                    topic_id=bytes(16),
+                )
+                value = encode_progress(progress)
+                writer.produce(names.progress(node), value, progress_key(progress), 0)
+        for owed in self.owed.get(node, ()):
+            writer.produce(names.progress(node), encode_progress(owed), progress_key(owed), 0)
         writer.close()
 
     def send(self, source: str, target: str) -> None:

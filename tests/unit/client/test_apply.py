@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mesh.client.apply import Begun, abort_change, begin_change, read_begun
@@ -10,6 +12,7 @@ from mesh.client.in_force import read_in_force
 from mesh.config.published import published_text
 from mesh.errors import ConfigError, NotBegunError, NotInTimeError, TransportError
 from mesh.model.control import Stage
+from mesh.model.state import Progress, ProgressKind
 from mesh.model.topology import Topology
 from tests.unit.client.following import Following, mesh_of
 
@@ -67,6 +70,23 @@ def test_it_does_not_switch_before_what_was_sent_is_read_hop_by_hop() -> None:
     del nodes.read["b", "c"]
     assert change(nodes).run(60).number == 2
     assert in_force(nodes) == (2, nodes.after)
+
+
+def test_it_does_not_switch_while_something_is_still_to_be_made_good() -> None:
+    """A held target is written from its source, which nobody reads any more behind the switch."""
+    nodes = Following(*MOVED)
+    place = {"topic": "mesh.b.to.c.g", "partition": 0, "topic_id": bytes(16), "source_partition": 0}
+    held = Progress(kind=ProgressKind.HELD, offset=3, **place)  # type: ignore[arg-type]
+    gap = Progress(kind=ProgressKind.GAP, offset=3, reason="chain", **place)  # type: ignore[arg-type]
+    done: list[Progress] = []
+    for owed, paid in ((held, replace(held, offset=-1)), (gap, replace(gap, reason=""))):
+        nodes.owed["b"] = [*done, owed]
+        with pytest.raises(NotInTimeError, match=r"b makes good what mesh.b.to.c.g lacks"):
+            change(nodes).run(5)
+        assert {stage for _, stage in nodes.seen} == {Stage.HOLD}
+        done.append(paid)
+    nodes.owed["b"] = done
+    assert change(nodes).run(60).is_in_force
 
 
 def test_a_change_that_was_left_is_gone_on_with_from_every_stage() -> None:

@@ -70,6 +70,9 @@ def test_from_the_plan_to_in_force() -> None:
     answers.say(Stage.HOLD, "a", is_done=False)
     assert waits_for(applying.next(answers.seen)) == "a still commits what it has taken"
     answers.say(Stage.HOLD, "a")
+    answers.seen = replace(answers.seen, owing={"b": ["mesh.b.to.c.g"], "c": []})
+    assert waits_for(applying.next(answers.seen)) == "b makes good what mesh.b.to.c.g lacks"
+    answers.seen = replace(answers.seen, owing={})
     for directions, reader in (CUT.rounds[0], "b"), (CUT.rounds[1], "c"):
         assert applying.next(answers.seen) == Mark(directions)
         applying.marked()
@@ -80,7 +83,9 @@ def test_from_the_plan_to_in_force() -> None:
     answers.say(Stage.SWITCH, "a", "b", "c")
     assert waits_for(applying.next(answers.seen)) == "n has not read stage switch"
     answers.say(Stage.SWITCH, "n")
+    answers.seen = replace(answers.seen, owing={"b": ["x"]})
     assert applying.next(answers.seen) == Publish()
+    answers.seen = replace(answers.seen, owing={})
     assert applying.next(answers.seen) == Publish()
     applying.published()
     assert stage_written(applying, answers) is Stage.RUN
