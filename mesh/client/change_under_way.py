@@ -9,10 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.client.applying import Applying, Ended, Mark, NodeReport, Publish, Seen, Wait, Write
-from mesh.client.change_records import change_order, write_change
-from mesh.client.draining import Drain
-from mesh.client.health.progress import Progresses
-from mesh.client.in_force import put_in_force, read_records
+from mesh.client.change_records import ConfigWriters, change_order
+from mesh.client.draining import Drain, FollowedProgresses
 from mesh.client.overview import observe
 from mesh.client.unread import unread_in
 from mesh.client.view import MeshView
@@ -21,7 +19,6 @@ from mesh.errors import (
     NotBegunError,
     NotInTimeError,
     TransportError,
-    TransportUnavailableError,
 )
 from mesh.model.control import Heartbeat, Stage
 from mesh.model.frames import MessageClass
@@ -80,15 +77,11 @@ class UnderWay:
     _began_ms: int = 0
     _beats: Mapping[str, bool] = field(default_factory=dict)
     _first: dict[str, Heartbeat | None] = field(default_factory=dict)
-    _progresses: Progresses = field(init=False)
+    _progresses: FollowedProgresses = field(init=False)
     _drain: Drain | None = None
     _told: str = ""
     _held_ms: dict[str, int] = field(default_factory=dict)
     _ran_ms: dict[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Read nothing yet."""
-        self._progresses = Progresses(self.before, self.kafka)
 
     def run(self, limit_s: float, patience_s: float = 0.0) -> Outcome:
         """Drive the change to its end.
@@ -106,6 +99,17 @@ class UnderWay:
         self._began_ms = self.now_ms()
         self._beats = observe(self.view, self.now_ms, self.pause)
         self._first = {node: seen.heartbeat for node, seen in self.view.nodes.items()}
+        # Everything is opened before anybody holds.
+        writers = ConfigWriters(self.kafka, self.before.prefix)
+        self._progresses = FollowedProgresses(self.before, self.kafka, self.now_ms)
+        try:
+            self._progresses.read()
+            return self._drive(writers, limit_s, patience_s)
+        finally:
+            self._progresses.close()
+            writers.close()
+
+    def _drive(self, writers: ConfigWriters, limit_s: float, patience_s: float) -> Outcome:
         while True:
             seen = self._look()
             self._heed_others()
@@ -115,10 +119,11 @@ class UnderWay:
                     return self._outcome(todo)
                 case Write(change):
                     self.tell(_STAGES[change.stage])
-                    write_change(change, self.kafka, self.before.prefix)
+                    writers.write_change(change)
                     self.way.written()
                 case Publish():
-                    self._publish()
+                    writers.put_in_force(self.way.target)
+                    self.way.published()
                 case Mark(directions):
                     self._drain = Drain(directions, self.before, self.kafka)
                     self.way.marked()
@@ -139,15 +144,6 @@ class UnderWay:
             self._told = shown
             self.tell(f"waiting: {shown}")
         self.pause(LOOK_S)
-
-    def _publish(self) -> None:
-        prefix = self.after.prefix
-        records = read_records(self.kafka, prefix)
-        for fault in records.silent.values():
-            raise TransportUnavailableError(f"{fault}; give the same command again")
-        target = self.way.target
-        put_in_force(target.number, target.topology, self.kafka, prefix, records)
-        self.way.published()
 
     def _heed_others(self) -> None:
         """Go on from where another driver of this change has come to.

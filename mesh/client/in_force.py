@@ -120,28 +120,10 @@ def publish(topology: Topology, kafka: Mapping[str, KafkaCluster]) -> int:
     highest, text = records.highest or (0, "")
     wanted = published_text(topology)
     number = highest if text == wanted else highest + 1
-    put_in_force(number, wanted, kafka, topology.prefix, records)
-    return number
-
-
-def put_in_force(
-    number: int, text: str, kafka: Mapping[str, KafkaCluster], prefix: str, records: Records
-) -> None:
-    """Write one version wherever it is not.
-
-    Args:
-        number: Of the version.
-        text: The document.
-        kafka: Where it shall be.
-        prefix: Of the mesh.
-        records: What is there now.
-
-    Raises:
-        TransportError: A Kafka cluster did not take it.
-    """
     for name, cluster in kafka.items():
-        if records.found.get(name) != (number, text):
-            write_config(cluster, prefix, config_key(), encode_config(number, text))
+        if records.found.get(name) != (number, wanted):
+            write_config(cluster, topology.prefix, config_key(), encode_config(number, wanted))
+    return number
 
 
 def _record_of(cluster: KafkaCluster, prefix: str) -> tuple[int, str] | None:

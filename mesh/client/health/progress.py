@@ -56,12 +56,17 @@ class Progresses:
         """Read what is new."""
         for name, kafka in self._kafka.items():
             try:
-                for record in self._new(kafka, self._places[name]):
+                for record in self._new(name, kafka, self._places[name]):
                     self._take(record)
             except TransportError:
                 continue  # told by whoever asks the same Kafka cluster for offsets
 
-    def _new(self, kafka: KafkaCluster, places: Sequence[TopicPartition]) -> Sequence[Record]:
+    def _new(
+        self,
+        name: str,  # noqa: ARG002
+        kafka: KafkaCluster,
+        places: Sequence[TopicPartition],
+    ) -> Sequence[Record]:
         ends, starts = kafka.admin().stable_ends(places), kafka.admin().starts(places)
         begins = {
             place: max(self._read.get(place, 0), starts[place])
