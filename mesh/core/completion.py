@@ -8,8 +8,8 @@ readers, at the version which that scope had when the input was applied.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from mesh.model.control import Acknowledgement, Scope
 
@@ -77,6 +77,27 @@ class Completion:
                 self._told[source] = news[source] = state
         return news
 
+    def has(self, reader: str, scope: Scope, number: int) -> bool:
+        """Say whether a reader has completed a version of a scope."""
+        return self._ack_of(reader, scope).complete >= number
+
+    def forget(self, gone: Sequence[str], readers: Mapping[Scope, Sequence[str]]) -> None:
+        """Wait for nobody whose link was removed, and acknowledge nothing of theirs any more.
+
+        Args:
+            gone: Neighbours; one whose link is another now begins anew.
+            readers: Who reads each scope that is left.
+        """
+        for source in [one for one in self._state if " " in one and one.split(" ")[0] in gone]:
+            for known in (self._waiting, self._state, self._told):
+                known.pop(source, None)
+        for reader, scope in [key for key in self.acks if key[0] in gone]:
+            del self.acks[reader, scope]
+        for source, waiting in self._waiting.items():
+            self._waiting[source] = deque(
+                (number, tuple(_left(needs, gone, readers))) for number, needs in waiting
+            )
+
     def state(self, source: str) -> Acknowledgement:
         """Return what is known of an input."""
         return self._state.get(source, NOTHING)
@@ -101,3 +122,14 @@ class Completion:
                     links[self.node, reader] = None
                 links.update(dict.fromkeys(ack.open_links))
         return tuple(sorted(links))
+
+
+def _left(
+    needs: Sequence[Need], gone: Sequence[str], readers: Mapping[Scope, Sequence[str]]
+) -> Iterator[Need]:
+    for need in needs:
+        left = [
+            one for one in need.readers if one not in gone and one in readers.get(need.scope, ())
+        ]
+        if left:
+            yield replace(need, readers=tuple(left))

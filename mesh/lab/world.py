@@ -20,7 +20,7 @@ from mesh.runtime.intake import PolledIntake
 from mesh.runtime.worker import Worker
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_group import MemoryMembership
-from mesh.transport.port import KafkaCluster
+from mesh.transport.port import KafkaCluster, Reader
 
 REST_MS = (1, 20)
 """Shortest and longest time between two turns of a worker."""
@@ -112,6 +112,7 @@ class World:
                 self.clock,
                 SteppedErrands(),
                 lambda: f"{self._random.getrandbits(64):016x}",
+                connect=lambda topology, kafka: self._connect(topology, kafka, node),
             )
         except TransportUnavailableError:
             self.troubles += 1
@@ -122,6 +123,17 @@ class World:
         intake.slow(self._slow.get(node, ()), node, TopicNames(self.topology.prefix))
         self._schedule(name)
         return True
+
+    def _connect(self, topology: Topology, kafka: str, node: str) -> tuple[KafkaCluster, Reader]:
+        """Open a Kafka cluster for a worker that a change of the topology leads there."""
+        self.add_kafka(topology)
+        return self.kafka[kafka], self.kafka[kafka].reader(f"mesh-{node}")
+
+    def add_kafka(self, topology: Topology) -> None:
+        """Make the Kafka clusters of another topology that are not there yet."""
+        for name in topology.kafka:
+            if name not in self.kafka:
+                self.kafka[name] = MemoryKafka(name, now_ms=self.clock.now_ms)
 
     def kill(self, node: str, index: int | None = None) -> None:
         """End the node's workers, or one, between two turns: volatile state goes, durable stays."""
@@ -262,7 +274,7 @@ def _crash(worker: Worker) -> None:
 
 def kafka_of(
     topology: Topology, node: str, kafka: Mapping[str, KafkaCluster]
-) -> Mapping[str, KafkaCluster]:
+) -> dict[str, KafkaCluster]:
     """Return the Kafka clusters that a node touches: its own and its neighbours'."""
     nodes = [node, *topology.neighbours(node)]
     names = sorted({topology.nodes[name].kafka: None for name in nodes})

@@ -15,6 +15,7 @@ from mesh.model.control import (
     Wish,
 )
 from mesh.model.frames import MessageClass
+from mesh.model.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,20 @@ class Reroute:
 
 
 @dataclass(frozen=True, slots=True)
+class Relinked:
+    """From here on the node has the links of another topology; a `Reroute` follows. Spec: K28.
+
+    Attributes:
+        topology: The one that is in force now.
+        gone, added: Neighbours whose links were removed, and whose are new; one may be both.
+    """
+
+    topology: Topology
+    gone: tuple[str, ...]
+    added: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class WriteAdvert:
     """Offer an entry in a scope, or with None withdraw it. Spec: K22."""
 
@@ -51,10 +66,10 @@ class WriteAdvert:
 
 @dataclass(frozen=True, slots=True)
 class WriteMark:
-    """Close a version of a scope, in the transaction of its adverts. Spec: K23."""
+    """Close a version of a scope, in the transaction of its adverts; None: it is gone. K23."""
 
     scope: Scope
-    mark: Mark
+    mark: Mark | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +169,7 @@ class Note:
 Effect = (
     EnsureEndpoint
     | Reroute
+    | Relinked
     | WriteAdvert
     | WriteMark
     | WriteAck

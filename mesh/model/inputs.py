@@ -12,10 +12,12 @@ from mesh.model.control import (
     Mark,
     RepairRequest,
     Scope,
+    Stage,
     Stop,
     Subscription,
     Wish,
 )
+from mesh.model.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +210,20 @@ class EndpointSeen:
     status: EndpointStatus | None
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeRead:
+    """The operator's newest word on a change of the topology. Spec: K28.
+
+    Attributes:
+        number, stage: Which change, and how far it is.
+        topology: The target, if this stage asks for it to be followed.
+    """
+
+    number: int
+    stage: Stage
+    topology: Topology | None = None
+
+
 Input = (
     Ticked
     | SubscriptionRead
@@ -232,4 +248,5 @@ Input = (
     | OwnMarkRead
     | OwnControlCaughtUp
     | EndpointSeen
+    | ChangeRead
 )

@@ -49,9 +49,9 @@ class Progress:
         in_force: interest: the versions in force.
         ahead: source, direct: so many offsets from `offset` on may have been handed on already;
             stopped: so many are lost, -1 if nobody can know; gap: attempts before this one; held:
-            number of the hold.
+            number of the hold; sent: first offset that the link may carry.
         generation: source: of the offsets that are read.
-        reason: stopped: why.
+        reason: stopped: why; source: `left` if the link was removed.
 
     Spec: K9, K12, K18, R6.
     """

@@ -9,19 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh.core.completion import Completion, Need
-from mesh.core.forwarding import offers, ownership_after, scope_is_per_link
-from mesh.core.interest import ADDRESS, Member, Members, union
-from mesh.core.joins import row_over
+from mesh.core.interest import ADDRESS, Members
 from mesh.core.routing import LocalLink
 from mesh.core.scopes import ScopeWriter
 from mesh.model.control import (
+    ChangeStatus,
     Heartbeat,
     LinkStatus,
     Mark,
-    Ownership,
     Scope,
     Wish,
-    is_address,
 )
 from mesh.model.effects import (
     WriteAck,
@@ -34,8 +31,9 @@ from mesh.model.effects import (
     WriteStop,
     WriteSubscribed,
 )
-from mesh.model.topology import ZoneKind
 from mesh.node.learner import CLIENTS, Learner, Round
+from mesh.node.offers import link_of, offered, readers_of, scopes_fed, scopes_of, scopes_offering
+from mesh.node.relinking import CHANGE
 
 BEAT_MS = 1000
 """Time between heartbeats. Spec: K32."""
@@ -80,6 +78,9 @@ class Leader:
     _beat_at_ms: int = 0
     _remembered_at_ms: int = -REMEMBER_MS
     _remembered: dict[tuple[str, Scope], tuple[str, ...]] = field(default_factory=dict)
+    _numbers: dict[Scope, int] = field(default_factory=dict)
+    _awaited: dict[tuple[str, Scope], int] = field(default_factory=dict)
+    _added: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Know every scope from the start; each gets a mark even if nothing is offered in it."""
@@ -94,10 +95,13 @@ class Leader:
         The first time, what the control topic offers already is compared with what it should
         offer, and only the difference is written. Spec: K16, K25.
         """
-        if self._has_offered:
+        if self._has_offered and self.links is not learner.links:
+            yield from self._relink(learner, round_)
+        elif self._has_offered:
             yield from self._offer_changes(learner, round_.touched)
         else:
             yield from self._offer_everything(learner)
+            self._await([link.neighbour for link in self.links])
             yield from learner.troubles.everything(self.stops)
         self._has_offered = True
         self._apply(learner, round_)
@@ -118,6 +122,11 @@ class Leader:
                 if filter_ not in wanted:
                     yield WriteAdvert(scope, filter_, None)
             yield WriteMark(scope, writer.next_mark(self.epoch))
+        for scope in sorted(self.written):
+            if scope not in self._scopes:
+                for filter_ in sorted(self.written[scope]):
+                    yield WriteAdvert(scope, filter_, None)
+                yield WriteMark(scope, None)
         self.written = {}
 
     def _offer_changes(self, learner: Learner, touched: Mapping[str, Members]) -> Iterator[Writes]:
@@ -134,6 +143,65 @@ class Leader:
                     yield WriteAdvert(scope, filter_, after)
             if is_changed:
                 yield WriteMark(scope, writer.next_mark(self.epoch))
+
+    def _relink(self, learner: Learner, round_: Round) -> Iterator[Writes]:
+        """Offer by the links that a round has put in force what was offered by others before.
+
+        Versions of a scope that comes back go on where they were: what readers acknowledged
+        before its end must not count. Spec: K23, K28.
+        """
+        table, touched = learner.router.table, round_.touched
+        old, self.links = self.links, learner.links
+        filters = sorted({**table.entries, **touched})
+        wanted = scopes_of(self.links)
+        for scope in sorted({**self._scopes, **dict.fromkeys(wanted)}):
+            was = link_of(old, scope) if scope in self._scopes else None
+            now = link_of(self.links, scope) if scope in wanted else None
+            writer = self._scopes.pop(scope, ScopeWriter(self._numbers.pop(scope, 0)))
+            is_changed = was is None
+            for filter_ in filters:
+                members = table.members(filter_)
+                known = touched.get(filter_, members)
+                before = None if was is None else offered(filter_, known, scope, was)
+                after = None if now is None else offered(filter_, members, scope, now)
+                if before != after:
+                    is_changed = True
+                    writer.change(filter_, before, after)
+                    yield WriteAdvert(scope, filter_, after)
+            if now is None:
+                self._numbers[scope] = writer.number
+                yield WriteMark(scope, None)
+                continue
+            self._scopes[scope] = writer
+            if is_changed:
+                yield WriteMark(scope, writer.next_mark(self.epoch))
+        self._forget(round_.links.gone)
+        self._await(round_.links.added)
+
+    def _forget(self, gone: Sequence[str]) -> None:
+        readers = {scope: readers_of(self.links, scope) for scope in self._scopes}
+        self.completion.forget(gone, readers)
+        for source in [one for one in self._applied if " " in one and one.split(" ")[0] in gone]:
+            del self._applied[source]
+        for name, scope in [key for key in self._remembered if key[0] in gone]:
+            del self._remembered[name, scope]
+
+    def _await(self, added: Sequence[str]) -> None:
+        """Take note of what must be acknowledged before new links count as linked."""
+        self._added = tuple(added)
+        self._awaited = {
+            (reader, scope): writer.number
+            for scope, writer in self._scopes.items()
+            for reader in readers_of(self.links, scope)
+            if reader in added
+        }
+
+    def is_linked(self, learner: Learner) -> bool:
+        """Say whether both ends of the newest links know all that the other offers. Spec: K27."""
+        return all(learner.neighbours[name].is_settled for name in self._added) and all(
+            self.completion.has(reader, scope, number)
+            for (reader, scope), number in self._awaited.items()
+        )
 
     @property
     def has_offered(self) -> bool:
@@ -154,14 +222,13 @@ class Leader:
                 yield WriteMark(scope, self._scopes[scope].next_mark(self.epoch))
 
     def _link(self, scope: Scope) -> LocalLink:
-        """Return a link that a scope is offered on; all of its zone follow the same rule."""
-        return next(link for link in self.links if link.zone == scope.zone)
+        return link_of(self.links, scope)
 
     # -- acknowledgements -----------------------------------------------------------------
 
     def _apply(self, learner: Learner, round_: Round) -> None:
         for source, (epoch, number) in round_.in_force.items():
-            if self._applied.get(source) != (epoch, number):
+            if source != CHANGE and self._applied.get(source) != (epoch, number):
                 self._applied[source] = (epoch, number)
                 self.completion.applied(source, epoch, number, self._needs(source, learner))
 
@@ -170,7 +237,7 @@ class Leader:
         fed = (
             scopes_fed(self.links, learner.neighbours[name].link, Scope.parse(text))
             if text
-            else _scopes_offering(self.links, ADDRESS)
+            else scopes_offering(self.links, ADDRESS)
         )
         return [
             Need(scope, self._scopes[scope].number, readers)
@@ -189,7 +256,9 @@ class Leader:
 
     # -- heartbeat ------------------------------------------------------------------------
 
-    def beat(self, learner: Learner, now_ms: int, *, is_ready: bool) -> Iterator[Writes]:
+    def beat(
+        self, learner: Learner, now_ms: int, *, is_ready: bool, change: ChangeStatus | None = None
+    ) -> Iterator[Writes]:
         """Beat once a second, and tell each neighbour the last beat read of it. Spec: K32."""
         if self._beat and now_ms - self._beat_at_ms < BEAT_MS:
             return
@@ -200,7 +269,7 @@ class Leader:
             for name, neighbour in learner.neighbours.items()
         ]
         endpoints = tuple(learner.troubles.endpoints.values())
-        beat = Heartbeat(self.epoch, self._beat, is_ready, tuple(links), endpoints)
+        beat = Heartbeat(self.epoch, self._beat, is_ready, tuple(links), endpoints, change)
         yield WriteHeartbeat(beat)
         for name, neighbour in learner.neighbours.items():
             yield WriteLinkState(name, *neighbour.beat)
@@ -221,63 +290,3 @@ class Leader:
             scope: Mark(self.epoch, writer.number, writer.count, writer.digest)
             for scope, writer in self._scopes.items()
         }
-
-
-def scopes_of(links: Sequence[LocalLink]) -> Sequence[Scope]:
-    """Return the scopes in which a node with these links offers interest. Spec: K22."""
-    scopes: dict[Scope, None] = {}
-    for link in links:
-        reader = link.neighbour if scope_is_per_link(link.kind) else ""
-        for ownership in Ownership:
-            if offers(link.kind, learned_on_zone=False, learned_on_link=False, ownership=ownership):
-                scopes[Scope(link.zone, reader, ownership)] = None
-            for row in link.back:
-                scopes[Scope(link.zone, link.neighbour, ownership, row)] = None
-    return sorted(scopes)
-
-
-def readers_of(links: Sequence[LocalLink], scope: Scope) -> Sequence[str]:
-    """Return the neighbours that read a scope."""
-    return [
-        link.neighbour
-        for link in links
-        if link.zone == scope.zone and scope.neighbour in ("", link.neighbour)
-    ]
-
-
-def scopes_fed(links: Sequence[LocalLink], learned_on: LocalLink, scope: Scope) -> Sequence[Scope]:
-    """Return the scopes in which interest learned in a neighbour's scope is offered onward."""
-    ownership = ownership_after(learned_on.kind, scope.ownership)
-    member = Member(learned_on.zone, learned_on.neighbour, ownership, scope.row)
-    return _scopes_offering(links, member)
-
-
-def _scopes_offering(links: Sequence[LocalLink], member: Member) -> Sequence[Scope]:
-    by_zone = {link.zone: link for link in links}
-    return [fed for fed in scopes_of(links) if _is_offered(member, fed, by_zone[fed.zone])]
-
-
-def offered(filter_: str, members: Members, scope: Scope, link: LocalLink) -> Wish | None:
-    """Return what is offered in a scope of a filter with these members, or None.
-
-    Over joins that is addresses alone. Spec: K22, K26, DESIGN 3.
-    """
-    if link.kind is ZoneKind.JOIN and not is_address(filter_):
-        return None
-    return union(wish for member, wish in members if _is_offered(member, scope, link))
-
-
-def _is_offered(member: Member, scope: Scope, link: LocalLink) -> bool:
-    if link.kind is ZoneKind.JOIN:
-        return (
-            member.ownership is scope.ownership
-            and member.zone != scope.zone
-            and link.into is not None
-            and row_over(member.row, link.into.hops) == scope.row
-        )
-    return member.ownership is scope.ownership and offers(
-        link.kind,
-        learned_on_zone=member.zone == scope.zone,
-        learned_on_link=member.zone == scope.zone and member.name == scope.neighbour,
-        ownership=member.ownership,
-    )

@@ -27,6 +27,7 @@ from mesh.model.control import (
 )
 from mesh.model.effects import EndSubscription, EnsureEndpoint, Note
 from mesh.model.frames import MessageClass
+from mesh.node.relinking import CHANGE, NO_CHANGES, UNCHANGED, LinkChanges
 from mesh.node.troubles import Troubles
 
 CLIENTS = "clients"
@@ -87,11 +88,13 @@ class Round:
         in_force: Versions of the inputs that it brings into force.
         cuts: Node uuid -> `clients` offset, where that changed.
         touched: Filter -> its members before, for every filter that changed.
+        links: What it changes of the node's links.
     """
 
     in_force: Mapping[str, tuple[int, int]]
     cuts: Mapping[str, int]
     touched: Mapping[str, Members]
+    links: LinkChanges = NO_CHANGES
 
 
 @dataclass(slots=True)
@@ -102,17 +105,21 @@ class Learner:
         node: Name of this node.
         uuid: Its intrinsic identity.
         router: Routes by what is in force.
+        offered: Scopes in which each neighbour may offer interest; None: in all. Records of others
+            are left over from another topology, or ahead of it.
         neighbours: By name.
         subscriptions: (endpoint, filter) -> what the client asked for.
         endpoints: Endpoint -> the subscription that gave it its kind and class.
         classes: Class of each endpoint that the routing in force knows.
         troubles: What is wrong with the node's sources.
+        followed: How far the routing in force follows changes of the topology.
     """
 
     node: str
     uuid: str
     links: Sequence[LocalLink]
     router: Router
+    offered: Mapping[str, Sequence[Scope]] | None = None
     neighbours: dict[str, Neighbour] = field(default_factory=dict)
     subscriptions: dict[tuple[str, str], Subscription] = field(default_factory=dict)
     clients_offset: int = -1
@@ -120,11 +127,13 @@ class Learner:
     endpoints: dict[str, Subscription] = field(default_factory=dict)
     classes: Mapping[str, MessageClass] = field(default_factory=dict)
     troubles: Troubles = field(default_factory=Troubles)
+    followed: tuple[int, int] = UNCHANGED
     _leases: dict[tuple[str, str], int] = field(default_factory=dict)
     _pending: dict[tuple[str, Member], Wish | None] = field(default_factory=dict)
     _read: dict[str, tuple[int, int]] = field(default_factory=dict)
     _cuts: dict[str, int] = field(default_factory=dict)
     _begun: dict[str, tuple[int, int]] | None = None
+    _link_changes: LinkChanges = NO_CHANGES
 
     def __post_init__(self) -> None:
         """Know the neighbours, and what own joins want, before anything is read."""
@@ -228,6 +237,8 @@ class Learner:
         neighbour = self.neighbours[name]
         if scope.zone != neighbour.link.zone or scope.neighbour not in ("", self.node):
             return None
+        if self.offered is not None and scope not in self.offered[name]:
+            return None
         return neighbour.scopes.setdefault(scope, ScopeReader())
 
     def _gather(self, name: str, scope: Scope, filter_: str, wish: Wish | None) -> None:
@@ -272,6 +283,53 @@ class Learner:
             for filter_, wish in reader.in_force():
                 self._gather(name, scope, filter_, wish)
 
+    # -- changes of the topology ----------------------------------------------------------
+
+    def change_read(self, version: tuple[int, int]) -> None:
+        """Take note of how far a change of the topology is: the lanes commit it in a round."""
+        self._read[CHANGE] = version
+
+    def relink(
+        self,
+        links: Sequence[LocalLink],
+        offered: Mapping[str, Sequence[Scope]],
+        changes: LinkChanges,
+    ) -> None:
+        """Have other links from the round on that begins next. Spec: K28.
+
+        Neighbours whose links stay keep all that they have proven; nothing is left of the others.
+        """
+        wanted = {link.out.filter: None for link in links if link.out is not None}
+        for link in self.links:
+            if link.out is not None and link.out.filter not in wanted:
+                self._put(link.out.filter, JOINED, None)
+        for filter_ in wanted:
+            self._put(filter_, JOINED, Wish(static=True))
+        self.links = self.router.links = links
+        self.offered = offered
+        self.router.forget()
+        for name in changes.gone:
+            self.router.down.pop(name, None)
+        self._forget_interest(changes.gone)
+        self.troubles.forget(changes.gone)
+        known, self.neighbours = self.neighbours, {}
+        for link in links:
+            name = link.neighbour
+            self.neighbours[name] = Neighbour(link) if name in changes.added else known[name]
+        self._link_changes = changes
+
+    def _forget_interest(self, gone: Sequence[str]) -> None:
+        for filter_, member in list(self._pending):
+            if member.zone and member.name in gone:
+                del self._pending[filter_, member]
+        for filter_, members in self.router.table.entries.items():
+            for member, _ in members:
+                if member.zone and member.name in gone:
+                    self._put(filter_, member, None)
+        for source in list(self._read):
+            if " " in source and source.split(" ")[0] in gone:
+                del self._read[source]
+
     # -- rounds ---------------------------------------------------------------------------
 
     def _put(self, filter_: str, member: Member, wish: Wish | None) -> None:
@@ -289,6 +347,8 @@ class Learner:
     def begin_round(self) -> Round:
         """Bring everything gathered into force in the router; return what changed."""
         self._begun = dict(self._read)
+        self.followed = self._read.get(CHANGE, UNCHANGED)
+        links, self._link_changes = self._link_changes, NO_CHANGES
         touched: dict[str, Members] = {}
         table = self.router.table
         for (filter_, member), wish in self._pending.items():
@@ -298,10 +358,16 @@ class Learner:
         if touched:
             self.router.forget()
         self.classes = {name: one.message_class for name, one in self.endpoints.items()}
-        round_ = Round(self._begun, dict(self._cuts), touched)
+        round_ = Round(self._begun, dict(self._known_cuts()), touched, links)
         self._pending.clear()
         self._cuts.clear()
         return round_
+
+    def _known_cuts(self) -> Iterator[tuple[str, int]]:
+        """Yield the cuts of this node, and of others whose addresses are known still."""
+        for uuid, offset in self._cuts.items():
+            if uuid == self.uuid or self.router.table.members(node_address(uuid)):
+                yield uuid, offset
 
     def all_cuts(self) -> Mapping[str, int]:
         """Return every node whose `clients` offset is known, for a lane that starts."""

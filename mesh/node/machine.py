@@ -19,10 +19,12 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from mesh.core.routing import Router, local_links
+from mesh.model.control import ChangeStatus, Stage
 from mesh.model.effects import (
     BecameReady,
     Effect,
     Note,
+    Relinked,
     Reroute,
     ResumeSource,
     WriteRepair,
@@ -32,6 +34,7 @@ from mesh.model.inputs import (
     AckRead,
     AdvertRead,
     BeatRead,
+    ChangeRead,
     ClientsCaughtUp,
     EndpointSeen,
     GapFound,
@@ -58,6 +61,18 @@ from mesh.model.topology import Topology
 from mesh.node.foreign import Foreign
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner, Round
+from mesh.node.relinking import CHANGE, UNCHANGED, change_version, link_changes, scopes_read
+
+OF_NEIGHBOUR = (
+    AdvertRead,
+    MarkRead,
+    BeatRead,
+    NeighbourCaughtUp,
+    NeighbourUnreachable,
+    AckRead,
+    GapFound,
+    GapMended,
+)
 
 ROUND_MS = 100
 """Least time between two changes of the routing; the first after a quiet time is at once. K25."""
@@ -74,6 +89,7 @@ class NodeMachine:
         is_ready: Every input is proven or frozen, and the first routing is in force.
         in_force: Versions that the router works by.
         has_routed: Whether the router may be asked: before the first round it knows nothing.
+        change: Number and stage of the newest change of the topology, if one is known.
     """
 
     topology: Topology
@@ -84,16 +100,22 @@ class NodeMachine:
     is_ready: bool = False
     in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     has_routed: bool = False
+    change: tuple[int, Stage] | None = None
     _lanes: dict[int, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
     _round: Round | None = None
     _round_at_ms: int = -ROUND_MS
     _now_ms: int = 0
     _foreign: Foreign = field(default_factory=Foreign)
+    _target: Topology | None = None
+    _followed: tuple[int, int] = UNCHANGED
 
     def __post_init__(self) -> None:
         """Build the learner for the node's links."""
         links = local_links(self.topology, self.node)
-        self.learner = Learner(self.node, self.uuid, links, Router(links))
+        offered = scopes_read(self.topology, self.node)
+        self.learner = Learner(self.node, self.uuid, links, Router(links), offered)
+        if self.change is not None:
+            self.learner.change_read(change_version(*self.change))
 
     @property
     def router(self) -> Router:
@@ -102,6 +124,8 @@ class NodeMachine:
 
     def step(self, input_: Input) -> Sequence[Effect]:
         """Take one input; return what must be done, in order."""
+        if isinstance(input_, OF_NEIGHBOUR) and input_.neighbour not in self.learner.neighbours:
+            return [*self._turn_rounds()]  # read before its link was removed
         return [*self._take(input_), *self._turn_rounds()]
 
     def _take(self, input_: Input) -> Iterator[Effect]:
@@ -155,6 +179,8 @@ class NodeMachine:
                         yield effect
             case OutboxFull(neighbour, text):
                 learner.troubles.full[neighbour] = text
+            case ChangeRead(number, stage, topology):
+                yield from self._follow_change(number, stage, topology)
             case EndpointSeen(endpoint, status):
                 learner.troubles.endpoints.pop(endpoint, None)
                 if status is not None:
@@ -183,11 +209,51 @@ class NodeMachine:
             yield Note("neighbour.down", f"{name} has not been heard for ten beats")
         if self.leader is not None:
             yield from self.learner.ended_leases(now_ms)
-            yield from self.leader.beat(self.learner, now_ms, is_ready=self.is_ready)
+            change = self._change_status()
+            yield from self.leader.beat(self.learner, now_ms, is_ready=self.is_ready, change=change)
             yield from self.leader.remember(self.learner, now_ms)
             if self._round is None:
                 # In a round the table is ahead of what may be offered.
                 yield from self._foreign.mend(self.leader, self.learner, now_ms)
+
+    # -- changes of the topology --------------------------------------------------------------
+
+    def _follow_change(
+        self, number: int, stage: Stage, topology: Topology | None
+    ) -> Iterator[Effect]:
+        """Follow an operator's word with the next round; before the first one, at once. K28."""
+        version = change_version(number, stage)
+        if self.change is not None and version <= change_version(*self.change):
+            return
+        if stage is Stage.ABORT and self.change in ((number, Stage.SWITCH), (number, Stage.RUN)):
+            yield Note("change.refused", f"change {number} is in force here: it cannot be aborted")
+            return
+        self.change = (number, stage)
+        self.learner.change_read(version)
+        if topology is not None and topology != self.topology:
+            self._target = topology
+            if not self.has_routed:
+                yield self._relink(topology)
+
+    def _relink(self, topology: Topology) -> Relinked:
+        changes = link_changes(self.topology, topology, self.node)
+        self.topology, self._target = topology, None
+        offered = scopes_read(topology, self.node)
+        self.learner.relink(local_links(topology, self.node), offered, changes)
+        return Relinked(topology, changes.gone, changes.added)
+
+    def _change_status(self) -> ChangeStatus | None:
+        if self.change is None:
+            return None
+        number, stage = self.change
+        is_done = stage in (Stage.RUN, Stage.ABORT) or (
+            self._followed >= change_version(number, stage)
+            and (
+                stage is Stage.HOLD
+                or (self.leader is not None and self.leader.is_linked(self.learner))
+            )
+        )
+        return ChangeStatus(number, stage, is_done)
 
     # -- rounds: at most one change of the routing is under way ------------------------------
 
@@ -207,6 +273,8 @@ class NodeMachine:
 
     def _begin_round(self) -> Iterator[Effect]:
         self._round_at_ms = self._now_ms
+        if self._target is not None:
+            yield self._relink(self._target)
         self._round = self.learner.begin_round()
         self.in_force = self._round.in_force
         self.has_routed = True
@@ -226,6 +294,7 @@ class NodeMachine:
 
     def _close_round(self, round_: Round) -> Iterator[Effect]:
         self._round = None
+        self._followed = round_.in_force.get(CHANGE, self._followed)
         if not self.is_ready:
             self.is_ready = True
             yield BecameReady()

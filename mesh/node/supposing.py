@@ -15,8 +15,8 @@ from mesh.core.scopes import ScopeWriter
 from mesh.model.control import Mark, Scope, Subscription, Wish, node_address
 from mesh.model.topology import Topology
 from mesh.node.explanation import KnownNode
-from mesh.node.leader import offered, readers_of, scopes_of
 from mesh.node.learner import Learner
+from mesh.node.offers import offered, readers_of, scopes_of
 
 Subscriptions = Mapping[tuple[str, str], Subscription]
 """(endpoint, filter) -> subscription, of one node."""

@@ -77,6 +77,13 @@ class Troubles:
         for key, request in sorted(self.gaps.items(), key=lambda item: item[0]):
             yield WriteRepair(key[0], request, is_open=True)
 
+    def forget(self, gone: Sequence[str]) -> None:
+        """Ask nothing of neighbours whose links were removed; lanes tell that stops have ended."""
+        for key in [one for one in self.gaps if one[0] in gone]:
+            del self.gaps[key]
+        for name in gone:
+            self.full.pop(name, None)
+
     def seen(self, link: LinkStatus) -> LinkStatus:
         """Return how people and clients are to see a link: full before anything else."""
         if not (text := self.full.get(link.neighbour, "")):

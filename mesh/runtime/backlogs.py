@@ -12,6 +12,7 @@ import structlog
 
 from mesh.errors import TransportError
 from mesh.model.control import LinkState
+from mesh.model.effects import Relinked
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import Input, OutboxFull
 from mesh.model.topology import LinkLimit, Topology, WhenFull
@@ -51,12 +52,20 @@ class Backlogs:
     def __post_init__(self) -> None:
         """Find the limits of the node's own outboxes; those of endpoints are seen to apart."""
         self._endpoints = EndpointBacklogs(self.topology, self.node, self.home, self.lanes)
+        self._limits = self._of_outboxes()
+
+    def _of_outboxes(self) -> Mapping[str, LinkLimit]:
         limits = self.topology.limits
-        self._limits = {
+        return {
             neighbour: limit
             for neighbour in self.topology.neighbours(self.node)
             if (limit := limits.get(frozenset((self.node, neighbour)))) and limit.is_of_outbox
         }
+
+    def relink(self, relinked: Relinked, now_ms: int) -> None:  # noqa: ARG002
+        """Go by the limits of another topology."""
+        self.topology = self._endpoints.topology = relinked.topology
+        self._limits = self._of_outboxes()
 
     def step(self, link_states: Mapping[str, LinkState], now_ms: int) -> Iterator[Input]:
         """Look again if it is time; yield what commits tell, and which links are full.
@@ -65,7 +74,7 @@ class Backlogs:
             link_states: What neighbours have read of this node.
             now_ms: The present moment.
         """
-        if not self._limits and not self.topology.endpoint_limits:
+        if not self._limits and not self.topology.endpoint_limits and not self.full:
             return
         if now_ms - self._looked_ms < LOOK_MS:
             return
@@ -78,7 +87,7 @@ class Backlogs:
                 except TransportError as error:
                     log.warning("backlog.unknown", neighbour=neighbour, fault=str(error))
         for number, neighbour in list(self.full):
-            if number not in self.lanes.owned:
+            if number not in self.lanes.owned or neighbour not in self._limits:
                 del self.full[number, neighbour]
         yield from self._endpoints.step(now_ms)
         self._act()

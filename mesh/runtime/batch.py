@@ -68,6 +68,7 @@ class Batch:
         is_awaited: Whether something waits for its commit.
         waiting: Direct sources read beyond what was reserved: their copies wait for the commit.
         direct: What waits.
+        left: Sources that are read no further, and the word for why.
     """
 
     node: str
@@ -79,6 +80,7 @@ class Batch:
     is_awaited: bool = False
     waiting: dict[TopicPartition, None] = field(default_factory=dict)
     direct: list[DirectRows] = field(default_factory=list)
+    left: dict[TopicPartition, str] = field(default_factory=dict)
     readings: dict[TopicPartition, Reading] = field(default_factory=dict)
     progress: dict[bytes, Progress] = field(default_factory=dict)
     cuts: list[Cut] = field(default_factory=list)
@@ -173,6 +175,7 @@ class Batch:
                     topic_id=reading.topic_id,
                     ahead=ahead.get(source, 0),
                     generation=generations.get(source, 0),
+                    reason=self.left.get(source, ""),
                 )
             )
         progress_topic = self.names.progress(self.node)

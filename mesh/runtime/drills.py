@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.runtime.intake import Intake
-from mesh.transport.port import Record, TopicPartition
+from mesh.transport.port import Reader, Record, TopicPartition
 
 RETRY_MS = 100
 """A fetch that is lost comes again after its delay, but not sooner."""
@@ -145,6 +145,10 @@ class SlowIntake:
             return
         held = {place: queue[0][1].offset() for place, queue in self._held.items()}
         self.positions = {at: min(next_, held.get(at, next_)) for at, next_ in inner.items()}
+
+    def add(self, kafka: str, reader: Reader) -> None:
+        """Read another Kafka cluster too."""
+        self._inner.add(kafka, reader)
 
     def watch(self, kafka: str, place: TopicPartition) -> None:
         """Keep `positions` up to date for a partition."""

@@ -9,6 +9,7 @@ import structlog
 from mesh.core.routing import LocalLink
 from mesh.model.frames import MessageClass, SourcePartition
 from mesh.model.state import Progress, ProgressKind
+from mesh.runtime.batch import Batch
 from mesh.runtime.lane import Lane, Source
 from mesh.runtime.positions import ENDED, Hold, HoldKey
 from mesh.transport.port import TopicPartition
@@ -53,7 +54,18 @@ def release(lane: Lane, target: str, now_ms: int) -> None:
         if outbox.topic == target:
             at = TopicPartition("", of.partition)
             source_of = Source(at, of.topic_id, MessageClass.GUARANTEED, None)
-            batch.note(sent_progress(outbox, source_of, sent))
+            since = lane.positions.since.get((outbox, of), 0)
+            batch.note(sent_progress(outbox, source_of, sent, since))
+
+
+def let_go(lane: Lane, batch: Batch, target: str, source: Source) -> None:
+    """Have the next commit keep that a held target gets no more of one source."""
+    kept = lane.positions.holds[target]
+    place, _ = key = hold_key(lane, target, source)
+    del kept.next[key]
+    batch.note(_held(place, source.topic_id, source.at.partition, kept.number, ENDED))
+    if not kept.next:
+        del lane.positions.holds[target]
 
 
 def endpoint_of(lane: Lane, target: str) -> str:
@@ -114,8 +126,8 @@ def held_progress(lane: Lane, target: str, source: Source, number: int, offset: 
     return _held(place, source.topic_id, source.at.partition, number, offset)
 
 
-def sent_progress(outbox: TopicPartition, source: Source, offset: int) -> Progress:
-    """Return the record of the last source offset sent to an outbox."""
+def sent_progress(outbox: TopicPartition, source: Source, offset: int, since: int = 0) -> Progress:
+    """Return the record of the last source offset sent to an outbox, and the first that may be."""
     return Progress(
         kind=ProgressKind.SENT,
         offset=offset,
@@ -123,6 +135,7 @@ def sent_progress(outbox: TopicPartition, source: Source, offset: int) -> Progre
         partition=outbox.partition,
         topic_id=source.topic_id,
         source_partition=source.at.partition,
+        ahead=since,
     )
 
 

@@ -162,7 +162,9 @@ class Holds:
 
     def _may_go_on(self, active: _CatchUp) -> bool:
         lane = active.again.lane
-        return self.lanes.owns(lane) and (lane.number, active.target) not in self.lanes.full
+        is_held = active.target in lane.positions.holds
+        is_full = (lane.number, active.target) in self.lanes.full
+        return self.lanes.owns(lane) and is_held and not is_full
 
     def close(self) -> None:
         """Stop; whoever takes the lanes goes on."""

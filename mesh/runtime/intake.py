@@ -30,6 +30,9 @@ class Intake(Protocol):
     def read(self, timeout_s: float) -> Sequence[Record]:
         """Return records as soon as there are some, or none after the timeout."""
 
+    def add(self, kafka: str, reader: Reader) -> None:
+        """Read another Kafka cluster too, if it does not yet."""
+
     def watch(self, kafka: str, place: TopicPartition) -> None:
         """Keep `positions` up to date for a partition."""
 
@@ -47,7 +50,7 @@ class Intake(Protocol):
 class PolledIntake:
     """Reads all readers in turn, without waiting: for the simulator."""
 
-    readers: Mapping[str, Reader]
+    readers: dict[str, Reader]
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     _watched: dict[TopicPartition, str] = field(default_factory=dict)
 
@@ -59,6 +62,10 @@ class PolledIntake:
         for place, kafka in self._watched.items():
             self.positions[place] = self.readers[kafka].position(place)
         return records
+
+    def add(self, kafka: str, reader: Reader) -> None:
+        """Read another Kafka cluster too."""
+        self.readers[kafka] = reader
 
     def watch(self, kafka: str, place: TopicPartition) -> None:
         """Keep `positions` up to date for a partition."""
@@ -97,19 +104,27 @@ class _Fetched:
 class ThreadedIntake:
     """One thread per reader waits; the worker takes what they found, oldest first."""
 
-    def __init__(self, readers: Mapping[str, Reader]) -> None:
+    def __init__(self, readers: dict[str, Reader]) -> None:
         self.positions: dict[TopicPartition, int] = {}
         self._readers = readers
         self._watched: dict[TopicPartition, str] = {}
         self._fetched: queue.Queue[_Fetched | BaseException] = queue.Queue(_DEPTH * len(readers))
         self._stopping = threading.Event()
         self._forgotten: dict[tuple[str, int], Mapping[str, int]] = {}
-        self._threads = [
-            threading.Thread(target=self._fetch, args=pair, name=f"read-{pair[0]}", daemon=True)
-            for pair in readers.items()
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[threading.Thread] = []
+        for pair in readers.items():
+            self._begin(*pair)
+
+    def _begin(self, kafka: str, reader: Reader) -> None:
+        name = f"read-{kafka}"
+        thread = threading.Thread(target=self._fetch, args=(kafka, reader), name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def add(self, kafka: str, reader: Reader) -> None:
+        """Read another Kafka cluster too."""
+        self._readers[kafka] = reader
+        self._begin(kafka, reader)
 
     def _fetch(self, kafka: str, reader: Reader) -> None:
         try:
@@ -149,7 +164,7 @@ class ThreadedIntake:
 
     def _is_forgotten(self, fetched: _Fetched, record: Record) -> bool:
         since = self._forgotten.get((record.topic(), record.partition()))
-        return since is not None and fetched.heeded < since[fetched.kafka]
+        return since is not None and fetched.heeded < since.get(fetched.kafka, 0)
 
     def forget(self, places: Sequence[TopicPartition]) -> None:
         """Return nothing more that was fetched of these before now; they are not assigned now.
@@ -178,3 +193,17 @@ class ThreadedIntake:
             thread.join(timeout=2 * _WAIT_S + 1)
         for reader in self._readers.values():
             reader.close()
+
+
+def by_partition(records: Sequence[Record]) -> Mapping[TopicPartition, Sequence[Record]]:
+    """Return records by partition, in order."""
+    data: dict[tuple[str, int], list[Record]] = {}
+    group: list[Record] = []
+    last_topic, last_partition = "", -1
+    for record in records:
+        topic, partition = record.topic(), record.partition()
+        if partition != last_partition or topic != last_topic:
+            group = data.setdefault((topic, partition), [])
+            last_topic, last_partition = topic, partition
+        group.append(record)
+    return {TopicPartition(*place): group for place, group in data.items()}

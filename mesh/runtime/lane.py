@@ -21,6 +21,7 @@ from mesh.model.state import Cut, InForce, Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.learner import CLIENTS, Learner
+from mesh.node.relinking import CHANGE, UNCHANGED
 from mesh.runtime.batch import RESERVED_MS, Batch, DirectRows
 from mesh.runtime.positions import Positions
 from mesh.transport.port import BEGINNING, Row, TopicPartition, Writer
@@ -101,6 +102,7 @@ class Lane:
         written: Bytes of guaranteed frames written per outbox partition, for limits.
         paused: Filters of subjects of which nothing is to be taken of clients.
         spent: Why its writer begins no transaction any more: the lane must be taken anew.
+        followed: How far it has followed changes of the topology, here or at its former owner.
     """
 
     topology: Topology
@@ -123,9 +125,9 @@ class Lane:
     written: dict[TopicPartition, int] = field(default_factory=dict)
     paused: frozenset[str] = frozenset()
     spent: TransportError | None = None
+    followed: tuple[int, int] = UNCHANGED
     names: TopicNames = field(init=False)
     partitions: int = field(init=False)
-    _links: Mapping[str, LocalLink] = field(init=False)
     _known: dict[MessageClass, Known] = field(default_factory=dict)
     _plans: dict[tuple[Arrival, MessageClass], dict[bytes, Plan]] = field(default_factory=dict)
     _addresses: dict[str, tuple[str, bytes]] = field(default_factory=dict)
@@ -137,7 +139,6 @@ class Lane:
         """Look up what stays the same for the lane's life."""
         self.names = TopicNames(self.topology.prefix)
         self.partitions = self.topology.nodes[self.node].partitions
-        self._links = {link.neighbour: link for link in self.learner.links}
 
     @property
     def router(self) -> Router:
@@ -265,7 +266,9 @@ class Lane:
         """
         batch = self.open(now_ms)
         batch.is_awaited = True
-        self._in_force = in_force
+        self.followed = max(self.followed, in_force.get(CHANGE, UNCHANGED))
+        told = {} if self.followed == UNCHANGED else {CHANGE: self.followed}
+        self._in_force = in_force = {**in_force, **told}
         self._known.clear()
         self._plans.clear()
         for source in self.sources.values():
@@ -330,6 +333,7 @@ class Lane:
                 partition=partition,
                 topic_id=source.topic_id,
                 source_partition=source.at.partition,
+                ahead=self.positions.since.get((outbox, source.identity), 0),
             )
         )
 
@@ -392,4 +396,4 @@ class Lane:
 
     def link(self, neighbour: str) -> LocalLink:
         """Return the link to a neighbour."""
-        return self._links[neighbour]
+        return self.learner.neighbours[neighbour].link

@@ -10,10 +10,12 @@ import structlog
 
 from mesh.errors import TransportError, UnknownVersionError
 from mesh.model.control import Stop
+from mesh.model.effects import Relinked
 from mesh.model.inputs import Input, LaneApplied
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
+from mesh.node.relinking import CHANGE, UNCHANGED
 from mesh.runtime.clock import Clock
 from mesh.runtime.direct import DirectCopies
 from mesh.runtime.errands import LOOK_S, Errand, Errands
@@ -21,6 +23,7 @@ from mesh.runtime.held import endpoint_of, forget_ended, held_offsets, hold, lin
 from mesh.runtime.ingress import take_ingress
 from mesh.runtime.lane import Lane, Source
 from mesh.runtime.recall import Recall
+from mesh.runtime.relinking import relink_lane
 from mesh.runtime.sources import Sources
 from mesh.runtime.stillness import Bucket, buckets_of
 from mesh.runtime.taking import Taken, take_lane
@@ -127,15 +130,14 @@ class Lanes:
         node, learner = self.machine.node, self.machine.learner
         lane = Lane(self.topology, node, number, learner, taken.writer, taken.positions)
         lane.taken_ms = taken.taken_ms
+        lane.followed = lane.positions.in_force.get(CHANGE, UNCHANGED)
         epoch, handed_on = self._former.pop(number, (0, {}))
         if epoch + 1 == lane.positions.epoch:
             # Nobody had it in between: how far direct copies went is known exactly.
             self._go_on_behind(lane, handed_on)
         self.owned[number] = lane
         if number not in self._buckets:
-            neighbours = self.topology.neighbours(node)
-            limits, lanes = self.topology.limits, self.topology.nodes[node].lanes
-            self._buckets[number] = buckets_of(limits, node, neighbours, lanes)
+            self._buckets[number] = self._new_buckets()
         lane.paused = self.sources.still.filters
         recovered(lane, self.sources.neighbours, now)
         forget_ended(lane, now)
@@ -143,6 +145,23 @@ class Lanes:
         self.sources.start(lane, now)
         lane.cut(self.machine.in_force, learner.all_cuts(), now)
         log.info("lane.taken", lane=number, epoch=lane.positions.epoch)
+
+    def _new_buckets(self) -> Mapping[str, Bucket]:
+        topology, node = self.topology, self.machine.node
+        neighbours, lanes = topology.neighbours(node), topology.nodes[node].lanes
+        return buckets_of(topology.limits, node, neighbours, lanes)
+
+    def relink(self, relinked: Relinked, now_ms: int) -> None:
+        """Have every lane read and write other links from its present positions on. Spec: K28."""
+        self.topology = relinked.topology
+        for number in self._buckets:
+            self._buckets[number] = self._new_buckets()
+        for lane in list(self.owned.values()):
+            try:
+                relink_lane(lane, relinked, self.sources.gone(), now_ms)
+            except TransportError as error:
+                self._give_up(lane, error)
+        self.sources.relink(relinked.topology, self.owned, now_ms)
 
     def keep(self, assigned: frozenset[int]) -> None:
         """Give up what the group did not leave to this worker: lanes, and takings under way."""

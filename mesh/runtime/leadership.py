@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from mesh.errors import TransportError
+from mesh.model.effects import Relinked
 from mesh.model.inputs import Input, LeadershipLost, LeadershipTaken
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -103,6 +104,8 @@ class Leadership:
     _taking: Errand[Led] | None = None
     _writes: list[Write] = field(default_factory=list)
     _standby_ms: int = -STANDBY_RETRY_MS
+    _is_other: bool = False
+    _epoch: int = 0
 
     @property
     def is_ours(self) -> bool:
@@ -142,7 +145,7 @@ class Leadership:
 
     def _lead(self, led: Led) -> LeadershipTaken:
         self._control = ControlWriter(self.topology, self.node, led.writer, self.read_positions)
-        self.uuid = led.uuid
+        self.uuid, self._epoch = led.uuid, led.epoch
         log.info("node.leads", epoch=led.epoch)
         return LeadershipTaken(led.epoch, led.written.offers, tuple(led.written.stops))
 
@@ -156,6 +159,11 @@ class Leadership:
         if written.identity is not None:
             self.uuid = written.identity.uuid
 
+    def relink(self, relinked: Relinked, now_ms: int) -> None:  # noqa: ARG002
+        """Tell of other outboxes who this node is."""
+        self.topology = relinked.topology
+        self._is_other = True
+
     def ask(self, write: Write) -> None:
         """Have something written at the end of this turn."""
         self._writes.append(write)
@@ -166,6 +174,10 @@ class Leadership:
             return
         writes, self._writes = self._writes, []
         try:
+            if self._is_other and self.uuid is not None:
+                self._is_other = False
+                told = identity_of(self.topology, self.node, self.home, self.uuid, self._epoch)
+                self._control.introduce(told)
             self._control.write(writes)
         except TransportError as error:
             # The next leader, perhaps this worker, compares what is written with what should be.

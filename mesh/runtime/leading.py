@@ -59,9 +59,11 @@ from mesh.model.effects import (
     WriteSubscribed,
 )
 from mesh.model.frames import MessageClass
+from mesh.model.inputs import Input, NeighbourUnreachable
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.transport.port import KafkaCluster, Record, Writer
+from mesh.runtime.recall import Recall
+from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
 
 Write = (
     WriteAdvert
@@ -110,11 +112,14 @@ def read_written(records: Iterable[Record]) -> Written:
                 case IdentityKey() if value is not None:
                     written.identity = decode_identity(value)
                     written.epoch = max(written.epoch, written.identity.epoch)
-                case MarkKey() if value is not None:
+                case MarkKey(scope) if value is not None:
                     # Readers believe the newest epoch, whoever wrote it.
+                    written.offers.setdefault(scope, {})
                     written.epoch = max(written.epoch, decode_mark(value).epoch)
                 case AdvertKey(scope, filter_) if value is not None:
                     written.offers.setdefault(scope, {})[filter_] = decode_advert(value)
+                case MarkKey(scope):
+                    written.offers.pop(scope, None)
                 case AdvertKey(scope, filter_):
                     written.offers.get(scope, {}).pop(filter_, None)
                 case StopKey(topic, partition) if value is not None:
@@ -170,7 +175,7 @@ class ControlWriter:
                 value = None if wish is None else encode_advert(wish)
                 self._control(advert_key(scope, filter_), value)
             case WriteMark(scope, mark):
-                self._control(mark_key(scope), encode_mark(mark))
+                self._control(mark_key(scope), None if mark is None else encode_mark(mark))
             case WriteSubscribed(ack):
                 self._control(subscribed_key(), encode_acknowledgement(ack))
             case WriteHeartbeat(heartbeat):
@@ -251,6 +256,14 @@ def read_learned(records: Iterable[Record], neighbour: str) -> Mapping[Scope, Se
         for scope, parts in found.items()
         if 0 in parts
     }
+
+
+def with_learned(input_: Input, recall: Recall, names: TopicNames, node: str) -> Input:
+    """Add to the news that a neighbour is out of reach what it wanted at last. Spec: K21."""
+    if not isinstance(input_, NeighbourUnreachable):
+        return input_
+    records = recall.records(TopicPartition(names.learned(node), 0))
+    return NeighbourUnreachable(input_.neighbour, read_learned(records, input_.neighbour))
 
 
 def identity_of(

@@ -14,6 +14,7 @@ import structlog
 from mesh.codec.control import (
     decode_acknowledgement,
     decode_advert,
+    decode_change,
     decode_heartbeat,
     decode_link_state,
     decode_mark,
@@ -25,6 +26,7 @@ from mesh.codec.keys import (
     AcceptKey,
     AckKey,
     AdvertKey,
+    ChangeKey,
     HeartbeatKey,
     IdentityKey,
     LinkKey,
@@ -39,7 +41,8 @@ from mesh.codec.keys import (
 from mesh.codec.state import decode_progress
 from mesh.codec.subscriptions import decode_subscription
 from mesh.errors import DecodeError, ProtocolError, TransportError
-from mesh.model.control import LinkState, Wish
+from mesh.model.control import Change, LinkState, Wish
+from mesh.model.effects import Relinked
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import (
     AckRead,
@@ -63,6 +66,7 @@ from mesh.model.state import ProgressKind
 from mesh.model.subject import filter_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.runtime.changing import newest
 from mesh.runtime.intake import Intake
 from mesh.runtime.positions import versions
 from mesh.runtime.troubles import Asked, told
@@ -92,6 +96,7 @@ class _Feed:
     decode: Callable[[Record], Iterator[Input]]
     caught_up: Input | None
     neighbour: str
+    since_ms: int
     next: int = BEGINNING
     end: int | None = None
     assigned: bool = False
@@ -112,6 +117,7 @@ class Listener:
         asked: Open repair requests, by neighbour and record key. Spec: K11.
         paused: Links that operators want not to be read.
         paused_subjects: Filters of what they want not to be taken of clients.
+        change: Their newest word on a change of the topology.
     """
 
     topology: Topology
@@ -124,6 +130,7 @@ class Listener:
     asked: dict[tuple[str, bytes], Asked] = field(default_factory=dict)
     paused: frozenset[PauseKey] = frozenset()
     paused_subjects: frozenset[str] = frozenset()
+    change: Change | None = None
     refused: int = 0
     _neighbours: dict[str, str] = field(default_factory=dict)
     _cut: tuple[str, ...] = ()
@@ -134,10 +141,6 @@ class Listener:
         names = TopicNames(self.topology.prefix)
         nodes = self.topology.nodes
         own = nodes[self.node].kafka
-        self._neighbours = {
-            names.outbox(other, self.node, MessageClass.GUARANTEED): other
-            for other in self.topology.neighbours(self.node)
-        }
         self._add(names.clients(self.node), own, self._clients, ClientsCaughtUp())
         self._add(names.config(), own, self._config, None)
         self._add(names.control(self.node), own, self._own_control, OwnControlCaughtUp())
@@ -145,18 +148,34 @@ class Listener:
             # With one lane its owner knows by itself; with more, lane 0 waits for the others.
             for lane in range(lanes):
                 self._add(names.progress(self.node), own, self._progress, None, lane)
-        for link in self.topology.links_of(self.node):
-            other = link.other(self.node)
-            kafka = nodes[other].kafka
-            self._add(
-                names.control(other),
-                kafka,
-                self._control_of(other),
-                NeighbourCaughtUp(other),
-                neighbour=other,
-            )
-            stream = names.to_control(other, self.node)
-            self._add(stream, kafka, self._stream_of(other), None, neighbour=other)
+        for other in self.topology.neighbours(self.node):
+            self._listen_to(other, self.started_ms)
+
+    def _listen_to(self, other: str, now_ms: int) -> None:
+        names, kafka = TopicNames(self.topology.prefix), self.topology.nodes[other].kafka
+        self._neighbours[names.outbox(other, self.node, MessageClass.GUARANTEED)] = other
+        control, caught_up = self._control_of(other), NeighbourCaughtUp(other)
+        self._add(names.control(other), kafka, control, caught_up, 0, other, now_ms)
+        stream = names.to_control(other, self.node)
+        self._add(stream, kafka, self._stream_of(other), None, 0, other, now_ms)
+
+    def relink(self, relinked: Relinked, now_ms: int) -> None:
+        """Hear no more of removed neighbours, and all from the beginning of new ones. Spec: K28."""
+        self.topology = relinked.topology
+        for key, feed in [one for one in self._feeds.items() if one[1].neighbour in relinked.gone]:
+            del self._feeds[key]
+            self.intake.unwatch(feed.place)
+            if feed.assigned:
+                self.readers[feed.kafka].unassign([feed.place])
+            self.intake.forget([feed.place])
+        for name in relinked.gone:
+            self.link_states.pop(name, None)
+        for topic in [one for one, name in self._neighbours.items() if name in relinked.gone]:
+            del self._neighbours[topic]
+        for asked in [one for one in self.asked if one[0] in relinked.gone]:
+            del self.asked[asked]
+        for name in relinked.added:
+            self._listen_to(name, now_ms)
 
     def _add(
         self,
@@ -166,8 +185,10 @@ class Listener:
         caught_up: Input | None,
         partition: int = 0,
         neighbour: str = "",
+        since_ms: int = 0,
     ) -> None:
-        feed = _Feed(TopicPartition(topic, partition), kafka, decode, caught_up, neighbour)
+        place = TopicPartition(topic, partition)
+        feed = _Feed(place, kafka, decode, caught_up, neighbour, since_ms)
         self._feeds[f"{topic}-{partition}"] = feed
 
     @property
@@ -181,7 +202,9 @@ class Listener:
 
     def take(self, record: Record) -> Iterator[Input]:
         """Yield what a record means. One that breaks the rules is counted and left out."""
-        feed = self._feeds[f"{record.topic()}-{record.partition()}"]
+        feed = self._feeds.get(f"{record.topic()}-{record.partition()}")
+        if feed is None or not feed.assigned:
+            return  # read before its link was removed
         feed.next = record.offset() + 1
         try:
             yield from feed.decode(record)
@@ -193,7 +216,7 @@ class Listener:
 
     def follow(self, now_ms: int) -> Iterator[Input]:
         """Assign topics that have appeared; yield which ones are read to their end. K23."""
-        for feed in self._feeds.values():
+        for feed in list(self._feeds.values()):
             if feed.neighbour in self._cut:
                 yield from self._give_up(feed, now_ms)
                 continue
@@ -237,7 +260,7 @@ class Listener:
 
     def _give_up(self, feed: _Feed, now_ms: int) -> Iterator[Input]:
         """Take a neighbour as frozen that could not be reached for too long. Spec: K21, K23."""
-        overdue = now_ms - self.started_ms >= UNREACHABLE_AFTER_MS
+        overdue = now_ms - feed.since_ms >= UNREACHABLE_AFTER_MS
         waits = not (feed.told or feed.given_up)
         if overdue and waits and isinstance(feed.caught_up, NeighbourCaughtUp):
             feed.given_up = True
@@ -269,11 +292,13 @@ class Listener:
             yield trouble
 
     def _config(self, record: Record) -> Iterator[Input]:
-        """Hear what operators want of this node; the topology is not for it."""
+        """Hear what operators want of this node; the topology was looked up at the start."""
         value, key = record.value(), record.key() or b""
         if key == config_key():
             return
         match parse_control_key(key):
+            case ChangeKey() if value is not None:
+                self.change = newest(self.change, decode_change(value))
             case AcceptKey(node) if value is not None and node == self.node:
                 yield LossAccepted(decode_stop(value))
             case PauseKey(node) as pause if node == self.node:

@@ -14,6 +14,9 @@ from mesh.transport.port import TopicPartition
 ENDED = -1
 """Offset that says that a target is held no longer."""
 
+LEFT = "left"
+"""Reason in the position of an outbox that is read no further, because its link was removed."""
+
 HoldKey = tuple[TopicPartition, SourcePartition]
 """Partition of a held target, and one of the lane's sources."""
 
@@ -52,6 +55,9 @@ class Positions:
             for before. Spec: K11.
         in_force: Versions of interest in force at the last commit.
         holds: Targets that are left out for a while, by topic. Spec: K20.
+        since: Offset of a source from which on a link carries it; 0 if that is all. Repairs send
+            nothing before it: that went other ways while there was no such link.
+        left: Outboxes whose links were removed; what is there when they come back may be new.
         ended: Holds that a catch-up ended before the lane could tell.
     """
 
@@ -70,6 +76,8 @@ class Positions:
     in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     holds: dict[str, Hold] = field(default_factory=dict)
     ended: dict[HoldKey, int] = field(default_factory=dict)
+    since: dict[HoldKey, int] = field(default_factory=dict)
+    left: dict[TopicPartition, None] = field(default_factory=dict)
 
     def copy_of_target(self) -> Positions:
         """Return what is known for one target, apart from what becomes of it."""
@@ -90,8 +98,12 @@ class Positions:
                     self.inherited[about] = progress.offset + progress.ahead
                 self.topic_ids[about] = progress.topic_id or b""
                 self.generations[about] = progress.generation
+                self.left.pop(about, None)
+                if progress.reason == LEFT:
+                    self.left[about] = None
             case ProgressKind.SENT:
                 self.sent[about, source] = progress.offset
+                self.since[about, source] = progress.ahead
             case ProgressKind.ACCEPTED:
                 self.chains.setdefault(about, Chains()).last[source] = progress.offset
             case ProgressKind.INTEREST:

@@ -18,6 +18,7 @@ from mesh.core.chain import Chains
 from mesh.core.routing import LocalLink
 from mesh.errors import TransportError
 from mesh.model.control import Stop, StopReason
+from mesh.model.effects import Relinked
 from mesh.model.frames import NONE_OFFSET, Chain, FrameFlags, MessageClass, Origin
 from mesh.model.inputs import Input
 from mesh.runtime.catching_up import CatchUp, account, route_again, shadow_of
@@ -106,6 +107,12 @@ class Repairs:
             self._active.close()
             self._active = None
 
+    def relink(self, relinked: Relinked, now_ms: int) -> None:  # noqa: ARG002
+        """Repair nothing for neighbours whose links were removed."""
+        if self._active is not None and self._active.asked.neighbour in relinked.gone:
+            log.warning("repair.ended", neighbour=self._active.asked.neighbour)
+            self._leave()
+
     # -- beginning ------------------------------------------------------------------------
 
     def _begin(self, now_ms: int) -> None:
@@ -144,7 +151,7 @@ class Repairs:
     def _open(self, lane: Lane, source: Source, asked: Asked) -> _Repair:
         link = lane.link(asked.neighbour)
         key = (lane.outbox(link, source), source.identity)
-        first = asked.request.last + 1
+        first = max(asked.request.last + 1, lane.positions.since.get(key, 0))
         again = CatchUp(self.lanes, lane, [source] if source.at.topic else [])
         again.begin(self.kafka, {source.at: first}, "repair")
         if not source.at.topic:

@@ -28,7 +28,7 @@ from mesh.runtime.intake import Intake, ThreadedIntake
 from mesh.runtime.provision import HEADROOM_BYTES, refuse_aliases
 from mesh.runtime.worker import Worker
 from mesh.transport.kafka import RealKafka
-from mesh.transport.port import Reader
+from mesh.transport.port import KafkaCluster, Reader
 
 TURN_S = 0.1
 """Longest wait for records in one turn: how soon signals and timers are seen."""
@@ -117,24 +117,23 @@ class Serving:
     def _stop(self, number: int, frame: object) -> None:  # noqa: ARG002
         self._stopping = True
 
-    def _clusters(self) -> Mapping[str, RealKafka]:
+    def _clusters(self) -> dict[str, KafkaCluster]:
         nodes = [self.node, *self.topology.neighbours(self.node)]
         names = sorted({self.topology.nodes[name].kafka: None for name in nodes})
-        return {
-            name: RealKafka(
-                name,
-                resolve_options(
-                    self.topology.kafka[name].options,
-                    environment=self.environment,
-                    where=f"spec.kafka.{name}",
-                ),
-                client_prefix=f"mesh-{self.node}",
-                batch_bytes_max=self.topology.max_message_bytes + HEADROOM_BYTES,
-            )
-            for name in names
-        }
+        return {name: self._kafka(self.topology, name) for name in names}
 
-    def _start(self, clusters: Mapping[str, RealKafka], clock: Clock) -> Worker | None:
+    def _kafka(self, topology: Topology, name: str) -> RealKafka:
+        options = resolve_options(
+            topology.kafka[name].options, environment=self.environment, where=f"spec.kafka.{name}"
+        )
+        return RealKafka(
+            name,
+            options,
+            client_prefix=f"mesh-{self.node}",
+            batch_bytes_max=topology.max_message_bytes + HEADROOM_BYTES,
+        )
+
+    def _start(self, clusters: Mapping[str, KafkaCluster], clock: Clock) -> Worker | None:
         """Return the worker once the own Kafka cluster answers, or None if told to stop."""
         while not self._stopping:
             try:
@@ -146,7 +145,7 @@ class Serving:
                 clock.wait(RETRY_S)
         return None
 
-    def _make(self, clusters: Mapping[str, RealKafka], clock: Clock) -> Worker:
+    def _make(self, clusters: Mapping[str, KafkaCluster], clock: Clock) -> Worker:
         """Return a worker, or leave nothing open.
 
         Raises:
@@ -162,17 +161,28 @@ class Serving:
             worker = Worker(
                 self.topology,
                 self.node,
-                clusters,
+                dict(clusters),
                 readers,
                 intake,
                 clock,
                 ThreadedErrands(),
                 lambda: str(uuid.uuid4()),
+                connect=self._connect,
             )
             opened.pop_all()
         return worker
 
-    def _intake(self, readers: Mapping[str, Reader], clock: Clock) -> Intake:
+    def _connect(self, topology: Topology, name: str) -> tuple[KafkaCluster, Reader]:
+        """Open a Kafka cluster that a change of the topology brings.
+
+        Raises:
+            MeshError: It cannot be used now.
+        """
+        kafka = self._kafka(topology, name)
+        refuse_aliases({**self._clusters(), name: kafka})
+        return kafka, kafka.reader("read", patience_ms=WORKER_PATIENCE_MS)
+
+    def _intake(self, readers: dict[str, Reader], clock: Clock) -> Intake:
         """Return what reads; only where drills may come can it be slow."""
         intake = ThreadedIntake(readers)
         if self.cuts_file is None:

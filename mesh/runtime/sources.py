@@ -11,7 +11,6 @@ from mesh.core.routing import LocalLink
 from mesh.errors import TransportError
 from mesh.model.control import Stop, StopReason
 from mesh.model.frames import NONE_OFFSET, MessageClass
-from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
 from mesh.runtime.batch import RESERVED_MS
@@ -19,9 +18,10 @@ from mesh.runtime.gaps import announce, came_before
 from mesh.runtime.held import hold_source
 from mesh.runtime.intake import Intake
 from mesh.runtime.lane import Lane, Source
+from mesh.runtime.relinking import SourceTopic, source_topics
 from mesh.runtime.stillness import Stillness
 from mesh.runtime.troubles import keep_stop, lift_stop
-from mesh.transport.port import Admin, Reader, TopicInfo, TopicPartition
+from mesh.transport.port import Admin, Reader, TopicPartition
 
 RETRY_MS = 1_000
 
@@ -29,17 +29,6 @@ VERIFY_MS = 5_000
 """How often it is asked whether topics are still the same: their readers would not notice."""
 
 log = structlog.get_logger()
-
-
-@dataclass(slots=True)
-class _SourceTopic:
-    """An ingress or outbox topic that this node reads."""
-
-    name: str
-    kafka: str
-    message_class: MessageClass
-    link: LocalLink | None
-    info: TopicInfo | None = None
 
 
 @dataclass(slots=True)
@@ -60,26 +49,39 @@ class Sources:
     intake: Intake
     moved: set[TopicPartition] = field(default_factory=set)
     vanished: dict[str, None] = field(default_factory=dict)
-    _topics: dict[str, _SourceTopic] = field(default_factory=dict)
+    _topics: dict[str, SourceTopic] = field(default_factory=dict)
     still: Stillness = field(default_factory=Stillness)
     _unread: dict[TopicPartition, None] = field(default_factory=dict)
     _tried_ms: int = -RETRY_MS
     _verified_ms: int = 0
 
     def __post_init__(self) -> None:
-        """List them: the own ingress, and every outbox that neighbours write for this node."""
-        names = TopicNames(self.topology.prefix)
-        nodes = self.topology.nodes
-        for message_class in MessageClass:
-            ingress = names.ingress(self.node, message_class)
-            self._add(_SourceTopic(ingress, nodes[self.node].kafka, message_class, None))
-            for link in [one for one in self.learner.links if one.takes]:
-                outbox = names.outbox(link.neighbour, self.node, message_class)
-                kafka = nodes[link.neighbour].kafka
-                self._add(_SourceTopic(outbox, kafka, message_class, link))
+        """List them."""
+        found = source_topics(self.topology, self.node, self.learner.links)
+        self._topics = {topic.name: topic for topic in found}
 
-    def _add(self, topic: _SourceTopic) -> None:
-        self._topics[topic.name] = topic
+    def gone(self) -> Sequence[str]:
+        """Return the topics that are read still, although the links in force have no use for it."""
+        wanted = [topic.link for topic in self._topics.values() if topic.link is not None]
+        senders = {link.neighbour: None for link in self.learner.links if link.takes}
+        left = [link.neighbour for link in wanted if link.neighbour not in senders]
+        return [t.name for t in self._topics.values() if t.link and t.link.neighbour in left]
+
+    def relink(self, topology: Topology, lanes: Mapping[int, Lane], now_ms: int) -> None:
+        """Read what other links bring, and nothing of those that were removed."""
+        gone = self.gone()
+        for lane in lanes.values():
+            for at in [at for at in lane.sources if at.topic in gone]:
+                self._leave(lane, at)
+        before, self.topology = self._topics, topology
+        found = source_topics(topology, self.node, self.learner.links)
+        self._topics = {topic.name: topic for topic in found}
+        for name, topic in self._topics.items():
+            topic.info = before[name].info if name in before else None
+        for lane in lanes.values():
+            for at, source in lane.sources.items():
+                lane.sources[at] = replace(source, link=self._topics[at.topic].link)
+        self._tried_ms = now_ms - RETRY_MS  # look for the new ones at once
 
     @property
     def neighbours(self) -> dict[str, str]:
@@ -98,7 +100,7 @@ class Sources:
         for lane in lanes.values():
             self.start(lane, now_ms)
 
-    def _describe(self, topics: Sequence[_SourceTopic]) -> None:
+    def _describe(self, topics: Sequence[SourceTopic]) -> None:
         """Ask the brokers that answer for some topics; the others stay as they are known."""
         for kafka, admin in self.admins.items():
             wanted = [topic for topic in topics if topic.kafka == kafka]
@@ -128,6 +130,8 @@ class Sources:
 
     def start(self, lane: Lane, now_ms: int) -> None:
         """Assign to a lane what it does not read yet, as far as brokers answer."""
+        if lane.followed > self.learner.followed:
+            return  # its former owner knew of a change that this worker has not read yet
         lanes = self.topology.nodes[self.node].lanes
         for topic in self._topics.values():
             if topic.info is None:
@@ -214,7 +218,7 @@ class Sources:
     def _assign(
         self,
         lane: Lane,
-        topic: _SourceTopic,
+        topic: SourceTopic,
         topic_id: bytes,
         places: Sequence[TopicPartition],
         now_ms: int,
@@ -225,6 +229,7 @@ class Sources:
         else:
             places = self._inside(lane, topic, topic_id, places, now_ms)
         for place in places:
+            lane.positions.left.pop(place, None)
             lane.positions.topic_ids[place] = topic_id
             generation = lane.positions.generations.get(place, 0)
             source = Source(place, topic_id, topic.message_class, topic.link, generation)
@@ -235,18 +240,18 @@ class Sources:
         self._read(topic.kafka, {at: lane.position(at) for at in places if at not in still})
 
     def _is_same(
-        self, lane: Lane, topic: _SourceTopic, topic_id: bytes, at: TopicPartition, now_ms: int
+        self, lane: Lane, topic: SourceTopic, topic_id: bytes, at: TopicPartition, now_ms: int
     ) -> bool:
         """Say whether a position still belongs to the topic; else keep a stop. Spec: R6, K-2."""
         positions = lane.positions
         former = positions.topic_ids.get(at, topic_id)
         if former == topic_id:
             return True
-        if topic.message_class is MessageClass.GUARANTEED:
+        if topic.message_class is MessageClass.GUARANTEED and at not in positions.left:
             first = max(0, lane.position(at))
             self._keep(lane, topic.link, _stop(at, former, StopReason.RECREATED, first), now_ms)
             return False
-        log.warning("direct.recreated", topic=at.topic, partition=at.partition)
+        log.warning("source.recreated", topic=at.topic, partition=at.partition)
         for kept in (positions.next, positions.ahead, positions.inherited, positions.generations):
             kept.pop(at, None)
         return True
@@ -254,7 +259,7 @@ class Sources:
     def _inside(
         self,
         lane: Lane,
-        topic: _SourceTopic,
+        topic: SourceTopic,
         topic_id: bytes,
         places: Sequence[TopicPartition],
         now_ms: int,
@@ -342,7 +347,7 @@ class Sources:
             lane = at.partition % self.topology.nodes[self.node].lanes
             is_guaranteed = self._topics[at.topic].message_class is MessageClass.GUARANTEED
             is_refusing = is_guaranteed and lane in self.still.refusing
-            return is_refusing or at in self.still.waiting
+            return is_refusing or self.still.holding or at in self.still.waiting
         return self.still.holds(self.node, link.neighbour, at, now_ms)
 
     def rest(self, lane: Lane, link: LocalLink, until_ms: int, now_ms: int) -> None:

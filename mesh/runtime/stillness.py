@@ -15,6 +15,7 @@ class Stillness:
     """Why sources stand still.
 
     Attributes:
+        holding: Nothing is taken of clients: a change of the topology is under way.
         cut: Neighbours of which a drill lets nothing through.
         paused: Links, or partitions of them, that an operator has paused.
         refusing: Lanes that take no guaranteed messages of clients: a link is full.
@@ -23,6 +24,7 @@ class Stillness:
         waiting: Parts of the own ingress whose next message has such a subject.
     """
 
+    holding: bool = False
     cut: Sequence[str] = ()
     paused: frozenset[PauseKey] = frozenset()
     refusing: frozenset[int] = frozenset()

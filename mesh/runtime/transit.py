@@ -24,6 +24,7 @@ from mesh.core.routing import Arrival, LocalLink, Route
 from mesh.errors import ProtocolError, UnknownVersionError
 from mesh.model.frames import NONE_OFFSET, FrameFlags, FrameKind, Hop, MessageClass, Origin
 from mesh.model.state import Progress, ProgressKind
+from mesh.model.topology import Topology
 from mesh.runtime.batch import Batch
 from mesh.runtime.delivering import deliver
 from mesh.runtime.gaps import relay as relay_gap
@@ -78,7 +79,7 @@ def _take_frame(
     if lane.node in hop.path:
         refuse(lane, batch, source, record, "LOOP_TRACE", f"path {'>'.join(hop.path)}")
         return
-    if len(hop.path) >= len(lane.topology.nodes):
+    if _is_too_long(hop.path, lane.topology):
         refuse(lane, batch, source, record, "LOOP_HOPS", f"path {'>'.join(hop.path)}")
         return
     if hop.path[-1:] != (link.neighbour,):
@@ -112,6 +113,11 @@ def _take_frame(
         _split(lane, batch, source, came, header.origin, value, plan, after)
     if plan.delivers:
         _deliver(lane, batch, source, came, _origin(peeked, plan), value, plan, after)
+
+
+def _is_too_long(path: Sequence[str], topology: Topology) -> bool:
+    """Say whether a path has as many nodes as there are; those that were removed count too."""
+    return len(path) >= len(topology.nodes) and len(path) >= len({*topology.nodes, *path})
 
 
 def _tail(lane: Lane, peeked: Peeked) -> bytes:

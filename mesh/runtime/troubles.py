@@ -90,6 +90,12 @@ def end_repair(
         lane.notices.append(GapMended(link.neighbour, _request(source.at, of, *gap)))
 
 
+def forget_gap(lane: Lane, batch: Batch, at: TopicPartition, of: SourcePartition) -> None:
+    """Have the next commit keep that nothing is asked for: the link was removed."""
+    batch.note(_gap(at, of, *lane.positions.gaps.pop((at, of)), ""))
+    lane.chains(at).broken.discard(of)
+
+
 def recovered(lane: Lane, neighbours: dict[str, str], now_ms: int) -> None:
     """Tell the node what a lane that was just taken knows of its sources' troubles.
 

@@ -12,6 +12,7 @@ import structlog
 
 from mesh.errors import TransportError
 from mesh.model.control import LinkState
+from mesh.model.effects import Relinked
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -47,6 +48,11 @@ class Upkeep:
         """Look up what stays the same."""
         self._names = TopicNames(self.topology.prefix)
         self._retention = Retention(int(self.topology.keep_s * 1000))
+
+    def relink(self, relinked: Relinked, now_ms: int) -> None:  # noqa: ARG002
+        """Look after the topics of another topology."""
+        self.topology = relinked.topology
+        self._retention.keep_ms = int(self.topology.keep_s * 1000)
 
     def see_to(self, link_states: Mapping[str, LinkState] | None, now_ms: int) -> None:
         """Do what is due.

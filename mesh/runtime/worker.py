@@ -22,47 +22,46 @@ import structlog
 from mesh.model.effects import (
     BecameReady,
     Effect,
-    EndSubscription,
     EnsureEndpoint,
     LeadAnew,
     Note,
+    Relinked,
     Reroute,
     ResumeSource,
-    WriteAck,
-    WriteAdvert,
-    WriteHeartbeat,
-    WriteLearned,
-    WriteLinkState,
-    WriteMark,
-    WriteRepair,
-    WriteStop,
-    WriteSubscribed,
 )
 from mesh.model.inputs import (
     Input,
-    NeighbourUnreachable,
     Ticked,
 )
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
 from mesh.runtime.backlogs import Backlogs
+from mesh.runtime.changing import Changing, Connect, read_start
 from mesh.runtime.clock import Clock
 from mesh.runtime.direct import DirectCopies
 from mesh.runtime.errands import LOOK_S, Errands
 from mesh.runtime.holding import Holds
-from mesh.runtime.intake import Intake
+from mesh.runtime.intake import Intake, by_partition
 from mesh.runtime.joining import Joining
 from mesh.runtime.lanes import Lanes
 from mesh.runtime.leadership import Leadership
-from mesh.runtime.leading import read_learned
+from mesh.runtime.leading import Write, with_learned
 from mesh.runtime.listening import Listener
-from mesh.runtime.provision import endpoint_topic, node_topics
+from mesh.runtime.provision import config_topic, endpoint_topic, node_topics
 from mesh.runtime.recall import Recall
 from mesh.runtime.repairing import Repairs
 from mesh.runtime.sources import Sources
 from mesh.runtime.upkeep import Upkeep
-from mesh.transport.port import KafkaCluster, Membership, Reader, Record, TopicPartition, Writer
+from mesh.transport.port import (
+    Admin,
+    KafkaCluster,
+    Membership,
+    Reader,
+    Record,
+    TopicPartition,
+    Writer,
+)
 
 TICK_MS = 100
 FLUSH_MS = 1_000
@@ -75,23 +74,27 @@ class Worker:
     """One worker of one node.
 
     Attributes:
-        topology, node: What it serves.
+        topology: What its file says; from the start on, what is in force.
+        node: What it serves.
         kafka: Every Kafka cluster of the mesh that this node touches, by name.
         readers: One per Kafka cluster; `intake` reads them.
         clock: Time.
         errands: Takes lanes and the leadership beside the loop.
         new_uuid: Makes the node's identity at its very first start.
+        connect: Opens Kafka clusters that a change of the topology brings.
     """
 
     topology: Topology
     node: str
-    kafka: Mapping[str, KafkaCluster]
-    readers: Mapping[str, Reader]
+    kafka: dict[str, KafkaCluster]
+    readers: dict[str, Reader]
     intake: Intake
     clock: Clock
     errands: Errands
     new_uuid: Callable[[], str]
     machine: NodeMachine | None = None
+    connect: Connect | None = None
+    _changing: Changing = field(init=False)
     _home: KafkaCluster = field(init=False)
     _names: TopicNames = field(init=False)
     _joining: Joining = field(init=False)
@@ -108,20 +111,36 @@ class Worker:
     _flushed_ms: int = 0
     _cut: tuple[str, ...] = ()
     _upkeep: Upkeep | None = None
+    _admins: dict[str, Admin] = field(init=False)
 
     def __post_init__(self) -> None:
         """Make the node's topics."""
         self._names = TopicNames(self.topology.prefix)
         self._home = self.kafka[self.topology.nodes[self.node].kafka]
+        self._home.admin().create([config_topic(self.topology)])
+        control = TopicPartition(self._names.control(self.node), 0)
+        config = TopicPartition(self._names.config(), 0)
+        self._recall = Recall(self._home, [control, config], self.clock.now_ms)
+        self._admins = {name: kafka.admin() for name, kafka in self.kafka.items()}
+        start = read_start(self.topology, self.node, self._recall.records(config))
+        self._changing = Changing(
+            self.node,
+            start,
+            self.kafka,
+            self._admins,
+            self.readers,
+            self.intake,
+            self.errands,
+            self.connect,
+        )
+        self.topology = self._changing.topology
         self._home.admin().create(node_topics(self.topology, self.node))
         self._joining = Joining(
             self._home, self._names, self.node, self.clock.now_ms(), self._hand_back
         )
         self._direct = self._home.writer("direct")
-        control = TopicPartition(self._names.control(self.node), 0)
         lanes = range(self.topology.nodes[self.node].lanes)
         progress = [TopicPartition(self._names.progress(self.node), lane) for lane in lanes]
-        self._recall = Recall(self._home, [control], self.clock.now_ms)
         self._lane_recall = Recall(self._home, progress, self.clock.now_ms)
         self._leadership = Leadership(
             self.topology,
@@ -132,10 +151,11 @@ class Worker:
             self.new_uuid,
             self._read_positions,
         )
-        admins = {name: kafka.admin() for name, kafka in self.kafka.items()}
+        now = self.clock.now_ms()
         self._listener = Listener(
-            self.topology, self.node, admins, self.readers, self.intake, self.clock.now_ms()
+            self.topology, self.node, self._admins, self.readers, self.intake, now
         )
+        self._changing.parts += [self._listener, self._leadership]
 
     @property
     def membership(self) -> Membership | None:
@@ -171,12 +191,14 @@ class Worker:
         if lanes is None:
             return bool(records)
         for input_ in self._listener.follow(now):
-            self._step(self._with_learned(input_))
+            self._step(with_learned(input_, self._recall, self._names, self.node))
         if now - self._ticked_ms >= TICK_MS:
             self._ticked_ms = now
             self._step(Ticked(now))
         if self._listener.knows_wishes:
             self._stand_still()
+            for change in self._changing.follow(self._listener.change, now):
+                self._step(change)
             lanes.follow(assigned, now)
         if self._upkeep is not None:
             leads = self._leadership.is_ours
@@ -211,31 +233,14 @@ class Worker:
             if not self._repairs.is_active:
                 yield from self._holds.step(now)
 
-    def _with_learned(self, input_: Input) -> Input:
-        """Add to the news that a neighbour is out of reach what it wanted at last. Spec: K21."""
-        if not isinstance(input_, NeighbourUnreachable):
-            return input_
-        place = TopicPartition(self._names.learned(self.node), 0)
-        learned = read_learned(self._recall.records(place), input_.neighbour)
-        return NeighbourUnreachable(input_.neighbour, learned)
-
-    def _sort(self, records: Sequence[Record]) -> Mapping[TopicPartition, list[Record]]:
+    def _sort(self, records: Sequence[Record]) -> Mapping[TopicPartition, Sequence[Record]]:
         """Feed control records to the machine; return the others by partition, in order."""
-        data: dict[tuple[str, int], list[Record]] = {}
-        group: list[Record] = []
-        last_topic, last_partition = "", -1
-        for record in records:
-            topic, partition = record.topic(), record.partition()
-            if partition != last_partition or topic != last_topic:
-                group = data.setdefault((topic, partition), [])
-                last_topic, last_partition = topic, partition
-            group.append(record)
-        found: dict[TopicPartition, list[Record]] = {}
-        for (topic, partition), group in data.items():
-            if self._listener.has(topic, partition):
+        found: dict[TopicPartition, Sequence[Record]] = {}
+        for at, group in by_partition(records).items():
+            if self._listener.has(at.topic, at.partition):
                 self._hear(group)
             else:
-                found[TopicPartition(topic, partition)] = group
+                found[at] = group
         return found
 
     def _hear(self, records: Sequence[Record]) -> None:
@@ -270,13 +275,16 @@ class Worker:
             self._know(self._leadership.uuid)
 
     def _know(self, uuid: str) -> None:
-        self.machine = NodeMachine(self.topology, self.node, uuid)
-        admins = {name: kafka.admin() for name, kafka in self.kafka.items()}
+        told = self._changing.told
+        change = None if told is None else (told.number, told.stage)
+        self.machine = NodeMachine(self.topology, self.node, uuid, change=change)
+        learner = self.machine.learner
         sources = Sources(
-            self.topology, self.node, self.machine.learner, admins, self.readers, self.intake
+            self.topology, self.node, learner, self._admins, self.readers, self.intake
         )
         sources.still.cut = self._cut
         sources.still.paused = self._listener.paused
+        sources.still.holding = self._changing.is_held(self._listener.change)
         self._lanes = Lanes(
             self.topology,
             self._home,
@@ -292,6 +300,7 @@ class Worker:
         self._repairs = Repairs(self.kafka, home, self._lanes, self._listener.asked)
         self._holds = Holds(self.kafka, home, self._lanes)
         self._backlogs = Backlogs(self.topology, self.node, self._home, self._lanes)
+        self._changing.parts += [self._lanes, self._upkeep, self._repairs, self._backlogs]
 
     # -- effects --------------------------------------------------------------------------
 
@@ -302,26 +311,19 @@ class Worker:
             self._perform(effect)
 
     def _perform(self, effect: Effect) -> None:
+        if isinstance(effect, Write):
+            self._leadership.ask(effect)
+            return
         match effect:
             case EnsureEndpoint(endpoint, message_class):
                 topic = endpoint_topic(self.topology, self.node, endpoint, message_class)
                 self._home.admin().create([topic])
+            case Relinked(topology):
+                self.topology = topology
+                self._changing.relink(effect, self.clock.now_ms())
             case Reroute(in_force, cuts):
                 if self._lanes is not None:
                     self._lanes.cut(in_force, cuts)
-            case (
-                WriteAdvert()
-                | WriteMark()
-                | WriteAck()
-                | WriteSubscribed()
-                | WriteHeartbeat()
-                | WriteLinkState()
-                | WriteLearned()
-                | WriteStop()
-                | WriteRepair()
-                | EndSubscription()
-            ):
-                self._leadership.ask(effect)
             case ResumeSource(stop):
                 if self._lanes is not None:
                     self._lanes.resume(stop)
@@ -363,9 +365,10 @@ class Worker:
         still, lanes = self._lanes.sources.still, self._lanes
         now = self.clock.now_ms()
         lanes.pause_subjects(self._listener.paused_subjects, now)
-        wanted = (self._cut, self._listener.paused)
-        if still.wake(now) or wanted != (still.cut, still.paused):
-            still.cut, still.paused = wanted
+        holding = self._changing.is_held(self._listener.change)
+        wanted = (self._cut, self._listener.paused, holding)
+        if still.wake(now) or wanted != (still.cut, still.paused, still.holding):
+            still.cut, still.paused, still.holding = wanted
             lanes.sources.settle(lanes.owned, now)
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from mesh.core.routing import Router
 from mesh.core.scopes import ScopeReader
 from mesh.model.control import Ownership
 from mesh.model.inputs import LeadershipTaken
-from mesh.node import leader, learner
+from mesh.node import learner, offers
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner
 from mesh.node.machine import NodeMachine
@@ -34,7 +34,7 @@ def arrival_ignored(patches: Patches) -> None:
     """Neither the link nor the zone of arrival counts, and interest goes back as well."""
     _may_leave_without("arrived_on_link")(patches)
     _may_leave_without("arrived_on_zone")(patches)
-    patches.put(leader, "offers", lambda kind, **learned: True)
+    patches.put(offers, "offers", lambda kind, **learned: True)
 
 
 def _offers_without(name: str):
@@ -45,7 +45,7 @@ def _offers_without(name: str):
 
             return wrong
 
-        patches.wrap(leader, "offers", wrapper)
+        patches.wrap(offers, "offers", wrapper)
 
     return plant
 
@@ -57,7 +57,7 @@ def foreign_offered(patches: Patches) -> None:
 
         return wrong
 
-    patches.wrap(leader, "offers", wrapper)
+    patches.wrap(offers, "offers", wrapper)
 
 
 def transit(patches: Patches) -> None:

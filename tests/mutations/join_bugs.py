@@ -10,7 +10,7 @@ from mesh.core.routing import Router
 from mesh.model.joins import JoinRow
 from mesh.model.reasons import Reason
 from mesh.model.topology import ZoneKind
-from mesh.node import leader
+from mesh.node import offers
 from mesh.node.learner import Learner
 from mesh.runtime import outgoing
 from tests.mutations.patching import Mutation, Patches
@@ -62,11 +62,11 @@ def source_wants_nothing(patches: Patches) -> None:
 
 
 def interest_comes_back(patches: Patches) -> None:
-    patches.put(leader, "is_address", lambda filter_: True)
+    patches.put(offers, "is_address", lambda filter_: True)
 
 
 def addresses_stay(patches: Patches) -> None:
-    patches.put(leader, "is_address", lambda filter_: False)
+    patches.put(offers, "is_address", lambda filter_: False)
 
 
 def addresses_come_back_too_far(patches: Patches) -> None:
@@ -76,7 +76,7 @@ def addresses_come_back_too_far(patches: Patches) -> None:
 
         return wrong
 
-    patches.wrap(leader, "row_over", wrapper)
+    patches.wrap(offers, "row_over", wrapper)
 
 
 JOIN_BUGS = (

@@ -75,8 +75,8 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bench]:
 
         return Watched(readers)
 
-    def worker(*args: object) -> Worker:
-        one = Worker(*args)
+    def worker(*args: object, **more: object) -> Worker:
+        one = Worker(*args, **more)
         made.workers.append(one)
         return one
 
@@ -136,9 +136,9 @@ def test_a_worker_that_cannot_be_made_leaves_nothing_open(
     """Brokers that leave while it is made: what it reads with is closed before the next try."""
     make = serve.Worker
 
-    def leaves(*args: object) -> Worker:
+    def leaves(*args: object, **more: object) -> Worker:
         bench.kafka.available = bool(bench.clock.waits)
-        return make(*args)
+        return make(*args, **more)
 
     def then(waits: int) -> None:
         assert waits == 1

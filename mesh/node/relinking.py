@@ -1,0 +1,84 @@
+"""Which links of a node a change of the topology adds, removes or leaves alone. Spec: K27, K28."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mesh.core.routing import LocalLink, local_links
+from mesh.model.control import Scope, Stage
+from mesh.model.topology import Topology
+from mesh.node.offers import readers_of, scopes_of
+
+CHANGE = "$change"
+"""Name of the newest change of the topology among the inputs of interest: so every lane commits
+from which positions on it follows the change, and the leader knows when all do."""
+
+
+UNCHANGED = (-1, -1)
+"""Version of that input before any change."""
+
+
+def change_version(number: int, stage: Stage) -> tuple[int, int]:
+    """Return what orders the stages of all changes, as the version of an input."""
+    return number, list(Stage).index(stage)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkChanges:
+    """What becomes of a node's neighbours; one whose link is another now is both gone and added.
+
+    Attributes:
+        gone: Their links are removed.
+        added: Theirs are new.
+    """
+
+    gone: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+
+
+NO_CHANGES = LinkChanges()
+
+
+def link_changes(before: Topology, after: Topology, node: str) -> LinkChanges:
+    """Return what a change means for one node; both ends of a link come to the same answer.
+
+    A link stays if zone, kind and joins are the same as both ends see them.
+    """
+    old, new = _seen(before, node), _seen(after, node)
+    return LinkChanges(
+        gone=tuple(name for name in sorted(old) if new.get(name) != old[name]),
+        added=tuple(name for name in sorted(new) if old.get(name) != new[name]),
+    )
+
+
+def scopes_read(topology: Topology, node: str) -> Mapping[str, Sequence[Scope]]:
+    """Return the scopes in which each neighbour of a node offers interest to it."""
+    found = {}
+    for name in topology.neighbours(node):
+        links = local_links(topology, name)
+        found[name] = [scope for scope in scopes_of(links) if node in readers_of(links, scope)]
+    return found
+
+
+def with_node(topology: Topology, node: str, before: Topology) -> Topology:
+    """Return a topology with a node in any case: one that is removed has no links, until it ends.
+
+    Addresses of Kafka clusters stay as they were: what is in force has no secrets, and none of
+    what only one process knows.
+    """
+    kafka = {**topology.kafka, **before.kafka}
+    nodes = {**topology.nodes, node: before.nodes[node]}
+    return replace(topology, kafka=kafka, nodes=nodes)
+
+
+def _seen(topology: Topology, node: str) -> Mapping[str, tuple[object, ...]]:
+    found = {}
+    for link in local_links(topology, node):
+        back = [one for one in local_links(topology, link.neighbour) if one.neighbour == node]
+        found[link.neighbour] = (_facts(link), *map(_facts, back))
+    return found
+
+
+def _facts(link: LocalLink) -> tuple[object, ...]:
+    return link.zone, link.kind, link.out, link.into, link.back

@@ -1,0 +1,135 @@
+"""A link comes and goes under load, on real brokers, and no worker is started anew."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from mesh.codec.control import decode_heartbeat, encode_change
+from mesh.codec.keys import change_key, heartbeat_key, subscription_key
+from mesh.config.published import published_text
+from mesh.config.topology_file import load_topology
+from mesh.lab.fleet import Fleet
+from mesh.model.control import Change, Stage
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.transport.following import Follower
+from mesh.transport.port import TopicPartition
+from tests.conftest import ClustersOf
+from tests.kafka.test_kill import Load
+
+pytestmark = pytest.mark.kafka
+
+
+def topology_with(folder: Path, address: str, prefix: str, *pairs: str) -> tuple[Topology, Path]:
+    links = [list(pair) for pair in pairs]
+    spec = {
+        "prefix": prefix,
+        "kafka": {"k": {"bootstrap.servers": address}},
+        "nodes": {name: {"kafka": "k"} for name in "abc"},
+        "zones": {"Z": {"kind": "multi-hop", "links": links}},
+    }
+    file = folder / f"{'-'.join(pairs)}.yaml"
+    document = {"apiVersion": "mesh/v1", "kind": "Mesh", "metadata": {"name": "m"}, "spec": spec}
+    YAML().dump(document, file)
+    return load_topology(file), file
+
+
+class Watched:
+    """What endpoints have, and what heartbeats say."""
+
+    def __init__(self, fleet: Fleet, names: TopicNames) -> None:
+        self.names = names
+        self.kafka = fleet.kafka("k", "watch")
+        self.follower = Follower(self.kafka, "watch", lambda: int(time.monotonic() * 1000))
+        self.status: dict[str, tuple[int, str, bool]] = {}
+        self.came: dict[str, list[bytes]] = {"b": [], "c": []}
+
+    def follow(self, *topics: str) -> None:
+        self.follower.add([TopicPartition(t, p) for t in topics for p in range(4)])
+
+    def look(self) -> None:
+        for record in self.follower.poll():
+            node = record.topic().removeprefix(self.names.prefix).split(".")[0]
+            value = record.value() or b""
+            if record.topic() == self.names.endpoint(node, "s"):
+                self.came[node].append(value)
+            elif record.key() == heartbeat_key() and (change := decode_heartbeat(value).change):
+                self.status[node] = (change.number, str(change.stage), change.is_done)
+
+
+def wait_for(is_so: Callable[[], bool], seconds: float, what: Callable[[], object]) -> None:
+    deadline_s = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline_s, what()
+        time.sleep(0.1)
+
+
+def test_a_link_comes_and_goes_under_load(kafka_clusters: ClustersOf, tmp_path: Path) -> None:
+    """Spec: K27, K28."""
+    [address] = kafka_clusters(1)
+    prefix = f"t{time.monotonic_ns():x}."
+    small, file = topology_with(tmp_path, address, prefix, "ab")
+    large, _ = topology_with(tmp_path, address, prefix, "ab", "bc")
+    names = TopicNames(prefix)
+    fleet = Fleet.start(small, file, tmp_path)
+    try:
+        writer = fleet.kafka("k", "clients").writer("clients")
+        for node in "bc":
+            writer.produce(
+                names.clients(node), json.dumps({}).encode(), subscription_key("s", ">"), 0
+            )
+        assert writer.flush() == 0
+        for node in "abc":
+            fleet.start_node(node)
+        for node in "abc":
+            wait_for(fleet.ready_file(node).exists, 60, lambda: "not ready")
+        watched = Watched(fleet, names)
+        watched.follow(*(names.control(node) for node in "abc"), names.endpoint("b", "s"))
+        watched.follow(names.endpoint("c", "s"))
+        load = Load(fleet, "a", 200)
+        try:
+            for number, target in ((2, large), (3, small)):
+                change_to(watched, writer, names, number, target)
+                before = len(watched.came["b"])
+                wait_for(lambda: has_more(watched, "b", before), 30, lambda: "b stands still")  # noqa: B023
+        finally:
+            published = load.stop()
+        wait_for(lambda: has_more(watched, "b", published - 1), 60, lambda: len(watched.came["b"]))
+        assert len(set(watched.came["b"])) == len(watched.came["b"]) == published
+        assert watched.came["c"]
+        assert max(Counter(watched.came["c"]).values()) == 1
+        numbers = [int(value) for value in watched.came["c"]]
+        for key in range(7):  # of each partition c has one stretch
+            some = sorted(number for number in numbers if number % 7 == key)
+            assert some == list(range(some[0], some[-1] + 1, 7))
+    finally:
+        fleet.stop()
+
+
+def has_more(watched: Watched, node: str, count: int) -> bool:
+    watched.look()
+    return len(watched.came[node]) > count
+
+
+def change_to(
+    watched: Watched, writer: object, names: TopicNames, number: int, target: Topology
+) -> None:
+    """Switch without holding anybody: no walk moves."""
+    for stage in (Stage.SWITCH, Stage.RUN):
+        change = Change(number, stage, published_text(target))
+        writer.produce(names.config(), encode_change(change), change_key(), 0)
+        assert writer.flush() == 0
+        wanted = dict.fromkeys("abc", (number, str(stage), True))
+
+        def is_done(wanted: dict[str, tuple[int, str, bool]] = wanted) -> bool:
+            watched.look()
+            return watched.status == wanted
+
+        wait_for(is_done, 60, lambda: watched.status)

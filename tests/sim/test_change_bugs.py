@@ -1,0 +1,89 @@
+"""Planted bugs of changes: each shows itself, or nobody would see it if somebody made it."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.node.leader import Leader
+from mesh.node.learner import Learner
+from mesh.runtime.changing import Changing
+from mesh.runtime.drills import SlowLink
+from mesh.runtime.lane import Lane
+from tests.mutations.patching import Mutation, Patches
+from tests.property.test_relinking import (
+    test_who_followed_equals_who_starts_afresh as who_followed,
+)
+from tests.sim.changing import ChangedMesh
+from tests.sim.test_changes import multi_hop, topology
+
+SEEDS = range(2)
+
+
+def nobody_holds(patches: Patches) -> None:
+    patches.put(Changing, "is_held", lambda changing, change: False)
+
+
+def linked_at_once(patches: Patches) -> None:
+    patches.put(Leader, "is_linked", lambda leader, learner: True)
+
+
+def no_cut(patches: Patches) -> None:
+    def wrapper(cut):
+        def wrong(lane, in_force, cuts, now_ms):
+            known, plans = dict(lane._known), dict(lane._plans)
+            cut(lane, in_force, cuts, now_ms)
+            lane._known.update(known)
+            lane._plans.update(plans)
+
+        return wrong
+
+    patches.wrap(Lane, "cut", wrapper)
+
+
+def interest_kept(patches: Patches) -> None:
+    patches.put(Learner, "_forget_interest", lambda learner, gone: None)
+
+
+def move_walks() -> None:
+    """With c hearing late of b: the new link is far from known when all else is done."""
+    for seed in SEEDS:
+        mesh = ChangedMesh(topology(Z=multi_hop("ab")), seed=seed)
+        mesh.world.slow("c", [SlowLink("b", 3_000, 0.0)])
+        mesh.run(1_000, load=True)
+        mesh.change_to(topology(Z=multi_hop("ac", "bc")), ["a", "b", "c"])
+        mesh.run(1_000, load=True)
+        mesh.settle()
+        mesh.assert_exact()
+
+
+def follow_topologies() -> None:
+    for seed in range(30):
+        who_followed.hypothesis.inner_test(seed=seed, joined=False)
+
+
+def test_without_a_planted_bug_the_same_passes() -> None:
+    """What shows the bugs is the bugs."""
+    move_walks()
+    follow_topologies()
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    [
+        Mutation("nobody-holds", "clients are served while walks move", nobody_holds),
+        Mutation("linked-at-once", "the other end of a new link is not waited for", linked_at_once),
+        Mutation("no-cut", "what is remembered of routes outlives the links", no_cut),
+    ],
+    ids=lambda mutation: mutation.name,
+)
+def test_a_planted_bug_is_found(mutation: Mutation) -> None:
+    """Spec: K28."""
+    with mutation.planted(), pytest.raises((AssertionError, KeyError)):
+        move_walks()
+
+
+def test_interest_of_a_removed_link_that_is_kept_is_found() -> None:
+    """Spec: K22, K28."""
+    kept = Mutation("interest-kept", "interest outlives its link", interest_kept)
+    with kept.planted(), pytest.raises((AssertionError, KeyError)):
+        follow_topologies()

@@ -1,0 +1,196 @@
+"""A node follows a change of the topology with a round, and says when it has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mesh.config.topology_file import topology_from_mapping
+from mesh.core.digest import entry_digest
+from mesh.model.control import Acknowledgement, Mark, Ownership, Scope, Stage, Subscription, Wish
+from mesh.model.effects import (
+    Note,
+    Relinked,
+    Reroute,
+    WriteAck,
+    WriteAdvert,
+    WriteHeartbeat,
+    WriteMark,
+)
+from mesh.model.inputs import (
+    AckRead,
+    AdvertRead,
+    BeatRead,
+    ChangeRead,
+    ClientsCaughtUp,
+    LaneApplied,
+    LeadershipTaken,
+    MarkRead,
+    NeighbourCaughtUp,
+    SubscriptionRead,
+    Ticked,
+)
+from mesh.model.topology import Topology
+from mesh.node.machine import NodeMachine
+from mesh.node.relinking import CHANGE, link_changes, with_node
+
+
+def topology(**zones: object) -> Topology:
+    nodes = {name: {} for name in "abcd"}
+    return topology_from_mapping({"kafka": {"k": {}}, "nodes": nodes, "zones": zones})
+
+
+def links(*pairs: str) -> object:
+    return {"kind": "multi-hop", "links": [list(pair) for pair in pairs]}
+
+
+WITH_B = topology(Z=links("ab"))
+WITH_C = topology(Z=links("ac"))
+WITH_BOTH = topology(Z=links("ab", "ac"))
+TO_B, TO_C = Scope("Z", "b", Ownership.OWN), Scope("Z", "c", Ownership.OWN)
+FROM = Scope("Z", "a", Ownership.OWN)
+X_PROVEN = Mark(7, 1, 1, entry_digest("x", Wish()))
+
+
+class Led:
+    """The machine of a with one lane, leading; time and commits pass when it is told so."""
+
+    def __init__(self, mesh: Topology) -> None:
+        self.machine = NodeMachine(mesh, "a", "uuid-a")
+        self.now_ms = 0
+        neighbours = mesh.neighbours("a")
+        self.feed(Ticked(0), LeadershipTaken(3, {}), ClientsCaughtUp())
+        self.feed(*map(NeighbourCaughtUp, neighbours), LaneApplied(0, {}))
+        self.pass_time()
+
+    def feed(self, *inputs: object) -> list[object]:
+        return [effect for input_ in inputs for effect in self.machine.step(input_)]
+
+    def pass_time(self, ms: int = 1_200) -> list[object]:
+        effects: list[object] = []
+        for _ in range(ms // 100):
+            self.now_ms += 100
+            effects += self.feed(Ticked(self.now_ms), LaneApplied(0, self.machine.in_force))
+        return effects
+
+    def status(self) -> tuple[int, str, bool] | None:
+        [*_, beat] = [e for e in self.pass_time() if isinstance(e, WriteHeartbeat)]
+        change = beat.heartbeat.change
+        return None if change is None else (change.number, str(change.stage), change.is_done)
+
+
+def test_a_link_that_goes_takes_its_interest_along_and_is_not_awaited() -> None:
+    """Spec: K22, K24, K28."""
+    led = Led(WITH_BOTH)
+    led.feed(AdvertRead("b", FROM, "x", Wish()), MarkRead("b", FROM, X_PROVEN))
+    led.feed(SubscriptionRead(0, "s", "y", Subscription()))
+    led.pass_time()
+    led.feed(AckRead("c", TO_C, Acknowledgement(3, 9, 9)))
+    assert led.machine.leader.completion.state("clients").complete == -1  # for b has not said so
+    effects = [*led.feed(ChangeRead(8, Stage.SWITCH, WITH_C)), *led.pass_time()]
+    adverts = {(e.scope, e.filter_): e.wish for e in effects if isinstance(e, WriteAdvert)}
+    assert adverts == {
+        (TO_C, "x"): None,
+        **{(TO_B, name): None for name in ("y", "$node/uuid-a")},
+    }
+    assert [e.mark for e in effects if isinstance(e, WriteMark) and e.scope == TO_B] == [None]
+    assert led.machine.leader.completion.state("clients").complete == 0
+    assert [e for e in effects if isinstance(e, WriteAck) and e.neighbour == "b"] == []
+    assert led.feed(AdvertRead("b", FROM, "x", Wish()), BeatRead("b", None)) == []
+
+
+def test_a_new_link_begins_unproven_while_the_node_goes_on() -> None:
+    """Spec: K27, K28."""
+    led = Led(WITH_B)
+    assert led.status() is None
+    effects = led.feed(ChangeRead(8, Stage.SWITCH, WITH_BOTH))
+    assert [type(e) for e in effects] == [Relinked, Reroute]
+    assert effects[0] == Relinked(WITH_BOTH, (), ("c",))
+    assert effects[1].in_force[CHANGE] == (8, 1)
+    assert led.machine.is_ready
+    assert led.status() == (8, "switch", False)
+    foreign = replace(TO_C, ownership=Ownership.FOREIGN)
+    led.feed(NeighbourCaughtUp("c"), AckRead("c", foreign, Acknowledgement(3, 1, 1)))
+    assert led.status() == (8, "switch", False)  # c has not acknowledged
+    led.feed(AckRead("c", TO_C, Acknowledgement(3, 1, 0)))
+    assert led.status() == (8, "switch", False)  # behind c it is not known yet
+    led.feed(AckRead("c", TO_C, Acknowledgement(3, 1, 1)))
+    assert led.status() == (8, "switch", True)
+    led.feed(ChangeRead(8, Stage.RUN, WITH_BOTH))
+    assert led.status() == (8, "run", True)
+
+
+def test_a_stage_is_done_when_every_lane_has_committed_it() -> None:
+    """Spec: K25, K28."""
+    led = Led(WITH_B)
+    [reroute] = led.feed(ChangeRead(8, Stage.HOLD))
+    assert reroute.in_force[CHANGE] == (8, 0)
+    later = [led.feed(Ticked(led.now_ms + ms)) for ms in range(100, 1_300, 100)]
+    [beat] = [e.heartbeat for es in later for e in es if isinstance(e, WriteHeartbeat)]
+    assert (beat.change.stage, beat.change.is_done) == (Stage.HOLD, False)
+    led.now_ms += 1_200
+    assert led.status() == (8, "hold", True)
+    led.feed(ChangeRead(8, Stage.ABORT))
+    assert led.status() == (8, "abort", True)
+    assert led.machine.topology == WITH_B
+
+
+def test_what_is_in_force_cannot_be_aborted_and_older_words_change_nothing() -> None:
+    """Spec: K28."""
+    led = Led(WITH_B)
+    led.feed(ChangeRead(8, Stage.SWITCH, WITH_C))
+    led.pass_time()
+    assert [type(e) for e in led.feed(ChangeRead(8, Stage.ABORT))] == [Note]
+    assert led.feed(ChangeRead(8, Stage.HOLD)) == []
+    assert led.feed(ChangeRead(7, Stage.RUN, WITH_B)) == []
+    assert led.machine.topology == WITH_C
+
+
+def test_versions_of_a_scope_that_comes_back_go_on() -> None:
+    """What a reader acknowledged of its former life must not count. Spec: K23, K24."""
+    led = Led(WITH_B)
+    led.feed(SubscriptionRead(0, "s", "y", Subscription()))
+    led.pass_time()
+    led.feed(ChangeRead(8, Stage.SWITCH, WITH_C))
+    led.pass_time()
+    effects = [*led.feed(ChangeRead(9, Stage.SWITCH, WITH_B)), *led.pass_time()]
+    [mark] = [e.mark for e in effects if isinstance(e, WriteMark) and e.scope == TO_B]
+    assert (mark.epoch, mark.number, mark.count) == (3, 3, 2)
+    led.feed(NeighbourCaughtUp("b"), AckRead("b", TO_B, Acknowledgement(3, 2, 2)))
+    assert led.status() == (9, "switch", False)
+
+
+def test_a_new_leader_takes_back_what_was_offered_by_other_links() -> None:
+    """Spec: K16, K28."""
+    machine = NodeMachine(WITH_C, "a", "uuid-a", change=(8, Stage.SWITCH))
+    machine.step(LeadershipTaken(4, {TO_B: {"y": Wish()}}))
+    effects = [
+        effect
+        for input_ in (ClientsCaughtUp(), NeighbourCaughtUp("c"), LaneApplied(0, {CHANGE: (8, 1)}))
+        for effect in machine.step(input_)
+    ]
+    assert WriteAdvert(TO_B, "y", None) in effects
+    assert WriteMark(TO_B, None) in effects
+
+
+def test_a_link_whose_kind_or_joins_change_is_another_link() -> None:
+    """Spec: K27."""
+    pair = {"kind": "one-hop", "links": [["a", "b"]]}
+    assert link_changes(WITH_B, topology(Z=pair), "a").gone == ("b",)
+    assert link_changes(WITH_B, topology(Y=links("ab")), "b").added == ("a",)
+    one = topology(J={"kind": "join", "from": "a", "to": "b"})
+    more = topology(
+        J={"kind": "join", "from": "a", "to": "b"}, K={"kind": "join", "from": "b", "to": "c"}
+    )
+    for node in "ab":  # both ends see it: addresses come back over a to b in longer rows now
+        assert link_changes(one, more, node).gone == ("ab".replace(node, ""),)
+    assert link_changes(WITH_B, WITH_BOTH, "b").gone == ()
+
+
+def test_a_node_that_is_removed_stays_without_links() -> None:
+    """Spec: K28."""
+    without = topology_from_mapping(
+        {"kafka": {"k": {}}, "nodes": {"b": {}, "c": {}}, "zones": {"Z": links("bc")}}
+    )
+    found = with_node(without, "a", WITH_B)
+    assert found.neighbours("a") == []
+    assert found.nodes["a"] == WITH_B.nodes["a"]
