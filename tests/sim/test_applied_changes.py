@@ -15,7 +15,7 @@ from mesh.core.living import unchangeable
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
 from mesh.lab.proposals import Mesh, Proposal
-from mesh.lab.steps import Apply, Drain, NamedStep, Settle, Subscribe
+from mesh.lab.steps import Apply, Drain, LinkStep, NamedStep, Settle, Slow, Subscribe
 from mesh.lab.tally import Tally
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
@@ -102,10 +102,15 @@ def test_random_changes_under_load(seed: int) -> None:
     for node in before.nodes:
         driver.run(0, NamedStep("subscribe", Subscribe(node=node, endpoint="s", filter=">")))
     driver.run(0, NamedStep("settle", Settle()))
+    late = [list(link.ends) for link in before.links if rng.random() < 0.5]
+    for link in late:  # so that much is on its way when nodes hold
+        driver.run(0, NamedStep("slow", Slow(link=link, delay_ms=3_000)))
     load = Load(before, backend)
     backend.accompany([load.publish])
     outcome = driver.run(0, NamedStep("apply", Apply(timeout=120)))
     soon = dict(load.published)
+    for link in late:
+        driver.run(0, NamedStep("heal", LinkStep(link=link)))
     driver.run(0, NamedStep("settle", Settle()))
     backend.part()
     driver.run(0, NamedStep("drain", Drain()))
