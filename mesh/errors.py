@@ -94,6 +94,14 @@ class LaggardsError(MeshError):
         super().__init__(text)
 
 
+class NotBegunError(MeshError):
+    """A change of the topology was not begun, because the mesh cannot follow. Exit code 2."""
+
+
+class NotInTimeError(MeshError):
+    """A change of the topology has begun and is not in force in time. Exit code 10."""
+
+
 class ProtocolError(MeshError):
     """Somebody broke the wire's rules; see the two kinds below."""
 

@@ -9,6 +9,7 @@ from typing import NoReturn
 import typer
 
 from mesh.cli import (
+    apply,
     audit,
     context,
     demo,
@@ -47,6 +48,7 @@ app = typer.Typer(
 )
 topology.mount(app)
 plan.mount(app)
+apply.mount(app)
 in_force.mount(app)
 route.mount(app)
 drawing.mount(app)

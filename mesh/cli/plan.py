@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import RenderableType
 
 from mesh.cli.faults import wrong_input
 from mesh.cli.in_force import look_in_force, named
@@ -19,7 +18,7 @@ from mesh.errors import ConfigError
 
 if TYPE_CHECKING:
     from mesh.client.in_force import InForce
-    from mesh.client.plan import Plan, Topics
+    from mesh.client.plan import Plan
     from mesh.config.located import Locate
     from mesh.model.topology import Topology
 
@@ -56,7 +55,6 @@ def plan(
     Exit codes: 0 no change, 3 changes, 2 the file is illegal or a living mesh cannot follow it.
     """
     from mesh.client.plan import lost_by
-    from mesh.client.plan_file import plan_document
 
     topology, document = legal_or_refused(proposed, output)
     locate = document.within("spec").where
@@ -68,65 +66,68 @@ def plan(
         made = _against_file(from_file, topology, locate, output)
     else:
         with look_in_force(file, bootstrap, context) as (found, seen):
-            made = _against_mesh(found, seen, topology, locate)
+            made = against_mesh(found, seen, topology, locate)
     if not allow_delete and (problems := lost_by(made.unread, locate)):
         raise ConfigError(problems)
-    data = plan_document(made, allow_delete=allow_delete)
+    view = plan_view(made, str(proposed), allow_delete=allow_delete)
     if out is not None:
-        _keep(out, data)
-    render(View(data=data, table=lambda: _table(made, str(proposed))), output)
+        _keep(out, view.data)
+    render(view, output)
     raise typer.Exit(0 if made.is_empty else EXIT_CHANGES)
 
 
-def _table(made: Plan, proposed: str) -> RenderableType:
-    from mesh.cli.plan_tables import plan_table
+def plan_view(made: Plan, proposed: str, *, allow_delete: bool) -> View:
+    """Return a plan as it is shown.
 
-    return plan_table(made, proposed, named(made.base))
+    Args:
+        made: The plan.
+        proposed: Name of the proposed file.
+        allow_delete: Whether unread messages may be lost with their topics.
+    """
+    from mesh.cli.plan_tables import plan_table
+    from mesh.client.plan_file import plan_document
+
+    return View(
+        data=plan_document(made, allow_delete=allow_delete),
+        table=lambda: plan_table(made, proposed, named(made.base)),
+    )
 
 
 def _against_file(from_file: Path, topology: Topology, locate: Locate, output: Output) -> Plan:
     from mesh.client.in_force import InForce
     from mesh.client.plan import compare_topics, make_plan
+    from mesh.client.proposal import topics_of_all
+    from mesh.runtime.provision import node_topics
 
     base = InForce(number=0, topology=legal_or_refused(from_file, output)[0])
-    _refuse_unchangeable(base.topology, topology, locate)
-    old, new = _topics(base.topology), _topics(topology)
+    refuse_unchangeable(base.topology, topology, locate)
+    old, new = (topics_of_all(one, node_topics) for one in (base.topology, topology))
     return make_plan(base, topology, compare_topics(base.topology, topology, old, new, {}))
 
 
-def _against_mesh(found: InForce, seen: Look, topology: Topology, locate: Locate) -> Plan:
-    from mesh.client.plan import compare_topics, make_plan
-    from mesh.client.unread import unread_in
-    from mesh.core.audience import EndpointWish
+def against_mesh(found: InForce, seen: Look, topology: Topology, locate: Locate) -> Plan:
+    """Return what a topology would change on the mesh that is seen.
 
-    before = found.topology
-    _refuse_unchangeable(before, topology, locate)
-    wishes = [
-        EndpointWish(node, endpoint, filter_)
-        for node, view in seen.view.nodes.items()
-        for endpoint, filter_ in view.subscriptions
-    ]
-    endpoints: dict[str, list[str]] = {}
-    for wish in sorted(wishes):
-        if wish.endpoint not in endpoints.setdefault(wish.node, []):
-            endpoints[wish.node].append(wish.endpoint)
-    topics = compare_topics(before, topology, _topics(before), _topics(topology), endpoints)
-    deleted = [place.topic for place in topics.deleted]
-    unread = unread_in(deleted, seen.topology, seen.view, seen.beats, seen.kafka)
-    return make_plan(found, topology, topics, wishes=wishes, unread=unread)
+    Raises:
+        ConfigError: A living mesh cannot follow it.
+    """
+    from mesh.client.proposal import plan_on_mesh
+    from mesh.runtime.provision import node_topics
+
+    refuse_unchangeable(found.topology, topology, locate)
+    return plan_on_mesh(found, topology, seen.view, seen.beats, seen.kafka, node_topics)
 
 
-def _refuse_unchangeable(before: Topology, after: Topology, locate: Locate) -> None:
+def refuse_unchangeable(before: Topology, after: Topology, locate: Locate) -> None:
+    """Raise what a living mesh cannot follow, if there is any of it.
+
+    Raises:
+        ConfigError: Lists all problems.
+    """
     from mesh.core.living import unchangeable
 
     if problems := list(unchangeable(before, after, locate)):
         raise ConfigError(problems)
-
-
-def _topics(topology: Topology) -> Topics:
-    from mesh.runtime.provision import node_topics
-
-    return {node: node_topics(topology, node) for node in topology.nodes}
 
 
 def _keep(path: Path, data: Mapping[str, object]) -> None:

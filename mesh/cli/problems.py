@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mesh.cli.render import Output, View, render
-from mesh.errors import ConfigError, MeshError, Problem
+from mesh.errors import ConfigError, MeshError, NotBegunError, NotInTimeError, Problem
 
 EXIT_COULD_NOT_RUN = 1
 EXIT_WRONG_INPUT = 2
+EXIT_NOT_WELL = 10
+
+_EXITS: Mapping[type[MeshError], int] = {
+    NotBegunError: EXIT_WRONG_INPUT,
+    NotInTimeError: EXIT_NOT_WELL,
+}
 
 
 def print_lines(problems: Sequence[Problem]) -> None:
@@ -26,7 +32,7 @@ def report(error: MeshError, output: Output) -> int:
         code = EXIT_WRONG_INPUT
     else:
         problems = [Problem(code=_code(error), message=" ".join(str(error).split()))]
-        code = EXIT_COULD_NOT_RUN
+        code = _EXITS.get(type(error), EXIT_COULD_NOT_RUN)
     if output is Output.TABLE:
         print_lines(problems)
     else:

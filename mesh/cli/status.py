@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 
+from mesh.cli import looking
 from mesh.cli.link import pause_as_mapping
 from mesh.cli.looking import look
 from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.stops import stop_as_mapping
 from mesh.cli.subject import subject_pause_as_mapping
 from mesh.cli.target import BootstrapOption, ContextOption, FileOption
+
+if TYPE_CHECKING:
+    from mesh.client.view import MeshView
 
 EXIT_UNHEALTHY = 10
 
@@ -39,6 +43,7 @@ def status(
     with look(file, bootstrap, context) as seen:
         nodes = node_statuses(seen.topology, seen.view, seen.beats)
         name = seen.topology.name
+        change = _change_as_mapping(seen.view)
     is_well = all(node.is_well for node in nodes)
     listed: list[dict[str, Any]] = [
         {
@@ -69,12 +74,35 @@ def status(
         }
         for node in nodes
     ]
-    data = {"mesh": name, "ok": is_well, "nodes": listed}
-    render(View(data=data, table=lambda: _status_table(listed)), output)
+    data = {"mesh": name, "ok": is_well, "change": change, "nodes": listed}
+    render(View(data=data, table=lambda: _status_table(listed, change)), output)
     raise typer.Exit(0 if is_well else EXIT_UNHEALTHY)
 
 
-def _status_table(nodes: Sequence[Mapping[str, Any]]) -> RenderableType:
+def _change_as_mapping(view: MeshView) -> Mapping[str, Any] | None:
+    """Return the change of the topology that is under way, or None."""
+    change = view.change
+    if change is None or change.stage not in ("hold", "switch"):
+        return None
+    return {
+        "version": change.number,
+        "stage": str(change.stage),
+        "since_s": max(0.0, (looking.wall_ms() - view.change_ms) / 1000),
+        "holding": list(change.holding),
+    }
+
+
+def _change_text(change: Mapping[str, Any]) -> str:
+    holding = ", ".join(change["holding"]) or "nobody"
+    return (
+        f"a change to version {change['version']} is at stage {change['stage']} for "
+        f"{change['since_s']:.0f} s; {holding} holds"
+    )
+
+
+def _status_table(
+    nodes: Sequence[Mapping[str, Any]], change: Mapping[str, Any] | None
+) -> RenderableType:
     rows = [
         (
             node["node"],
@@ -97,7 +125,7 @@ def _status_table(nodes: Sequence[Mapping[str, Any]]) -> RenderableType:
         for node in nodes
     ]
     columns = ("NODE", "KAFKA", "STATE", "EPOCH", "LANES", "ENDPOINTS", "SUBSCRIPTIONS")
-    return grid(
+    table = grid(
         (
             *columns,
             "KNOWN EVERYWHERE",
@@ -110,6 +138,7 @@ def _status_table(nodes: Sequence[Mapping[str, Any]]) -> RenderableType:
         ),
         rows,
     )
+    return table if change is None else Group(_change_text(change), table)
 
 
 def _with_why(what: str, why: str) -> str:

@@ -72,12 +72,26 @@ def _walks_table(reached: Mapping[str, Sequence[Sequence[str]]]) -> RenderableTy
 
 def legal_or_refused(file: Path, output: Output) -> tuple[Topology, Document]:
     """Return a legal topology and its document, or print what is wrong and end with 2."""
-    from mesh.config.legal import legal_topology_of
+    document = read_or_refused(file, output)
+    return legal_document_or_refused(document, output), document
+
+
+def read_or_refused(file: Path, output: Output) -> Document:
+    """Return the document of a file, or print what is wrong and end with 2."""
     from mesh.config.located import read_document
 
     try:
-        document = read_document(file)
-        return legal_topology_of(document), document
+        return read_document(file)
+    except ConfigError as exc:
+        _refuse(exc.problems, output)
+
+
+def legal_document_or_refused(document: Document, output: Output) -> Topology:
+    """Return the legal topology of a document, or print what is wrong and end with 2."""
+    from mesh.config.legal import legal_topology_of
+
+    try:
+        return legal_topology_of(document)
     except ConfigError as exc:
         _refuse(exc.problems, output)
 

@@ -5,7 +5,7 @@ Written by whoever starts or changes a mesh; the highest number wins. Spec: kafk
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from mesh.client.overview import read_range
@@ -127,14 +127,21 @@ def publish(topology: Topology, kafka: Mapping[str, KafkaCluster]) -> int:
 
 
 def _record_of(cluster: KafkaCluster, prefix: str) -> tuple[int, str] | None:
+    found = (decode_config(value) for value in config_values(cluster, prefix, config_key()))
+    return max(((config.number, config.topology) for config in found), default=None)
+
+
+def config_values(cluster: KafkaCluster, prefix: str, key: bytes) -> Iterator[bytes]:
+    """Yield what `mesh.config` of a Kafka cluster holds under a key, oldest first.
+
+    Raises:
+        TransportError: It does not answer.
+    """
     place = TopicPartition(TopicNames(prefix).config(), 0)
     ends = cluster.admin().stable_ends([place])
     starts = cluster.admin().starts([place])
     begins = {place: starts[place] for place in ends if place in starts}
-    found: tuple[int, str] | None = None
     for record in read_range(cluster, begins, ends, name="config"):
         value = record.value()
-        if record.key() == config_key() and value is not None:
-            config = decode_config(value)
-            found = max(found or (0, ""), (config.number, config.topology))
-    return found
+        if record.key() == key and value is not None:
+            yield value

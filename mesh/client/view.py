@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from mesh.client.change_records import change_order
 from mesh.codec.control import (
     decode_acknowledgement,
     decode_advert,
+    decode_change,
     decode_heartbeat,
     decode_identity,
     decode_link_state,
@@ -21,6 +23,7 @@ from mesh.codec.control import (
 from mesh.codec.keys import (
     AckKey,
     AdvertKey,
+    ChangeKey,
     DisableKey,
     HeartbeatKey,
     IdentityKey,
@@ -38,6 +41,7 @@ from mesh.codec.subscriptions import decode_subscription
 from mesh.errors import ProtocolError, TransportError
 from mesh.model.control import (
     Acknowledgement,
+    Change,
     Heartbeat,
     Identity,
     LinkState,
@@ -108,6 +112,8 @@ class MeshView:
     Attributes:
         nodes: What is seen of each node.
         unreachable: Kafka clusters that did not answer at the last refresh, with the reason.
+        change: The newest change of the topology that any Kafka cluster holds; None before one.
+        change_ms: When its stage was written, by the clock of that Kafka cluster.
     """
 
     def __init__(
@@ -118,25 +124,34 @@ class MeshView:
         *,
         name: str = "mesh-view",
     ) -> None:
-        self.nodes: dict[str, NodeView] = {node: NodeView() for node in topology.nodes}
+        self.nodes: dict[str, NodeView] = {}
         self.unreachable: dict[str, str] = {}
+        self.change: Change | None = None
+        self.change_ms = 0
         self._now_ms = now_ms
         self._name = name
         self._kafka = kafka
         self._followers: dict[str, Follower] = {}
-        self._places: dict[str, list[TopicPartition]] = {}
-        self._kafka_of = {node: declared.kafka for node, declared in topology.nodes.items()}
+        self._places: dict[str, dict[TopicPartition, None]] = {}
+        self._kafka_of: dict[str, str] = {}
         self._decoders: dict[str, tuple[str, str]] = {}
+        self._config = TopicNames(topology.prefix).config()
+        self.extend(topology, kafka)
+
+    def extend(self, topology: Topology, kafka: Mapping[str, KafkaCluster]) -> None:
+        """Look at the nodes and links of this topology too; nothing seen so far is forgotten."""
+        self._kafka = {**self._kafka, **kafka}
         names = TopicNames(topology.prefix)
         for node, declared in topology.nodes.items():
+            self.nodes.setdefault(node, NodeView())
+            self._kafka_of[node] = declared.kafka
             topics = {names.control(node): "", names.clients(node): "clients"}
             topics |= {names.to_control(node, p): p for p in topology.neighbours(node)}
             self._decoders |= {topic: (node, about) for topic, about in topics.items()}
-            places = self._places.setdefault(declared.kafka, [])
-            places += [TopicPartition(topic, 0) for topic in topics]
-        self._config = names.config()
-        for places in self._places.values():
-            places.append(TopicPartition(self._config, 0))
+            fresh = [TopicPartition(topic, 0) for topic in (*topics, self._config)]
+            self._places.setdefault(declared.kafka, {}).update(dict.fromkeys(fresh))
+            if declared.kafka in self._followers:
+                self._followers[declared.kafka].add(fresh)
 
     def refresh(self) -> None:
         """Read what is new. A Kafka cluster that does not answer is named in `unreachable`."""
@@ -151,7 +166,7 @@ class MeshView:
     def _follower(self, kafka: str) -> Follower:
         if kafka not in self._followers:
             follower = Follower(self._kafka[kafka], self._name, self._now_ms)
-            follower.add(self._places[kafka])
+            follower.add(list(self._places[kafka]))
             self._followers[kafka] = follower
         return self._followers[kafka]
 
@@ -191,6 +206,10 @@ class MeshView:
                 self.nodes[node].subject_pauses.pop(filter_, None)
                 if value is not None:
                     self.nodes[node].subject_pauses[filter_] = decode_pause(value)
+            case ChangeKey() if value is not None:
+                change = decode_change(value)
+                if self.change is None or change_order(change) > change_order(self.change):
+                    self.change, self.change_ms = change, record.timestamp()[1]
             case _:
                 pass
 

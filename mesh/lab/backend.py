@@ -44,6 +44,9 @@ class Backend(Protocol):
     def advance(self) -> None:
         """Let a little time pass."""
 
+    def adopt(self, topology: Topology) -> None:
+        """Have nodes that start from now on be given this topology file."""
+
     def start(self, node: str, workers: int = 1) -> None:
         """Start the node's worker processes; returns when they run, not when they serve."""
 
@@ -129,6 +132,10 @@ class SimulatedBackend:
             self._called_ms = self.now_ms()
             for task in self._tasks:
                 task()
+
+    def adopt(self, topology: Topology) -> None:
+        """Give it to nodes that start from now on."""
+        self._world.topology = topology
 
     def start(self, node: str, workers: int = 1) -> None:
         """Start the node's workers."""

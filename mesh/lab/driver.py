@@ -6,16 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mesh.client.in_force import publish
 from mesh.client.settled import laggards
 from mesh.client.view import MeshView
 from mesh.codec.keys import subscription_key
 from mesh.codec.subscriptions import encode_subscription
-from mesh.core.walks import walks_from
 from mesh.errors import InvariantError, StartError, TransportError
 from mesh.lab.backend import Backend
+from mesh.lab.changing import run_apply
 from mesh.lab.faults import Faults, StepFailedError
 from mesh.lab.log_faults import run_log_fault
+from mesh.lab.proposals import Proposal
 from mesh.lab.steps import (
+    Apply,
     BrokerStep,
     Clock,
     DeleteRecords,
@@ -36,15 +39,15 @@ from mesh.lab.steps import (
 )
 from mesh.lab.storm import run_storm
 from mesh.lab.tally import Tally
+from mesh.lab.topologies import Topologies
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.state import Progress, ProgressKind
-from mesh.model.subject import matches
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.provision import node_topics
-from mesh.transport.port import TopicPartition, Writer
+from mesh.runtime.provision import config_topic, node_topics
+from mesh.transport.port import TopicPartition, TopicSpec, Writer
 
 COUNT_S = 30.0
 """How long the last count may wait for brokers."""
@@ -88,7 +91,11 @@ class Driver:
         wishes: Every subscription so far.
         publications: Every publish so far.
         drains: Steps that were a drain.
+        settles: Steps that were a settle.
         workers: Processes of nodes that have more than one.
+        proposals: What each `apply` step leads to, by its number.
+        refusals: Why some were refused: problems with the number of the step.
+        topologies: Every one so far.
         faults: What is broken just now.
         history: Where a storm writes its history, or None.
         verdict: What the checker says of the storm, or None before one.
@@ -101,28 +108,58 @@ class Driver:
     wishes: list[Wish] = field(default_factory=list)
     publications: list[Publication] = field(default_factory=list)
     drains: list[int] = field(default_factory=list)
+    settles: list[int] = field(default_factory=list)
     workers: Mapping[str, int] = field(default_factory=dict)
+    proposals: Mapping[int, Proposal] = field(default_factory=dict)
+    refusals: list[Mapping[str, object]] = field(default_factory=list)
+    topologies: Topologies = field(init=False)
     faults: Faults = field(init=False)
     history: Path | None = None
     verdict: Mapping[str, object] | None = None
     _writers: dict[str, Writer] = field(default_factory=dict)
-    _filters: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
     _names: TopicNames = field(init=False)
 
     def __post_init__(self) -> None:
         """Make every node's topics, then start every node."""
         self._names = TopicNames(self.topology.prefix)
         self.faults = Faults(self.topology, self.backend, self.view, self.workers)
+        self.topologies = Topologies([(-1, self.topology)])
         for name in self.topology.kafka:
-            specs = [
-                spec
-                for node, declared in self.topology.nodes.items()
-                if declared.kafka == name
-                for spec in node_topics(self.topology, node)
-            ]
-            self.backend.kafka[name].admin().create(specs)
+            self.backend.kafka[name].admin().create([config_topic(self.topology)])
+        self._make_topics(list(self.topology.nodes))
+        publish(self.topology, self.backend.kafka)
         for node in self.topology.nodes:
             self.faults.start(node)
+
+    def _make_topics(self, nodes: Sequence[str]) -> None:
+        specs: dict[str, list[TopicSpec]] = {}
+        for node in nodes:
+            home = specs.setdefault(self.topology.nodes[node].kafka, [])
+            home += node_topics(self.topology, node)
+        for kafka, listed in specs.items():
+            self.backend.kafka[kafka].admin().create(listed)
+
+    def adopt(self, topology: Topology) -> None:
+        """Have nodes that start from now on work by another topology."""
+        self.topology = self.faults.topology = topology
+        self.backend.adopt(topology)
+        self.view.extend(topology, self.backend.kafka)
+
+    def took_force(self, number: int) -> None:
+        """Count by the topology that was adopted, which a step has put in force."""
+        self.topologies.found.append((number, self.topology))
+        self.tally.extend(self.topology)
+
+    def start_nodes(self, nodes: Sequence[str]) -> None:
+        """Make the topics of new nodes, and start them."""
+        self._make_topics(nodes)
+        for node in nodes:
+            self.faults.start(node)
+
+    def stop_nodes(self, nodes: Sequence[str]) -> None:
+        """Stop nodes that are no part of the mesh."""
+        for node in nodes:
+            self.faults.forget(node)
 
     def run(self, number: int, named: NamedStep) -> Detail:
         """Run one step; return what there is to say about it.
@@ -148,6 +185,8 @@ class Driver:
                 return self._publish(number, step)
             case Drain():
                 return self.drain(number, named.timeout_s)
+            case Apply():
+                return run_apply(self, number, step, named.timeout_s)
             case Storm():
                 return run_storm(self, number, step, named.timeout_s)
             case Truncate() | DeleteRecords() | RecreateTopic():
@@ -267,6 +306,7 @@ class Driver:
 
         began = self.backend.now_ms()
         self._wait(timeout_s, missing)
+        self.settles.append(number)
         for wish in self.wishes:
             if wish.settled_at < 0:
                 wish.settled_at = number
@@ -331,20 +371,6 @@ class Driver:
         """Return (owner, reader) of an ingress or outbox."""
         words = topic.removeprefix(self.topology.prefix).split(".")
         return (words[0], words[0]) if words[1] == "in" else (words[0], words[2])
-
-    def carries(self, source: str, target: str, subject: str) -> bool:
-        """Say whether messages go from one node to another, once they are wanted. Spec: DESIGN 3.
-
-        There is one way at most; every join on it must select them.
-        """
-        if source not in self._filters:
-            joins = {join.zone: join.filter for join in self.topology.joins.values()}
-            self._filters[source] = {source: ()} | {
-                node: tuple(joins[link.zone] for link in walks[0].links if link.zone in joins)
-                for node, walks in walks_from(self.topology, source).items()
-            }
-        filters = self._filters[source].get(target)
-        return filters is not None and all(matches(one, subject) for one in filters)
 
     def close(self) -> None:
         """Release what the driver opened."""

@@ -75,6 +75,14 @@ class Faults:
         self.backend.start(node, self.workers.get(node, 1))
         self.running[node] = None
 
+    def forget(self, node: str) -> None:
+        """Stop a node for good, if it runs."""
+        if node in self.running:
+            self.backend.stop(node)
+            del self.running[node]
+        self._paused.pop(node, None)
+        self._lone = {one: None for one in self._lone if one[0] != node}
+
     def node(self, word: str, step: NodeStep) -> None:
         """Run a step about a node's workers.
 

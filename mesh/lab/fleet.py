@@ -11,6 +11,7 @@ from pathlib import Path
 
 from mesh.client.in_force import publish
 from mesh.config.references import resolve_options
+from mesh.config.topology_writer import write_topology
 from mesh.errors import StartError
 from mesh.lab.brokers import KafkaClusters, start_brokers
 from mesh.lab.jars import KafkaSoftware, Progress, silent
@@ -122,6 +123,11 @@ class Fleet:
         finally:
             for kafka in clusters.values():
                 kafka.close()
+
+    def adopt(self, topology: Topology) -> None:
+        """Have workers that start from now on read another topology, without addresses."""
+        write_topology(topology, self.file)
+        self.topology = with_addresses(topology, self.addresses)
 
     def options(self, name: str) -> Mapping[str, str]:
         """Return the client options of one Kafka cluster."""

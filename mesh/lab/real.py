@@ -15,6 +15,7 @@ from mesh.lab.fleet import Fleet
 from mesh.lab.processes import Process
 from mesh.lab.segments import cut_newest
 from mesh.lab.verdicts import Verdicts
+from mesh.model.topology import Topology
 from mesh.runtime.clock import MonotonicClock
 from mesh.runtime.drills import Drill
 from mesh.runtime.provision import node_topics
@@ -63,6 +64,10 @@ class RealBackend:
         if self._guards and self.now_ms() - self._guarded_ms >= _GUARD_MS:
             self._guarded_ms = self.now_ms()
             self._revive()
+
+    def adopt(self, topology: Topology) -> None:
+        """Write the topology file anew."""
+        self._fleet.adopt(topology)
 
     def start(self, node: str, workers: int = 1) -> None:
         """Start the node's worker processes."""

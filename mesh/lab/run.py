@@ -11,7 +11,7 @@ from mesh.lab.backend import Audited, Backend
 from mesh.lab.driver import Driver, Wish
 from mesh.lab.faults import StepFailedError
 from mesh.lab.scenario import Expect, NamedStep, Scenario
-from mesh.lab.tally import EndpointTally, MessageId, Tally
+from mesh.lab.tally import EndpointTally, LinkTally, MessageId, Tally
 from mesh.model.frames import MessageClass
 from mesh.model.subject import matches
 
@@ -32,7 +32,15 @@ def run_scenario(
     topology = scenario.topology
     tally = Tally(topology, backend.kafka, backend.now_ms)
     view = MeshView(topology, backend.kafka, backend.now_ms, name="mesh-lab-view")
-    driver = Driver(topology, backend, tally, view, workers=scenario.workers, history=history)
+    driver = Driver(
+        topology,
+        backend,
+        tally,
+        view,
+        workers=scenario.workers,
+        proposals=scenario.proposals,
+        history=history,
+    )
     steps: list[dict[str, object]] = []
     if scenario.audit:
         backend.begin_audit()
@@ -56,7 +64,7 @@ def run_scenario(
                 name: _endpoint(driver, name, t) for name, t in sorted(tally.endpoints.items())
             },
             "not_forwarded": dict(sorted(tally.not_forwarded.items())),
-            "refusals": [],
+            "refusals": driver.refusals,
             "audit": _audit(audited),
             **({} if driver.verdict is None else {"checker": driver.verdict}),
         }
@@ -86,7 +94,7 @@ def judge(driver: Driver, expect: Expect) -> Sequence[str]:
     """Return how the counts differ from what is expected; `count: n` also means no duplicate."""
     faults: list[str] = []
     if expect.link is not None:
-        link = driver.tally.links[expect.link]
+        link = driver.tally.links.get(expect.link, LinkTally())
         for name in ("messages", "frames", "control"):
             wanted, found = getattr(expect, name), getattr(link, name)
             if wanted is not None and wanted != found:
@@ -138,23 +146,30 @@ def _owed(driver: Driver, name: str) -> _Owed:
     node = name.partition("/")[0]
     owed: dict[MessageClass, set[MessageId]] = {cls: set() for cls in MessageClass}
     for publication in driver.publications:
-        served = [wish for wish in wishes if _is_served(wish, publication.step, driver.drains)]
+        at = publication.step
+        served = [wish for wish in wishes if _is_served(wish, at, driver)]
         if not served:
             continue
+        settled_at = max(step for step in driver.settles if step < at)
         for identity, message in driver.tally.published.items():
             begin = publication.begins.get(message.place, 0)
             end = publication.ends.get(message.place, -1)
             if (
                 begin <= message.offset < end
                 and any(matches(wish.filter_, message.subject) for wish in served)
-                and driver.carries(publication.node, node, message.subject)
+                and driver.topologies.carry(
+                    publication.node, node, message.subject, (settled_at, at)
+                )
             ):
                 owed[message.message_class].add(identity)
     return _Owed(frozenset(owed[MessageClass.GUARANTEED]), frozenset(owed[MessageClass.DIRECT]))
 
 
-def _is_served(wish: Wish, step: int, drains: Sequence[int]) -> bool:
-    drained = next((drain for drain in drains if drain > step), None)
+def _is_served(wish: Wish, step: int, driver: Driver) -> bool:
+    """Say whether a wish was known when a step published, and all of it drained before an end."""
+    drained = next((drain for drain in driver.drains if drain > step), None)
     if not 0 <= wish.settled_at < step or drained is None:
+        return False
+    if driver.topologies.is_changed(step, drained):
         return False
     return wish.ended_at is None or drained < wish.ended_at

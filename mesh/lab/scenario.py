@@ -13,10 +13,11 @@ from mesh.config.located import Document, read_document
 from mesh.config.shapes import StrictModel, check_shape, nearest
 from mesh.config.topology_file import topology_from_mapping, topology_of
 from mesh.errors import ConfigError, Problem
+from mesh.lab.proposals import Mesh, Proposal, propose
 from mesh.lab.step_rules import faults_of, faults_of_all
 from mesh.lab.steps import (
     KINDS,
-    NOT_YET,
+    Apply,
     Drain,
     Expect,
     LinkStep,
@@ -57,6 +58,7 @@ class Scenario:
         topology: The mesh it runs on.
         steps: What happens, one after another.
         workers: Worker processes of nodes that have more than one; at most as many as lanes.
+        proposals: What each `apply` step leads to, by the number of the step.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Scenario:
     topology: Topology
     steps: Sequence[NamedStep]
     workers: Mapping[str, int] = field(default_factory=dict)
+    proposals: Mapping[int, Proposal] = field(default_factory=dict)
 
 
 def with_storm(
@@ -124,54 +127,100 @@ def load_scenario(path: str | Path) -> Scenario:
     model, problems = check_shape(_ScenarioFile, document.value, document.where)
     if model is None:
         raise ConfigError(problems)
-    topology: Topology | None = None
+    mesh: Mesh | None = None
     try:
-        topology = _topology(document, model.spec.mesh, Path(path).parent)
+        mesh = _mesh(document, model.spec.mesh, Path(path).parent)
     except ConfigError as error:
         problems += error.problems
-    if topology is not None:
-        problems += _workers(document, model.spec.workers, topology)
-    steps: list[NamedStep] = []
+    read = _Steps(mesh, model.spec.workers)
     for index, written in enumerate(model.spec.steps):
-        part = document.within("spec", "steps", index)
-        step, faults = _step(part, written, topology, model.spec.workers)
-        problems += faults
-        if step is not None:
-            steps.append(step)
-    if (fault := faults_of_all(steps)) is not None:
+        read.add(document.within("spec", "steps", index), written)
+    problems += read.problems
+    if mesh is not None:
+        problems += _workers(document, model.spec.workers, read.known)
+    if (fault := faults_of_all(read.steps)) is not None:
         problems.append(_problem("BAD_STEP", fault, document.within("spec", "steps")))
-    if problems or topology is None:
+    if problems or mesh is None:
         raise ConfigError(problems)
     return Scenario(
         name=model.metadata.name,
         seed=model.spec.seed,
         audit=model.spec.audit,
-        topology=topology,
-        steps=tuple(steps),
+        topology=mesh.topology,
+        steps=tuple(read.steps),
         workers=model.spec.workers,
+        proposals=read.proposals,
     )
 
 
-def _topology(document: Document, mesh: Mapping[str, object], folder: Path) -> Topology:
+def _mesh(document: Document, mesh: Mapping[str, object], folder: Path) -> Mesh:
     """Return the mesh of a scenario: inline, or in a file beside it."""
     if set(mesh) == {"file"}:
-        return topology_of(read_document(folder / str(mesh["file"])))
+        file = read_document(folder / str(mesh["file"]))
+        return Mesh(topology=topology_of(file), spec=file.within("spec").value)
     part = document.within("spec", "mesh")
-    return topology_from_mapping(mesh, part.where, name=str(document.name))
+    topology = topology_from_mapping(mesh, part.where, name=str(document.name))
+    return Mesh(topology=topology, spec=mesh)
+
+
+class _Steps:
+    """Reads steps one after another, each against the mesh as it is then."""
+
+    def __init__(self, mesh: Mesh | None, workers: Mapping[str, int]) -> None:
+        self.steps: list[NamedStep] = []
+        self.problems: list[Problem] = []
+        self.proposals: dict[int, Proposal] = {}
+        self.known = [] if mesh is None else [mesh.topology]
+        self._mesh = mesh
+        self._workers = workers
+
+    def add(self, part: Document, written: Mapping[str, object]) -> None:
+        """Read the next step."""
+        named, problems = _step(part, written)
+        self.problems += problems
+        if named is None:
+            return
+        inner = part.within(named.word)
+        if self._mesh is not None:
+            told = self._faults(named, self._mesh.topology)
+            self.problems += [_problem("BAD_VALUE", text, inner) for text in told]
+            if isinstance(named.step, Apply):
+                self._propose(self._mesh, named.step, inner)
+        self.steps.append(named)
+
+    def _faults(self, named: NamedStep, topology: Topology) -> Sequence[str]:
+        """Return what is wrong; what is counted may have been there before a change."""
+        former = self.known if isinstance(named.step, Expect) else []
+        listed = [
+            faults_of(named.word, named.step, one, self._workers) for one in (*former, topology)
+        ]
+        return [] if [] in listed else listed[-1]
+
+    def _propose(self, mesh: Mesh, step: Apply, part: Document) -> None:
+        proposal = propose(mesh, step.patch, part.where)
+        self.proposals[len(self.steps)] = proposal
+        if proposal.mesh is None:
+            return
+        fresh = [name for name in proposal.mesh.topology.kafka if name not in mesh.topology.kafka]
+        if fresh:
+            text = (
+                f"Kafka cluster {fresh[0]} is new, and the lab starts its Kafka clusters before "
+                "the first step: write it in `spec.mesh`, too"
+            )
+            self.problems.append(_problem("BAD_VALUE", text, part.within("kafka")))
+        elif not step.refused:
+            self._mesh = proposal.mesh
+            self.known.append(proposal.mesh.topology)
 
 
 def _step(
     part: Document,
     written: Mapping[str, object],
-    topology: Topology | None,
-    workers: Mapping[str, int],
 ) -> tuple[NamedStep | None, list[Problem]]:
     if len(written) != 1:
         return None, [_problem("BAD_STEP", "write one word with its mapping per step", part)]
     [(word, value)] = written.items()
     inner = part.within(word)
-    if word in NOT_YET:
-        return None, [_problem("NOT_YET", f"step {word} is not supported yet; remove it", inner)]
     model = KINDS.get(word)
     if model is None:
         text = f"unknown step {word!r}{nearest(word, list(KINDS))}"
@@ -181,20 +230,22 @@ def _step(
     step, problems = check_shape(model, {} if value is None else value, inner.where)
     if step is None:
         return None, problems
-    told = [] if topology is None else faults_of(word, step, topology, workers)
-    faults = [_problem("BAD_VALUE", text, inner) for text in told]
-    return NamedStep(word, step), faults  # type: ignore[arg-type] # one of the models of Step
+    return NamedStep(word, step), []  # type: ignore[arg-type] # one of the models of Step
 
 
-def _workers(document: Document, workers: Mapping[str, int], topology: Topology) -> list[Problem]:
+def _workers(
+    document: Document, workers: Mapping[str, int], known: Sequence[Topology]
+) -> list[Problem]:
+    """Return what is wrong with the numbers of workers; nodes may come by a change."""
+    nodes = {name: node for topology in known for name, node in topology.nodes.items()}
     problems: list[Problem] = []
     for node, count in workers.items():
         part = document.within("spec", "workers", node)
-        declared = topology.nodes.get(node)
+        declared = nodes.get(node)
         if declared is not None and 1 <= count <= declared.lanes:
             continue
         if declared is None:
-            text = f"no node {node!r}{nearest(node, list(topology.nodes))}"
+            text = f"no node {node!r}{nearest(node, list(nodes))}"
         else:
             lanes = declared.lanes
             text = f"{node} has {lanes} lanes, so 1 to {lanes} workers; got {count}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from mesh.config.shapes import StrictModel
 
@@ -132,6 +132,22 @@ class Storm(_Timed):
     transactions: Share = 0.1
 
 
+class Apply(_Timed):
+    """Merge a patch into the Mesh spec, and put in force what comes of it.
+
+    All other keys are the patch. Spec: lab.md 1, RFC 7396.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    refused: bool = False
+
+    @property
+    def patch(self) -> Mapping[str, object]:
+        """What is merged into the spec."""
+        return self.model_extra or {}
+
+
 class Expect(_Timed):
     """Judge cumulative counts at once."""
 
@@ -159,6 +175,7 @@ Step = (
     | RecreateTopic
     | Clock
     | Storm
+    | Apply
     | Expect
 )
 
@@ -185,11 +202,10 @@ KINDS: Mapping[str, type[StrictModel]] = {
     "recreate_topic": RecreateTopic,
     "clock": Clock,
     "storm": Storm,
+    "apply": Apply,
     "expect": Expect,
 }
 """What each word of a step is followed by."""
-
-NOT_YET = ("apply",)
 
 
 @dataclass(frozen=True, slots=True)

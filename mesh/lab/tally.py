@@ -17,7 +17,7 @@ from mesh.model.frames import FrameFlags, MessageClass
 from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
 from mesh.model.state import Progress, ProgressKind
 from mesh.model.topics import TopicNames
-from mesh.model.topology import Topology
+from mesh.model.topology import Node, Topology
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 
@@ -89,7 +89,7 @@ class Tally:
         self.ends: dict[TopicPartition, int] = {}
         self.positions: dict[tuple[str, TopicPartition], int] = {}
         self.pending: dict[tuple[str, bytes], Progress] = {}
-        self._topology = topology
+        self._nodes: dict[str, Node] = {}
         self._kafka = kafka
         self._names = TopicNames(topology.prefix)
         self._decoders: dict[str, Callable[[Record], None]] = {}
@@ -99,6 +99,12 @@ class Tally:
         self._followers = {
             name: Follower(kafka[name], "mesh-lab-tally", now_ms) for name in topology.kafka
         }
+        self.extend(topology)
+
+    def extend(self, topology: Topology) -> None:
+        """Count what is new in this topology too, and nothing less than before."""
+        self._topology = topology
+        self._nodes |= topology.nodes
         for node in topology.nodes:
             self._follow_node(node)
 
@@ -110,7 +116,7 @@ class Tally:
             )
         for link in self._topology.links_of(node):
             other = link.other(node)
-            self.links[f"{node}->{other}"] = LinkTally()
+            self.links.setdefault(f"{node}->{other}", LinkTally())
             for message_class in MessageClass if self._topology.sends(node, other) else ():
                 outbox = names.outbox(node, other, message_class)
                 self._follow(node, outbox, declared.partitions, self._frames_of(node, other))
@@ -121,8 +127,10 @@ class Tally:
     def _follow(
         self, node: str, topic: str, partitions: int, decode: Callable[[Record], None]
     ) -> None:
+        if topic in self._decoders:
+            return
         self._decoders[topic] = decode
-        follower = self._homes[topic] = self._followers[self._topology.nodes[node].kafka]
+        follower = self._homes[topic] = self._followers[self._nodes[node].kafka]
         follower.add([TopicPartition(topic, partition) for partition in range(partitions)])
 
     def follow_endpoint(self, node: str, endpoint: str) -> None:
@@ -132,7 +140,7 @@ class Tally:
             return
         tally = self.endpoints[name] = EndpointTally()
         topic = self._names.endpoint(node, endpoint)
-        partitions = self._topology.nodes[node].partitions
+        partitions = self._nodes[node].partitions
         self._follow(node, topic, partitions, lambda record: _deliver(tally, record))
 
     def refresh(self) -> None:
@@ -196,13 +204,12 @@ class Tally:
         return decode
 
     def _control_of(self, node: str) -> Callable[[Record], None]:
-        links = self._topology.links_of(node)
-
         def decode(record: Record) -> None:
             key = parse_control_key(record.key() or b"")
             if not isinstance(key, AdvertKey) or key.filter.startswith("$node/"):
                 return
-            for link in links:
+            is_here = node in self._topology.nodes
+            for link in self._topology.links_of(node) if is_here else ():
                 reader = link.other(node)
                 if link.zone == key.scope.zone and key.scope.neighbour in ("", reader):
                     self.links[f"{node}->{reader}"].control += 1

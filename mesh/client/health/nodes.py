@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mesh.client.health.change import check_change
 from mesh.client.health.examination import Examination
 from mesh.client.health.findings import SEE_KAFKA, Category, Check, first_of, judged
 from mesh.client.health.interest import unapplied
@@ -12,7 +13,7 @@ from mesh.model.control import DISABLED
 
 
 def check_nodes(at: Examination) -> Iterator[Check]:
-    """Yield one check per node."""
+    """Yield one check per node, and one of the newest change of the topology."""
     for node in at.topology.nodes:
         seen = at.view.nodes[node]
         error = hint = ""
@@ -27,6 +28,7 @@ def check_nodes(at: Examination) -> Iterator[Check]:
             error = "beats but does not serve yet" + (f": {waits}" if waits else "")
             hint = "it waits until the interest of all neighbours is proven; look at the links"
         yield judged(Category.NODES, f"node {node} serves", error, hint)
+    yield from check_change(at)
 
 
 def _waits_for(at: Examination, node: str) -> Iterator[str]:

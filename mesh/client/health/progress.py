@@ -22,11 +22,13 @@ class Told:
         sources: Newest position of every source.
         epochs: Lane epochs in the order written: partition, offset of the record, epoch.
         held: What lanes say of targets that they leave out, by record key.
+        gaps: What is to be sent to them again, likewise.
     """
 
     sources: dict[TopicPartition, Progress] = field(default_factory=dict)
     epochs: list[tuple[int, int, int]] = field(default_factory=list)
     held: dict[bytes, Progress] = field(default_factory=dict)
+    gaps: dict[bytes, Progress] = field(default_factory=dict)
 
     @property
     def targets_held(self) -> Sequence[str]:
@@ -54,12 +56,17 @@ class Progresses:
         """Read what is new."""
         for name, kafka in self._kafka.items():
             try:
-                for record in self._new(kafka, self._places[name]):
+                for record in self._new(name, kafka, self._places[name]):
                     self._take(record)
             except TransportError:
                 continue  # told by whoever asks the same Kafka cluster for offsets
 
-    def _new(self, kafka: KafkaCluster, places: Sequence[TopicPartition]) -> Sequence[Record]:
+    def _new(
+        self,
+        name: str,  # noqa: ARG002
+        kafka: KafkaCluster,
+        places: Sequence[TopicPartition],
+    ) -> Sequence[Record]:
         ends, starts = kafka.admin().stable_ends(places), kafka.admin().starts(places)
         begins = {
             place: max(self._read.get(place, 0), starts[place])
@@ -88,6 +95,10 @@ class Progresses:
             told.held.pop(record.key() or b"", None)
             if progress.offset >= 0:
                 told.held[record.key() or b""] = progress
+        elif progress.kind is ProgressKind.GAP:
+            told.gaps.pop(record.key() or b"", None)
+            if progress.reason:
+                told.gaps[record.key() or b""] = progress
 
     def of(self, node: str) -> Told:
         """Return what a node's progress says."""

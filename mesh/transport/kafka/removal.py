@@ -1,4 +1,4 @@
-"""Deletes topics, which the mesh itself never does: for drills of the lab."""
+"""Deletes topics, which no node ever does: for operators who allow it, and drills of the lab."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def delete_topics(name: str, options: Mapping[str, str], topics: Sequence[str]) 
         TransportError: It was not done.
     """
     site = Site(name, options.get("bootstrap.servers", "?"))
-    admin = AdminClient(admin_settings(options, "mesh-lab-removal"))  # type: ignore[arg-type] # it takes a logger too
+    admin = AdminClient(admin_settings(options, "mesh-removal"))  # type: ignore[arg-type] # it takes a logger too
     for topic, done in admin.delete_topics(list(topics), request_timeout=REQUEST_S).items():
         try:
             done.result(2 * REQUEST_S)

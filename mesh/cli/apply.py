@@ -1,0 +1,248 @@
+"""`mesh apply`: put a topology file in force on the running mesh. Spec: DESIGN 3, K27, K28."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mesh.cli import looking
+from mesh.cli.faults import wrong_input
+from mesh.cli.in_force import look_in_force, named
+from mesh.cli.looking import Look
+from mesh.cli.plan import against_mesh, plan_view
+from mesh.cli.render import Output, OutputOption, View, render
+from mesh.cli.target import BootstrapOption, ContextOption, FileOption, say
+from mesh.cli.topology import legal_document_or_refused, read_or_refused
+
+if TYPE_CHECKING:
+    from mesh.client.apply import Begun, Means
+    from mesh.client.change_under_way import Outcome
+    from mesh.client.in_force import InForce
+    from mesh.client.plan import Place, Plan
+    from mesh.config.located import Document
+    from mesh.model.topology import Topology
+    from mesh.transport.port import KafkaCluster
+
+WAIT_S = 60.0
+MOVED_ON = "MOVED_ON"
+"""Code of the problem that another topology is in force than the plan was made against."""
+
+
+def mount(app: typer.Typer) -> None:
+    """Put the command of this module on the command line."""
+    app.command()(apply)
+
+
+def apply(
+    proposed: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="A topology file, or what `mesh plan --out` kept."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    allow_delete: Annotated[
+        bool,
+        typer.Option(
+            "--allow-delete",
+            help="Delete topics that nobody needs any more, with unread messages in them.",
+        ),
+    ] = False,
+    wait: Annotated[
+        float | None,
+        typer.Option(min=0, help="Seconds it may take, 60 if left out; waits for nodes too."),
+    ] = None,
+    abort: Annotated[
+        bool, typer.Option("--abort", help="Go back: no node works by the new topology yet.")
+    ] = False,
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Put a topology in force on the running mesh, without loss and in order.
+
+    Only sources of walks that move or end pause. A change that was left is gone on with by the
+    same command.
+
+    Exit codes: 0 in force, or nothing to change; 2 refused; 10 not in time.
+    """
+    if abort == (proposed is not None):
+        raise wrong_input("--abort", "give either a FILE, or --abort without one")
+    with look_in_force(file, bootstrap, context) as (found, seen):
+        if proposed is None:
+            _abort(found, seen, wait, output)
+            return
+        document = read_or_refused(proposed, output)
+        kept = (
+            document.value.get("kind") == "Plan" if isinstance(document.value, Mapping) else False
+        )
+        part = document.within("document") if kept else document
+        topology = legal_document_or_refused(part, output)
+        begun = _begun(found, seen)
+        goes_on = begun is not None and begun.is_open
+        if kept and not goes_on:
+            _refuse_moved_on(document, found)
+        made = against_mesh(found, seen, topology, part.within("spec").where)
+        if made.is_empty and not goes_on:
+            _tell_nothing(found, made, str(proposed), output)
+            return
+        _refuse_loss(made, part, allow_delete=allow_delete or goes_on)
+        if output is Output.TABLE:
+            render(plan_view(made, str(proposed), allow_delete=allow_delete), output)
+        _ask(yes=yes)
+        outcome = _carry_out(found, topology, begun, seen, wait, allow_delete=allow_delete)
+        deleted = _delete(made.topics.deleted, seen.topology) if allow_delete else ()
+    _tell(outcome, made, deleted, output)
+
+
+def _carry_out(
+    found: InForce,
+    after: Topology,
+    begun: Begun | None,
+    seen: Look,
+    wait: float | None,
+    *,
+    allow_delete: bool,
+) -> Outcome:
+    from mesh.client.apply import begin_change
+
+    down = [node for node in found.topology.nodes if not seen.beats[node]]
+    given_up = [node for node in down if node not in after.nodes] if allow_delete else []
+    with _means(seen, after) as means:
+        change = begin_change(found, after, begun, means, given_up=given_up)
+        return change.run(WAIT_S if wait is None else wait, 0.0 if wait is None else wait)
+
+
+def _abort(found: InForce, seen: Look, wait: float | None, output: Output) -> None:
+    from mesh.client.apply import abort_change
+
+    begun = _begun(found, seen)
+    with _means(seen, found.topology) as means:
+        outcome = abort_change(found, begun, means).run(WAIT_S if wait is None else wait)
+    text = f"change {outcome.number} is aborted; {named(found)}, stays in force"
+    render(View(data=_as_mapping(outcome), table=lambda: text), output)
+
+
+@contextmanager
+def _means(seen: Look, after: Topology) -> Iterator[Means]:
+    """Open the Kafka clusters that the mesh has afterwards, too."""
+    from mesh.client.apply import Means
+    from mesh.client.connection import open_kafka
+
+    fresh = [name for name in after.kafka if name not in seen.kafka]
+    more = open_kafka(after, fresh, client_prefix="mesh-cli")
+    try:
+        kafka: Mapping[str, KafkaCluster] = {**seen.kafka, **{name: more[name] for name in fresh}}
+        yield Means(
+            kafka=kafka, view=seen.view, now_ms=looking.now_ms, pause=looking.pause, tell=say
+        )
+    finally:
+        for name in fresh:
+            more[name].close()
+
+
+def _begun(found: InForce, seen: Look) -> Begun | None:
+    """Return the change that was begun last; refuse to go on blindly.
+
+    Raises:
+        NotBegunError: A Kafka cluster does not answer.
+    """
+    from mesh.client.apply import read_begun
+    from mesh.errors import NotBegunError, TransportError
+
+    for fault in seen.view.unreachable.values():
+        raise NotBegunError(f"nothing was changed: {fault}")
+    try:
+        return read_begun(seen.kafka, found.topology.prefix)
+    except TransportError as error:
+        raise NotBegunError(f"nothing was changed: {error}") from error
+
+
+def _refuse_moved_on(document: Document, found: InForce) -> None:
+    base = document.value.get("base") if isinstance(document.value, Mapping) else None
+    if base == {"version": found.number, "hash": found.hash}:
+        return
+    where = document.within("base").where()
+    message = (
+        f"the plan was made against another topology than {named(found)}, which is in force now: "
+        "plan again"
+    )
+    raise wrong_input(where, message, code=MOVED_ON)
+
+
+def _refuse_loss(made: Plan, part: Document, *, allow_delete: bool) -> None:
+    from mesh.client.plan import lost_by
+    from mesh.errors import ConfigError
+
+    if not allow_delete and (problems := lost_by(made.unread, part.within("spec").where)):
+        raise ConfigError(problems)
+
+
+def _ask(*, yes: bool) -> None:
+    if yes or not sys.stdin.isatty():
+        return
+    if not typer.confirm("put this in force?", err=True):
+        say("nothing was changed")
+        raise typer.Exit(2)
+
+
+def _delete(places: Sequence[Place], topology: Topology) -> Sequence[Place]:
+    """Delete topics; name those that could not be, and go on. Returns those that are gone."""
+    import os
+
+    from mesh.config.references import resolve_options
+    from mesh.errors import TransportError
+    from mesh.transport.kafka.removal import delete_topics
+
+    gone: list[Place] = []
+    for place in places:
+        options = resolve_options(
+            topology.kafka[place.kafka].options,
+            environment=os.environ,
+            where=f"spec.kafka.{place.kafka}",
+        )
+        try:
+            delete_topics(place.kafka, options, [place.topic])
+        except TransportError as error:
+            say(f"warning: {error}")
+        else:
+            gone.append(place)
+    return gone
+
+
+def _as_mapping(outcome: Outcome) -> Mapping[str, object]:
+    return {
+        "version": outcome.number,
+        "in_force": outcome.is_in_force,
+        "ms": outcome.ms,
+        "pauses_ms": dict(outcome.pauses),
+    }
+
+
+def _tell_nothing(found: InForce, made: Plan, proposed: str, output: Output) -> None:
+    data = {"version": found.number, "in_force": True, "ms": 0, "pauses_ms": {}}
+    view = plan_view(made, proposed, allow_delete=False)
+    render(replace(view, data={**data, "deleted": [], "left": []}), output)
+
+
+def _tell(outcome: Outcome, made: Plan, deleted: Sequence[Place], output: Output) -> None:
+    left = [one for one in (*made.topics.deleted, *made.topics.left) if one not in deleted]
+    data = {
+        **_as_mapping(outcome),
+        "deleted": [{"kafka": one.kafka, "topic": one.topic} for one in deleted],
+        "left": [{"kafka": one.kafka, "topic": one.topic} for one in left],
+    }
+    lines = [f"version {outcome.number} is in force; it took {outcome.ms / 1000:.1f} s"]
+    lines += [f"{node} paused for {ms / 1000:.1f} s" for node, ms in outcome.pauses.items()]
+    if not outcome.pauses:
+        lines.append("nobody paused")
+    if deleted:
+        lines.append(f"{len(deleted)} topics were deleted")
+    if left:
+        lines.append(f"{len(left)} topics that nobody needs any more were left where they are")
+    render(View(data=data, table=lambda: "\n".join(lines)), output)

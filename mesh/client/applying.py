@@ -1,0 +1,250 @@
+"""What comes next while a topology is put in force on a running mesh: decided here, done elsewhere.
+
+Every stage is a record that all nodes read, and every answer a heartbeat. So whoever drives the
+change may die at any moment, and another goes on from what the records say. Spec: K27, K28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+
+from mesh.core.cutover import CutOver, Direction
+from mesh.model.control import Change, ChangeStatus, Stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReport:
+    """One node as it shows itself.
+
+    Attributes:
+        is_up: Whether it beats.
+        change: What its newest heartbeat says of changes.
+    """
+
+    is_up: bool
+    change: ChangeStatus | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What is seen of the mesh at one moment.
+
+    Attributes:
+        nodes: All that there are before or after.
+        behind: Records, per direction of the round that drains, which its reader has not passed.
+        untaken: Records, per node that leaves, which its clients wrote and it has not taken.
+        owing: Topics, per node, in which it is still to make something good: those that refused
+            records, and those of which something is sent again.
+    """
+
+    nodes: Mapping[str, NodeReport]
+    behind: Mapping[Direction, int] = field(default_factory=dict)
+    untaken: Mapping[str, int] = field(default_factory=dict)
+    owing: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Write this record to every Kafka cluster."""
+
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Write the target as the topology in force to every Kafka cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Note where these outboxes end now; what is below that is to be drained."""
+
+    directions: Sequence[Direction]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Look again a little later; what is waited for, in words."""
+
+    reasons: Sequence[str]
+
+
+class Ended(Enum):
+    """How a change ended."""
+
+    IN_FORCE = auto()
+    ABORTED = auto()
+
+
+Next = Write | Publish | Mark | Wait | Ended
+
+
+@dataclass(slots=True)
+class Applying:
+    """The way of one change from the plan to being in force, or back.
+
+    Attributes:
+        target: The change as its next record would say it; its stage counts once `is_written`.
+        cut: What it asks of the nodes.
+        is_written: Whether the record of this stage is in every Kafka cluster.
+        is_published: Whether the target is the topology in force.
+        is_aborting: Whether to go back.
+        round: Of `cut.rounds`, the one that drains.
+    """
+
+    target: Change
+    cut: CutOver
+    is_written: bool = False
+    is_published: bool = False
+    is_aborting: bool = False
+    round: int = 0
+    _is_marked: bool = False
+
+    def next(self, seen: Seen) -> Next:
+        """Return what to do now. Told again after it is done, or after a while."""
+        if not self.is_written:
+            if self.target.stage is Stage.HOLD and (reasons := self._not_able(seen)):
+                return Wait(reasons)
+            return Write(self.target)
+        match self.target.stage:
+            case Stage.HOLD:
+                return self._hold(seen)
+            case Stage.SWITCH:
+                return self._switch(seen)
+            case Stage.RUN:
+                return self._all_read(seen) or Ended.IN_FORCE
+            case Stage.ABORT:
+                return self._all_read(seen) or Ended.ABORTED
+
+    def written(self) -> None:
+        """Note that the record is in every Kafka cluster."""
+        self.is_written = True
+
+    def published(self) -> None:
+        """Note that the target is the topology in force, in every Kafka cluster."""
+        self.is_published = True
+
+    def marked(self) -> None:
+        """Note that the ends of this round's outboxes are known."""
+        self._is_marked = True
+
+    def _enter(self, stage: Stage) -> Write:
+        self.target = replace(self.target, stage=stage)
+        self.is_written = False
+        return Write(self.target)
+
+    # -- stages ---------------------------------------------------------------------------
+
+    def _not_able(self, seen: Seen) -> Sequence[str]:
+        """Return why the change cannot begin."""
+        reasons = list(self.unable(seen))
+        return reasons or self._untaken(seen, "does not take")
+
+    def unable(self, seen: Seen) -> Sequence[str]:
+        """Return which nodes that must take part are down, in words."""
+        return [
+            f"node {node} {_MUST_START if node in self.cut.joining else _IS_DOWN}"
+            for node in self.cut.taking_part
+            if not seen.nodes[node].is_up
+        ]
+
+    def _hold(self, seen: Seen) -> Next:
+        if self.is_aborting:
+            return self._enter(Stage.ABORT)
+        staying = [node for node in seen.nodes if node not in self.cut.joining]
+        if (wait := self._not_done(seen, staying)) is not None:
+            return wait
+        if self.cut.rounds and (owing := self._owing(seen)):
+            return Wait(owing)
+        if self.round < len(self.cut.rounds):
+            return self._drain(seen)
+        if reasons := self._untaken(seen, "holds and has not taken"):
+            return Wait(reasons)
+        return self._enter(Stage.SWITCH)
+
+    def _owing(self, seen: Seen) -> Sequence[str]:
+        """Return who makes something good: behind the switch nobody would read it again."""
+        return [
+            f"{node} makes good what {', '.join(topics)} lacks"
+            for node, topics in seen.owing.items()
+            if topics
+        ]
+
+    def _drain(self, seen: Seen) -> Next:
+        directions = self.cut.rounds[self.round]
+        if not self._is_marked:
+            return Mark(directions)
+        if reasons := [
+            f"{reader} has not read {_records(seen.behind[sender, reader])} of {sender}"
+            for sender, reader in directions
+            if seen.behind.get((sender, reader))
+        ]:
+            return Wait(reasons)
+        self.round += 1
+        self._is_marked = False
+        return self._hold(seen)
+
+    def _switch(self, seen: Seen) -> Next:
+        staying = [node for node in seen.nodes if node not in self.cut.leaving]
+        if (wait := self._not_done(seen, staying)) is not None:
+            return wait
+        return self._enter(Stage.RUN) if self.is_published else Publish()
+
+    def _all_read(self, seen: Seen) -> Wait | None:
+        """Return whom to wait for: nodes that are up and have not read the record."""
+        reasons = [
+            f"{node} has not read stage {self.target.stage}"
+            for node, report in seen.nodes.items()
+            if report.is_up and node not in self._strangers() and not self._follows(report)
+        ]
+        return Wait(reasons) if reasons else None
+
+    def _strangers(self) -> Sequence[str]:
+        """Return nodes that are no part of the topology that this ends with."""
+        is_back = self.target.stage is Stage.ABORT
+        return self.cut.joining if is_back else self.cut.leaving
+
+    def _not_done(self, seen: Seen, nodes: Sequence[str]) -> Wait | None:
+        reasons: list[str] = []
+        for node in nodes:
+            report = seen.nodes[node]
+            is_needed = node in self.cut.taking_part
+            if not report.is_up:
+                if is_needed:
+                    reasons.append(f"node {node} {_IS_DOWN}")
+            elif not self._follows(report):
+                reasons.append(f"{node} has not read stage {self.target.stage}")
+            elif report.change is not None and not report.change.is_done:
+                reasons.append(f"{node} {_DOING.get(self.target.stage, 'is not done')}")
+        return Wait(reasons) if reasons else None
+
+    def _follows(self, report: NodeReport) -> bool:
+        told = report.change
+        return (
+            told is not None
+            and told.number == self.target.number
+            and told.stage is self.target.stage
+        )
+
+    def _untaken(self, seen: Seen, does: str) -> Sequence[str]:
+        return [
+            f"node {node} leaves and {does} {_records(seen.untaken[node])} of its clients: "
+            "have them publish elsewhere"
+            for node in self.cut.leaving
+            if seen.untaken.get(node)
+        ]
+
+
+_IS_DOWN = "must take part and does not beat: start it"
+_MUST_START = "is new and does not beat: start it with the new topology file"
+
+_DOING = {
+    Stage.HOLD: "still commits what it has taken",
+    Stage.SWITCH: "does not work by the new topology yet",
+}
+
+
+def _records(count: int) -> str:
+    return f"{count} record" if count == 1 else f"{count} records"

@@ -1,0 +1,86 @@
+"""The records of changes of the topology on `mesh.config` of every Kafka cluster. Spec: K28."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from mesh.codec.control import encode_change, encode_config
+from mesh.codec.keys import change_key, config_key
+from mesh.errors import TransportError
+from mesh.model.control import Change, Stage
+from mesh.model.topics import TopicNames
+from mesh.transport.port import KafkaCluster
+
+_ORDER = (Stage.HOLD, Stage.ABORT, Stage.SWITCH, Stage.RUN)
+"""No change is aborted that anybody may have switched to, so `switch` wins over `abort`."""
+
+
+def change_order(change: Change) -> tuple[int, int]:
+    """Return what is greater for the newer of two records."""
+    return change.number, _ORDER.index(change.stage)
+
+
+def newest(changes: Iterable[Change]) -> Change | None:
+    """Return the newest record; a writer that died leaves older ones in some Kafka clusters."""
+    return max(changes, key=change_order, default=None)
+
+
+def write_change(change: Change, kafka: Mapping[str, KafkaCluster], prefix: str) -> None:
+    """Write a record to every Kafka cluster, whatever some of them say.
+
+    Raises:
+        TransportError: Some did not take it; names them.
+    """
+    writers = ConfigWriters(kafka, prefix)
+    try:
+        writers.write_change(change)
+    finally:
+        writers.close()
+
+
+class ConfigWriters:
+    """Writes the same on `mesh.config` of several Kafka clusters.
+
+    Kept open while a change is made: sources stand still while a writer is opened.
+    """
+
+    def __init__(self, kafka: Mapping[str, KafkaCluster], prefix: str) -> None:
+        self._topic = TopicNames(prefix).config()
+        self._writers = {name: cluster.writer("operator") for name, cluster in kafka.items()}
+
+    def write_change(self, change: Change) -> None:
+        """Write a stage of a change everywhere.
+
+        Raises:
+            TransportError: Some did not take it; names them.
+        """
+        self._write(change_key(), encode_change(change), f"stage {change.stage} of the change")
+
+    def put_in_force(self, change: Change) -> None:
+        """Write the target of a change as the topology in force.
+
+        Raises:
+            TransportError: Some did not take it; names them.
+        """
+        value = encode_config(change.number, change.topology)
+        self._write(config_key(), value, f"version {change.number}")
+
+    def _write(self, key: bytes, value: bytes, what: str) -> None:
+        faults: list[str] = []
+        for name, writer in self._writers.items():
+            try:
+                writer.produce(self._topic, value, key, 0)
+                if writer.flush():
+                    faults.append(name)
+            except TransportError as error:
+                faults.append(f"{name} ({error})")
+        if faults:
+            raise TransportError(
+                f"{what} did not reach Kafka cluster {', '.join(faults)}; "
+                "give the same command again"
+            )
+
+    def close(self) -> None:
+        """Release the writers."""
+        for writer in self._writers.values():
+            writer.close()

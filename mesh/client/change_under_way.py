@@ -1,0 +1,254 @@
+"""Carries a change of the topology out: asks what comes next, does it, and looks again.
+
+Spec: K27, K28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.client.applying import Applying, Ended, Mark, NodeReport, Publish, Seen, Wait, Write
+from mesh.client.change_records import ConfigWriters, change_order
+from mesh.client.draining import Drain, FollowedProgresses
+from mesh.client.overview import observe
+from mesh.client.unread import unread_in
+from mesh.client.view import MeshView
+from mesh.core.cutover import Direction
+from mesh.errors import (
+    NotBegunError,
+    NotInTimeError,
+    TransportError,
+)
+from mesh.model.control import Heartbeat, Stage
+from mesh.model.frames import MessageClass
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.transport.port import KafkaCluster
+
+LOOK_S = 0.05
+DOWN_MS = 10_000
+"""Ten beats. Spec: K32."""
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a change ended.
+
+    Attributes:
+        number: Of the topology that it led to.
+        is_in_force: Whether that is in force; else the change was aborted.
+        ms: How long it took.
+        pauses: Per holding node, how long it took nothing of its clients, in ms.
+    """
+
+    number: int
+    is_in_force: bool
+    ms: int
+    pauses: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class UnderWay:
+    """A change as somebody drives it.
+
+    Attributes:
+        way: What comes next.
+        before, after: The topology in force, and the target.
+        kafka: Kafka clusters of both.
+        view: Of both.
+        now_ms: Clock.
+        pause: Lets time pass.
+        tell: Told what is done and what is waited for.
+        given_up: Nodes that leave, and whose messages may be lost.
+    """
+
+    way: Applying
+    before: Topology
+    after: Topology
+    kafka: Mapping[str, KafkaCluster]
+    view: MeshView
+    now_ms: Callable[[], int]
+    pause: Callable[[float], None]
+    tell: Tell
+    given_up: Sequence[str] = ()
+    _began_ms: int = 0
+    _beats: Mapping[str, bool] = field(default_factory=dict)
+    _first: dict[str, Heartbeat | None] = field(default_factory=dict)
+    _progresses: FollowedProgresses = field(init=False)
+    _drain: Drain | None = None
+    _told: str = ""
+    _held_ms: dict[str, int] = field(default_factory=dict)
+    _ran_ms: dict[str, int] = field(default_factory=dict)
+
+    def run(self, limit_s: float, patience_s: float = 0.0) -> Outcome:
+        """Drive the change to its end.
+
+        Args:
+            limit_s: How long it may take.
+            patience_s: How long to wait for nodes that must take part and are down.
+
+        Raises:
+            NotBegunError: A node that must take part is down, or leaves and is not read to its
+                end; nothing was written.
+            NotInTimeError: It is not at its end in time. It may be gone on with.
+            TransportError: A Kafka cluster did not answer; it may be gone on with.
+        """
+        self._began_ms = self.now_ms()
+        self._beats = observe(self.view, self.now_ms, self.pause)
+        self._first = {node: seen.heartbeat for node, seen in self.view.nodes.items()}
+        # Everything is opened before anybody holds.
+        writers = ConfigWriters(self.kafka, self.before.prefix)
+        self._progresses = FollowedProgresses(self.before, self.kafka, self.now_ms)
+        try:
+            self._progresses.read()
+            return self._drive(writers, limit_s, patience_s)
+        finally:
+            self._progresses.close()
+            writers.close()
+
+    def _drive(self, writers: ConfigWriters, limit_s: float, patience_s: float) -> Outcome:
+        while True:
+            seen = self._look()
+            self._heed_others()
+            todo = self.way.next(seen)
+            match todo:
+                case Ended():
+                    return self._outcome(todo)
+                case Write(change):
+                    self.tell(_STAGES[change.stage])
+                    writers.write_change(change)
+                    self.way.written()
+                case Publish():
+                    writers.put_in_force(self.way.target)
+                    self.way.published()
+                case Mark(directions):
+                    self._drain = Drain(directions, self.before, self.kafka)
+                    self.way.marked()
+                case Wait(reasons):
+                    self._wait(reasons, seen, limit_s, patience_s)
+
+    def _wait(self, reasons: Sequence[str], seen: Seen, limit_s: float, patience_s: float) -> None:
+        shown = "; ".join(reasons[:5]) + (f"; and {len(reasons) - 5} more" if reasons[5:] else "")
+        gone_ms = self.now_ms() - self._began_ms
+        stage = self.way.target.stage
+        if not self.way.is_written and stage is Stage.HOLD:
+            if gone_ms > 1000 * (patience_s if self.way.unable(seen) else limit_s):
+                raise NotBegunError(f"nothing was changed: {shown}")
+        elif gone_ms > 1000 * limit_s:
+            how = _HOW_ON if stage is Stage.HOLD else _ONLY_ON
+            raise NotInTimeError(f"not {_GOALS[stage]} within {limit_s:g} s: {shown}; {how}")
+        if shown != self._told:
+            self._told = shown
+            self.tell(f"waiting: {shown}")
+        self.pause(LOOK_S)
+
+    def _heed_others(self) -> None:
+        """Go on from where another driver of this change has come to.
+
+        Raises:
+            NotInTimeError: Another went back, or has begun another change.
+        """
+        found, target = self.view.change, self.way.target
+        if found is None or change_order(found) <= change_order(target):
+            return
+        is_other_way = (found.stage is Stage.ABORT) != self.way.is_aborting
+        if found.number != target.number or is_other_way:
+            raise NotInTimeError(
+                f"somebody else has brought change {found.number} to stage {found.stage}; "
+                "look at `mesh status`"
+            )
+        self.way.target, self.way.is_written = found, True
+
+    # -- looking --------------------------------------------------------------------------
+
+    def _look(self) -> Seen:
+        self.view.refresh()
+        nodes = {**self.before.nodes, **self.after.nodes}
+        reports = {node: self._report(node) for node in nodes if node not in self.given_up}
+        for node, report in reports.items():
+            told = report.change
+            if told is None or told.number != self.way.target.number:
+                continue
+            if node in self.way.cut.holding and told.stage is not Stage.ABORT:
+                self._held_ms.setdefault(node, self.now_ms())
+            if told.stage in (Stage.RUN, Stage.ABORT):
+                self._ran_ms.setdefault(node, self.now_ms())
+        if self.way.target.stage is not Stage.HOLD or not self.way.is_written:
+            return Seen(nodes=reports, untaken=self._untaken())
+        self._progresses.read()
+        return Seen(
+            nodes=reports,
+            behind=self._behind(),
+            untaken=self._untaken(),
+            owing=self._owing(),
+        )
+
+    def _report(self, node: str) -> NodeReport:
+        seen = self.view.nodes[node]
+        beat = seen.heartbeat
+        has_beaten = self._beats[node] or beat != self._first[node]
+        is_up = has_beaten and self.now_ms() - seen.heard_ms <= DOWN_MS
+        return NodeReport(is_up=is_up, change=None if beat is None else beat.change)
+
+    def _behind(self) -> Mapping[Direction, int]:
+        return {} if self._drain is None else self._drain.behind(self._progresses)
+
+    def _owing(self) -> Mapping[str, Sequence[str]]:
+        """Return, per node, the topics in which something is still to be made good."""
+        found: dict[str, Sequence[str]] = {}
+        for node in self.way.cut.taking_part:
+            if node in self.before.nodes:
+                told = self._progresses.of(node)
+                gaps = [one.topic for one in told.gaps.values()]
+                found[node] = sorted({*told.targets_held, *gaps})
+        return found
+
+    def _untaken(self) -> Mapping[str, int]:
+        if self.way.target.stage is not Stage.HOLD:
+            return {}
+        names = TopicNames(self.before.prefix)
+        topics = {
+            names.ingress(node, MessageClass.GUARANTEED): node
+            for node in self.way.cut.leaving
+            if node not in self.given_up
+        }
+        found = unread_in(
+            list(topics), self.before, self.view, dict.fromkeys(self.before.nodes, True), self.kafka
+        )
+        for one in found:
+            if one.records is None:
+                raise TransportError(f"Kafka cluster {one.kafka} does not tell what waits there")
+        return {topics[one.topic]: one.records or 0 for one in found}
+
+    def _outcome(self, ended: Ended) -> Outcome:
+        return Outcome(
+            number=self.way.target.number,
+            is_in_force=ended is Ended.IN_FORCE,
+            ms=self.now_ms() - self._began_ms,
+            pauses={
+                node: self._ran_ms[node] - since
+                for node, since in self._held_ms.items()
+                if node in self._ran_ms
+            },
+        )
+
+
+_STAGES = {
+    Stage.HOLD: "stage hold: sources of walks that move or end take nothing of their clients",
+    Stage.SWITCH: "stage switch: every node takes the new topology in place",
+    Stage.RUN: "stage run: the new topology is in force, and all sources go on",
+    Stage.ABORT: "stage abort: nothing changes, and all sources go on",
+}
+
+_GOALS = {
+    Stage.HOLD: "held",
+    Stage.SWITCH: "switched",
+    Stage.RUN: "run",
+    Stage.ABORT: "aborted",
+}
+
+_HOW_ON = "give the same command again to go on, or `mesh apply --abort` to go back"
+_ONLY_ON = "give the same command again to go on"

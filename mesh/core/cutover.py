@@ -1,0 +1,108 @@
+"""Who has to hold still while a topology is exchanged for another, and what has to drain first.
+
+A source holds if one of its walks moves or ends: what it sent before must have come to the end of
+the old walk, because behind the switch nobody reads there any more, or another way leads to the
+same node. Walks that only begin need no hold: nothing was ever sent along them. Spec: K28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mesh.core.reach import tree_from
+from mesh.core.walks import Graph, Walk
+from mesh.model.topology import Topology
+
+Direction = tuple[str, str]
+"""(sender, reader) of a link."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutOver:
+    """What a change asks of the nodes; everything sorted.
+
+    Attributes:
+        holding: Sources that take nothing of their clients meanwhile.
+        rounds: Directions of links that drain one after the other: first those that holding nodes
+            send over, then those behind them, as deep as the longest walk that moves or ends.
+        taking_part: Nodes without which the change cannot be made.
+        joining: Nodes that are new.
+        leaving: Nodes that are no longer there afterwards.
+    """
+
+    holding: Sequence[str] = ()
+    rounds: Sequence[Sequence[Direction]] = ()
+    taking_part: Sequence[str] = ()
+    joining: Sequence[str] = ()
+    leaving: Sequence[str] = ()
+
+
+def cut_over(before: Topology, after: Topology, *, given_up: Collection[str] = ()) -> CutOver:
+    """Return what putting a topology in force asks of the nodes.
+
+    Args:
+        before: The topology in force.
+        after: A legal one.
+        given_up: Nodes that leave and need not be waited for: what waits for them is lost.
+    """
+    holding: dict[str, None] = {}
+    rounds: list[dict[Direction, None]] = []
+    for source, walk in _ending(before, after):
+        if source not in given_up:
+            holding[source] = None
+        # What waits for a node that is given up, and what it has not passed on, is lost with it.
+        known = next((i for i, node in enumerate(walk.nodes[1:]) if node in given_up), None)
+        for depth, direction in enumerate(_directions(walk)[:known]):
+            if depth == len(rounds):
+                rounds.append({})
+            rounds[depth][direction] = None
+    taking_part = {node: None for pairs in rounds for pair in pairs for node in pair}
+    taking_part |= holding | dict.fromkeys(_ends_of_changes(before, after))
+    return CutOver(
+        holding=sorted(holding),
+        rounds=[sorted(pairs) for pairs in rounds],
+        taking_part=sorted(node for node in taking_part if node not in given_up),
+        joining=sorted(node for node in after.nodes if node not in before.nodes),
+        leaving=sorted(node for node in before.nodes if node not in after.nodes),
+    )
+
+
+def _ending(before: Topology, after: Topology) -> Iterator[tuple[str, Walk]]:
+    """Yield (source, old walk) of every walk that becomes another one or ends."""
+    old_graph, new_graph = Graph.of(before), Graph.of(after)
+    for source in sorted(before.nodes):
+        if source not in after.nodes:
+            yield source, Walk(nodes=(source,), links=())
+        new = tree_from(new_graph, source) if source in after.nodes else {}
+        ended: dict[str, None] = {}
+        for node, visit in tree_from(old_graph, source).items():  # nearest first
+            is_same = node in new and new[node].link == visit.link
+            if not is_same or (visit.before is not None and visit.before.node in ended):
+                ended[node] = None
+                yield source, visit.walk()
+
+
+def _directions(walk: Walk) -> Sequence[Direction]:
+    return list(zip(walk.nodes, walk.nodes[1:], strict=False))
+
+
+def _ends_of_changes(before: Topology, after: Topology) -> Iterator[str]:
+    """Yield the ends of links that are not the same before and after."""
+    old, new = _links(before), _links(after)
+    for link in old.keys() | new.keys():
+        if old.get(link) != new.get(link):
+            yield from link
+
+
+def _links(topology: Topology) -> Mapping[tuple[str, str], object]:
+    """Return what makes links what they are, by their ends."""
+    return {
+        link.ends: (
+            link.zone,
+            topology.kind_of(link),
+            topology.joins.get(link.ends),
+            topology.joins.get((link.ends[1], link.ends[0])),
+        )
+        for link in topology.links
+    }

@@ -1,0 +1,109 @@
+"""The step `apply`: puts another topology in force on the scenario's mesh. Spec: lab.md 1, K28."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from mesh.client.apply import Means, begin_change, read_begun
+from mesh.client.change_under_way import Outcome
+from mesh.client.in_force import read_in_force
+from mesh.client.overview import observe
+from mesh.client.plan import lost_by
+from mesh.client.proposal import plan_on_mesh
+from mesh.core.cutover import CutOver, cut_over
+from mesh.errors import ConfigError, InvariantError, NotBegunError, NotInTimeError, Problem
+from mesh.lab.faults import StepFailedError
+from mesh.lab.steps import Apply
+from mesh.model.control import Stage
+from mesh.model.topology import Topology
+from mesh.runtime.provision import node_topics
+
+if TYPE_CHECKING:
+    from mesh.lab.driver import Driver
+
+NOT_BEGUN = "NOT_BEGUN"
+"""Code of the refusal that the mesh is in no state for a change."""
+
+Detail = Mapping[str, object]
+
+
+def run_apply(driver: Driver, number: int, step: Apply, timeout_s: float) -> Detail:
+    """Put what the step proposes in force, or have it refused.
+
+    Nodes that it adds are started before, and nodes that it removes are stopped after.
+
+    Raises:
+        StepFailedError: It was refused and should not be, or the other way round, or it was not
+            in force in time.
+    """
+    proposal = driver.proposals[number]
+    if proposal.mesh is None:
+        return _refused(driver, number, step, proposal.problems)
+    try:
+        outcome = _change(driver, number, proposal.mesh.topology, timeout_s)
+    except ConfigError as error:
+        return _refused(driver, number, step, error.problems)
+    except NotInTimeError as error:
+        raise StepFailedError(str(error)) from error
+    if step.refused:
+        raise StepFailedError("it was put in force, and should be refused")
+    return {
+        "version": outcome.number,
+        "ms": outcome.ms,
+        "pauses_ms": dict(outcome.pauses),
+    }
+
+
+def _refused(driver: Driver, number: int, step: Apply, problems: Sequence[Problem]) -> Detail:
+    driver.refusals += [{**problem.as_mapping(), "step": number} for problem in problems]
+    if not step.refused:
+        raise StepFailedError("; ".join(problem.line() for problem in problems))
+    return {"refused": [problem.code for problem in problems]}
+
+
+def _change(driver: Driver, number: int, after: Topology, timeout_s: float) -> Outcome:
+    before = driver.topology
+    found, _ = read_in_force(driver.backend.kafka, before.prefix)
+    if found is None:
+        raise InvariantError("a scenario begins with its topology in force")
+
+    def pause(seconds: float) -> None:
+        until = driver.backend.now_ms() + int(1000 * seconds)
+        while driver.backend.now_ms() < until:
+            driver.backend.advance()
+
+    where = f"spec.steps.{number}.apply"
+    now_ms, kafka = driver.backend.now_ms, driver.backend.kafka
+    beats = observe(driver.view, now_ms, pause)
+    plan = plan_on_mesh(found, after, driver.view, beats, kafka, node_topics)
+    if problems := lost_by(plan.unread, lambda _: where):
+        raise ConfigError(problems)
+    means = Means(kafka=kafka, view=driver.view, now_ms=now_ms, pause=pause, tell=lambda _: None)
+    change = begin_change(found, after, read_begun(kafka, before.prefix), means)
+    cut = cut_over(before, after)
+    driver.adopt(after)
+    try:
+        driver.start_nodes(cut.joining)
+        outcome = change.run(timeout_s, timeout_s if cut.joining else 0.0)
+    except NotBegunError as error:
+        _go_back(driver, before, cut)
+        raise ConfigError([Problem(code=NOT_BEGUN, message=str(error), where=where)]) from error
+    except NotInTimeError:
+        if change.way.target.stage is Stage.HOLD:
+            _go_back(driver, before, cut)
+        else:
+            _go_on(driver, number, cut)
+        raise
+    _go_on(driver, number, cut)
+    return outcome
+
+
+def _go_back(driver: Driver, before: Topology, cut: CutOver) -> None:
+    driver.stop_nodes(cut.joining)
+    driver.adopt(before)
+
+
+def _go_on(driver: Driver, number: int, cut: CutOver) -> None:
+    driver.took_force(number)
+    driver.stop_nodes(cut.leaving)

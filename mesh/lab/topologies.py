@@ -1,0 +1,55 @@
+"""The topologies of a scenario, one after another, and who reached whom under them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mesh.core.walks import walks_from
+from mesh.model.subject import matches
+from mesh.model.topology import Topology
+
+
+@dataclass(slots=True)
+class Topologies:
+    """What was in force, in order.
+
+    Attributes:
+        found: With the step that put it in force; -1 for the first.
+    """
+
+    found: list[tuple[int, Topology]]
+    _filters: dict[tuple[int, str], dict[str, tuple[str, ...]]] = field(default_factory=dict)
+
+    def is_changed(self, after: int, before: int) -> bool:
+        """Say whether another was put in force between two steps."""
+        return any(after < step < before for step, _ in self.found)
+
+    def carry(self, source: str, target: str, subject: str, steps: tuple[int, int]) -> bool:
+        """Say whether messages go from one node to another, once they are wanted. Spec: DESIGN 3.
+
+        Args:
+            source: Where they are published.
+            target: Where they are wanted.
+            subject: Of the messages; every join on the way must select it.
+            steps: First and last; under all that was in force meanwhile they must go.
+        """
+        since, until = steps
+        ends = [step for step, _ in self.found[1:]] + [until + 1]
+        return all(
+            self._carries(index, source, target, subject)
+            for index, (began, _) in enumerate(self.found)
+            if began <= until and ends[index] > since
+        )
+
+    def _carries(self, index: int, source: str, target: str, subject: str) -> bool:
+        """Say so of one topology: there is one way at most."""
+        topology = self.found[index][1]
+        if (index, source) not in self._filters:
+            joins = {join.zone: join.filter for join in topology.joins.values()}
+            walks = walks_from(topology, source) if source in topology.nodes else {}
+            self._filters[index, source] = {source: ()} | {
+                node: tuple(joins[link.zone] for link in ways[0].links if link.zone in joins)
+                for node, ways in walks.items()
+            }
+        filters = self._filters[index, source].get(target)
+        return filters is not None and all(matches(one, subject) for one in filters)

@@ -1,0 +1,137 @@
+"""Random changes of random meshes under load: nothing is lost, doubled or out of order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from mesh.client.view import MeshView
+from mesh.config.topology_file import topology_from_mapping
+from mesh.config.topology_writer import topology_document
+from mesh.core.living import unchangeable
+from mesh.lab.backend import SimulatedBackend
+from mesh.lab.driver import Driver
+from mesh.lab.proposals import Mesh, Proposal
+from mesh.lab.steps import Apply, Drain, LinkStep, NamedStep, Settle, Slow, Subscribe
+from mesh.lab.tally import Tally
+from mesh.model.frames import MessageClass
+from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from tests.sim.meshes import is_legal, naive_ways, random_legal_topology
+
+Paths = Mapping[tuple[str, str], tuple[str, ...]]
+
+
+def changed(before: Topology, rng: random.Random) -> Topology:
+    """Another legal topology of the same nodes: some zones stay, some go, some are new."""
+    spec = dict(topology_document(before)["spec"])  # type: ignore[call-overload]
+    while True:
+        other = random_legal_topology(rng, nodes_max=len(before.nodes), joined=True)
+        drawn = topology_document(other)["spec"]["zones"]  # type: ignore[index]
+        names = dict(
+            zip(other.nodes, rng.sample(sorted(before.nodes), len(other.nodes)), strict=True)
+        )
+        kept = {name: zone for name, zone in spec["zones"].items() if rng.random() < 0.7}
+        fresh = {
+            f"N{name}": renamed(zone, names) for name, zone in drawn.items() if rng.random() < 0.5
+        }
+        try:
+            after = topology_from_mapping({**spec, "zones": {**kept, **fresh}})
+        except Exception:  # noqa: BLE001 - two links of the same nodes, and the like
+            continue
+        if is_legal(after) and not list(unchangeable(before, after, str)):
+            return after
+
+
+def renamed(zone: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[str, Any]:
+    found = dict(zone)
+    for end in {"from", "to"} & found.keys():
+        found[end] = names[found[end]]
+    if "nodes" in found:
+        found["nodes"] = [names[node] for node in found["nodes"]]
+    if "links" in found:
+        found["links"] = [[names[node] for node in link] for link in found["links"]]
+    found.pop("filter", None)
+    return found
+
+
+def paths_of(topology: Topology) -> Paths:
+    return {
+        (source, way.nodes[-1]): way.nodes
+        for source in topology.nodes
+        for way in naive_ways(topology, source)
+    }
+
+
+class Load:
+    """Every node publishes, all the time."""
+
+    def __init__(self, topology: Topology, backend: SimulatedBackend) -> None:
+        self.published = dict.fromkeys(topology.nodes, 0)
+        self._topology = topology
+        self._writers = {name: one.writer("load") for name, one in backend.kafka.items()}
+
+    def publish(self) -> None:
+        for node, declared in self._topology.nodes.items():
+            topic = TopicNames("mesh.").ingress(node, MessageClass.GUARANTEED)
+            self._writers[declared.kafka].produce(
+                topic, b"", b"k", headers=[(SUBJECT_HEADER, b"a/b")]
+            )
+            self.published[node] += 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_changes_under_load(seed: int) -> None:
+    """Spec: K27, K28."""
+    rng = random.Random(seed)
+    before = random_legal_topology(rng, nodes_max=6, lanes_max=2)
+    after = changed(before, rng)
+    backend = SimulatedBackend(before, seed)
+    driver = Driver(
+        before,
+        backend,
+        Tally(before, backend.kafka, backend.now_ms),
+        MeshView(before, backend.kafka, backend.now_ms),
+        workers={name: rng.randint(1, node.lanes) for name, node in before.nodes.items()},
+        proposals={0: Proposal(mesh=Mesh(spec={}, topology=after))},
+    )
+    for node in before.nodes:
+        driver.run(0, NamedStep("subscribe", Subscribe(node=node, endpoint="s", filter=">")))
+    driver.run(0, NamedStep("settle", Settle()))
+    late = [list(link.ends) for link in before.links if rng.random() < 0.5]
+    for link in late:  # so that much is on its way when nodes hold
+        driver.run(0, NamedStep("slow", Slow(link=link, delay_ms=3_000)))
+    load = Load(before, backend)
+    backend.accompany([load.publish])
+    outcome = driver.run(0, NamedStep("apply", Apply(timeout=120)))
+    soon = dict(load.published)
+    for link in late:
+        driver.run(0, NamedStep("heal", LinkStep(link=link)))
+    driver.run(0, NamedStep("settle", Settle()))
+    backend.part()
+    driver.run(0, NamedStep("drain", Drain()))
+    old, new = paths_of(before), paths_of(after)
+    if any(new.get(pair) != way for pair, way in old.items()):
+        assert outcome["pauses_ms"]
+    for node in before.nodes:
+        tally = driver.tally.endpoints[f"{node}/s"]
+        assert (tally.count - tally.distinct, tally.disordered) == (0, 0)
+        for source in before.nodes:
+            pair = (source, node)
+            ways = {old.get(pair), new.get(pair)} if source != node else {(node,)}
+            came = {
+                tuple(path.split(">")): count
+                for path, count in tally.paths.items()
+                if path.split(">")[0] == source
+            }
+            assert set(came) <= ways
+            if None not in ways:
+                assert sum(came.values()) == load.published[source], (pair, came)
+            elif new.get(pair):
+                assert sum(came.values()) >= load.published[source] - soon[source], (pair, came)
+            else:
+                assert sum(came.values()) < load.published[source], (pair, came)

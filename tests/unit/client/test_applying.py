@@ -1,0 +1,151 @@
+"""The way of a change, stage by stage, against nodes that answer as they are told to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mesh.client.applying import (
+    Applying,
+    Ended,
+    Mark,
+    Next,
+    NodeReport,
+    Publish,
+    Seen,
+    Wait,
+    Write,
+)
+from mesh.core.cutover import CutOver
+from mesh.model.control import Change, ChangeStatus, Stage
+
+CUT = CutOver(
+    holding=["a"],
+    rounds=[[("a", "b")], [("b", "c")]],
+    taking_part=["a", "b", "d", "n"],
+    joining=["n"],
+    leaving=["d"],
+)
+NODES = ["a", "b", "c", "d", "n"]
+
+
+class Answers:
+    """Nodes: all up, none of which follows before it is told to."""
+
+    def __init__(self) -> None:
+        self.nodes = {node: NodeReport(is_up=True) for node in NODES}
+        self.seen = Seen(nodes=self.nodes)
+
+    def say(self, stage: Stage, *nodes: str, number: int = 7, is_done: bool = True) -> None:
+        for node in nodes:
+            status = ChangeStatus(number, stage, is_done)
+            self.nodes[node] = replace(self.nodes[node], change=status)
+
+    def down(self, *nodes: str) -> None:
+        self.nodes.update({node: NodeReport(is_up=False) for node in nodes})
+
+
+def way(stage: Stage = Stage.HOLD, *, is_written: bool = False) -> Applying:
+    return Applying(Change(7, stage, "{}", ("a",)), CUT, is_written=is_written)
+
+
+def waits_for(todo: Next) -> str:
+    assert isinstance(todo, Wait)
+    return "; ".join(todo.reasons)
+
+
+def stage_written(applying: Applying, answers: Answers) -> Stage:
+    todo = applying.next(answers.seen)
+    assert isinstance(todo, Write)
+    assert todo.change.number == 7
+    applying.written()
+    return todo.change.stage
+
+
+def test_from_the_plan_to_in_force() -> None:
+    """Spec: K28."""
+    answers, applying = Answers(), way()
+    assert stage_written(applying, answers) is Stage.HOLD
+    assert waits_for(applying.next(answers.seen)).count("has not read stage hold") == 4
+    answers.say(Stage.HOLD, "a", "b", "c", "d")
+    answers.say(Stage.HOLD, "a", is_done=False)
+    assert waits_for(applying.next(answers.seen)) == "a still commits what it has taken"
+    answers.say(Stage.HOLD, "a")
+    answers.seen = replace(answers.seen, owing={"b": ["mesh.b.to.c.g"], "c": []})
+    assert waits_for(applying.next(answers.seen)) == "b makes good what mesh.b.to.c.g lacks"
+    answers.seen = replace(answers.seen, owing={})
+    for directions, reader in (CUT.rounds[0], "b"), (CUT.rounds[1], "c"):
+        assert applying.next(answers.seen) == Mark(directions)
+        applying.marked()
+        answers.seen = replace(answers.seen, behind={directions[0]: 1})
+        assert waits_for(applying.next(answers.seen)).startswith(f"{reader} has not read 1 record")
+        answers.seen = replace(answers.seen, behind={})
+    assert stage_written(applying, answers) is Stage.SWITCH
+    answers.say(Stage.SWITCH, "a", "b", "c")
+    assert waits_for(applying.next(answers.seen)) == "n has not read stage switch"
+    answers.say(Stage.SWITCH, "n")
+    answers.seen = replace(answers.seen, owing={"b": ["x"]})
+    assert applying.next(answers.seen) == Publish()
+    answers.seen = replace(answers.seen, owing={})
+    assert applying.next(answers.seen) == Publish()
+    applying.published()
+    assert stage_written(applying, answers) is Stage.RUN
+    answers.say(Stage.RUN, "a", "b", "c")
+    assert waits_for(applying.next(answers.seen)) == "n has not read stage run"
+    answers.say(Stage.RUN, "n")
+    assert applying.next(answers.seen) is Ended.IN_FORCE
+
+
+def test_nothing_begins_while_a_node_that_must_take_part_is_down() -> None:
+    answers, applying = Answers(), way()
+    answers.down("b", "n")
+    told = waits_for(applying.next(answers.seen))
+    assert "node b must take part and does not beat" in told
+    assert "node n is new and does not beat: start it with the new topology file" in told
+    answers.nodes.update({node: NodeReport(is_up=True) for node in "bn"})
+    answers.down("c")  # which has no part in it
+    assert stage_written(applying, answers) is Stage.HOLD
+    answers.say(Stage.HOLD, "a", "b", "d")
+    assert isinstance(applying.next(answers.seen), Mark)
+
+
+def test_a_node_that_leaves_is_read_to_its_end_before_and_after_the_hold() -> None:
+    answers, applying = Answers(), way()
+    answers.seen = replace(answers.seen, untaken={"d": 3})
+    assert "node d leaves and does not take 3 records" in waits_for(applying.next(answers.seen))
+    answers.seen = replace(answers.seen, untaken={})
+    applying.next(answers.seen)
+    applying.written()
+    answers.say(Stage.HOLD, "a", "b", "c", "d")
+    applying.round = 2
+    answers.seen = replace(answers.seen, untaken={"d": 1})
+    assert "holds and has not taken 1 record of" in waits_for(applying.next(answers.seen))
+
+
+def test_what_was_said_of_another_change_does_not_count() -> None:
+    """A node may still tell of one that was given up."""
+    answers, applying = Answers(), way()
+    answers.say(Stage.HOLD, *NODES, number=6)
+    applying.next(answers.seen)
+    applying.written()
+    assert "a has not read stage hold" in waits_for(applying.next(answers.seen))
+
+
+def test_a_change_is_gone_on_with_where_its_record_says() -> None:
+    answers = Answers()
+    applying = way(Stage.SWITCH)
+    assert stage_written(applying, answers) is Stage.SWITCH  # some Kafka cluster may lack it
+    answers.say(Stage.SWITCH, "a", "b", "c", "n")
+    assert applying.next(answers.seen) == Publish()
+    applying = way(Stage.RUN)
+    answers.say(Stage.RUN, "a", "b", "c", "n")
+    assert stage_written(applying, answers) is Stage.RUN
+    assert applying.next(answers.seen) is Ended.IN_FORCE
+
+
+def test_a_change_that_holds_can_go_back() -> None:
+    answers, applying = Answers(), way(is_written=True)
+    applying.is_aborting = True
+    assert stage_written(applying, answers) is Stage.ABORT
+    assert "a has not read stage abort" in waits_for(applying.next(answers.seen))
+    answers.say(Stage.ABORT, "a", "b", "c", "d")
+    assert applying.next(answers.seen) is Ended.ABORTED

@@ -1,0 +1,87 @@
+"""Who holds, and what drains first, when one topology follows another."""
+
+from __future__ import annotations
+
+import random
+
+from mesh.config.topology_file import topology_from_mapping
+from mesh.core.cutover import cut_over
+from mesh.core.walks import walks_from
+from mesh.model.topology import Topology
+from tests.sim.meshes import random_legal_topology
+
+
+def mesh(nodes: str, **zones: object) -> Topology:
+    listed = {node: {"kafka": "k"} for node in nodes.split()}
+    return topology_from_mapping({"kafka": {"k": None}, "nodes": listed, "zones": zones})
+
+
+def multi(*links: str) -> dict[str, object]:
+    return {"kind": "multi-hop", "links": [link.split("-") for link in links]}
+
+
+def test_walks_that_only_begin_hold_nobody() -> None:
+    """Spec: K28."""
+    cut = cut_over(mesh("a b c", Z=multi("a-b")), mesh("a b c", Z=multi("a-b", "b-c")))
+    assert (cut.holding, cut.rounds, cut.taking_part) == ([], [], ["b", "c"])
+
+
+def test_sources_of_a_walk_that_moves_hold_and_it_drains_hop_by_hop() -> None:
+    """a-b-c becomes a-c, c-b: what went over b to c goes straight. Spec: K28."""
+    cut = cut_over(mesh("a b c", Z=multi("a-b", "b-c")), mesh("a b c", Z=multi("a-c", "b-c")))
+    assert cut.holding == ["a", "b", "c"]
+    # a>b, a>b>c, b>a, c>b>a
+    assert cut.rounds == [[("a", "b"), ("b", "a"), ("c", "b")], [("b", "a"), ("b", "c")]]
+    cut = cut_over(
+        mesh("a b c d", Z=multi("a-b", "b-c", "c-d")), mesh("a b c d", Z=multi("a-b", "b-c", "b-d"))
+    )
+    assert cut.holding == ["a", "b", "c", "d"]
+    assert cut.taking_part == ["a", "b", "c", "d"]
+
+
+def test_those_whose_walks_stay_do_not_hold() -> None:
+    """One-way: only d reaches c over b. Spec: K28, UM-5."""
+    join = {"kind": "join", "from": "d", "to": "b"}
+    before = mesh("b c d e", J=join, K={"kind": "join", "from": "b", "to": "c"}, E=multi("d-e"))
+    after = mesh("b c d e", J=join, K={"kind": "join", "from": "d", "to": "c"}, E=multi("d-e"))
+    cut = cut_over(before, after)
+    assert cut.holding == ["b", "d", "e"]
+    assert ("d", "e") not in cut.rounds[0]
+    assert ("e", "d") in cut.rounds[0]
+
+
+def test_the_zone_of_a_link_is_part_of_a_walk() -> None:
+    cut = cut_over(mesh("a b", Z=multi("a-b")), mesh("a b", Y=multi("a-b")))
+    assert (cut.holding, cut.rounds) == (["a", "b"], [[("a", "b"), ("b", "a")]])
+
+
+def test_a_node_that_leaves_holds_and_is_read_to_its_end() -> None:
+    before, after = mesh("a b c", Z=multi("a-b", "b-c")), mesh("a b", Z=multi("a-b"))
+    cut = cut_over(before, after)
+    assert (cut.leaving, cut.holding) == (["c"], ["a", "b", "c"])
+    assert cut.rounds == [[("a", "b"), ("b", "c"), ("c", "b")], [("b", "a"), ("b", "c")]]
+    gone = cut_over(before, after, given_up=["c"])
+    assert gone.holding == ["a", "b"]
+    assert gone.taking_part == ["a", "b"]
+    assert gone.rounds == [[("a", "b"), ("c", "b")], [("b", "a")]]
+
+
+def test_every_lost_or_other_walk_is_drained_and_no_other() -> None:
+    """By the listing of walks, on random pairs of topologies. Spec: K28."""
+    rng = random.Random(5)
+    for _ in range(60):
+        before = random_legal_topology(rng, nodes_max=6, joined=True)
+        after = random_legal_topology(rng, nodes_max=6, joined=True)
+        cut = cut_over(before, after)
+        wanted: dict[int, set[tuple[str, str]]] = {}
+        holding = {node for node in before.nodes if node not in after.nodes}
+        for source in before.nodes:
+            new = walks_from(after, source) if source in after.nodes else {}
+            for node, [walk] in walks_from(before, source).items():
+                if [walk] == list(new.get(node, ())):
+                    continue
+                holding.add(source)
+                for depth in range(len(walk.links)):
+                    wanted.setdefault(depth, set()).add(walk.nodes[depth : depth + 2])
+        assert set(cut.holding) == holding
+        assert {depth: set(pairs) for depth, pairs in enumerate(cut.rounds)} == wanted

@@ -1,0 +1,106 @@
+"""The step `apply`: what follows it is checked against the mesh as it is then. Spec: lab.md 1."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mesh.config.topology_file import topology_from_mapping
+from mesh.errors import ConfigError
+from mesh.lab.backend import SimulatedBackend
+from mesh.lab.run import run_scenario
+from mesh.lab.scenario import Scenario, load_scenario
+from mesh.lab.topologies import Topologies
+
+SCENARIO = """
+apiVersion: mesh/v1
+kind: Scenario
+metadata: {name: small}
+spec:
+  mesh:
+    kafka: {k: {}}
+    nodes: {a: {kafka: k}, b: {kafka: k}, c: {kafka: k}}
+    zones: {Z: {kind: multi-hop, links: [[a, b], [b, c]]}}
+  steps:
+"""
+ADD_D = "apply: {nodes: {d: {kafka: k, lanes: 2}}, zones: {Y: {kind: one-hop, links: [[c, d]]}}}"
+RING = "apply: {zones: {Z: {links: [[a, b], [b, c], [a, c]]}}%s}"
+
+
+def load(folder: Path, *steps: str) -> Scenario:
+    path = folder / "scenario.yaml"
+    workers = "  workers: {d: 2}\n" if ADD_D in steps else ""
+    listed = "".join(f"    - {step}\n" for step in steps)
+    path.write_text(SCENARIO.replace("  mesh:", workers + "  mesh:") + listed, encoding="utf-8")
+    return load_scenario(path)
+
+
+def test_what_a_change_adds_can_be_used_behind_it(tmp_path: Path) -> None:
+    publish = "publish: {node: d, subject: x}"
+    scenario = load(tmp_path, ADD_D, publish, "kill: {node: d, worker: 1}")
+    assert scenario.topology.nodes.keys() == {"a", "b", "c"}
+    [(number, proposal)] = scenario.proposals.items()
+    assert number == 0
+    assert proposal.mesh is not None
+    assert proposal.mesh.topology.nodes.keys() == {"a", "b", "c", "d"}
+    with pytest.raises(ConfigError, match="no node 'd'"):
+        load(tmp_path, publish, ADD_D)
+
+
+def test_what_it_removes_is_counted_to_the_end_but_cannot_be_cut(tmp_path: Path) -> None:
+    remove = "apply: {nodes: {c: null}, zones: {Z: {links: [[a, b]]}}}"
+    load(tmp_path, ADD_D, "expect: {link: b->c, messages: 0}", "expect: {link: d->c, messages: 0}")
+    remove_d = "apply: {nodes: {d: null}, zones: {Y: null}}"
+    load(tmp_path, ADD_D, remove_d, remove, "expect: {link: d->c, messages: 0}")
+    for step in ("cut: {link: [b, c]}", "stop: {node: c}"):
+        with pytest.raises(ConfigError, match=r"no link|no node"):
+            load(tmp_path, ADD_D, remove_d, remove, step)
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        ("apply: {kafka: {far: {}}}", "Kafka cluster far is new"),
+        ("apply: {zones: {}, refused: 3}", "must be true or false"),
+    ],
+)
+def test_what_is_wrong_with_the_step_itself(tmp_path: Path, step: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        load(tmp_path, step)
+
+
+def test_refusals_are_expected_or_not_ok(tmp_path: Path) -> None:
+    """Spec: lab.md 2 (`refusals`)."""
+    expected, other = RING % ", refused: true", "apply: {zones: {Z: 7}}"
+    scenario = load(tmp_path, expected, RING % "", other, "publish: {node: a, subject: x}")
+    backend = SimulatedBackend(scenario.topology, scenario.seed)
+    result = run_scenario(scenario, backend, backend_name="sim")
+    assert [step["ok"] for step in result["steps"]] == [True, False, False, True]
+    assert result["ok"] is False
+    found = result["refusals"]
+    assert [(one["step"], one["code"]) for one in found] == [
+        (0, "TWO_WALKS"),
+        (1, "TWO_WALKS"),
+        (2, "WRONG_TYPE"),
+    ]
+    assert set(found[0]) == {"code", "message", "where", "walks", "edit", "step"}
+    assert found[0]["walks"] == [["a", "c"], ["a", "b", "c"]]
+    assert set(result["links"]) == {"a->b", "b->a", "b->c", "c->b"}
+
+
+def test_a_pair_is_carried_only_under_every_topology_meanwhile() -> None:
+    def mesh(*links: list[str]):  # type: ignore[no-untyped-def] # as the function called
+        nodes = {name: {"kafka": "k"} for name in "abc"}
+        zones = {"Z": {"kind": "multi-hop", "links": list(links)}}
+        return topology_from_mapping({"kafka": {"k": {}}, "nodes": nodes, "zones": zones})
+
+    short, long = mesh(["a", "b"]), mesh(["a", "b"], ["b", "c"])
+    both = Topologies([(-1, short), (4, long), (8, short)])
+    assert not both.carry("a", "c", "x", (0, 3))
+    assert not both.carry("a", "c", "x", (3, 5))
+    assert both.carry("a", "c", "x", (5, 7))
+    assert not both.carry("a", "c", "x", (5, 9))
+    assert both.carry("a", "b", "x", (0, 9))
+    assert both.is_changed(3, 5)
+    assert not both.is_changed(4, 8)
