@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh.codec.control import decode_heartbeat, encode_change, encode_config
@@ -182,7 +182,12 @@ class ChangedMesh:
             assert self.world.clock.ms < deadline
             self.run(200, load=load)
 
-    def change_to(self, target: Topology, holding: Sequence[str]) -> None:
+    def change_to(
+        self,
+        target: Topology,
+        holding: Sequence[str],
+        before_run: Callable[[], None] = lambda: None,
+    ) -> None:
         """Hold, drain, switch, run, under load."""
         began, before = self.world.clock.ms, self.topology
         self.number += 1
@@ -191,6 +196,7 @@ class ChangedMesh:
         self.await_drained()
         self.say(Stage.SWITCH, target, holding)
         self.await_done(Stage.SWITCH)
+        before_run()
         self.say(Stage.RUN, target)
         self.topology = target
         self.await_done(Stage.RUN)
