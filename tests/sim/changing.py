@@ -47,6 +47,7 @@ class ChangedMesh:
     published: dict[str, list[tuple[bytes, str, int, int]]] = field(default_factory=dict)
     seen_ms: dict[tuple[str, bytes], int] = field(default_factory=dict)
     watched: Sequence[str] = ()
+    killed_at_switch: Sequence[str] = ()
     readers: dict[str, Reader] = field(default_factory=dict)
     changes: list[tuple[int, int, Topology]] = field(default_factory=list)
 
@@ -195,6 +196,9 @@ class ChangedMesh:
         self.await_done(Stage.HOLD)
         self.await_drained()
         self.say(Stage.SWITCH, target, holding)
+        for node in self.killed_at_switch:
+            self.world.kill(node)  # it has not read it yet
+            self.world.start(node)
         self.await_done(Stage.SWITCH)
         before_run()
         self.say(Stage.RUN, target)

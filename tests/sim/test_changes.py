@@ -152,8 +152,8 @@ def test_an_outbox_that_was_made_anew_is_no_loss_when_its_link_comes_back() -> N
     mesh.assert_exact()
 
 
-@pytest.mark.parametrize("is_killed", [False, True])
-def test_a_repair_sends_nothing_that_went_another_way(is_killed: bool) -> None:
+@pytest.mark.parametrize("killed", ["never", "late", "early"])
+def test_a_repair_sends_nothing_that_went_another_way(killed: str) -> None:
     """Frames vanish from an outbox whose link has come back a moment ago. Spec: K11, K20, K28."""
     linked, other = topology(Z=multi_hop("ab", "bc")), topology(Z=multi_hop("ac", "bc"))
     mesh = ChangedMesh(linked, seed=10)
@@ -163,12 +163,13 @@ def test_a_repair_sends_nothing_that_went_another_way(is_killed: bool) -> None:
     outbox = mesh.names.outbox("a", "b", MessageClass.GUARANTEED)
     logs = mesh.world.kafka[mesh.kafka_of("a")].topics[outbox].logs
     ends = [len(log.entries) for log in logs]
+    mesh.killed_at_switch = ["a"] if killed == "early" else []
     mesh.change_to(linked, ["a", "b", "c"], lambda: mesh.world.cut("b", ["a"]))
     mesh.run(500, load=True)
     for log, end in zip(logs, ends, strict=True):
         assert log.entries[end:]
         log.entries[end:] = [None] * len(log.entries[end:])
-    if is_killed:
+    if killed == "late":
         mesh.world.kill("a")
         mesh.world.start("a")
     mesh.world.cut("b", [])
