@@ -49,7 +49,7 @@ class Progress:
         in_force: interest: the versions in force.
         ahead: source, direct: so many offsets from `offset` on may have been handed on already;
             stopped: so many are lost, -1 if nobody can know; gap: attempts before this one; held:
-            number of the hold; sent: first offset that the link may carry.
+            number of the hold; sent: first offset that the link may carry, -1 if there is none.
         generation: source: of the offsets that are read.
         reason: stopped: why; source: `left` if the link was removed.
 

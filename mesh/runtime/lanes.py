@@ -15,7 +15,6 @@ from mesh.model.inputs import Input, LaneApplied
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
-from mesh.node.relinking import CHANGE, UNCHANGED
 from mesh.runtime.clock import Clock
 from mesh.runtime.direct import DirectCopies
 from mesh.runtime.errands import LOOK_S, Errand, Errands
@@ -130,7 +129,7 @@ class Lanes:
         node, learner = self.machine.node, self.machine.learner
         lane = Lane(self.topology, node, number, learner, taken.writer, taken.positions)
         lane.taken_ms = taken.taken_ms
-        lane.followed = lane.positions.in_force.get(CHANGE, UNCHANGED)
+        lane.followed = lane.positions.followed
         epoch, handed_on = self._former.pop(number, (0, {}))
         if epoch + 1 == lane.positions.epoch:
             # Nobody had it in between: how far direct copies went is known exactly.

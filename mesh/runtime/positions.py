@@ -9,6 +9,7 @@ from mesh.core.chain import Chains
 from mesh.model.control import Stop
 from mesh.model.frames import NONE_OFFSET, SourcePartition
 from mesh.model.state import Progress, ProgressKind
+from mesh.node.relinking import CHANGE, UNCHANGED
 from mesh.transport.port import TopicPartition
 
 ENDED = -1
@@ -54,6 +55,7 @@ class Positions:
         gaps: Chains that are broken: the last offset accepted, and how often a repair was asked
             for before. Spec: K11.
         in_force: Versions of interest in force at the last commit.
+        followed: How far the former owner followed changes of the topology.
         holds: Targets that are left out for a while, by topic. Spec: K20.
         since: Offset of a source from which on a link carries it; 0 if that is all. Repairs send
             nothing before it: that went other ways while there was no such link.
@@ -74,6 +76,7 @@ class Positions:
         default_factory=dict
     )
     in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    followed: tuple[int, int] = UNCHANGED
     holds: dict[str, Hold] = field(default_factory=dict)
     ended: dict[HoldKey, int] = field(default_factory=dict)
     since: dict[HoldKey, int] = field(default_factory=dict)
@@ -108,6 +111,7 @@ class Positions:
                 self.chains.setdefault(about, Chains()).last[source] = progress.offset
             case ProgressKind.INTEREST:
                 self.in_force = versions(progress)
+                self.followed = self.in_force.get(CHANGE, UNCHANGED)
             case ProgressKind.STOPPED:
                 self.stopped.pop(about, None)
                 if (stop := stop_of(progress)) is not None:

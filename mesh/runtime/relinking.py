@@ -18,6 +18,7 @@ from mesh.model.frames import NONE_OFFSET, MessageClass
 from mesh.model.state import Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.runtime.batch import Batch
 from mesh.runtime.held import (
     guaranteed_sources,
     hold_key,
@@ -26,10 +27,13 @@ from mesh.runtime.held import (
     release,
     sent_progress,
 )
-from mesh.runtime.lane import Lane
+from mesh.runtime.lane import Lane, Source
 from mesh.runtime.positions import LEFT
 from mesh.runtime.troubles import forget_gap, lift_stop
-from mesh.transport.port import TopicInfo
+from mesh.transport.port import TopicInfo, TopicPartition
+
+UNLINKED = -1
+"""First offset that an outbox may carry which has no link at present."""
 
 log = structlog.get_logger()
 
@@ -82,13 +86,44 @@ def relink_lane(lane: Lane, relinked: Relinked, gone: Sequence[str], now_ms: int
         if target in lane.positions.holds:
             release(lane, target, now_ms)
             log.warning("target.hold_ended", target=target, lane=lane.number)
-    links = [one for one in lane.learner.links if one.neighbour in relinked.added and one.sends]
+    _mark_unlinked(lane, batch)
     for source in guaranteed_sources(lane):
-        for link in links if source.at.topic not in gone else ():
-            key = (lane.outbox(link, source), source.identity)
-            since = lane.positions.since[key] = max(0, lane.position(source.at))
-            sent = lane.positions.sent.get(key, NONE_OFFSET)
-            batch.note(sent_progress(key[0], source, sent, since))
+        if source.at.topic not in gone:
+            begin_links(lane, source, relinked.added, now_ms)
+
+
+def begin_links(lane: Lane, source: Source, neighbours: Sequence[str], now_ms: int) -> None:
+    """Have the next commit keep from which offset on links carry a source. Spec: K20.
+
+    Args:
+        lane: Which reads it.
+        source: What it reads.
+        neighbours: Whose links may be new: of those that were used before nothing changes.
+        now_ms: The present moment.
+    """
+    positions = lane.positions
+    if source.message_class is MessageClass.DIRECT:
+        return
+    for link in [one for one in lane.learner.links if one.neighbour in neighbours and one.sends]:
+        key = (lane.outbox(link, source), source.identity)
+        since = max(0, lane.position(source.at))
+        if positions.since.get(key, UNLINKED) == UNLINKED:
+            positions.since[key] = since
+            sent = positions.sent.get(key, NONE_OFFSET)
+            lane.open(now_ms).note(sent_progress(key[0], source, sent, since))
+
+
+def _mark_unlinked(lane: Lane, batch: Batch) -> None:
+    """Have the next commit keep which outboxes have no link: one that comes back begins anew."""
+    positions, letter = lane.positions, MessageClass.GUARANTEED.letter
+    for (outbox, of), sent in positions.sent.items():
+        if not outbox.topic.endswith(f".{letter}") or link_of(lane, outbox.topic) is not None:
+            continue
+        if positions.since.get((outbox, of)) != UNLINKED:
+            positions.since[outbox, of] = UNLINKED
+            at = TopicPartition("", of.partition)
+            source = Source(at, of.topic_id, MessageClass.GUARANTEED, None)
+            batch.note(sent_progress(outbox, source, sent, UNLINKED))
 
 
 def end_removed(lane: Lane, read: Sequence[str], now_ms: int) -> None:
@@ -101,6 +136,8 @@ def end_removed(lane: Lane, read: Sequence[str], now_ms: int) -> None:
     """
     positions = lane.positions
     known = [at for at in (*positions.topic_ids, *positions.stopped) if at not in positions.left]
+    if lane.followed < lane.learner.followed:
+        _mark_unlinked(lane, lane.open(now_ms))
     if gone := [topic for topic in dict.fromkeys(at.topic for at in known) if topic not in read]:
         _leave_outboxes(lane, gone, now_ms)
     letter = MessageClass.GUARANTEED.letter

@@ -18,7 +18,7 @@ from mesh.runtime.gaps import announce, came_before
 from mesh.runtime.held import hold_source
 from mesh.runtime.intake import Intake
 from mesh.runtime.lane import Lane, Source
-from mesh.runtime.relinking import SourceTopic, source_topics
+from mesh.runtime.relinking import SourceTopic, begin_links, source_topics
 from mesh.runtime.stillness import Stillness
 from mesh.runtime.troubles import keep_stop, lift_stop
 from mesh.transport.port import Admin, Reader, TopicPartition
@@ -240,6 +240,9 @@ class Sources:
             source = Source(place, topic_id, topic.message_class, topic.link, generation)
             lane.sources[place] = source
             hold_source(lane, source, now_ms)
+            if lane.positions.followed < self.learner.followed:
+                # Its former owner ended before it could tell which links are new.
+                begin_links(lane, source, list(self.learner.neighbours), now_ms)
         still = dict.fromkeys(at for at in places if self._holds(at, topic.link, now_ms))
         self._unread.update(still)
         self._read(topic.kafka, {at: lane.position(at) for at in places if at not in still})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh.codec.control import decode_heartbeat, encode_change, encode_config
@@ -47,6 +47,7 @@ class ChangedMesh:
     published: dict[str, list[tuple[bytes, str, int, int]]] = field(default_factory=dict)
     seen_ms: dict[tuple[str, bytes], int] = field(default_factory=dict)
     watched: Sequence[str] = ()
+    killed_at_switch: Sequence[str] = ()
     readers: dict[str, Reader] = field(default_factory=dict)
     changes: list[tuple[int, int, Topology]] = field(default_factory=list)
 
@@ -182,7 +183,12 @@ class ChangedMesh:
             assert self.world.clock.ms < deadline
             self.run(200, load=load)
 
-    def change_to(self, target: Topology, holding: Sequence[str]) -> None:
+    def change_to(
+        self,
+        target: Topology,
+        holding: Sequence[str],
+        before_run: Callable[[], None] = lambda: None,
+    ) -> None:
         """Hold, drain, switch, run, under load."""
         began, before = self.world.clock.ms, self.topology
         self.number += 1
@@ -190,7 +196,11 @@ class ChangedMesh:
         self.await_done(Stage.HOLD)
         self.await_drained()
         self.say(Stage.SWITCH, target, holding)
+        for node in self.killed_at_switch:
+            self.world.kill(node)  # it has not read it yet
+            self.world.start(node)
         self.await_done(Stage.SWITCH)
+        before_run()
         self.say(Stage.RUN, target)
         self.topology = target
         self.await_done(Stage.RUN)

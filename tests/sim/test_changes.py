@@ -152,6 +152,32 @@ def test_an_outbox_that_was_made_anew_is_no_loss_when_its_link_comes_back() -> N
     mesh.assert_exact()
 
 
+@pytest.mark.parametrize("killed", ["never", "late", "early"])
+def test_a_repair_sends_nothing_that_went_another_way(killed: str) -> None:
+    """Frames vanish from an outbox whose link has come back a moment ago. Spec: K11, K20, K28."""
+    linked, other = topology(Z=multi_hop("ab", "bc")), topology(Z=multi_hop("ac", "bc"))
+    mesh = ChangedMesh(linked, seed=10)
+    mesh.run(1_000, load=True)
+    mesh.change_to(other, ["a", "b", "c"])
+    mesh.run(1_000, load=True)
+    outbox = mesh.names.outbox("a", "b", MessageClass.GUARANTEED)
+    logs = mesh.world.kafka[mesh.kafka_of("a")].topics[outbox].logs
+    ends = [len(log.entries) for log in logs]
+    mesh.killed_at_switch = ["a"] if killed == "early" else []
+    mesh.change_to(linked, ["a", "b", "c"], lambda: mesh.world.cut("b", ["a"]))
+    mesh.run(500, load=True)
+    for log, end in zip(logs, ends, strict=True):
+        assert log.entries[end:]
+        log.entries[end:] = [None] * len(log.entries[end:])
+    if killed == "late":
+        mesh.world.kill("a")
+        mesh.world.start("a")
+    mesh.world.cut("b", [])
+    mesh.run(9_000, load=True)
+    mesh.settle()
+    mesh.assert_exact()
+
+
 @pytest.mark.parametrize("is_down", [False, True])
 def test_a_stop_ends_with_its_link(is_down: bool) -> None:
     """Also if the link was removed while the worker that knew of the stop was down. Spec: R6, K28."""
