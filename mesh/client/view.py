@@ -221,6 +221,8 @@ class MeshView:
         if value is None:
             if isinstance(key, AdvertKey):
                 view.offers.get(key.scope, {}).pop(key.filter, None)
+            elif isinstance(key, MarkKey):
+                view.marks.pop(key.scope, None)  # its link was removed
             elif isinstance(key, StopKey):
                 view.stops.pop(TopicPartition(key.topic, key.partition), None)
             return

@@ -23,7 +23,7 @@ from mesh.runtime.held import endpoint_of, forget_ended, held_offsets, hold, lin
 from mesh.runtime.ingress import take_ingress
 from mesh.runtime.lane import Lane, Source
 from mesh.runtime.recall import Recall
-from mesh.runtime.relinking import relink_lane
+from mesh.runtime.relinking import end_removed, relink_lane
 from mesh.runtime.sources import Sources
 from mesh.runtime.stillness import Bucket, buckets_of
 from mesh.runtime.taking import Taken, take_lane
@@ -139,6 +139,7 @@ class Lanes:
         if number not in self._buckets:
             self._buckets[number] = self._new_buckets()
         lane.paused = self.sources.still.filters
+        end_removed(lane, self.sources.topics, now)
         recovered(lane, self.sources.neighbours, now)
         forget_ended(lane, now)
         self._hold_refusing(lane, now)

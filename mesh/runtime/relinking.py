@@ -18,7 +18,14 @@ from mesh.model.frames import NONE_OFFSET, MessageClass
 from mesh.model.state import Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.held import guaranteed_sources, hold_key, let_go, release, sent_progress
+from mesh.runtime.held import (
+    guaranteed_sources,
+    hold_key,
+    let_go,
+    link_of,
+    release,
+    sent_progress,
+)
 from mesh.runtime.lane import Lane
 from mesh.runtime.positions import LEFT
 from mesh.runtime.troubles import forget_gap, lift_stop
@@ -84,6 +91,26 @@ def relink_lane(lane: Lane, relinked: Relinked, gone: Sequence[str], now_ms: int
             batch.note(sent_progress(key[0], source, sent, since))
 
 
+def end_removed(lane: Lane, read: Sequence[str], now_ms: int) -> None:
+    """Have a lane just taken end what its former owner had of links that were removed meanwhile.
+
+    Args:
+        lane: Taken just now; it reads nothing yet.
+        read: Topics that it will read.
+        now_ms: The present moment.
+    """
+    positions = lane.positions
+    known = [at for at in (*positions.topic_ids, *positions.stopped) if at not in positions.left]
+    if gone := [topic for topic in dict.fromkeys(at.topic for at in known) if topic not in read]:
+        _leave_outboxes(lane, gone, now_ms)
+    letter = MessageClass.GUARANTEED.letter
+    outboxes = lane.names.outbox(lane.node, "", MessageClass.GUARANTEED).removesuffix(f".{letter}")
+    for target in [one for one in positions.holds if one.startswith(outboxes)]:
+        if link_of(lane, target) is None:
+            release(lane, target, now_ms)
+            log.warning("target.hold_ended", target=target, lane=lane.number)
+
+
 def _leave_outboxes(lane: Lane, gone: Sequence[str], now_ms: int) -> None:
     """Have the next commit keep that outboxes are read no further, and nothing amiss with them."""
     positions, batch = lane.positions, lane.open(now_ms)
@@ -100,9 +127,8 @@ def _leave_outboxes(lane: Lane, gone: Sequence[str], now_ms: int) -> None:
                 log.error("target.lacks", target=target, **place, first=first, next=ends)
                 let_go(lane, batch, target, source)
     for at in [one for one in positions.topic_ids if one.topic in gone]:
-        source_ = lane.sources.get(at)
-        if source_ is not None and source_.message_class is MessageClass.DIRECT:
-            continue  # what is made anew is noticed as ever
+        if at.topic.endswith(f".{MessageClass.DIRECT.letter}"):
+            continue  # one that is made anew is read on as ever
         positions.left[at] = None
         batch.left[at] = LEFT
         batch.note(

@@ -84,6 +84,11 @@ class Sources:
         self._tried_ms = now_ms - RETRY_MS  # look for the new ones at once
 
     @property
+    def topics(self) -> Sequence[str]:
+        """Return the names of what is read."""
+        return list(self._topics)
+
+    @property
     def neighbours(self) -> dict[str, str]:
         """Return who writes each outbox that is read here, by topic."""
         return {t.name: t.link.neighbour for t in self._topics.values() if t.link is not None}

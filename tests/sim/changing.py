@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh.codec.control import decode_heartbeat, encode_change, encode_config
@@ -140,6 +140,14 @@ class ChangedMesh:
         change = decode_heartbeat(beats[-1]).change if beats else None
         return None if change is None else (change.number, change.stage, change.is_done)
 
+    def stops(self, node: str) -> Sequence[bytes]:
+        """The sources that a node calls stopped."""
+        told: dict[bytes, bytes | None] = {}
+        for record in self.read(self.kafka_of(node), self.names.control(node)):
+            if (key := record.key() or b"").startswith(b"stop "):
+                told[key] = record.value()
+        return [key for key, value in told.items() if value is not None]
+
     def is_done(self, stage: Stage) -> bool:
         wanted = (self.number, stage, True)
         return all(self.status(node) == wanted for node in self.topology.nodes)
@@ -174,7 +182,12 @@ class ChangedMesh:
             assert self.world.clock.ms < deadline
             self.run(200, load=load)
 
-    def change_to(self, target: Topology, holding: Sequence[str]) -> None:
+    def change_to(
+        self,
+        target: Topology,
+        holding: Sequence[str],
+        before_run: Callable[[], None] = lambda: None,
+    ) -> None:
         """Hold, drain, switch, run, under load."""
         began, before = self.world.clock.ms, self.topology
         self.number += 1
@@ -183,6 +196,7 @@ class ChangedMesh:
         self.await_drained()
         self.say(Stage.SWITCH, target, holding)
         self.await_done(Stage.SWITCH)
+        before_run()
         self.say(Stage.RUN, target)
         self.topology = target
         self.await_done(Stage.RUN)

@@ -12,6 +12,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Stage
 from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
+from mesh.transport.port import TopicPartition
 from tests.sim.changing import ChangedMesh, on_nodes
 from tests.sim.meshes import random_legal_topology
 
@@ -149,6 +150,60 @@ def test_an_outbox_that_was_made_anew_is_no_loss_when_its_link_comes_back() -> N
     mesh.run(1_000, load=True)
     mesh.settle()
     mesh.assert_exact()
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_repair_sends_nothing_that_went_another_way(is_killed: bool) -> None:
+    """Frames vanish from an outbox whose link has come back a moment ago. Spec: K11, K20, K28."""
+    linked, other = topology(Z=multi_hop("ab", "bc")), topology(Z=multi_hop("ac", "bc"))
+    mesh = ChangedMesh(linked, seed=10)
+    mesh.run(1_000, load=True)
+    mesh.change_to(other, ["a", "b", "c"])
+    mesh.run(1_000, load=True)
+    outbox = mesh.names.outbox("a", "b", MessageClass.GUARANTEED)
+    logs = mesh.world.kafka[mesh.kafka_of("a")].topics[outbox].logs
+    ends = [len(log.entries) for log in logs]
+    mesh.change_to(linked, ["a", "b", "c"], lambda: mesh.world.cut("b", ["a"]))
+    mesh.run(500, load=True)
+    for log, end in zip(logs, ends, strict=True):
+        assert log.entries[end:]
+        log.entries[end:] = [None] * len(log.entries[end:])
+    if is_killed:
+        mesh.world.kill("a")
+        mesh.world.start("a")
+    mesh.world.cut("b", [])
+    mesh.run(9_000, load=True)
+    mesh.settle()
+    mesh.assert_exact()
+
+
+@pytest.mark.parametrize("is_down", [False, True])
+def test_a_stop_ends_with_its_link(is_down: bool) -> None:
+    """Also if the link was removed while the worker that knew of the stop was down. Spec: R6, K28."""
+    mesh = ChangedMesh(topology(Z=multi_hop("ab", "bc")), seed=9)
+    mesh.run(1_000, load=True)
+    mesh.world.cut("b", ["a"])
+    mesh.run(1_000, load=True)
+    outbox = mesh.names.outbox("a", "b", MessageClass.GUARANTEED)
+    logs = mesh.world.kafka[mesh.kafka_of("a")].topics[outbox].logs
+    deleted = {TopicPartition(outbox, at): len(log.entries) for at, log in enumerate(logs)}
+    mesh.world.kafka[mesh.kafka_of("a")].admin().delete_before(deleted)
+    mesh.world.kill("b")
+    mesh.world.cut("b", [])
+    mesh.world.start("b")
+    mesh.run(8_000)
+    assert mesh.stops("b")
+    if is_down:
+        mesh.world.kill("b")
+    mesh.number += 1
+    mesh.say(Stage.SWITCH, topology(Z=multi_hop("bc")))
+    mesh.topology = topology(Z=multi_hop("bc"))
+    mesh.run(1_000)
+    if is_down:
+        mesh.world.start("b")
+    mesh.await_done(Stage.SWITCH, load=False)
+    mesh.run(2_000)
+    assert not mesh.stops("b")
 
 
 def test_a_hold_that_is_aborted_changes_nothing() -> None:
