@@ -235,6 +235,7 @@ _STOP = RecordCodec[Stop](
         "reason": value.reason,
         "first": value.first,
         "next": value.next,
+        "generation": value.generation,
     },
     lambda fields: Stop(
         fields["topic"],
@@ -243,6 +244,7 @@ _STOP = RecordCodec[Stop](
         fields["reason"],
         fields["first"],
         fields["next"],
+        fields["generation"],
     ),
 )
 

@@ -74,6 +74,8 @@ class CatchUp:
                 reason = StopReason.RETENTION
                 stop = Stop(at.topic, at.partition, source.topic_id, reason, begin, kept)
                 self.lost.append(stop)
+            if begin >= self._ends.get(at, begin + 1):
+                continue  # its log breaks off before that: all the rest is what its stop tells
             if cluster not in self._readers:
                 self._readers[cluster] = kafka[cluster].reader(name)
             self._kafka[at] = cluster

@@ -145,6 +145,12 @@ def forget_ended(lane: Lane, now_ms: int) -> None:
     for (place, source), number in lane.positions.ended.items():
         batch = lane.open(now_ms)
         batch.note(_held(place, source.topic_id, source.partition, number, ENDED))
+        sent = lane.positions.sent.get((place, source))
+        if sent is not None:
+            # Who takes the lane next does not ask what was written beside it.
+            at = TopicPartition("", source.partition)
+            sent_of = Source(at, source.topic_id, MessageClass.GUARANTEED, None)
+            batch.note(sent_progress(place, sent_of, sent))
     lane.positions.ended.clear()
 
 

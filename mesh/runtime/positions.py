@@ -154,4 +154,5 @@ def stop_of(progress: Progress) -> Stop | None:
         progress.reason,
         progress.offset,
         progress.offset + lost if lost >= 0 else NONE_OFFSET,
+        progress.generation,
     )

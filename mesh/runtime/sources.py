@@ -175,6 +175,11 @@ class Sources:
         if info is None or start is None:
             return
         topic.info = info
+        if stop.reason != StopReason.RECREATED and info.topic_id != stop.topic_id:
+            # All else in the former topic is lost as well, and the new one begins at its start.
+            anew = _stop(at, stop.topic_id, StopReason.RECREATED, stop.first)
+            self._keep(lane, topic.link, anew, now_ms)
+            return
         if stop.reason == StopReason.RETENTION and start > stop.next:
             # More was deleted meanwhile: nobody has accepted that.
             self._keep(lane, topic.link, replace(stop, next=start), now_ms)
@@ -201,6 +206,8 @@ class Sources:
         log.warning("source.resumed", lane=lane.number, reason=stop.reason, range=stop.range)
 
     def _keep(self, lane: Lane, link: LocalLink | None, stop: Stop, now_ms: int) -> None:
+        at = TopicPartition(stop.topic, stop.partition)
+        stop = replace(stop, generation=lane.positions.generations.get(at, 0))
         log.error("source.stopped", lane=lane.number, reason=stop.reason, range=stop.range)
         keep_stop(lane, link, stop, now_ms)
 
