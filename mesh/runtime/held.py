@@ -13,12 +13,19 @@ from mesh.runtime.lane import Lane, Source
 from mesh.runtime.positions import ENDED, Hold, HoldKey
 from mesh.transport.port import TopicPartition
 
+HOLDS_MAX = 1_000_000
+"""Holds that a lane begins in one epoch: each has a number of its own, for what a catch-up tells
+of one must never end another."""
+
 log = structlog.get_logger()
 
 
 def hold(lane: Lane, target: str, now_ms: int) -> None:
     """Have the next commit keep that a target is left out from the lane's positions on."""
-    lane.positions.holds[target] = Hold(number=lane.positions.epoch)
+    positions = lane.positions
+    positions.holds_begun += 1
+    number = positions.epoch * HOLDS_MAX + positions.holds_begun
+    positions.holds[target] = Hold(number=number)
     for source in guaranteed_sources(lane):
         hold_source(lane, source, now_ms)
     log.error("target.held", target=target, lane=lane.number)
@@ -34,6 +41,9 @@ def hold_source(lane: Lane, source: Source, now_ms: int) -> None:
         key = hold_key(lane, target, source)
         if source.message_class is not MessageClass.GUARANTEED or key in kept.next:
             continue
+        link = link_of(lane, target)
+        if link is not None and link == source.link:
+            continue  # nothing goes back: else full links in both directions wait for each other
         batch = lane.open(now_ms)
         batch.is_awaited = True
         kept.next[key] = max(0, lane.positions.next.get(at, 0))

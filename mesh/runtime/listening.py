@@ -64,6 +64,7 @@ from mesh.model.subject import filter_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.intake import Intake
+from mesh.runtime.mates import MatesPositions
 from mesh.runtime.positions import versions
 from mesh.runtime.troubles import Asked, told
 from mesh.transport.port import BEGINNING, Admin, Reader, Record, TopicPartition
@@ -112,6 +113,7 @@ class Listener:
         asked: Open repair requests, by neighbour and record key. Spec: K11.
         paused: Links that operators want not to be read.
         paused_subjects: Filters of what they want not to be taken of clients.
+        mates: How far all lanes of the node have read, if there are several.
     """
 
     topology: Topology
@@ -125,6 +127,7 @@ class Listener:
     paused: frozenset[PauseKey] = frozenset()
     paused_subjects: frozenset[str] = frozenset()
     refused: int = 0
+    mates: MatesPositions = field(default_factory=MatesPositions)
     _neighbours: dict[str, str] = field(default_factory=dict)
     _cut: tuple[str, ...] = ()
     _feeds: dict[str, _Feed] = field(default_factory=dict)
@@ -263,6 +266,7 @@ class Listener:
         if value is None:
             return
         progress = decode_progress(value)
+        self.mates.take(progress)
         if progress.kind is ProgressKind.INTEREST:
             yield LaneApplied(record.partition(), versions(progress))
         elif (trouble := told(progress, self._neighbours)) is not None:

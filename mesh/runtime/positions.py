@@ -23,7 +23,7 @@ class Hold:
     """A target that a lane leaves out, because it cannot be written. Spec: K20.
 
     Attributes:
-        number: Lane epoch at which it began: tells one hold from another.
+        number: Tells one hold from another, also of the same target in the same lane epoch.
         next: First source offset not written there, per target partition and source.
         chains: What had been accepted per outbox partition read; unknown after a restart.
     """
@@ -53,6 +53,7 @@ class Positions:
         in_force: Versions of interest in force at the last commit.
         holds: Targets that are left out for a while, by topic. Spec: K20.
         ended: Holds that a catch-up ended before the lane could tell.
+        holds_begun: How many began in this epoch.
     """
 
     epoch: int = 0
@@ -70,6 +71,8 @@ class Positions:
     in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     holds: dict[str, Hold] = field(default_factory=dict)
     ended: dict[HoldKey, int] = field(default_factory=dict)
+    holds_begun: int = 0
+    _written_beside: dict[HoldKey, None] = field(default_factory=dict)
 
     def copy_of_target(self) -> Positions:
         """Return what is known for one target, apart from what becomes of it."""
@@ -121,13 +124,15 @@ class Positions:
         """Apply one record of the lane's catch-ups, after all that the lane itself wrote. K20."""
         about = TopicPartition(progress.topic, progress.partition)
         source = SourcePartition(progress.topic_id or b"", progress.source_partition)
-        if progress.kind is ProgressKind.SENT:
-            self.sent[about, source] = max(progress.offset, self.sent.get((about, source), -1))
         hold = self.holds.get(about.topic)
-        if progress.kind is not ProgressKind.HELD or hold is None:
+        if progress.kind is ProgressKind.SENT and (about, source) in self._written_beside:
+            self.sent[about, source] = max(progress.offset, self.sent.get((about, source), -1))
+        if progress.kind is not ProgressKind.HELD:
             return
-        if hold.number != progress.ahead:
-            return  # of a time before
+        self._written_beside.pop((about, source), None)
+        if hold is None or hold.number != progress.ahead:
+            return  # of a time before: what was sent then may have been lost and accepted since
+        self._written_beside[about, source] = None
         if progress.offset != ENDED:
             hold.next[about, source] = progress.offset
             return

@@ -115,15 +115,13 @@ class Sources:
 
     def _verify(self, lanes: Mapping[int, Lane]) -> None:
         """Notice topics that were made anew, and partitions that were added. Spec: R6, K-2, K-6."""
-        before = {name: topic.info for name, topic in self._topics.items()}
         known = [topic for topic in self._topics.values() if topic.info is not None]
         self._describe([topic for topic in known if self.readers[topic.kafka].reachable()])
-        for topic in known:
-            was = before[topic.name]
-            if topic.info is None or was is None or topic.info.topic_id == was.topic_id:
-                continue
-            for lane in lanes.values():
-                for place in [at for at in lane.sources if at.topic == topic.name]:
+        for lane in lanes.values():
+            for place, source in list(lane.sources.items()):
+                # What somebody has asked for meanwhile, for another partition, counts as well.
+                info = self._topics[place.topic].info
+                if info is not None and info.topic_id != source.topic_id:
                     self._leave(lane, place)
 
     def start(self, lane: Lane, now_ms: int) -> None:
@@ -190,7 +188,7 @@ class Sources:
         position = {
             StopReason.RETENTION: stop.next,
             StopReason.TRUNCATED: stop.first,
-            StopReason.RECREATED: start,
+            StopReason.RECREATED: 0,  # what is deleted there as well is a loss of its own
         }[StopReason(stop.reason)]
         batch = lane.open(now_ms)
         goes_on = stop.first + 1 if stop.reason == StopReason.RECREATED else position
@@ -239,7 +237,7 @@ class Sources:
             hold_source(lane, source, now_ms)
         still = dict.fromkeys(at for at in places if self._holds(at, topic.link, now_ms))
         self._unread.update(still)
-        self._read(topic.kafka, {at: lane.position(at) for at in places if at not in still})
+        self._read(topic.kafka, {at: _begin(lane, at) for at in places if at not in still})
 
     def _is_same(
         self, lane: Lane, topic: _SourceTopic, topic_id: bytes, at: TopicPartition, now_ms: int
@@ -247,8 +245,8 @@ class Sources:
         """Say whether a position still belongs to the topic; else keep a stop. Spec: R6, K-2."""
         positions = lane.positions
         former = positions.topic_ids.get(at, topic_id)
-        if former == topic_id:
-            return True
+        if former == topic_id or lane.position(at) < 0:
+            return True  # what was never read lacks nothing
         if topic.message_class is MessageClass.GUARANTEED:
             first = max(0, lane.position(at))
             self._keep(lane, topic.link, _stop(at, former, StopReason.RECREATED, first), now_ms)
@@ -378,7 +376,18 @@ class Sources:
                     self.intake.forget([at])
                 elif not is_still and at in self._unread:
                     del self._unread[at]
-                    self._read(self._topics[at.topic].kafka, {at: lane.position(at)})
+                    self._read(self._topics[at.topic].kafka, {at: _begin(lane, at)})
+
+
+def _begin(lane: Lane, at: TopicPartition) -> int:
+    """Return where a lane begins to read.
+
+    What is deleted before it was ever read is lost like all else: a guaranteed source that begins
+    at the first offset there is would pass over it in silence. Spec: R6.
+    """
+    position = lane.position(at)
+    is_guaranteed = lane.sources[at].message_class is MessageClass.GUARANTEED
+    return max(0, position) if is_guaranteed else position
 
 
 def _stop(
