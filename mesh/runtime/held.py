@@ -94,11 +94,11 @@ def sources_of(lane: Lane, target: str) -> list[Source] | None:
     None if one of them cannot be read now: its Kafka cluster does not answer.
     """
     known = {source.identity: source for source in guaranteed_sources(lane)}
-    for at in lane.positions.stopped:
+    for at, stop in lane.positions.stopped.items():
         link = next((one for one in lane.learner.links if _outbox(lane, one) == at.topic), None)
         generation = lane.positions.generations.get(at, 0)
-        topic_id, guaranteed = lane.positions.topic_ids[at], MessageClass.GUARANTEED
-        source = Source(at, topic_id, guaranteed, link, generation)
+        topic_id = lane.positions.topic_ids.get(at, stop.topic_id)  # it may never have been read
+        source = Source(at, topic_id, MessageClass.GUARANTEED, link, generation)
         known.setdefault(source.identity, source)
     # What was never read, and is another topic now, lacks nothing.
     read = {SourcePartition(id_, at.partition) for at, id_ in lane.positions.topic_ids.items()}

@@ -30,6 +30,7 @@ MENDED = {
     "two full links in both directions wait for each other": 8_461,
     "a log is cut off once more while its loss waits for a consent": 18_039,
     "what is deleted of a topic made anew before its loss is accepted": 8_628,
+    "a target is held while a source stands still of which nothing was ever read": 9_092,
     "what was sent beside a lane outlives a loss that was accepted": 8_189,
 }
 """Bugs that the swarm found, and a schedule that showed each."""
