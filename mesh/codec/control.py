@@ -278,6 +278,7 @@ _STOP = RecordCodec[Stop](
         "reason": value.reason,
         "first": value.first,
         "next": value.next,
+        "generation": value.generation,
     },
     lambda fields: Stop(
         fields["topic"],
@@ -286,6 +287,7 @@ _STOP = RecordCodec[Stop](
         fields["reason"],
         fields["first"],
         fields["next"],
+        fields["generation"],
     ),
 )
 

@@ -276,6 +276,7 @@ class Stop:
             `version`: the record at `first` is of a version that this program cannot read.
         first: First offset of the range.
         next: First offset after it, or -1 if nobody can know.
+        generation: Of the offsets: the same ones may be lost again, and that is another loss.
 
     Spec: R6, DESIGN 6.
     """
@@ -286,6 +287,7 @@ class Stop:
     reason: str
     first: int
     next: int = NONE_OFFSET
+    generation: int = 0
 
     @property
     def range(self) -> str:

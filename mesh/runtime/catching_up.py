@@ -68,12 +68,18 @@ class CatchUp:
             owner = source.link.neighbour if source.link is not None else self.lane.node
             cluster = self.lanes.topology.nodes[owner].kafka
             at, begin = source.at, begins[source.at]
-            start = kafka[cluster].admin().starts([at]).get(at, begin)
+            admin = kafka[cluster].admin()
+            start = admin.starts([at]).get(at, begin)
+            if at in self._ends:
+                # It may have been cut off once more: the lane finds that when it goes on.
+                self._ends[at] = min(self._ends[at], admin.ends([at]).get(at, 0))
             # What was deleted beyond the lane's position is the lane's to tell.
             if (kept := min(start, self._end(at))) > begin:
                 reason = StopReason.RETENTION
                 stop = Stop(at.topic, at.partition, source.topic_id, reason, begin, kept)
                 self.lost.append(stop)
+            if begin >= self._ends.get(at, begin + 1):
+                continue  # its log breaks off before that: all the rest is what its stop tells
             if cluster not in self._readers:
                 self._readers[cluster] = kafka[cluster].reader(name)
             self._kafka[at] = cluster
@@ -102,6 +108,10 @@ class CatchUp:
     def _end(self, at: TopicPartition) -> int:
         """Return how far a source is read: to where the lane is, or to where its log breaks off."""
         end = self.lane.positions.next.get(at, 0)
+        stop = self.lane.positions.stopped.get(at)
+        if stop is not None and stop.reason == StopReason.TRUNCATED:
+            # It may have been cut off since this began, and goes on with other records.
+            end = min(end, stop.first)
         return min(end, self._ends.get(at, end))
 
     def read(self, most: int = CHUNK) -> Iterator[Input]:
@@ -110,6 +120,10 @@ class CatchUp:
         Raises:
             TransportError: What is read again was deleted meanwhile.
         """
+        for at in self._kafka:
+            stop = self.lane.positions.stopped.get(at)
+            if stop is not None and stop.reason == StopReason.RECREATED:
+                raise TransportError(f"{at} was made anew while it was read again")
         self._fetch(0.0)
         self.is_met = False
         if self._count() < most:

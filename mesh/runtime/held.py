@@ -14,12 +14,19 @@ from mesh.runtime.lane import Lane, Source
 from mesh.runtime.positions import ENDED, Hold, HoldKey
 from mesh.transport.port import TopicPartition
 
+HOLDS_MAX = 1_000_000
+"""Holds that a lane begins in one epoch: each has a number of its own, for what a catch-up tells
+of one must never end another."""
+
 log = structlog.get_logger()
 
 
 def hold(lane: Lane, target: str, now_ms: int) -> None:
     """Have the next commit keep that a target is left out from the lane's positions on."""
-    lane.positions.holds[target] = Hold(number=lane.positions.epoch)
+    positions = lane.positions
+    positions.holds_begun += 1
+    number = positions.epoch * HOLDS_MAX + positions.holds_begun
+    positions.holds[target] = Hold(number=number)
     for source in guaranteed_sources(lane):
         hold_source(lane, source, now_ms)
     log.error("target.held", target=target, lane=lane.number)
@@ -35,6 +42,9 @@ def hold_source(lane: Lane, source: Source, now_ms: int) -> None:
         key = hold_key(lane, target, source)
         if source.message_class is not MessageClass.GUARANTEED or key in kept.next:
             continue
+        link = link_of(lane, target)
+        if link is not None and link == source.link:
+            continue  # nothing goes back: else full links in both directions wait for each other
         batch = lane.open(now_ms)
         batch.is_awaited = True
         kept.next[key] = max(0, lane.positions.next.get(at, 0))
@@ -96,11 +106,11 @@ def sources_of(lane: Lane, target: str) -> list[Source] | None:
     None if one of them cannot be read now: its Kafka cluster does not answer.
     """
     known = {source.identity: source for source in guaranteed_sources(lane)}
-    for at in lane.positions.stopped:
+    for at, stop in lane.positions.stopped.items():
         link = next((one for one in lane.learner.links if _outbox(lane, one) == at.topic), None)
         generation = lane.positions.generations.get(at, 0)
-        topic_id, guaranteed = lane.positions.topic_ids[at], MessageClass.GUARANTEED
-        source = Source(at, topic_id, guaranteed, link, generation)
+        topic_id = lane.positions.topic_ids.get(at, stop.topic_id)  # it may never have been read
+        source = Source(at, topic_id, MessageClass.GUARANTEED, link, generation)
         known.setdefault(source.identity, source)
     # What was never read, and is another topic now, lacks nothing.
     read = {SourcePartition(id_, at.partition) for at, id_ in lane.positions.topic_ids.items()}
@@ -158,6 +168,12 @@ def forget_ended(lane: Lane, now_ms: int) -> None:
     for (place, source), number in lane.positions.ended.items():
         batch = lane.open(now_ms)
         batch.note(_held(place, source.topic_id, source.partition, number, ENDED))
+        sent = lane.positions.sent.get((place, source))
+        if sent is not None:
+            # Who takes the lane next does not ask what was written beside it.
+            at = TopicPartition("", source.partition)
+            sent_of = Source(at, source.topic_id, MessageClass.GUARANTEED, None)
+            batch.note(sent_progress(place, sent_of, sent))
     lane.positions.ended.clear()
 
 

@@ -123,7 +123,7 @@ class Holds:
     home: str
     lanes: Lanes
     _active: _CatchUp | None = None
-    _tried_ms: dict[str, int] = field(default_factory=dict)
+    _tried_ms: dict[tuple[int, str], int] = field(default_factory=dict)
     _suspects: dict[tuple[int, str], Suspect] = field(default_factory=dict)
     _displacing: Displacing = field(init=False)
 
@@ -146,7 +146,7 @@ class Holds:
         try:
             if not self.is_active:
                 for lane, target in self._due(now_ms):
-                    self._tried_ms[target] = now_ms
+                    self._tried_ms[lane.number, target] = now_ms
                     self._active = self._begin(lane, target, now_ms)
                     break
             for _ in range(1 if self._active is None or not self._is_alone else ALONE_A_TURN):
@@ -179,9 +179,10 @@ class Holds:
     def _due(self, now_ms: int) -> Iterator[tuple[Lane, str]]:
         for lane in self.lanes.owned.values():
             for target in lane.positions.holds:
-                if (lane.number, target) in self.lanes.full:
+                key = (lane.number, target)
+                if key in self.lanes.full:
                     continue
-                tried = self._tried_ms.get(target, -RETRY_MS)
+                tried = self._tried_ms.get(key, -RETRY_MS)
                 if now_ms - tried >= RETRY_MS and now_ms - lane.taken_ms >= RETRY_MS:
                     yield lane, target
 
@@ -255,7 +256,7 @@ class Holds:
         suspect = self._suspects.get(active.key)
         if suspect is None:
             self._suspects[active.key] = Suspect()
-            del self._tried_ms[active.target]
+            del self._tried_ms[active.key]
             return
         for source in active.again.sources:
             for record in active.again.records.get(source.at, ()):

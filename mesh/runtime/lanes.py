@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from mesh.errors import TransportError, UnknownVersionError
-from mesh.model.control import Stop
+from mesh.model.control import Stop, StopReason
 from mesh.model.effects import Relinked
 from mesh.model.inputs import Input, LaneApplied
 from mesh.model.topics import TopicNames
@@ -214,7 +214,12 @@ class Lanes:
         return self.owned.get(lane.number) is lane
 
     def resume(self, stop: Stop) -> None:
-        """Have a source that stopped read on: what is lost is accepted. Spec: R6."""
+        """Have a source that stopped read on: what is lost is accepted. Spec: R6.
+
+        What cannot be read is not lost: that waits for another version. Spec: K10.
+        """
+        if stop.reason == StopReason.VERSION:
+            return
         self._accepted[stop.topic, stop.partition] = stop
 
     def resume_accepted(self, now: int) -> Iterator[Input]:

@@ -60,6 +60,7 @@ from mesh.model.subject import filter_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.intake import Intake
+from mesh.runtime.mates import MatesPositions
 from mesh.runtime.positions import versions
 from mesh.runtime.troubles import Asked, told
 from mesh.runtime.wishes import Wishes
@@ -109,6 +110,7 @@ class Listener:
         link_states: What each neighbour last said of this node's outboxes. Spec: K24.
         asked: Open repair requests, by neighbour and record key. Spec: K11.
         wishes: What operators want of the node.
+        mates: How far all lanes of the node have read, if there are several.
     """
 
     topology: Topology
@@ -121,6 +123,7 @@ class Listener:
     asked: dict[tuple[str, bytes], Asked] = field(default_factory=dict)
     wishes: Wishes = field(init=False)
     refused: int = 0
+    mates: MatesPositions = field(default_factory=MatesPositions)
     _neighbours: dict[str, str] = field(default_factory=dict)
     _cut: tuple[str, ...] = ()
     _closed: frozenset[str] = frozenset()
@@ -315,6 +318,7 @@ class Listener:
         if value is None:
             return
         progress = decode_progress(value)
+        self.mates.take(progress)
         if progress.kind is ProgressKind.INTEREST:
             yield LaneApplied(record.partition(), versions(progress))
         elif (trouble := told(progress, self._neighbours)) is not None:

@@ -27,7 +27,7 @@ class Hold:
     """A target that a lane leaves out, because it cannot be written. Spec: K20.
 
     Attributes:
-        number: Lane epoch at which it began: tells one hold from another.
+        number: Tells one hold from another, also of the same target in the same lane epoch.
         next: First source offset not written there, per target partition and source.
         chains: What had been accepted per outbox partition read; unknown after a restart.
     """
@@ -61,6 +61,7 @@ class Positions:
             nothing before it: that went other ways while there was no such link.
         left: Outboxes whose links were removed; what is there when they come back may be new.
         ended: Holds that a catch-up ended before the lane could tell.
+        holds_begun: How many began in this epoch.
     """
 
     epoch: int = 0
@@ -81,6 +82,8 @@ class Positions:
     ended: dict[HoldKey, int] = field(default_factory=dict)
     since: dict[HoldKey, int] = field(default_factory=dict)
     left: dict[TopicPartition, None] = field(default_factory=dict)
+    holds_begun: int = 0
+    _written_beside: dict[HoldKey, None] = field(default_factory=dict)
 
     def copy_of_target(self) -> Positions:
         """Return what is known for one target, apart from what becomes of it."""
@@ -137,13 +140,15 @@ class Positions:
         """Apply one record of the lane's catch-ups, after all that the lane itself wrote. K20."""
         about = TopicPartition(progress.topic, progress.partition)
         source = SourcePartition(progress.topic_id or b"", progress.source_partition)
-        if progress.kind is ProgressKind.SENT:
-            self.sent[about, source] = max(progress.offset, self.sent.get((about, source), -1))
         hold = self.holds.get(about.topic)
-        if progress.kind is not ProgressKind.HELD or hold is None:
+        if progress.kind is ProgressKind.SENT and (about, source) in self._written_beside:
+            self.sent[about, source] = max(progress.offset, self.sent.get((about, source), -1))
+        if progress.kind is not ProgressKind.HELD:
             return
-        if hold.number != progress.ahead:
-            return  # of a time before
+        self._written_beside.pop((about, source), None)
+        if hold is None or hold.number != progress.ahead:
+            return  # of a time before: what was sent then may have been lost and accepted since
+        self._written_beside[about, source] = None
         if progress.offset != ENDED:
             hold.next[about, source] = progress.offset
             return
@@ -170,4 +175,5 @@ def stop_of(progress: Progress) -> Stop | None:
         progress.reason,
         progress.offset,
         progress.offset + lost if lost >= 0 else NONE_OFFSET,
+        progress.generation,
     )

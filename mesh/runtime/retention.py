@@ -38,9 +38,20 @@ class Retention:
         return True
 
     def passed(self, positions: Mapping[TopicPartition, int], now_ms: int) -> None:
-        """Note the next offsets that readers want at this moment."""
+        """Note the next offsets that readers want at this moment.
+
+        Where a reader begins anew further back, what it had passed is something else now.
+        """
         for place, position in positions.items():
-            self._passed.setdefault(place, deque()).append((now_ms, position))
+            history = self._passed.setdefault(place, deque())
+            if history and position < history[-1][1]:
+                history.clear()
+            history.append((now_ms, position))
+
+    def forget(self, topic: str) -> None:
+        """Delete nothing by what was noted of a topic: another one has its name now."""
+        for place in [one for one in self._passed if one.topic == topic]:
+            del self._passed[place]
 
     def deletable(self, now_ms: int) -> Mapping[TopicPartition, int]:
         """Return, once, the offsets below which readers passed everything long enough ago."""

@@ -122,15 +122,13 @@ class Sources:
 
     def _verify(self, lanes: Mapping[int, Lane]) -> None:
         """Notice topics that were made anew, and partitions that were added. Spec: R6, K-2, K-6."""
-        before = {name: topic.info for name, topic in self._topics.items()}
         known = [topic for topic in self._topics.values() if topic.info is not None]
         self._describe([topic for topic in known if self.readers[topic.kafka].reachable()])
-        for topic in known:
-            was = before[topic.name]
-            if topic.info is None or was is None or topic.info.topic_id == was.topic_id:
-                continue
-            for lane in lanes.values():
-                for place in [at for at in lane.sources if at.topic == topic.name]:
+        for lane in lanes.values():
+            for place, source in list(lane.sources.items()):
+                # What somebody has asked for meanwhile, for another partition, counts as well.
+                info = self._topics[place.topic].info
+                if info is not None and info.topic_id != source.topic_id:
                     self._leave(lane, place)
 
     def start(self, lane: Lane, now_ms: int) -> None:
@@ -184,6 +182,11 @@ class Sources:
         if info is None or start is None:
             return
         topic.info = info
+        if stop.reason != StopReason.RECREATED and info.topic_id != stop.topic_id:
+            # All else in the former topic is lost as well, and the new one begins at its start.
+            anew = _stop(at, stop.topic_id, StopReason.RECREATED, stop.first)
+            self._keep(lane, topic.link, anew, now_ms)
+            return
         if stop.reason == StopReason.RETENTION and start > stop.next:
             # More was deleted meanwhile: nobody has accepted that.
             self._keep(lane, topic.link, replace(stop, next=start), now_ms)
@@ -194,7 +197,7 @@ class Sources:
         position = {
             StopReason.RETENTION: stop.next,
             StopReason.TRUNCATED: stop.first,
-            StopReason.RECREATED: start,
+            StopReason.RECREATED: 0,  # what is deleted there as well is a loss of its own
         }[StopReason(stop.reason)]
         batch = lane.open(now_ms)
         goes_on = stop.first + 1 if stop.reason == StopReason.RECREATED else position
@@ -210,6 +213,8 @@ class Sources:
         log.warning("source.resumed", lane=lane.number, reason=stop.reason, range=stop.range)
 
     def _keep(self, lane: Lane, link: LocalLink | None, stop: Stop, now_ms: int) -> None:
+        at = TopicPartition(stop.topic, stop.partition)
+        stop = replace(stop, generation=lane.positions.generations.get(at, 0))
         log.error("source.stopped", lane=lane.number, reason=stop.reason, range=stop.range)
         keep_stop(lane, link, stop, now_ms)
 
@@ -245,7 +250,7 @@ class Sources:
                 begin_links(lane, source, list(self.learner.neighbours), now_ms)
         still = dict.fromkeys(at for at in places if self._holds(at, topic.link, now_ms))
         self._unread.update(still)
-        self._read(topic.kafka, {at: lane.position(at) for at in places if at not in still})
+        self._read(topic.kafka, {at: _begin(lane, at) for at in places if at not in still})
 
     def _is_same(
         self, lane: Lane, topic: SourceTopic, topic_id: bytes, at: TopicPartition, now_ms: int
@@ -253,8 +258,8 @@ class Sources:
         """Say whether a position still belongs to the topic; else keep a stop. Spec: R6, K-2."""
         positions = lane.positions
         former = positions.topic_ids.get(at, topic_id)
-        if former == topic_id:
-            return True
+        if former == topic_id or lane.position(at) < 0:
+            return True  # what was never read lacks nothing
         if topic.message_class is MessageClass.GUARANTEED and at not in positions.left:
             first = max(0, lane.position(at))
             self._keep(lane, topic.link, _stop(at, former, StopReason.RECREATED, first), now_ms)
@@ -384,7 +389,18 @@ class Sources:
                     self.intake.forget([at])
                 elif not is_still and at in self._unread:
                     del self._unread[at]
-                    self._read(self._topics[at.topic].kafka, {at: lane.position(at)})
+                    self._read(self._topics[at.topic].kafka, {at: _begin(lane, at)})
+
+
+def _begin(lane: Lane, at: TopicPartition) -> int:
+    """Return where a lane begins to read.
+
+    What is deleted before it was ever read is lost like all else: a guaranteed source that begins
+    at the first offset there is would pass over it in silence. Spec: R6.
+    """
+    position = lane.position(at)
+    is_guaranteed = lane.sources[at].message_class is MessageClass.GUARANTEED
+    return max(0, position) if is_guaranteed else position
 
 
 def _stop(

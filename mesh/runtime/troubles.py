@@ -146,6 +146,7 @@ def _stopped(stop: Stop, reason: str) -> Progress:
         partition=stop.partition,
         topic_id=stop.topic_id,
         ahead=stop.next - stop.first if stop.next != NONE_OFFSET else -1,
+        generation=stop.generation,
         reason=reason,
     )
 

@@ -19,7 +19,7 @@ from mesh.model.topology import Topology
 from mesh.runtime.lanes import Lanes
 from mesh.runtime.provision import endpoint_topic, node_topics
 from mesh.runtime.retention import Retention
-from mesh.transport.port import KafkaCluster, TopicPartition, TopicSpec
+from mesh.transport.port import Admin, KafkaCluster, TopicPartition, TopicSpec
 
 RESTORE_MS = 1_000
 
@@ -43,6 +43,7 @@ class Upkeep:
     _retention: Retention = field(init=False)
     _names: TopicNames = field(init=False)
     _restored_ms: int = -RESTORE_MS
+    _ids: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Look up what stays the same."""
@@ -113,8 +114,16 @@ class Upkeep:
                 ],
                 besides={self._names.lanes_group(node) for node in self.topology.nodes},
             )
+        self._forget_former(admin)
         self._retention.passed(passed, now_ms)
         deletable = self._retention.deletable(now_ms)
         # A group may have committed what is not there yet.
         ends = admin.ends(list(deletable))
         admin.delete_before({at: min(deletable[at], end) for at, end in ends.items()})
+
+    def _forget_former(self, admin: Admin) -> None:
+        """Forget what was passed in topics that somebody deleted: others have their names now."""
+        for name, info in admin.describe([spec.name for spec in self._topics()]).items():
+            if self._ids.setdefault(name, info.topic_id) != info.topic_id:
+                self._ids[name] = info.topic_id
+                self._retention.forget(name)

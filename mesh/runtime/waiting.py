@@ -23,8 +23,13 @@ class Backlog:
     _samples: deque[tuple[int, int, int]] = field(default_factory=deque)
 
     def note(self, end: int, written: int, now_ms: int) -> None:
-        """Note where the log ends now, if it has grown; see `look`."""
+        """Note where the log ends now, if it has grown; see `look`.
+
+        If it has lost its end, what was noted before speaks of records that nobody can read.
+        """
         samples = self._samples
+        if samples and end < samples[-1][1]:
+            samples.clear()
         if not samples or samples[-1][1] != end:
             samples.append((now_ms, end, written))
         if len(samples) > SAMPLES_MAX:

@@ -30,6 +30,7 @@ from mesh.model.effects import (
     Reroute,
     ResumeSource,
 )
+from mesh.model.frames import MessageClass
 from mesh.model.inputs import Input, Ticked
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -341,7 +342,12 @@ class Worker:
     def _read_positions(self, neighbour: str) -> Sequence[tuple[str, int, int]]:
         if self._lanes is None:
             return []
-        positions = self._lanes.read_positions(neighbour)
+        outboxes = frozenset(
+            self._names.outbox(neighbour, self.node, message_class)
+            for message_class in MessageClass
+        )
+        mates = self._listener.mates.read(outboxes)
+        positions = {**mates, **self._lanes.read_positions(neighbour)}
         return [(at.topic, at.partition, position) for at, position in positions.items()]
 
     def _flush_direct(self, now: int) -> None:

@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from tests.mutations.interest_bugs import INTEREST_BUGS
 from tests.mutations.join_bugs import JOIN_BUGS
 from tests.mutations.lane_bugs import LANE_BUGS
+from tests.mutations.loss_bugs import LOSS_BUGS
 from tests.mutations.patching import Mutation
 from tests.sim.swarm.__main__ import say
 from tests.sim.swarm.drills import drill_seeds
 from tests.sim.swarm.run import run_seed
 
-MUTATIONS = (*LANE_BUGS, *INTEREST_BUGS, *JOIN_BUGS)
+MUTATIONS = (*LANE_BUGS, *INTEREST_BUGS, *JOIN_BUGS, *LOSS_BUGS)
 SEEDS_MAX = 3_000
+LOSSY_FIRST = 8_000
+"""Where seeds begin in whose schedules something is lost on purpose."""
 DRILLS_EACH = 10
 
 
@@ -63,6 +66,8 @@ def main() -> int:
     for mutation in chosen:
         began_s = time.monotonic()
         seeds = [*drill_seeds(DRILLS_EACH), *range(options.first, options.first + SEEDS_MAX)]
+        if mutation in LOSS_BUGS:
+            seeds = list(range(LOSSY_FIRST, LOSSY_FIRST + 1_000))
         found = hunt(mutation, seeds, seconds=seconds)
         took_s = time.monotonic() - began_s
         if found is None:

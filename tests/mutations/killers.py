@@ -202,5 +202,11 @@ KILLERS: Mapping[str, tuple[int, ...]] = {
         1001,
     ),
     "join-rows-mixed": (1005,),
+    "displaced-before-letters": (8002, 8005),
+    "quarantined-before-letter": (8003, 8012),
+    "consent-skips-one-more": (8000,),
+    "consent-not-awaited": (8000, 8002),
+    "announcement-not-delivered": (8095, 8109),
+    "mates-not-told": (8091,),
 }
 """Name of the bug -> seeds; negative ones are drills."""

@@ -32,6 +32,7 @@ class SwarmFaults(MemoryFaults):
         dirty: Partitions of which readers may see more, since somebody last looked.
         reached: Counts rare states.
         committed: Called right after each commit.
+        changed: Called when records of a partition come or go.
     """
 
     reached: Counter[str]
@@ -44,6 +45,7 @@ class SwarmFaults(MemoryFaults):
     late: dict[str, int] = field(default_factory=dict)
     tiny: dict[str, int] = field(default_factory=dict)
     dirty: dict[tuple[str, int], None] = field(default_factory=dict)
+    changed: Callable[[str, int], None] | None = None
 
     def called(self, call: Call, client: str, what: str) -> Outcome | None:
         if call is Call.COMMITTED:
@@ -95,3 +97,5 @@ class SwarmFaults(MemoryFaults):
 
     def appended(self, topic: str, partition: int) -> None:
         self.dirty[topic, partition] = None
+        if self.changed is not None:
+            self.changed(topic, partition)

@@ -20,6 +20,8 @@ def begin(world: SwarmWorld, step: Step) -> None:
     """Let one fault begin; those that last end by themselves."""
     who, more, faults = step.who, step.more, world.faults
     lasts = int(str(more.get("for", 0)))
+    if world.damage is not None:
+        world.damage.begin(step)
     match step.word:
         case "join":
             world.start(who)
@@ -58,7 +60,9 @@ def begin(world: SwarmWorld, step: Step) -> None:
                 kafka.blocked.update(pairs)
                 _later(world, lasts, lambda kafka=kafka: kafka.blocked.difference_update(pairs))
         case "deny":
-            kafka = next(one for one in world.kafka.values() if who in one.topics)
+            kafka = next((one for one in world.kafka.values() if who in one.topics), None)
+            if kafka is None:
+                return
             kafka.denied[who] = "no right to write"
             _later(world, lasts, lambda: kafka.denied.pop(who, None))
         case _:
@@ -80,6 +84,8 @@ def mend(world: SwarmWorld) -> None:
         kafka.blocked.clear()
         kafka.denied.clear()
     world.recut(*world.topology.nodes)
+    if world.damage is not None:
+        world.damage.mend()
     for name in world.plan.workers:
         world.start(name)
     for name in list(world.workers):

@@ -140,9 +140,15 @@ class Oracle:
         return found
 
 
-@functools.lru_cache(maxsize=2 * POOL)
-def oracle(number: int, *, joined: bool = False) -> Oracle:
-    """Return one of `POOL` legal topologies with at least one link, or of as many with joins."""
+@functools.lru_cache(maxsize=4 * POOL)
+def oracle(number: int, *, joined: bool = False, limited: bool = False) -> Oracle:
+    """Return one of `POOL` legal topologies with at least one link, or of as many with joins.
+
+    Args:
+        number: Which.
+        joined: Whether it has joins.
+        limited: Whether links and endpoints have limits, and stuck records are put aside soon.
+    """
     rng = random.Random(f"{'joined ' if joined else ''}topology {number}")
     while True:
         spec = _spec(rng)
@@ -153,7 +159,25 @@ def oracle(number: int, *, joined: bool = False) -> Oracle:
         except ConfigError:
             continue
         if topology.links and is_legal(topology):
-            return Oracle(topology)
+            return Oracle(_limited(spec, topology) if limited else topology)
+
+
+def _limited(spec: Mapping[str, object], topology: Topology) -> Topology:
+    """Return a topology with limits, drawn from what it is."""
+    rng = random.Random(f"limits {sorted(topology.nodes.items())}")
+    limits: list[dict[str, object]] = []
+    for link in topology.links:
+        if rng.random() < 0.3:
+            when_full = rng.choice(["stop", "reject"])
+            size = rng.choice([200, 1_000, 3_000])
+            ends = list(link.ends)
+            limits.append({"link": ends, "outboxBytes": size, "whenFull": when_full})
+    for node, endpoint in itertools.product(sorted(topology.nodes), ("e0", "e1")):
+        if rng.random() < 0.5:
+            when_full = rng.choice(["stop", "reject", "dead-letter", "dead-letter"])
+            bounds = rng.choice([{"bytes": 10}, {"bytes": 60}, {"age": "2s"}])
+            limits.append({"endpoint": endpoint, "node": node, "whenFull": when_full, **bounds})
+    return topology_from_mapping({**spec, "limits": limits, "quarantineAfter": rng.choice([2, 3])})
 
 
 def _spec(rng: random.Random) -> dict[str, object]:

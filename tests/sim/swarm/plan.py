@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.model.frames import MessageClass
@@ -22,6 +22,10 @@ FAULTS = (
     "kill", "stop", "crash", "crash", "outcome", "outcome", "pause", "cut",
     "brokers", "late", "tiny", "stall", "join", "leave", "deny", "storm", "storm", "deaf",
 )  # fmt: skip
+LOSSES = ("truncate", "truncate", "overtake", "overtake", "remake", "rest", "hush", "narrow")
+"""What is lost on purpose, stands still because somebody wants it, or is refused for what it is."""
+LARGE = 700
+"""Bytes of a message that a narrow target refuses."""
 LASTS_MS = (*(30, 200, 800, 2500) * 8, 11_000)
 """How long faults last; seldom so long that neighbours are taken for down. Spec: K32."""
 SLOW = (0, 0, 3, 12, 50)
@@ -62,6 +66,7 @@ class Plan:
         faults: What goes wrong; each mends itself.
         session_ms: How long a silent member keeps its lanes.
         slow: Each step of a taking comes at most so many looks late.
+        consent_ms: After how long an operator accepts a loss; 0 if nothing is lost on purpose.
     """
 
     seed: int
@@ -71,6 +76,7 @@ class Plan:
     faults: Sequence[Step]
     session_ms: int
     slow: int = 0
+    consent_ms: int = 0
 
     def lines(self) -> list[str]:
         """Return the schedule as people read it."""
@@ -93,7 +99,8 @@ class Plan:
 def draw(seed: int) -> Plan:
     """Return the schedule of a seed."""
     rng = random.Random(f"plan {seed}")
-    made = oracle(rng.randrange(POOL), joined=has_joins(seed))
+    is_lossy = has_losses(seed)
+    made = oracle(rng.randrange(POOL), joined=has_joins(seed), limited=is_lossy)
     nodes = sorted(made.topology.nodes)
     workers = [
         f"{node}/{number}"
@@ -107,12 +114,27 @@ def draw(seed: int) -> Plan:
         faults = _faults(random.Random(f"faults {seed}"), made, workers, length)
     session_ms = rng.choice([500, 500, 500, 500, 1500, 1500, 6000])
     slow = random.Random(f"slow {seed}").choice(SLOW)
-    return Plan(seed, made, workers, moves, faults, session_ms, slow)
+    if not is_lossy:
+        return Plan(seed, made, workers, moves, faults, session_ms, slow)
+    lossy = random.Random(f"losses {seed}")
+    length = lossy.choice([2_000, 6_000, 12_000, 20_000])
+    moves = sorted([*moves, *_more_moves(lossy, made, length)], key=lambda step: step.at)
+    faults = sorted([*faults, *_losses(lossy, made, length)], key=lambda step: step.at)
+    consent_ms = lossy.choice([300, 2_000, 8_000])
+    return Plan(seed, made, workers, moves, faults, session_ms, slow, consent_ms)
 
 
 def has_joins(seed: int) -> bool:
     """Say whether the topology of a seed has joins: those of every second thousand have."""
     return seed // 1000 % 2 == 1
+
+
+def has_losses(seed: int) -> bool:
+    """Say whether logs lose records, and more, in the schedule of a seed.
+
+    That is so in thousands that end in 8, and in 9 with joins; all others stay what they were.
+    """
+    return seed // 1000 % 10 in (8, 9)
 
 
 def random_filter(rng: random.Random) -> str:
@@ -221,6 +243,52 @@ def _fault(rng: random.Random, made: Oracle, workers: Sequence[str], at: int, wo
             return Step(at, word, worker, {})
         case _:
             return Step(at, word, worker, {"for": back})
+
+
+def _more_moves(rng: random.Random, made: Oracle, length: int) -> Iterator[Step]:
+    """Yield what clients do besides: messages over a longer time, some of them large."""
+    nodes = sorted(made.topology.nodes)
+    for _ in range(rng.choice([6, 12, 24])):
+        more = {
+            "subject": "/".join(rng.choice(LEVELS) for _ in range(rng.randint(1, 2))),
+            "count": rng.choice([1, 2, 4]),
+            "key": rng.choice(["", "k"]),
+            "of": MessageClass.GUARANTEED,
+            "size": rng.choice([0, 0, 0, 0, LARGE]),
+        }
+        yield Step(rng.randrange(300, length), "publish", rng.choice(nodes), more)
+
+
+def _losses(rng: random.Random, made: Oracle, length: int) -> Iterator[Step]:
+    kinds = rng.sample(LOSSES, rng.randint(1, 4))
+    outboxes = [name for name, (_, _, of) in made.outboxes.items() if of is MessageClass.GUARANTEED]
+    ingresses = [one for one, (_, of) in made.ingresses.items() if of is MessageClass.GUARANTEED]
+    nodes = sorted(made.topology.nodes)
+    # What an announcement is lost with can be told of no more: one kind of log loses records.
+    damaged = sorted(ingresses) if rng.random() < 0.5 else [rng.choice(sorted(outboxes))]
+    for _ in range(rng.choice([1, 2, 3, 5, 8])):
+        at, word = rng.randrange(300, length), rng.choice(kinds)
+        log = rng.choice(damaged)
+        lasts = rng.choice([500, 3_000, 9_000])
+        match word:
+            case "truncate":
+                more = {"partition": rng.randrange(6), "records": rng.choice([1, 1, 2, 5])}
+                yield Step(at, word, log, more)
+            case "overtake":
+                share = rng.choice([0.5, 1.0, 1.0])
+                yield Step(at, word, log, {"partition": rng.randrange(6), "share": share})
+            case "remake":
+                yield Step(at, word, log, {"again": rng.random() < 0.7})
+            case "rest":
+                link = made.topology.links[rng.randrange(len(made.topology.links))]
+                reader, writer = rng.sample(link.ends, 2)
+                yield Step(at, word, reader, {"from": writer, "for": lasts})
+            case "hush":
+                more = {"filter": random_filter(rng), "for": lasts}
+                yield Step(at, word, rng.choice(nodes), more)
+            case "narrow":
+                endpoints = [made.names.endpoint(node, f"e{at}") for node in nodes for at in (0, 1)]
+                yield Step(at, word, rng.choice(endpoints + sorted(outboxes)), {})
 
 
 def _progress(made: Oracle) -> list[str]:

@@ -49,6 +49,8 @@ def unfinished(world: SwarmWorld) -> str:
     for node, declared in world.topology.nodes.items():
         if ready.get(node, 0) != declared.lanes:
             return f"{node} has {ready.get(node, 0)} of its {declared.lanes} lanes"
+    if world.damage is not None and (left := world.damage.unfinished()):
+        return left
     return next(_unread(world), "") or next(_wrong_interest(world), "")
 
 
@@ -122,29 +124,42 @@ def judge(world: SwarmWorld) -> None:
     is_accounted |= world.reached["neighbour.down"] > 0
     for wish in watch.wishes:
         seen = watch.delivered.get((wish.node, wish.endpoint), {})
-        for message in watch.published.values():
-            if not naive_matches(wish.filter_, message.subject) or message.identity in seen:
+        for message in watch.messages():
+            if not naive_matches(wish.filter_, message.subject) or message.name in seen:
                 continue
-            if not _is_owed(world, wish, message):
+            if not _is_owed(world, wish, message) or _is_excused(world, wish, message):
                 continue
             if MessageClass.DIRECT in (wish.of, message.of):
                 if is_accounted:
                     world.reached["direct message discarded with account"] += 1
                     continue
-                if kinds & LOSSY:
+                if kinds & LOSSY or world.damage is not None:
                     world.reached["direct message lost"] += 1
                     continue
                 rule = "direct lost without account"
             else:
                 rule = "lost"
             raise ViolationError(rule, f"{message} not at {wish}")
+    for fault in watch.book.given_up() if watch.book is not None else ():
+        raise ViolationError("given up in silence", fault)
     for topic, seen in watch.carried.items():
         sender, reader, _ = world.oracle.outboxes[topic]
-        for identity in seen:
-            message = watch.published[identity]
+        for message in seen.values():
             wanting = [w.node for w in watch.wishes if naive_matches(w.filter_, message.subject)]
             if not world.oracle.may_cross(message.node, sender, reader, message.subject, wanting):
                 raise ViolationError("unwanted on a link", f"{message} on {topic}")
+
+
+def _is_excused(world: SwarmWorld, wish: Wish, message: Message) -> bool:
+    """Say whether a message may be missing, because its endpoint was told of that."""
+    book = world.watch.book
+    if book is None:
+        return False
+    if message.payload in book.vanished:
+        return True
+    is_told = book.is_told(wish.node, wish.endpoint, message)
+    world.reached["message lost with a word"] += is_told
+    return is_told
 
 
 def _is_owed(world: SwarmWorld, wish: Wish, message: Message) -> bool:

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+from mesh.client.messages import announced
 from mesh.codec.control import decode_acknowledgement
 from mesh.codec.deliveries import decode_delivery
 from mesh.codec.frames import decode_messages, origin_of, peek
 from mesh.codec.keys import progress_key, subscribed_key
 from mesh.codec.state import decode_dead_letter, decode_ledger, decode_progress
-from mesh.model.frames import FrameFlags, MessageClass, SourcePartition
+from mesh.model.frames import FrameFlags, FrameKind, MessageClass, SourcePartition
 from mesh.model.headers import MESH_HEADER
-from mesh.model.state import Progress, ProgressKind
+from mesh.model.state import Ledger, Progress, ProgressKind
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_log import MemoryRecord
+from mesh.transport.port import TopicPartition
 from tests.sim.meshes import naive_matches
+from tests.sim.swarm.losses import LossBook
 from tests.sim.swarm.oracle import Arrived, Oracle
 
 _EPOCH_KEY = progress_key(Progress(kind=ProgressKind.EPOCH, offset=0))
 
+_NONE = (-1, -1)
+
 Identity = tuple[bytes, int, int]
 """Topic id, partition and offset of the ingress."""
+
+Name = tuple[bytes, int, int, int]
+"""Likewise, and how many had these before."""
 
 
 class ViolationError(Exception):
@@ -50,6 +59,17 @@ class Message:
     key: bytes | None
     of: MessageClass
     at: int
+    life: int = 0
+
+    @property
+    def name(self) -> tuple[bytes, int, int, int]:
+        """What tells it from all others: a log that was cut off gives its offsets out again."""
+        return (*self.identity, self.life)
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Where it stands in its partition."""
+        return self.life, self.identity[2]
 
 
 @dataclass(slots=True)
@@ -80,12 +100,14 @@ class Watch:
     now_ms: Callable[[], int]
     reached: Counter[str]
     dirty: dict[tuple[str, int], None] = field(default_factory=dict)
+    book: LossBook | None = None
     published: dict[Identity, Message] = field(default_factory=dict)
+    former: dict[Identity, list[Message]] = field(default_factory=lambda: defaultdict(list))
     wishes: list[Wish] = field(default_factory=list)
-    delivered: dict[tuple[str, str], dict[Identity, None]] = field(
+    delivered: dict[tuple[str, str], dict[Name, None]] = field(
         default_factory=lambda: defaultdict(dict)
     )
-    carried: dict[str, dict[Identity, None]] = field(default_factory=lambda: defaultdict(dict))
+    carried: dict[str, dict[Name, Message]] = field(default_factory=lambda: defaultdict(dict))
     passed: dict[tuple[str, str, int], int] = field(default_factory=dict)
     cuts: dict[tuple[str, int], list[tuple[int, str, int]]] = field(
         default_factory=lambda: defaultdict(list)
@@ -93,10 +115,10 @@ class Watch:
     refused: Counter[tuple[str, str]] = field(default_factory=Counter)
     events: int = 0
     touched: dict[str, None] = field(default_factory=dict)
-    _ids: dict[bytes, str] = field(default_factory=dict)
     _seen: dict[tuple[str, int], int] = field(default_factory=dict)
     _sent: dict[tuple[str, int, SourcePartition], int] = field(default_factory=dict)
-    _order: dict[tuple[str, int, bytes, int], int] = field(default_factory=dict)
+    _order: dict[tuple[str, int, bytes, int], tuple[int, int]] = field(default_factory=dict)
+    _torn: dict[tuple[str, int], None] = field(default_factory=dict)
     _lane_cuts: dict[tuple[str, int], int] = field(default_factory=dict)
     _epochs: dict[tuple[str, int], int] = field(default_factory=dict)
     _taken: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -123,13 +145,15 @@ class Watch:
         found.sort(key=lambda item: (item[0][1], item[1], item[2]))
         for (kafka, _, handle), topic, partition in found:
             self.touched[topic] = None
+            if topic not in kafka.topics:
+                continue
             log = kafka.topics[topic].logs[partition]
             begin, end = self._seen.get((topic, partition), 0), log.stable
             if end <= begin:
                 continue
             self._seen[topic, partition] = end
             now = self.now_ms()
-            for record in log.entries[begin - log.start : end - log.start]:
+            for record in log.entries[max(0, begin - log.start) : end - log.start]:
                 if record is None:
                     continue
                 self.events += 1
@@ -137,6 +161,31 @@ class Watch:
                 update(told.encode() + (record.key() or b"-") + (record.value() or b"-"))
                 if handle is not None:
                     handle(record)
+        if self.book is not None:
+            self._must(self.book.check())
+
+    def changed(self, topic: str, partition: int) -> None:
+        """Judge at once what is deleted from an endpoint."""
+        if self.book is not None:
+            self._must(self.book.deleted(TopicPartition(topic, partition)))
+
+    def _must(self, faults: Iterable[tuple[str, str]]) -> None:
+        for rule, detail in faults:
+            raise ViolationError(rule, detail)
+
+    def rewind(self, topic: str, partition: int, end: int) -> None:
+        """Forget what a log has lost at its end: it comes again, or something else."""
+        at = (topic, partition)
+        self._torn[at] = None
+        self._seen[at] = min(self._seen.get(at, 0), end)
+        if topic in self.oracle.outboxes:
+            self.carried.pop(topic, None)
+            for place in [one for one in self._order if one[:2] == at]:
+                del self._order[place]
+
+    def messages(self) -> Iterator[Message]:
+        """Yield all that clients have published, those included whose offsets came again."""
+        yield from itertools.chain(self.published.values(), *self.former.values())
 
     def _handler(
         self, topic: str
@@ -149,8 +198,7 @@ class Watch:
     def _find_handler(
         self, topic: str
     ) -> tuple[MemoryKafka, int, Callable[[MemoryRecord], None] | None]:
-        kafka = next(one for one in self.kafka.values() if topic in one.topics)
-        self._ids[kafka.topics[topic].info.topic_id] = topic
+        kafka = self.kafka_of(topic)
         node, _, rest = topic.removeprefix("mesh.").partition(".")
         if topic in self.oracle.outboxes:
             return kafka, 0, self._frame
@@ -167,6 +215,10 @@ class Watch:
             return kafka, 1, self._dead_letter
         return kafka, 1, None
 
+    def kafka_of(self, topic: str) -> MemoryKafka:
+        """Return the Kafka cluster that has a topic."""
+        return next(one for one in self.kafka.values() if topic in one.topics)
+
     # -- links ------------------------------------------------------------------------------
 
     def _frame(self, record: MemoryRecord) -> None:
@@ -177,9 +229,10 @@ class Watch:
         self._path(hop.path, sender, (*hop.path, reader), record)
         arrived = self.oracle.ways[(*hop.path, reader)]
         told = Arrived(hop.zone, hop.hops, hop.join_hops, hop.crossed_external)
-        if told != arrived:
+        if told != arrived and (peeked.count or self.book is None):
             raise ViolationError("hops on a link", f"{told} instead of {arrived} in {record}")
-        if not peeked.flags & FrameFlags.REPAIR:
+        is_repair = bool(peeked.flags & FrameFlags.REPAIR)
+        if not is_repair:
             self._chain(topic, partition, of, peeked, record)
         origin = origin_of(peeked)
         messages = decode_messages(record.value() or b"", origin)
@@ -188,9 +241,14 @@ class Watch:
             identity = (source.topic_id, source.partition, offset)
             subject = origin.subjects[index]
             message = self._known(identity, subject, payload, key, of, record)
-            if message.identity in self.carried[topic]:
+            if self.book is not None:
+                outbox_id = self.kafka_of(topic).topics[topic].info.topic_id.hex()
+                self.book.frames[outbox_id, partition, record.offset()].append(message)
+                if is_repair:
+                    continue
+            if message.name in self.carried[topic]:
                 raise ViolationError(f"twice on a link ({of})", f"{message.identity} in {record}")
-            self.carried[topic][message.identity] = None
+            self.carried[topic][message.name] = message
             self._ordered(topic, partition, message, of, record)
         if len(messages) > 1:
             self.reached["frame of several messages"] += 1
@@ -203,9 +261,13 @@ class Watch:
         chain = peeked.hop.chain
         at = (topic, partition, chain.source)
         before = self._sent.get(at, -1)
-        if of is MessageClass.GUARANTEED and chain.previous != before:
+        is_seen = (topic, partition) not in self._torn or chain.previous < before
+        if of is MessageClass.GUARANTEED and chain.previous != before and is_seen:
             text = f"previous is {chain.previous}, last sent was {before}, in {record}"
             raise ViolationError("chain of a link", text)
+        if peeked.kind is FrameKind.GAP:
+            self._sent[at] = chain.last
+            return
         if not max(chain.previous, -1) < chain.first <= chain.last or chain.last <= before:
             raise ViolationError("chain of a link", f"{chain} after {before} in {record}")
         self._sent[at] = chain.last
@@ -216,6 +278,10 @@ class Watch:
 
     def _known(self, identity, subject, payload, key, of, record) -> Message:
         message = self.published.get(identity)
+        if message is not None and message.payload != payload:
+            # A log that was cut off gives its offsets out again.
+            same = [one for one in self.former.get(identity, ()) if one.payload == payload]
+            message = same[0] if same else message
         if message is None:
             raise ViolationError("phantom", f"{identity} was never published, in {record}")
         if (message.subject, message.payload, message.key) != (subject, payload, key):
@@ -226,13 +292,16 @@ class Watch:
 
     def _ordered(self, topic, partition, message, of, record) -> None:
         at = (topic, partition, *message.identity[:2])
-        if of is MessageClass.GUARANTEED and self._order.get(at, -1) >= message.identity[2]:
+        if of is MessageClass.GUARANTEED and self._order.get(at, _NONE) >= message.order:
             raise ViolationError("order", f"{message.identity} in {record}")
-        self._order[at] = message.identity[2]
+        self._order[at] = message.order
 
     # -- endpoints ----------------------------------------------------------------------------
 
     def _delivery(self, node: str, endpoint: str, record: MemoryRecord) -> None:
+        if self.book is not None and (loss := announced(record)) is not None:
+            self.book.told(node, endpoint, loss)
+            return
         headers = dict(record.headers() or ())
         told = decode_delivery(headers[MESH_HEADER])
         self._path(told.path, node, told.path, record)
@@ -242,13 +311,17 @@ class Watch:
         message = self._known(identity, subject, record.value(), record.key(), of, record)
         if told.path[0] != message.node:
             raise ViolationError("path", f"{told.path} of {message}")
+        if self.book is not None:
+            self.book.delivered(record, message, told.generation)
+            if both := self.book.named(message, told.generation):
+                raise ViolationError("one name for two messages", both)
         seen = self.delivered[node, endpoint]
-        if identity in seen:
+        if message.name in seen:
             at = next(
                 wish.of for wish in self.wishes if (wish.node, wish.endpoint) == (node, endpoint)
             )
             raise ViolationError(f"twice at a {at} endpoint ({of})", f"{message} in {record}")
-        seen[identity] = None
+        seen[message.name] = None
         lanes = self.oracle.topology.nodes[node].lanes
         in_force = self._lane_cuts.get((node, record.partition() % lanes), -1)
         mine = [w for w in self.wishes if (w.node, w.endpoint) == (node, endpoint)]
@@ -265,14 +338,20 @@ class Watch:
 
     def _ledger(self, node: str, record: MemoryRecord) -> None:
         ledger = decode_ledger(record.value() or b"")
+        is_beside = record.partition() >= self.oracle.topology.nodes[node].lanes
+        if self.book is not None and is_beside:
+            self._dropped(node, ledger)  # who was fenced as a lane may end a catch-up yet
+            return
         if ledger.lane_epoch < self._epochs.get((node, ledger.lane), 0):
             raise ViolationError("stale epoch", f"lane {ledger.lane} in {record}")
         self._epochs[node, ledger.lane] = ledger.lane_epoch
+        accepted = {(d.topic, d.partition) for d in ledger.dropped if d.reason == "gap_accepted"}
         for source in ledger.sources:
             at = (node, source.topic, source.partition)
             before = self.passed.get(at, 0)
             # How far direct copies went is known to a worker better than to Kafka: it may go back.
             is_back = source.first < before and not source.topic.endswith(".d")
+            is_back &= at[1:] not in accepted
             if is_back or source.next < source.first:
                 text = f"{source.topic}[{source.partition}] read from {source.first}"
                 raise ViolationError("position", f"{text}, committed was {before}")
@@ -285,6 +364,9 @@ class Watch:
                 self.cuts[cut.topic, cut.partition].append(
                     (cut.position, cut.uuid, cut.clients_offset)
                 )
+        self._dropped(node, ledger)
+
+    def _dropped(self, node: str, ledger: Ledger) -> None:
         for lost in ledger.dropped:
             self.reached[f"dropped: {lost.reason}"] += 1
             self.refused[lost.reason, lost.topic] += lost.messages
@@ -294,6 +376,7 @@ class Watch:
 
     def _progress(self, record: MemoryRecord) -> None:
         if record.key() != _EPOCH_KEY:
+            self._must(self.book.progress(record) if self.book is not None else ())
             return
         epoch = decode_progress(record.value() or b"").offset
         at = (record.topic(), record.partition())
@@ -312,6 +395,9 @@ class Watch:
                 wish.settled_ms = self.now_ms()
 
     def _dead_letter(self, record: MemoryRecord) -> None:
+        if self.book is not None:
+            self._must(self.book.letter(record))
+            return
         raise ViolationError(
             "dead letter", str(decode_dead_letter(dict(record.headers())[MESH_HEADER]))
         )

@@ -26,7 +26,9 @@ from mesh.runtime.lane import Lane
 from mesh.runtime.worker import Worker
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_faults import CrashNow
+from tests.sim.swarm.damage import Damage
 from tests.sim.swarm.faults import SwarmFaults
+from tests.sim.swarm.losses import LossBook
 from tests.sim.swarm.nemesis import begin
 from tests.sim.swarm.plan import Plan, Step
 from tests.sim.swarm.watch import Message, ViolationError, Watch, Wish
@@ -73,12 +75,17 @@ class SwarmWorld:
             name: MemoryKafka(name, now_ms=self.clock.now_ms) for name in self.topology.kafka
         }
         self.watch = Watch(self.oracle, self.kafka, self.clock.now_ms, self.reached)
+        self.damage: Damage | None = None
         self.faults = SwarmFaults(self.reached, self.watch.drain, dirty=self.watch.dirty)
         self._clients = {name: kafka.writer("client") for name, kafka in self.kafka.items()}
         for name, kafka in self.kafka.items():
             kafka.admin().create(self.oracle.specs[name])
             kafka.session_timeout_ms = plan.session_ms
             kafka.faults = self.faults
+        if plan.consent_ms:
+            self.watch.book = LossBook(self.oracle, self.kafka, self.reached)
+            self.damage = Damage(self, self.watch.book)
+            self.faults.changed = self.watch.changed
         for step in plan.moves:
             self.at(START_MS + step.at, lambda step=step: self._move(step))
         for step in plan.faults:
@@ -255,22 +262,51 @@ class SwarmWorld:
         more = step.more
         of = MessageClass(more["of"])
         topic = self.oracle.names.ingress(node, of)
-        made = kafka.topics[topic]
+        made = kafka.topics.get(topic)
+        if made is None:
+            self.reached["client found no topic"] += 1
+            return
         key = str(more["key"]).encode() or None
         subjects = str(more["subject"]).split(",")
         for index in range(int(str(more["count"]))):
             subject = subjects[index % len(subjects)]
-            headers = [(SUBJECT_HEADER, subject.encode())]
             self._messages += 1
             number = self._messages if key is None else zlib.crc32(key)
             partition = number % len(made.logs)
-            payload = b"m%d" % self._messages
-            identity = (made.info.topic_id, partition, made.logs[partition].end)
-            self._clients[kafka.name].produce(topic, payload, key, partition, headers=headers)
-            place = (topic, partition)
-            self.watch.published[identity] = Message(
-                identity, node, place, subject, payload, key, of, self.clock.ms
-            )
+            self._put(node, partition, subject, key, of, int(str(more.get("size", 0))))
+
+    def publish_at(self, node: str, partition: int, subject: str) -> None:
+        """Publish one more guaranteed message, on a partition of the ingress."""
+        self._messages += 1
+        self._put(node, partition, subject, None, MessageClass.GUARANTEED, 0)
+
+    def _put(
+        self,
+        node: str,
+        partition: int,
+        subject: str,
+        key: bytes | None,
+        of: MessageClass,
+        size: int,
+    ) -> None:
+        topic = self.oracle.names.ingress(node, of)
+        is_lossy = self.damage is not None and of is MessageClass.GUARANTEED
+        if is_lossy and not self.damage.may_publish(node, topic, partition):
+            self.reached["message would hide a loss"] += 1
+            return
+        kafka = self.kafka[self.topology.nodes[node].kafka]
+        made = kafka.topics[topic]
+        headers = [(SUBJECT_HEADER, subject.encode())]
+        payload = (b"m%d" % self._messages).ljust(size, b".")
+        identity = (made.info.topic_id, partition, made.logs[partition].end)
+        self._clients[kafka.name].produce(topic, payload, key, partition, headers=headers)
+        place = (topic, partition)
+        life = 0 if self.damage is None else self.damage.lives[place]
+        if (former := self.watch.published.get(identity)) is not None:
+            self.watch.former[identity].append(former)
+        self.watch.published[identity] = Message(
+            identity, node, place, subject, payload, key, of, self.clock.ms, life
+        )
 
     # -- rare states ----------------------------------------------------------------------------
 

@@ -272,3 +272,15 @@ def test_the_limit_that_names_an_endpoint_most_exactly_is_good() -> None:
     pairs = [("b", "t"), ("a", "t"), ("b", "s"), ("a", "s")]
     found = [topology.endpoint_limit(*pair) for pair in pairs]
     assert [one.size for one in found if one is not None] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("when_full", ["stop", "reject"])
+def test_what_is_full_again_and_again_loses_nothing(when_full: str) -> None:
+    """Each time is a hold of its own, also while the lane stays the same. Spec: R14, K20."""
+    mesh = limited(when_full, bytes=LIMIT)
+    for number in range(3):
+        publish(mesh, 30 * number, 30 * number + 30)
+        for _ in range(4):
+            mesh.run(10_000)
+            read_all(mesh)
+    assert there(mesh, FULL) == there(mesh, OTHER) == list(range(90))

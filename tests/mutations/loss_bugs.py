@@ -1,0 +1,88 @@
+"""Bugs of what is lost and told: consents, announcements, holds, dead letters, positions."""
+
+from __future__ import annotations
+
+from mesh.model.effects import ResumeSource
+from mesh.node.troubles import Troubles
+from mesh.runtime import gaps, holding
+from mesh.runtime.displacing import Displacing
+from mesh.runtime.holding import Holds
+from mesh.runtime.mates import MatesPositions
+from mesh.runtime.sources import Sources
+from mesh.transport.port import TopicPartition
+from tests.mutations.patching import Mutation, Patches
+
+
+def displaced_before_letters(patches: Patches) -> None:
+    def wrapper(write):
+        def wrong(self, of, writer, records, topic_id):
+            self.home.admin().delete_before({of.at: records[-1].offset() + 1})
+            write(self, of, writer, records, topic_id)
+
+        return wrong
+
+    patches.wrap(Displacing, "_write", wrapper)
+
+
+def quarantined_before_letter(patches: Patches) -> None:
+    late: list[tuple[tuple, dict]] = []
+
+    def keep_aside(*args, **more):
+        late[:] = [(args, more)]
+
+    def wrapper(write):
+        def wrong(self, active, suspect, now_ms):
+            late.clear()
+            write(self, active, suspect, now_ms)
+            for args, more in late:
+                active.writer.begin()
+                original(*args, **more)
+                active.writer.commit()
+
+        return wrong
+
+    original = holding.keep_aside
+    patches.put(holding, "keep_aside", keep_aside)
+    patches.wrap(Holds, "_write", wrapper)
+
+
+def consent_skips_one_more(patches: Patches) -> None:
+    def wrapper(resume):
+        def wrong(self, lane, stop, now_ms):
+            resume(self, lane, stop, now_ms)
+            at = TopicPartition(stop.topic, stop.partition)
+            if lane.batch is not None and at in lane.batch.readings:
+                lane.batch.readings[at].next += 1
+
+        return wrong
+
+    patches.wrap(Sources, "resume", wrapper)
+
+
+def consent_not_awaited(patches: Patches) -> None:
+    def wrapper(stopped):
+        def wrong(self, neighbour, stop):
+            yield from stopped(self, neighbour, stop)
+            yield ResumeSource(stop)
+
+        return wrong
+
+    patches.wrap(Troubles, "stopped", wrapper)
+
+
+def announcement_not_delivered(patches: Patches) -> None:
+    patches.put(gaps, "_deliver", lambda lane, source, origin, ext, came: None)
+
+
+def mates_not_told(patches: Patches) -> None:
+    patches.put(MatesPositions, "read", lambda self, topics: {})
+
+
+LOSS_BUGS = (
+    Mutation("displaced-before-letters", "displaced records are deleted before their letters are committed", displaced_before_letters),
+    Mutation("quarantined-before-letter", "the position behind a stuck record is committed before its letter", quarantined_before_letter),
+    Mutation("consent-skips-one-more", "a source goes on one record behind what was accepted as lost", consent_skips_one_more),
+    Mutation("consent-not-awaited", "a source that lost something goes on by itself", consent_not_awaited),
+    Mutation("announcement-not-delivered", "losses are handed on, but no endpoint is told", announcement_not_delivered),
+    Mutation("mates-not-told", "neighbours are told of the leader's lanes alone", mates_not_told),
+)  # fmt: skip
