@@ -325,9 +325,8 @@ class Lanes:
         moments.extend(self.sources.still.resting.values())
         if any(lane.ready for lane in self.owned.values()):
             moments.append(self.direct.due_ms)
-        if not moments:
-            return timeout_s
-        return min(timeout_s, max(0.0, (min(moments) - self.clock.now_ms()) / 1000))
+        now = self.clock.now_ms()
+        return min([timeout_s, *(max(0.0, (moment - now) / 1000) for moment in moments)])
 
     def commit_due(self, *, is_idle: bool) -> Iterator[Input]:
         """Commit the lanes that have nothing more to read or reached a limit. Spec: K17.

@@ -192,6 +192,12 @@ class Listener:
         """Whether all that operators wanted before the start is known."""
         return self._feeds[f"{TopicNames(self.topology.prefix).config()}-0"].told
 
+    def read_by_mates(self, neighbour: str) -> Mapping[TopicPartition, int]:
+        """Return how far all lanes of the node have read a neighbour's outboxes."""
+        names = TopicNames(self.topology.prefix)
+        classes = tuple(MessageClass)
+        return self.mates.read(frozenset(names.outbox(neighbour, self.node, c) for c in classes))
+
     def has(self, topic: str, partition: int) -> bool:
         """Say whether records of this partition are for the listener."""
         return f"{topic}-{partition}" in self._feeds

@@ -10,7 +10,7 @@ import structlog
 from mesh.core.routing import LocalLink
 from mesh.errors import TransportError
 from mesh.model.control import Stop, StopReason
-from mesh.model.frames import NONE_OFFSET, MessageClass
+from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
 from mesh.runtime.batch import RESERVED_MS
@@ -20,6 +20,7 @@ from mesh.runtime.intake import Intake
 from mesh.runtime.lane import Lane, Source
 from mesh.runtime.relinking import SourceTopic, begin_links, source_topics
 from mesh.runtime.stillness import Stillness
+from mesh.runtime.stops import begin_of, stop_of
 from mesh.runtime.troubles import keep_stop, lift_stop
 from mesh.transport.port import Admin, Reader, TopicPartition
 
@@ -166,7 +167,7 @@ class Sources:
         """Read one source no further than a record of an unknown version. Spec: K10."""
         source = lane.sources[place]
         self._leave(lane, place)
-        stop = _stop(place, source.topic_id, StopReason.VERSION, offset, offset + 1)
+        stop = stop_of(place, source.topic_id, StopReason.VERSION, offset, offset + 1)
         self._keep(lane, source.link, stop, now_ms)
 
     def resume(self, lane: Lane, stop: Stop, now_ms: int) -> None:
@@ -184,7 +185,7 @@ class Sources:
         topic.info = info
         if stop.reason != StopReason.RECREATED and info.topic_id != stop.topic_id:
             # All else in the former topic is lost as well, and the new one begins at its start.
-            anew = _stop(at, stop.topic_id, StopReason.RECREATED, stop.first)
+            anew = stop_of(at, stop.topic_id, StopReason.RECREATED, stop.first)
             self._keep(lane, topic.link, anew, now_ms)
             return
         if stop.reason == StopReason.RETENTION and start > stop.next:
@@ -250,7 +251,7 @@ class Sources:
                 begin_links(lane, source, list(self.learner.neighbours), now_ms)
         still = dict.fromkeys(at for at in places if self._holds(at, topic.link, now_ms))
         self._unread.update(still)
-        self._read(topic.kafka, {at: _begin(lane, at) for at in places if at not in still})
+        self._read(topic.kafka, {at: begin_of(lane, at) for at in places if at not in still})
 
     def _is_same(
         self, lane: Lane, topic: SourceTopic, topic_id: bytes, at: TopicPartition, now_ms: int
@@ -262,7 +263,7 @@ class Sources:
             return True  # what was never read lacks nothing
         if topic.message_class is MessageClass.GUARANTEED and at not in positions.left:
             first = max(0, lane.position(at))
-            self._keep(lane, topic.link, _stop(at, former, StopReason.RECREATED, first), now_ms)
+            self._keep(lane, topic.link, stop_of(at, former, StopReason.RECREATED, first), now_ms)
             return False
         log.warning("source.recreated", topic=at.topic, partition=at.partition)
         for kept in (positions.next, positions.ahead, positions.inherited, positions.generations):
@@ -287,9 +288,9 @@ class Sources:
             position = max(0, lane.position(at))
             start, end = starts.get(at, 0), ends.get(at, position)
             if end < position:
-                stops[at] = _stop(at, known_id, StopReason.TRUNCATED, end, position)
+                stops[at] = stop_of(at, known_id, StopReason.TRUNCATED, end, position)
             elif start > position:
-                stops[at] = _stop(at, known_id, StopReason.RETENTION, position, start)
+                stops[at] = stop_of(at, known_id, StopReason.RETENTION, position, start)
         for stop in stops.values():
             self._keep(lane, topic.link, stop, now_ms)
         return [at for at in places if at not in stops]
@@ -334,7 +335,7 @@ class Sources:
         generation = positions.generations.get(at, 0)
         link = self._topics[at.topic].link
         source = Source(at, topic_id, MessageClass.DIRECT, link, generation)
-        stop = _stop(at, topic_id, StopReason.TRUNCATED, end, lane.position(at))
+        stop = stop_of(at, topic_id, StopReason.TRUNCATED, end, lane.position(at))
         announce(lane, batch, source, stop, came_before(lane, source), end)
         positions.generations[at] = generation + 1
         positions.inherited.pop(at, None)
@@ -389,21 +390,4 @@ class Sources:
                     self.intake.forget([at])
                 elif not is_still and at in self._unread:
                     del self._unread[at]
-                    self._read(self._topics[at.topic].kafka, {at: _begin(lane, at)})
-
-
-def _begin(lane: Lane, at: TopicPartition) -> int:
-    """Return where a lane begins to read.
-
-    What is deleted before it was ever read is lost like all else: a guaranteed source that begins
-    at the first offset there is would pass over it in silence. Spec: R6.
-    """
-    position = lane.position(at)
-    is_guaranteed = lane.sources[at].message_class is MessageClass.GUARANTEED
-    return max(0, position) if is_guaranteed else position
-
-
-def _stop(
-    at: TopicPartition, topic_id: bytes, reason: StopReason, first: int, end: int = NONE_OFFSET
-) -> Stop:
-    return Stop(at.topic, at.partition, topic_id, reason, first, end)
+                    self._read(self._topics[at.topic].kafka, {at: begin_of(lane, at)})

@@ -30,7 +30,6 @@ from mesh.model.effects import (
     Reroute,
     ResumeSource,
 )
-from mesh.model.frames import MessageClass
 from mesh.model.inputs import Input, Ticked
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -342,11 +341,7 @@ class Worker:
     def _read_positions(self, neighbour: str) -> Sequence[tuple[str, int, int]]:
         if self._lanes is None:
             return []
-        outboxes = frozenset(
-            self._names.outbox(neighbour, self.node, message_class)
-            for message_class in MessageClass
-        )
-        mates = self._listener.mates.read(outboxes)
+        mates = self._listener.read_by_mates(neighbour)
         positions = {**mates, **self._lanes.read_positions(neighbour)}
         return [(at.topic, at.partition, position) for at, position in positions.items()]
 
