@@ -24,8 +24,8 @@ install: .venv/installed ## Make .venv with everything, from requirements.lock
 demo: .venv/installed ## Three real Kafka clusters, thirteen nodes, a real feed, certified live (ARGS="--duration 60 -o json")
 	@exec $(BIN)/mesh demo $(ARGS)
 
-test: .venv/installed ## The whole test suite: real parts in one process, all else in another
-	@exec $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+test: .venv/installed ## The whole test suite, in two processes, file by file
+	@exec $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 lint: .venv/installed ## Lint, types and import contracts: seconds
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports

@@ -18,18 +18,6 @@ Unavailable = Callable[[str, str], NoReturn]
 ClustersOf = Callable[[int], Sequence[str]]
 
 
-REAL = ("contract", "e2e", "helm", "kafka", "streaming")
-"""Folders whose tests start brokers, Spark or containers."""
-
-
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Keep the tests with real parts together: one process of a distributed run has them all."""
-    here = Path(__file__).parent
-    for item in items:
-        if item.path.relative_to(here).parts[0] in REAL:
-            item.add_marker(pytest.mark.xdist_group("real"))
-
-
 @pytest.fixture(scope="session")
 def unavailable() -> Unavailable:
     """Skip aloud because something is missing, or fail when MESH_REQUIRE names it."""
