@@ -145,7 +145,7 @@ class Applying:
     def unable(self, seen: Seen) -> Sequence[str]:
         """Return which nodes that must take part are down, in words."""
         return [
-            f"node {node} {_MUST_START if node in self.cut.joining else _IS_DOWN}"
+            f"node {node} {_MUST_START if node in self.cut.arriving else _IS_DOWN}"
             for node in self.cut.taking_part
             if not seen.nodes[node].is_up
         ]
@@ -153,7 +153,7 @@ class Applying:
     def _hold(self, seen: Seen) -> Next:
         if self.is_aborting:
             return self._enter(Stage.ABORT)
-        staying = [node for node in seen.nodes if node not in self.cut.joining]
+        staying = [node for node in seen.nodes if node not in self.cut.arriving]
         if (wait := self._not_done(seen, staying)) is not None:
             return wait
         if self.cut.rounds and (owing := self._owing(seen)):
@@ -204,7 +204,7 @@ class Applying:
     def _strangers(self) -> Sequence[str]:
         """Return nodes that are no part of the topology that this ends with."""
         is_back = self.target.stage is Stage.ABORT
-        return self.cut.joining if is_back else self.cut.leaving
+        return self.cut.arriving if is_back else self.cut.leaving
 
     def _not_done(self, seen: Seen, nodes: Sequence[str]) -> Wait | None:
         reasons: list[str] = []

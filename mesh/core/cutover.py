@@ -27,14 +27,14 @@ class CutOver:
         rounds: Directions of links that drain one after the other: first those that holding nodes
             send over, then those behind them, as deep as the longest walk that moves or ends.
         taking_part: Nodes without which the change cannot be made.
-        joining: Nodes that are new.
+        arriving: Nodes that are new.
         leaving: Nodes that are no longer there afterwards.
     """
 
     holding: Sequence[str] = ()
     rounds: Sequence[Sequence[Direction]] = ()
     taking_part: Sequence[str] = ()
-    joining: Sequence[str] = ()
+    arriving: Sequence[str] = ()
     leaving: Sequence[str] = ()
 
 
@@ -63,7 +63,7 @@ def cut_over(before: Topology, after: Topology, *, given_up: Collection[str] = (
         holding=sorted(holding),
         rounds=[sorted(pairs) for pairs in rounds],
         taking_part=sorted(node for node in taking_part if node not in given_up),
-        joining=sorted(node for node in after.nodes if node not in before.nodes),
+        arriving=sorted(node for node in after.nodes if node not in before.nodes),
         leaving=sorted(node for node in before.nodes if node not in after.nodes),
     )
 

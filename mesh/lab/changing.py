@@ -84,8 +84,8 @@ def _change(driver: Driver, number: int, after: Topology, timeout_s: float) -> O
     cut = cut_over(before, after)
     driver.adopt(after)
     try:
-        driver.start_nodes(cut.joining)
-        outcome = change.run(timeout_s, timeout_s if cut.joining else 0.0)
+        driver.start_nodes(cut.arriving)
+        outcome = change.run(timeout_s, timeout_s if cut.arriving else 0.0)
     except NotBegunError as error:
         _go_back(driver, before, cut)
         raise ConfigError([Problem(code=NOT_BEGUN, message=str(error), where=where)]) from error
@@ -100,7 +100,7 @@ def _change(driver: Driver, number: int, after: Topology, timeout_s: float) -> O
 
 
 def _go_back(driver: Driver, before: Topology, cut: CutOver) -> None:
-    driver.stop_nodes(cut.joining)
+    driver.stop_nodes(cut.arriving)
     driver.adopt(before)
 
 

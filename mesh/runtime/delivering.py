@@ -53,7 +53,7 @@ def deliver(
             continue  # written beside the lane. Spec: K20
         batch.delivered(endpoint, source.message_class, len(its_rows))
         if lane.is_guaranteed(endpoint):
-            if lane.topology.endpoint_limits:
+            if lane.topology.endpoint_limit(lane.node, endpoint) is not None:
                 _count(lane, TopicPartition(topic, partition), its_rows)
             lane.writer.produce_all(topic, partition, its_rows)
         else:
@@ -61,7 +61,7 @@ def deliver(
 
 
 def _count(lane: Lane, at: TopicPartition, rows: Sequence[Row]) -> None:
-    """Count the bytes that are written to an endpoint, headers left out: it may have a limit."""
+    """Count the bytes that are written to an endpoint, headers left out: it has a limit."""
     size = sum(len(value or b"") + len(key or b"") for value, key, _, _ in rows)
     lane.written[at] = lane.written.get(at, 0) + size
 

@@ -54,10 +54,9 @@ def take_ingress(lane: Lane, source: Source, records: Sequence[Record], now_ms: 
 
 
 def _send(
-    lane: Lane, batch: Batch, source: Source, gathered: _Gathered, span: Sequence[int]
+    lane: Lane, batch: Batch, source: Source, gathered: _Gathered, offsets: Sequence[int]
 ) -> None:
-    """Write what was gathered of the offsets of a span to wherever it is wanted."""
-    offsets = span
+    """Write what was gathered of these offsets, all that were read, to wherever it is wanted."""
     counts = count_routes(gathered.routes)
     for route, count in counts.items():
         batch.refused(route.refused, source.message_class, count)

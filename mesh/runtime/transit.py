@@ -82,7 +82,7 @@ def _take_frame(
     if _is_too_long(hop.path, lane.topology):
         refuse(lane, batch, source, record, "LOOP_HOPS", f"path {'>'.join(hop.path)}")
         return
-    if hop.path[-1:] != (link.neighbour,):
+    if not hop.path or hop.path[-1] != link.neighbour:
         # The outbox is the neighbour's alone: who else writes there is no part of its chain.
         refuse(lane, batch, source, record, "SENDER", f"path {'>'.join(hop.path)}")
         return

@@ -34,6 +34,7 @@ from mesh.model.inputs import Input, Ticked
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
+from mesh.runtime.admission import Admission
 from mesh.runtime.backlogs import Backlogs
 from mesh.runtime.changing import Changing, Connect, read_start
 from mesh.runtime.clock import Clock
@@ -41,7 +42,6 @@ from mesh.runtime.direct import DirectCopies
 from mesh.runtime.errands import LOOK_S, Errands
 from mesh.runtime.holding import Holds
 from mesh.runtime.intake import Intake, by_partition
-from mesh.runtime.joining import Joining
 from mesh.runtime.lanes import Lanes
 from mesh.runtime.leadership import Leadership
 from mesh.runtime.leading import Write, with_learned
@@ -95,7 +95,7 @@ class Worker:
     _changing: Changing = field(init=False)
     _home: KafkaCluster = field(init=False)
     _names: TopicNames = field(init=False)
-    _joining: Joining = field(init=False)
+    _admission: Admission = field(init=False)
     _direct: Writer = field(init=False)
     _listener: Listener = field(init=False)
     _recall: Recall = field(init=False)
@@ -133,7 +133,7 @@ class Worker:
         )
         self.topology = self._changing.topology
         self._home.admin().create(node_topics(self.topology, self.node))
-        self._joining = Joining(
+        self._admission = Admission(
             self._home, self._names, self.node, self.clock.now_ms(), self._hand_back
         )
         self._direct = self._home.writer("direct")
@@ -158,7 +158,7 @@ class Worker:
     @property
     def membership(self) -> Membership | None:
         """This worker's membership of its group, or None before it has joined."""
-        return self._joining.membership
+        return self._admission.membership
 
     @property
     def is_ready(self) -> bool:
@@ -252,7 +252,7 @@ class Worker:
         """Return the lanes that the group gave to this worker, which may not have joined yet."""
         has_routed = self.machine is not None and self.machine.has_routed
         is_prepared = has_routed and self._listener.knows_wishes
-        return self._joining.lanes(self.clock.now_ms(), is_prepared=is_prepared)
+        return self._admission.lanes(self.clock.now_ms(), is_prepared=is_prepared)
 
     def _follow_membership(self, assigned: frozenset[int]) -> None:
         now = self.clock.now_ms()
@@ -384,7 +384,7 @@ class Worker:
     def abandon(self) -> None:
         """Leave the group and release everything; what is not committed never happened."""
         self.errands.close()  # one that goes on after the leaving would fence a successor
-        self._joining.close()
+        self._admission.close()
         if self._repairs is not None:
             self._repairs.close()
         if self._holds is not None:

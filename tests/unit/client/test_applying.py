@@ -22,7 +22,7 @@ CUT = CutOver(
     holding=["a"],
     rounds=[[("a", "b")], [("b", "c")]],
     taking_part=["a", "b", "d", "n"],
-    joining=["n"],
+    arriving=["n"],
     leaving=["d"],
 )
 NODES = ["a", "b", "c", "d", "n"]

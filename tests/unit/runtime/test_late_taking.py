@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from mesh.lab.world import kafka_of
+from mesh.runtime.admission import PREPARE_MS
 from mesh.runtime.errands import SteppedErrands
 from mesh.runtime.intake import PolledIntake
-from mesh.runtime.joining import PREPARE_MS
 from mesh.runtime.worker import Worker
 from mesh.transport.memory_group import MemoryMembership
 from mesh.transport.port import BEGINNING, TopicPartition

@@ -1,7 +1,7 @@
-"""When a worker joins those that serve its node. Spec: K15.
+"""When a worker becomes a member of the group that serves its node. Spec: K15.
 
-Who joins gets lanes of others, and those pause until it knows the interest. So it learns first; but
-where nobody else is, somebody must lead, and it joins at once.
+A new member gets lanes of others, and those pause until it knows the interest. So it learns first;
+but where nobody else is, somebody must lead, and it enters at once.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from mesh.model.topics import TopicNames
 from mesh.transport.port import KafkaCluster, Membership
 
 PREPARE_MS = 10_000
-"""How long a worker may learn before it joins others in any case."""
+"""How long a worker may learn before it enters in any case."""
 
 ASK_MS = 500
 
 
 @dataclass(slots=True)
-class Joining:
+class Admission:
     """One worker's way into its group.
 
     Attributes:
@@ -27,7 +27,7 @@ class Joining:
         names, node: Whose workers.
         began_ms: When it started.
         giving_up: Called with lanes that are to move away; see the port.
-        membership: None before it has joined.
+        membership: None before it is a member.
     """
 
     home: KafkaCluster
@@ -39,17 +39,17 @@ class Joining:
     _asked_ms: int = -ASK_MS
 
     def lanes(self, now_ms: int, *, is_prepared: bool) -> frozenset[int]:
-        """Join if it is time, and return the lanes that the group gave to this worker.
+        """Enter if it is time, and return the lanes that the group gave to this worker.
 
         Args:
             now_ms: The present moment.
             is_prepared: Whether lanes would be served at once.
 
         Raises:
-            TransportError: The group cannot be joined or asked for now.
+            TransportError: The group cannot be entered or asked for now.
         """
         if self.membership is None:
-            if not (is_prepared or self._may_join(now_ms)):
+            if not (is_prepared or self._may_enter(now_ms)):
                 return frozenset()
             group, topic = self.names.lanes_group(self.node), self.names.lanes(self.node)
             self.membership = self.home.membership("lanes", group, topic)
@@ -57,7 +57,7 @@ class Joining:
         self.membership.poll()
         return self.membership.lanes()
 
-    def _may_join(self, now_ms: int) -> bool:
+    def _may_enter(self, now_ms: int) -> bool:
         if now_ms - self.began_ms >= PREPARE_MS:
             return True
         if now_ms - self._asked_ms < ASK_MS:
