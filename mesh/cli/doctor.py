@@ -118,7 +118,7 @@ def _examination(
     before_start: bool,
 ) -> Iterator[Examination]:
     from mesh.client.health import Examination
-    from mesh.runtime.provision import endpoint_topic, node_topics
+    from mesh.runtime.topics.provision import endpoint_topic, node_topics
 
     def see(
         topology: Topology,

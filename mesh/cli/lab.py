@@ -115,7 +115,7 @@ def check(
 def _result(
     scenario: Scenario, file: Path, backend: BackendName, history: Path | None, level: int
 ) -> Mapping[str, Any]:
-    from mesh.runtime.logs import set_up_logs
+    from mesh.runtime.host.logs import set_up_logs
 
     _require_legal(scenario, file)
     set_up_logs(level=level)

@@ -44,7 +44,7 @@ def run(
     """Serve a node until SIGTERM. Several workers may serve one node."""
     from mesh.config.legal import load_legal_topology
     from mesh.lab.fleet import with_addresses
-    from mesh.runtime.logs import set_up_logs
+    from mesh.runtime.host.logs import set_up_logs
     from mesh.runtime.serve import Serving
 
     topology = with_addresses(load_legal_topology(file), addresses_of(bootstrap or []))

@@ -97,7 +97,7 @@ def _against_file(from_file: Path, topology: Topology, locate: Locate, output: O
     from mesh.client.in_force import InForce
     from mesh.client.plan import compare_topics, make_plan
     from mesh.client.proposal import topics_of_all
-    from mesh.runtime.provision import node_topics
+    from mesh.runtime.topics.provision import node_topics
 
     base = InForce(number=0, topology=legal_or_refused(from_file, output)[0])
     refuse_unchangeable(base.topology, topology, locate)
@@ -112,7 +112,7 @@ def against_mesh(found: InForce, seen: Look, topology: Topology, locate: Locate)
         ConfigError: A living mesh cannot follow it.
     """
     from mesh.client.proposal import plan_on_mesh
-    from mesh.runtime.provision import node_topics
+    from mesh.runtime.topics.provision import node_topics
 
     refuse_unchangeable(found.topology, topology, locate)
     return plan_on_mesh(found, topology, seen.view, seen.beats, seen.kafka, node_topics)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from mesh.lab.world import World
 from mesh.model.topology import Topology
-from mesh.runtime.drills import Drill
+from mesh.runtime.host.drills import Drill
 from mesh.transport.port import KafkaCluster, TopicPartition
 
 TASK_MS = 50

@@ -17,7 +17,7 @@ from mesh.lab.faults import StepFailedError
 from mesh.lab.steps import Apply
 from mesh.model.control import Stage
 from mesh.model.topology import Topology
-from mesh.runtime.provision import node_topics
+from mesh.runtime.topics.provision import node_topics
 
 if TYPE_CHECKING:
     from mesh.lab.driver import Driver

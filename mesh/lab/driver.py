@@ -46,7 +46,7 @@ from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.state import Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.provision import config_topic, node_topics
+from mesh.runtime.topics.provision import config_topic, node_topics
 from mesh.transport.port import TopicPartition, TopicSpec, Writer
 
 COUNT_S = 30.0

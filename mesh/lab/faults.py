@@ -11,7 +11,7 @@ from mesh.lab.backend import Backend
 from mesh.lab.steps import BrokerStep, Clock, NodeStep, Slow
 from mesh.model.control import Pause
 from mesh.model.topology import Topology
-from mesh.runtime.drills import Drill, SlowLink
+from mesh.runtime.host.drills import Drill, SlowLink
 
 _Ends = frozenset[str]
 

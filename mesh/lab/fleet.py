@@ -17,9 +17,9 @@ from mesh.lab.brokers import KafkaClusters, start_brokers
 from mesh.lab.jars import KafkaSoftware, Progress, silent
 from mesh.lab.processes import Process, spawn, stop_all
 from mesh.model.topology import Topology
-from mesh.runtime.drills import Drill, read_drill
-from mesh.runtime.provision import config_topic, node_topics, refuse_aliases
+from mesh.runtime.host.drills import Drill, read_drill
 from mesh.runtime.serve import seen_file
+from mesh.runtime.topics.provision import config_topic, node_topics, refuse_aliases
 from mesh.transport.kafka import RealKafka
 
 STOP_S = 10.0

@@ -11,7 +11,7 @@ from mesh.lab.steps import DeleteRecords, RecreateTopic, Truncate
 from mesh.lab.tally import Tally
 from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
-from mesh.runtime.provision import endpoint_topic, node_topics
+from mesh.runtime.topics.provision import endpoint_topic, node_topics
 from mesh.transport.port import TopicPartition, TopicSpec
 
 EndpointClasses = Mapping[str, MessageClass]

@@ -16,9 +16,9 @@ from mesh.lab.processes import Process
 from mesh.lab.segments import cut_newest
 from mesh.lab.verdicts import Verdicts
 from mesh.model.topology import Topology
-from mesh.runtime.clock import MonotonicClock
-from mesh.runtime.drills import Drill
-from mesh.runtime.provision import node_topics
+from mesh.runtime.host.clock import MonotonicClock
+from mesh.runtime.host.drills import Drill
+from mesh.runtime.topics.provision import node_topics
 from mesh.transport.kafka.removal import delete_topics
 from mesh.transport.port import KafkaCluster, TopicPartition
 

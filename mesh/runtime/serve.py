@@ -21,11 +21,11 @@ from mesh.config.references import resolve_options
 from mesh.errors import TransportDeniedError, TransportError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.clock import Clock, MonotonicClock
-from mesh.runtime.drills import Drill, SlowIntake, WallClock, read_drill
-from mesh.runtime.errands import ThreadedErrands
-from mesh.runtime.intake import Intake, ThreadedIntake
-from mesh.runtime.provision import HEADROOM_BYTES, refuse_aliases
+from mesh.runtime.host.clock import Clock, MonotonicClock
+from mesh.runtime.host.drills import Drill, SlowIntake, WallClock, read_drill
+from mesh.runtime.host.errands import ThreadedErrands
+from mesh.runtime.host.intake import Intake, ThreadedIntake
+from mesh.runtime.topics.provision import HEADROOM_BYTES, refuse_aliases
 from mesh.runtime.worker import Worker
 from mesh.transport.kafka import RealKafka
 from mesh.transport.port import KafkaCluster, Reader
@@ -55,7 +55,7 @@ class Serving:
         node: Whom it serves.
         ready_file: Exists while the node serves here; None for none.
         environment: Variables that Kafka options may refer to.
-        cuts_file: For drills: what to pretend; see `mesh.runtime.drills`.
+        cuts_file: For drills: what to pretend; see `mesh.runtime.host.drills`.
     """
 
     topology: Topology

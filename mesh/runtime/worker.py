@@ -34,23 +34,23 @@ from mesh.model.inputs import Input, Ticked
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
-from mesh.runtime.admission import Admission
-from mesh.runtime.backlogs import Backlogs
-from mesh.runtime.changing import Changing, Connect, read_start
-from mesh.runtime.clock import Clock
-from mesh.runtime.direct import DirectCopies
-from mesh.runtime.errands import LOOK_S, Errands
-from mesh.runtime.holding import Holds
-from mesh.runtime.intake import Intake, by_partition
-from mesh.runtime.lanes import Lanes
-from mesh.runtime.leadership import Leadership
-from mesh.runtime.leading import Write, with_learned
-from mesh.runtime.listening import Listener
-from mesh.runtime.provision import config_topic, endpoint_topic, node_topics
-from mesh.runtime.recall import Recall
-from mesh.runtime.repairing import Repairs
-from mesh.runtime.sources import Sources
-from mesh.runtime.upkeep import Upkeep
+from mesh.runtime.beside.backlogs import Backlogs
+from mesh.runtime.beside.holding import Holds
+from mesh.runtime.beside.repairing import Repairs
+from mesh.runtime.control.changing import Changing, Connect, read_start
+from mesh.runtime.control.leadership import Leadership
+from mesh.runtime.control.leading import Write, with_learned
+from mesh.runtime.control.listening import Listener
+from mesh.runtime.host.clock import Clock
+from mesh.runtime.host.errands import LOOK_S, Errands
+from mesh.runtime.host.intake import Intake, by_partition
+from mesh.runtime.host.recall import Recall
+from mesh.runtime.lane.direct import DirectCopies
+from mesh.runtime.lanes.admission import Admission
+from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.lanes.sources import Sources
+from mesh.runtime.topics.provision import config_topic, endpoint_topic, node_topics
+from mesh.runtime.topics.upkeep import Upkeep
 from mesh.transport.port import (
     Admin,
     KafkaCluster,

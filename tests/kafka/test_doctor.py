@@ -28,7 +28,7 @@ from mesh.config.topology_writer import write_topology
 from mesh.lab.brokers import start_brokers
 from mesh.lab.fleet import Fleet
 from mesh.lab.jars import KafkaSoftware
-from mesh.runtime.provision import node_topics
+from mesh.runtime.topics.provision import node_topics
 from mesh.transport.kafka import RealKafka
 from tests.conftest import ClustersOf
 

@@ -19,7 +19,7 @@ from mesh.config.topology_writer import write_topology
 from mesh.lab.fleet import Fleet
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
-from mesh.runtime.clock import MonotonicClock
+from mesh.runtime.host.clock import MonotonicClock
 from mesh.transport.kafka import RealKafka
 from mesh.transport.port import TopicPartition
 from tests.conftest import ClustersOf

@@ -13,7 +13,7 @@ from mesh.node import learner, offers
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner
 from mesh.node.machine import NodeMachine
-from mesh.runtime.lane import Lane
+from mesh.runtime.lane.lane import Lane
 from tests.mutations.patching import Mutation, Patches
 
 

@@ -12,7 +12,7 @@ from mesh.model.reasons import Reason
 from mesh.model.topology import ZoneKind
 from mesh.node import offers
 from mesh.node.learner import Learner
-from mesh.runtime import outgoing
+from mesh.runtime.messages import outgoing
 from tests.mutations.patching import Mutation, Patches
 
 

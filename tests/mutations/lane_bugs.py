@@ -10,12 +10,14 @@ from mesh.codec.state import encode_ledger, encode_progress
 from mesh.errors import TransportError
 from mesh.model.frames import Chain
 from mesh.model.state import Progress, ProgressKind
-from mesh.runtime import delivering, ingress, lanes, outgoing, taking, transit
-from mesh.runtime.batch import Batch
-from mesh.runtime.lane import Lane
-from mesh.runtime.lanes import Lanes
-from mesh.runtime.positions import Positions
-from mesh.runtime.sources import Sources
+from mesh.runtime.lane.batch import Batch
+from mesh.runtime.lane.lane import Lane
+from mesh.runtime.lane.positions import Positions
+from mesh.runtime.lanes import owned as lanes
+from mesh.runtime.lanes import taking
+from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.lanes.sources import Sources
+from mesh.runtime.messages import delivering, ingress, outgoing, transit
 from mesh.transport.memory_clients import MemoryWriter
 from tests.mutations.patching import Mutation, Patches
 

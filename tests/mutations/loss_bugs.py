@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from mesh.model.effects import ResumeSource
 from mesh.node.troubles import Troubles
-from mesh.runtime import gaps, holding
-from mesh.runtime.displacing import Displacing
-from mesh.runtime.holding import Holds
-from mesh.runtime.mates import MatesPositions
-from mesh.runtime.sources import Sources
+from mesh.runtime.beside import holding
+from mesh.runtime.beside.displacing import Displacing
+from mesh.runtime.beside.holding import Holds
+from mesh.runtime.control.mates import MatesPositions
+from mesh.runtime.lanes.sources import Sources
+from mesh.runtime.messages import gaps
 from mesh.transport.port import TopicPartition
 from tests.mutations.patching import Mutation, Patches
 

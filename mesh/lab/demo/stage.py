@@ -29,7 +29,7 @@ from mesh.lab.supervisor import TEND_S, Supervisor
 from mesh.lab.verdicts import Verdicts
 from mesh.model.control import Subscription
 from mesh.model.topics import TopicNames
-from mesh.runtime.clock import MonotonicClock
+from mesh.runtime.host.clock import MonotonicClock
 from mesh.transport.kafka import RealKafka
 
 SETTLE_DEADLINE_S = 120.0

@@ -17,7 +17,7 @@ from mesh.codec.keys import (
 )
 from mesh.model.control import Pause, Stop, StopReason
 from mesh.model.frames import MessageClass
-from mesh.runtime.lanes import Lanes
+from mesh.runtime.lanes.owned import Lanes
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import TopicPartition
 from tests.sim.swarm.losses import GROUP, LossBook

@@ -17,7 +17,7 @@ from mesh.codec.state import decode_dead_letter, decode_progress
 from mesh.model.control import Stop
 from mesh.model.headers import MESH_HEADER
 from mesh.model.state import DeadLetter, LossReason, ProgressKind
-from mesh.runtime.positions import stop_of
+from mesh.runtime.lane.positions import stop_of
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import TopicPartition

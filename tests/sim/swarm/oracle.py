@@ -14,7 +14,7 @@ from mesh.errors import ConfigError
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.provision import node_topics
+from mesh.runtime.topics.provision import node_topics
 from mesh.transport.port import TopicSpec
 from tests.sim.meshes import KINDS, Way, add_joins, chain_of, is_legal, naive_matches, naive_ways
 

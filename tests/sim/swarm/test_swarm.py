@@ -144,7 +144,7 @@ def test_seeds_differ() -> None:
 
 def test_a_failing_schedule_is_made_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not matter is left out; what is left still breaks the rule."""
-    from mesh.runtime.lane import Lane
+    from mesh.runtime.lane.lane import Lane
 
     monkeypatch.setattr(Lane, "skip", lambda *_args: None)
     monkeypatch.setattr(Lane, "is_guaranteed", lambda *_args: 1 / 0)

@@ -20,9 +20,9 @@ from mesh.lab.world import VirtualClock, kafka_of
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
-from mesh.runtime.errands import SteppedErrands
-from mesh.runtime.intake import PolledIntake
-from mesh.runtime.lane import Lane
+from mesh.runtime.host.errands import SteppedErrands
+from mesh.runtime.host.intake import PolledIntake
+from mesh.runtime.lane.lane import Lane
 from mesh.runtime.worker import Worker
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_faults import CrashNow

@@ -11,7 +11,7 @@ from mesh.client.view import MeshView
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.world import World
 from mesh.model.topology import Topology
-from mesh.runtime.provision import node_topics
+from mesh.runtime.topics.provision import node_topics
 
 CHAIN: Mapping[str, object] = {
     "kafka": {"left": None, "right": None},

@@ -7,7 +7,7 @@ from typing import Any
 
 from mesh.client.health import Category, Check, Examination, Result, examine
 from mesh.client.overview import observe
-from mesh.runtime.provision import endpoint_topic, node_topics
+from mesh.runtime.topics.provision import endpoint_topic, node_topics
 from tests.unit.client.conftest import Mesh
 
 

@@ -14,7 +14,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.state import Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.provision import node_topics
+from mesh.runtime.topics.provision import node_topics
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import TopicPartition
 

@@ -11,7 +11,7 @@ from mesh.client.health import Category, Check, Result, examine
 from mesh.codec.keys import progress_key
 from mesh.codec.state import encode_ledger, encode_progress
 from mesh.model.state import Ledger, Progress, ProgressKind
-from mesh.runtime.provision import node_topics
+from mesh.runtime.topics.provision import node_topics
 from mesh.transport.port import Copies, TopicPartition, TopicSpec
 from tests.unit.client.conftest import Mesh
 from tests.unit.client.examined import examination, failed, unwell

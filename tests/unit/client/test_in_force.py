@@ -13,7 +13,7 @@ from mesh.config.published import published_text
 from mesh.errors import ProtocolError, TransportUnavailableError
 from mesh.lab.fleet import with_addresses
 from mesh.model.topology import Topology
-from mesh.runtime.provision import config_topic
+from mesh.runtime.topics.provision import config_topic
 from tests.unit.client.conftest import Mesh
 
 

@@ -12,7 +12,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import BackpressureError
 from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
-from mesh.runtime.waiting import SAMPLES_MAX, Backlog
+from mesh.runtime.beside.waiting import SAMPLES_MAX, Backlog
 from mesh.transport.port import TopicPartition
 from tests.unit.client.conftest import Mesh
 from tests.unit.client.examined import failed

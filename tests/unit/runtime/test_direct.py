@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from mesh.codec.state import decode_ledger
-from mesh.runtime.batch import RESERVED_MS
+from mesh.runtime.lane.batch import RESERVED_MS
 from mesh.transport.port import TopicPartition
 from tests.unit.runtime.conftest import SmallMesh, subject
 

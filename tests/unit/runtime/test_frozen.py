@@ -8,7 +8,7 @@ from mesh.codec.control import decode_heartbeat
 from mesh.codec.keys import AdvertKey, LearnedKey, parse_control_key
 from mesh.codec.state import decode_ledger
 from mesh.model.frames import MessageClass
-from mesh.runtime import leading
+from mesh.runtime.control import leading
 from tests.unit.runtime.conftest import SmallMesh, subject
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from mesh.lab.world import kafka_of
-from mesh.runtime.admission import PREPARE_MS
-from mesh.runtime.errands import SteppedErrands
-from mesh.runtime.intake import PolledIntake
+from mesh.runtime.host.errands import SteppedErrands
+from mesh.runtime.host.intake import PolledIntake
+from mesh.runtime.lanes.admission import PREPARE_MS
 from mesh.runtime.worker import Worker
 from mesh.transport.memory_group import MemoryMembership
 from mesh.transport.port import BEGINNING, TopicPartition
@@ -177,7 +177,9 @@ def test_who_is_overtaken_between_two_steps_gets_nothing(
     second.membership.lanes = lambda: assigned
     second.membership.poll = lambda: None
     told: list[str] = []
-    monkeypatch.setattr("mesh.runtime.lanes.log.warning", lambda event, **_: told.append(event))
+    monkeypatch.setattr(
+        "mesh.runtime.lanes.owned.log.warning", lambda event, **_: told.append(event)
+    )
     mates.workers["second"] = second
     mates.until(lambda: "lane.not_taken" in told)
     del mates.workers["second"]

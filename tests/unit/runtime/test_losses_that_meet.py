@@ -9,7 +9,7 @@ from mesh.codec.keys import SubjectPauseKey, subject_pause_key
 from mesh.codec.state import decode_progress
 from mesh.model.control import Pause, Stop
 from mesh.model.state import ProgressKind
-from mesh.runtime.retention import CHECK_MS
+from mesh.runtime.topics.retention import CHECK_MS
 from mesh.transport.port import TopicPartition
 from tests.unit.runtime.conftest import CHAIN, SmallMesh, subject
 from tests.unit.runtime.test_holding import is_held, refuse

@@ -6,7 +6,7 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import StartError
-from mesh.runtime.provision import node_topics, refuse_aliases
+from mesh.runtime.topics.provision import node_topics, refuse_aliases
 from mesh.transport.memory import MemoryKafka
 
 TOPOLOGY = topology_from_mapping(

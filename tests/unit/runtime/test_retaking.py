@@ -10,9 +10,9 @@ from mesh.codec.keys import subscription_key
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import TransportError
 from mesh.lab.world import World, kafka_of
-from mesh.runtime.errands import SteppedErrands
-from mesh.runtime.intake import PolledIntake
-from mesh.runtime.lane import Lane
+from mesh.runtime.host.errands import SteppedErrands
+from mesh.runtime.host.intake import PolledIntake
+from mesh.runtime.lane.lane import Lane
 from mesh.runtime.worker import Worker
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import BEGINNING, TopicPartition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mesh.runtime.retention import CHECK_MS, Retention
+from mesh.runtime.topics.retention import CHECK_MS, Retention
 from mesh.transport.port import TopicPartition
 from tests.unit.runtime.conftest import SmallMesh, subject
 

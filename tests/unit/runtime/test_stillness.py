@@ -11,7 +11,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError
 from mesh.lab.world import World
 from mesh.model.frames import MessageClass
-from mesh.runtime.stillness import Bucket, Stillness
+from mesh.runtime.lanes.stillness import Bucket, Stillness
 from mesh.transport.port import TopicPartition
 from tests.unit.runtime.conftest import SmallMesh, subject
 

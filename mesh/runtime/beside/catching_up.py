@@ -1,0 +1,216 @@
+"""A lane's sources read a second time, for one target that missed something. Spec: K20.
+
+The lane goes on meanwhile. Only at the very end it stands still for a moment, until this has come
+as far as the lane: one thread does both, so nothing is written to the target in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from mesh.codec.state import encode_ledger
+from mesh.core.routing import LocalLink, Router
+from mesh.errors import TransportError
+from mesh.model.control import Stop, StopReason
+from mesh.model.inputs import Input
+from mesh.model.state import LossReason
+from mesh.runtime.lane.batch import Batch
+from mesh.runtime.lane.lane import Lane, Source
+from mesh.runtime.lane.positions import Positions
+from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.messages.ingress import take_ingress
+from mesh.runtime.messages.transit import take_frames
+from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition, Writer
+
+CHUNK = 2_000
+"""Records that one turn reads again at most: the lane waits no longer than for a batch."""
+
+MEET_READS, MEET_READ_S = 20, 0.05
+"""How long a lane may wait until this has read the last of what the lane has."""
+
+
+@dataclass(slots=True)
+class CatchUp:
+    """Reads some sources of a lane again, up to where the lane is.
+
+    Attributes:
+        lanes: All lanes of the worker.
+        lane: Whose sources.
+        sources: What is read.
+        records: What the last `read` found below the lane's positions, by source.
+        is_met: Whether that is all there is: the lane has no open transaction, and has read no
+            further.
+    """
+
+    lanes: Lanes
+    lane: Lane
+    sources: Sequence[Source]
+    records: dict[TopicPartition, list[Record]] = field(default_factory=dict)
+    is_met: bool = False
+    lost: list[Stop] = field(default_factory=list)
+    _readers: dict[str, Reader] = field(default_factory=dict)
+    _kafka: dict[TopicPartition, str] = field(default_factory=dict)
+    _unsent: dict[TopicPartition, list[Record]] = field(default_factory=dict)
+    _ends: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def begin(
+        self, kafka: Mapping[str, KafkaCluster], begins: Mapping[TopicPartition, int], name: str
+    ) -> None:
+        """Read from these offsets on; what is deleted there already is noted in `lost`.
+
+        Raises:
+            TransportError: The brokers do not answer.
+        """
+        for source in self.sources:
+            if self._is_gone(source.at, begins[source.at]):
+                continue
+            owner = source.link.neighbour if source.link is not None else self.lane.node
+            cluster = self.lanes.topology.nodes[owner].kafka
+            at, begin = source.at, begins[source.at]
+            admin = kafka[cluster].admin()
+            start = admin.starts([at]).get(at, begin)
+            if at in self._ends:
+                # It may have been cut off once more: the lane finds that when it goes on.
+                self._ends[at] = min(self._ends[at], admin.ends([at]).get(at, 0))
+            # What was deleted beyond the lane's position is the lane's to tell.
+            if (kept := min(start, self._end(at))) > begin:
+                reason = StopReason.RETENTION
+                stop = Stop(at.topic, at.partition, source.topic_id, reason, begin, kept)
+                self.lost.append(stop)
+            if begin >= self._ends.get(at, begin + 1):
+                continue  # its log breaks off before that: all the rest is what its stop tells
+            if cluster not in self._readers:
+                self._readers[cluster] = kafka[cluster].reader(name)
+            self._kafka[at] = cluster
+            self._readers[cluster].assign({at: max(begin, start)})
+            self._readers[cluster].position(at)
+
+    def _is_gone(self, at: TopicPartition, begin: int) -> bool:
+        """Say whether nothing is left of a source that stopped; note what of it is lost. R6.
+
+        Where a log was cut off and goes on with other records only what came before is read; the
+        rest is what the stop tells, and announced to all when that is accepted.
+        """
+        stop = self.lane.positions.stopped.get(at)
+        if stop is None:
+            return False
+        end = self.lane.positions.next.get(at, 0)
+        if stop.reason == StopReason.TRUNCATED:
+            self._ends[at] = stop.first
+        if stop.reason != StopReason.RECREATED:
+            return False
+        self._ends[at] = begin
+        if begin < end:
+            self.lost.append(replace(stop, first=begin, next=end))
+        return True
+
+    def _end(self, at: TopicPartition) -> int:
+        """Return how far a source is read: to where the lane is, or to where its log breaks off."""
+        end = self.lane.positions.next.get(at, 0)
+        stop = self.lane.positions.stopped.get(at)
+        if stop is not None and stop.reason == StopReason.TRUNCATED:
+            # It may have been cut off since this began, and goes on with other records.
+            end = min(end, stop.first)
+        return min(end, self._ends.get(at, end))
+
+    def read(self, most: int = CHUNK) -> Iterator[Input]:
+        """Read some more, at most so many records; yield what commits of the lane tell.
+
+        Raises:
+            TransportError: What is read again was deleted meanwhile.
+        """
+        for at in self._kafka:
+            stop = self.lane.positions.stopped.get(at)
+            if stop is not None and stop.reason == StopReason.RECREATED:
+                raise TransportError(f"{at} was made anew while it was read again")
+        self._fetch(0.0)
+        self.is_met = False
+        if self._count() < most:
+            # Near the end: the lane stands still until this has come as far.
+            if self.lane.batch is not None:
+                yield from self.lanes.commit(self.lane)
+            for _ in range(MEET_READS):
+                self.is_met = all(map(self._is_passed, self.sources))
+                if self.is_met or self._count() >= most:
+                    break
+                self._fetch(MEET_READ_S)
+        for at, records in self._unsent.items():
+            end = self._end(at)
+            ready = [record for record in records if record.offset() < end]
+            self.records[at] = ready[:most]
+            self._unsent[at] = records[len(self.records[at]) :]
+            self.is_met = self.is_met and len(ready) <= most
+            most -= len(self.records[at])
+
+    def _count(self) -> int:
+        """Return how many records wait to be written; what the lane has not read is for later."""
+        return sum(
+            record.offset() < self._end(at)
+            for at, records in self._unsent.items()
+            for record in records
+        )
+
+    def _is_passed(self, source: Source) -> bool:
+        if source.at not in self._kafka:
+            return True
+        position = self._readers[self._kafka[source.at]].position(source.at)
+        return position >= self._end(source.at)
+
+    def _fetch(self, timeout_s: float) -> None:
+        for reader in self._readers.values():
+            for record in reader.read(timeout_s, CHUNK):
+                at = TopicPartition(record.topic(), record.partition())
+                self._unsent.setdefault(at, []).append(record)
+            if lost := reader.lost():
+                raise TransportError(f"{lost[0]} was deleted while it was read again")
+
+    def close(self) -> None:
+        """Release the readers."""
+        for reader in self._readers.values():
+            reader.close()
+
+
+def shadow_of(
+    lane: Lane, writer: Writer, positions: Positions, *, link: LocalLink | None, endpoint: str = ""
+) -> Lane:
+    """Return a lane that writes to one target only, by what is wanted there now.
+
+    Args:
+        lane: The real one.
+        writer: Writes the transactions.
+        positions: What is known of the target: chains sent, and accepted when that was read.
+        link: The target, if it is a link.
+        endpoint: The target, if it is an endpoint.
+    """
+    shadow = Lane(lane.topology, lane.node, lane.number, lane.learner, writer, positions)
+    router = lane.learner.router
+    links = [link] if link is not None else []
+    shadow.narrowed = Router(links, router.table, router.down, router.closed, only=endpoint)
+    shadow.written = lane.written
+    return shadow
+
+
+def route_again(shadow: Lane, source: Source, records: Sequence[Record], now_ms: int) -> None:
+    """Route records of a source once more."""
+    if records and source.link is None:
+        take_ingress(shadow, source, records, now_ms)
+    while records and source.link is not None:
+        taken = take_frames(shadow, source, source.link, records, now_ms, len(records))
+        records = records[taken:]
+
+
+def account(shadow: Lane, batch: Batch, *, repair: bool) -> None:
+    """Write the ledger of a catch-up: what it wrote; reading was told by the lane."""
+    ledger = batch.ledger()
+    sent = [replace(one, repair=repair) for one in ledger.sent]
+    dropped = [one for one in ledger.dropped if one.reason in set(LossReason)]
+    told = replace(ledger, sources=(), not_forwarded=(), dropped=dropped, sent=sent)
+    partition = caught_up_partition(shadow)
+    topic = shadow.names.ledger(shadow.node)
+    shadow.writer.produce(topic, encode_ledger(told), None, partition)
+
+
+def caught_up_partition(lane: Lane) -> int:
+    """Return the partition of progress and ledger that catch-ups of a lane write."""
+    return lane.topology.nodes[lane.node].lanes + lane.number

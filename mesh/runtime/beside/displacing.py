@@ -1,0 +1,249 @@
+"""The oldest messages of an endpoint that is full become dead letters, and are deleted there. R14.
+
+Only where an operator wrote so: it is a loss. In one transaction stand the dead letters, the
+announcement of the loss in the endpoint, the account of it, and how far this went; only after its
+commit are the records deleted. Who finds that a predecessor died in between deletes, and no more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from mesh.codec.keys import progress_key
+from mesh.codec.state import decode_progress, encode_ledger, encode_progress
+from mesh.errors import DecodeError, TransportError
+from mesh.model.frames import MessageClass
+from mesh.model.headers import GAP_HEADER
+from mesh.model.state import DeadLetter, Dropped, Ledger, Progress, ProgressKind
+from mesh.runtime.beside.quarantine import PutAside, delivered_aside, loss_header
+from mesh.runtime.lane.lane import Lane
+from mesh.runtime.lane.overfull import Overfull
+from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.messages.refusing import write_letter
+from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition, Writer
+
+CHUNK = 2_000
+"""Records that are displaced in one transaction at most."""
+
+IDLE_MAX = 50
+"""Turns in which nothing was found to be read, after which it is left for later."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Reading:
+    """An endpoint partition being read, while nobody waits for it."""
+
+    of: Overfull
+    reader: Reader
+    writer: Writer
+    records: list[Record] = field(default_factory=list)
+    idle: int = 0
+
+    def close(self) -> None:
+        self.reader.close()
+        self.writer.close()
+
+
+@dataclass(slots=True)
+class Displacing:
+    """Displaces what `Lanes.overfull` names, one partition after another.
+
+    Attributes:
+        home: The node's own Kafka cluster.
+        lanes: The lanes.
+    """
+
+    home: KafkaCluster
+    lanes: Lanes
+    _reading: _Reading | None = None
+
+    def step(self) -> None:
+        """Read some more, or write and delete; the lane's second writer must be free."""
+        try:
+            if self._reading is None:
+                self._begin()
+            if self._reading is not None:
+                self._go_on(self._reading)
+        except TransportError as error:
+            log.warning("endpoint.not_displaced", fault=str(error))
+            self.close()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it has the lane's second writer just now."""
+        return self._reading is not None
+
+    def close(self) -> None:
+        """Stop; whoever takes the lanes goes on."""
+        if self._reading is not None:
+            self._reading.close()
+            self._reading = None
+
+    def _begin(self) -> None:
+        for at, of in list(self.lanes.overfull.items()):
+            del self.lanes.overfull[at]
+            if not self.lanes.owns(of.lane):
+                continue
+            # The writer comes first: it ends what a predecessor left open, which nobody could read
+            # past, and after it what progress says of former tries is final. Spec: R3.
+            lane = of.lane
+            name = lane.names.held_transactions(lane.node, lane.number)
+            writer = self.home.writer(f"held-{lane.number}", name)
+            reader = self.home.reader("displaced")
+            self._reading = _Reading(of, reader, writer)
+            if of.until > of.first:
+                reader.assign({at: of.first})
+            return
+
+    def _go_on(self, reading: _Reading) -> None:
+        of = reading.of
+        if not self.lanes.owns(of.lane):
+            self.close()
+            return
+        if of.until > of.first:
+            found = reading.reader.read(0.0, CHUNK)
+            reading.records += [record for record in found if record.offset() < of.until]
+            if reading.reader.lost():
+                self.close()  # somebody else deleted: the next look finds where it begins now
+                return
+            is_read = reading.reader.position(of.at) >= of.until
+            reading.idle = 0 if found else reading.idle + 1
+            if not is_read and len(reading.records) < CHUNK:
+                if reading.idle > IDLE_MAX:
+                    self.close()  # others need the writer; the next look tries again
+                return
+        self._displace(of, reading.writer, reading.records[:CHUNK])
+        self.close()
+
+    def _displace(self, of: Overfull, writer: Writer, records: Sequence[Record]) -> None:
+        """Write and commit what becomes of these records, then delete them."""
+        admin = self.home.admin()
+        info = admin.describe([of.at.topic]).get(of.at.topic)
+        start = admin.starts([of.at]).get(of.at)
+        if info is None or start is None:
+            return
+        passed = self._passed(of, info.topic_id)
+        left = [record for record in records if record.offset() >= max(start, passed)]
+        deliveries = [record for record in left if not _is_announcement(record)]
+        if deliveries:
+            passed = left[-1].offset() + 1
+            self._write(of, writer, left, info.topic_id)
+            count = self.lanes.pushed_out.get(of.endpoint, 0) + len(deliveries)
+            self.lanes.pushed_out[of.endpoint] = count
+            log.error(
+                "endpoint.displaced",
+                endpoint=of.endpoint,
+                partition=of.at.partition,
+                messages=len(deliveries),
+                reason=of.reason,
+            )
+        if passed > start:
+            admin.delete_before({of.at: passed})
+
+    def _passed(self, of: Overfull, topic_id: bytes) -> int:
+        """Return how far records of this very topic became dead letters already."""
+        found = 0
+        for record in self.lanes.recall.records(_place(of.lane)):
+            value = record.value()
+            progress = decode_progress(value) if value is not None else None
+            if progress is None or progress.kind is not ProgressKind.SOURCE:
+                continue
+            about = (progress.topic, progress.partition, progress.topic_id)
+            if about == (of.at.topic, of.at.partition, topic_id):
+                found = progress.offset
+        return found
+
+    def _write(
+        self, of: Overfull, writer: Writer, records: Sequence[Record], topic_id: bytes
+    ) -> None:
+        lane, place = of.lane, _place(of.lane)
+        letters = TopicPartition(lane.names.dead_letters(lane.node), place.partition)
+        losses = _Losses()
+        messages = 0
+        writer.begin()
+        for record in records:
+            headers = record.headers() or []
+            if _is_announcement(record):
+                losses.add(headers[0])
+                continue
+            messages += 1
+            aside = PutAside("", 1, MessageClass.GUARANTEED, record.key(), record.value(), headers)
+            try:
+                aside = delivered_aside(record.key(), record.value(), headers)
+                losses.add(loss_header(headers, lane.node, lane.names, of.reason))
+            except DecodeError:
+                pass  # somebody else wrote it: a dead letter without an identity
+            letter = DeadLetter(
+                reason=of.reason.upper(),
+                detail=f"{of.endpoint} holds no more",
+                topic=of.at.topic,
+                partition=of.at.partition,
+                offset=record.offset(),
+                topic_id=topic_id,
+                target=of.at.topic,
+                identity=aside.identity,
+            )
+            write_letter(writer, letters, letter, aside.key, aside.value, aside.headers)
+        for header in losses.headers():
+            writer.produce(of.at.topic, None, None, of.at.partition, headers=[header])
+        told = Progress(
+            kind=ProgressKind.SOURCE,
+            offset=records[-1].offset() + 1,
+            topic=of.at.topic,
+            partition=of.at.partition,
+            topic_id=topic_id,
+        )
+        writer.produce(place.topic, encode_progress(told), progress_key(told), place.partition)
+        ledger = Ledger(
+            node=lane.node,
+            lane=lane.number,
+            lane_epoch=lane.positions.epoch,
+            dropped=[Dropped(of.reason, of.at.topic, of.at.partition, messages)],
+        )
+        writer.produce(lane.names.ledger(lane.node), encode_ledger(ledger), None, place.partition)
+        writer.commit()
+
+
+def _place(lane: Lane) -> TopicPartition:
+    """Return where a lane's second writer keeps its progress."""
+    lanes = lane.topology.nodes[lane.node].lanes
+    return TopicPartition(lane.names.progress(lane.node), lanes + lane.number)
+
+
+def _is_announcement(record: Record) -> bool:
+    return [name for name, _ in record.headers() or ()] == [GAP_HEADER]
+
+
+@dataclass(slots=True)
+class _Losses:
+    """Announcements to be written, one per source and reason.
+
+    What is displaced may announce a loss itself: that is told again, with what is lost now.
+    """
+
+    _told: dict[tuple[Any, ...], dict[str, Any]] = field(default_factory=dict)
+
+    def add(self, header: tuple[str, bytes | None]) -> None:
+        """Take one announcement; its range grows to hold all of its kind."""
+        one: dict[str, Any] = json.loads(header[1] or b"{}")
+        kind = tuple(one.get(name) for name in _KIND)
+        known = self._told.setdefault(kind, one)
+        known["first"] = min(known.get("first", 0), one.get("first", 0))
+        ends = [told["last"] for told in (known, one) if told.get("last") is not None]
+        known["last"] = max(ends) if len(ends) == 2 else None
+
+    def headers(self) -> Sequence[tuple[str, bytes | None]]:
+        """Return the one header of each."""
+        told = self._told.values()
+        return [(GAP_HEADER, json.dumps(one, sort_keys=True).encode()) for one in told]
+
+
+_KIND = ("node", "topic", "topic_id", "partition", "generation", "reason")
+"""What two announcements share that can be one."""

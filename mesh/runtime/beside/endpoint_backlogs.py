@@ -1,0 +1,238 @@
+"""How much waits in endpoints, and what is done when that is as much as may. Spec: R14.
+
+The reader of an endpoint is the slowest consumer group of its clients. Kafka is asked for that, and
+asking costs a request per group: so it is done seldom, and only where there is a limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from mesh.errors import TransportError
+from mesh.model.control import FULL, LOSSY, EndpointStatus
+from mesh.model.frames import MessageClass
+from mesh.model.inputs import EndpointSeen, Input
+from mesh.model.state import LossReason
+from mesh.model.topology import EndpointLimit, Topology, WhenFull
+from mesh.runtime.beside.waiting import RELIEF, Backlog
+from mesh.runtime.lane.held import hold
+from mesh.runtime.lane.lane import Lane
+from mesh.runtime.lane.overfull import Overfull
+from mesh.runtime.lanes.owned import Lanes
+from mesh.transport.port import KafkaCluster, TopicPartition
+
+LOOK_MS = 5_000
+"""How often groups are asked for; where the endpoints end is noted at every step."""
+
+log = structlog.get_logger()
+
+_THEN = {
+    WhenFull.STOP: "it waits alone",
+    WhenFull.REJECT: "it waits, and nothing more is taken of clients",
+    WhenFull.DEAD_LETTER: "the oldest become dead letters",
+}
+
+
+@dataclass(slots=True)
+class EndpointBacklogs:
+    """Watches the guaranteed endpoints of this worker's lanes that have limits.
+
+    Each lane has an equal part of a limit in bytes.
+
+    Attributes:
+        topology, node: Whose.
+        home: The node's own Kafka cluster.
+        lanes: What this worker owns.
+        full: Lane and endpoint -> what is full, for people.
+    """
+
+    topology: Topology
+    node: str
+    home: KafkaCluster
+    lanes: Lanes
+    full: dict[tuple[int, str], str] = field(default_factory=dict)
+    _known: dict[TopicPartition, tuple[Lane, Backlog]] = field(default_factory=dict)
+    _told: dict[str, EndpointStatus] = field(default_factory=dict)
+    _looked_ms: int = -LOOK_MS
+
+    @property
+    def waiting(self) -> frozenset[tuple[int, str]]:
+        """Lanes and topics of endpoints that are to be held until less waits there."""
+        names = self.lanes.machine.learner
+        return frozenset(
+            (number, self._topic(endpoint))
+            for number, endpoint in self.full
+            if endpoint in names.endpoints and not self._is_lossy(endpoint)
+        )
+
+    @property
+    def refusing(self) -> frozenset[int]:
+        """Lanes that are to take no guaranteed messages of clients."""
+        return frozenset(
+            number
+            for number, endpoint in self.full
+            if (limit := self.topology.endpoint_limit(self.node, endpoint)) is not None
+            and limit.when_full is WhenFull.REJECT
+        )
+
+    def step(self, now_ms: int) -> Iterator[Input]:
+        """Look again if it is time; yield what commits tell, and which endpoints are full."""
+        limits = self._limits() if self.topology.endpoint_limits else {}
+        if now_ms - self._looked_ms < LOOK_MS:
+            self._note(limits, now_ms)
+            return
+        self._looked_ms = now_ms
+        for number, endpoint in list(self.full):
+            if number not in self.lanes.owned or endpoint not in limits:
+                del self.full[number, endpoint]
+        try:
+            yield from self._look(limits, now_ms)
+        except TransportError as error:
+            log.warning("endpoints.unknown", fault=str(error))
+        yield from self._tell(limits)
+
+    def _limits(self) -> Mapping[str, EndpointLimit]:
+        """Return the limits of the guaranteed endpoints that there are."""
+        return {
+            name: limit
+            for name, endpoint in self.lanes.machine.learner.endpoints.items()
+            if endpoint.message_class is MessageClass.GUARANTEED
+            and (limit := self.topology.endpoint_limit(self.node, name)) is not None
+        }
+
+    def _note(self, limits: Mapping[str, EndpointLimit], now_ms: int) -> None:
+        """Note where the endpoints end now: the more moments, the better the count."""
+        places = [at for at, (lane, _) in self._known.items() if self.lanes.owns(lane)]
+        if not limits or not places:
+            return
+        try:
+            ends = self.home.admin().ends(places)
+        except TransportError:
+            return  # the next look tells
+        for at, end in ends.items():
+            lane, backlog = self._known[at]
+            backlog.note(end, lane.written.get(at, 0), now_ms)
+
+    def _look(self, limits: Mapping[str, EndpointLimit], now_ms: int) -> Iterator[Input]:
+        if not limits:
+            return
+        admin = self.home.admin()
+        lanes = list(self.lanes.owned.values())
+        places = [at for lane in lanes for name in limits for at in self._places(lane, name)]
+        ends, starts = admin.ends(places), admin.starts(places)
+        besides = {self.lanes.names.lanes_group(node) for node in self.topology.nodes}
+        read = admin.consumed([self._topic(name) for name in limits], besides=besides)
+        passed = {at: max(read.get(at, 0), starts.get(at, 0)) for at in ends}
+        for lane in lanes:
+            for name, limit in limits.items():
+                yield from self._judge(lane, name, limit, ends, passed, now_ms)
+
+    def _judge(
+        self,
+        lane: Lane,
+        endpoint: str,
+        limit: EndpointLimit,
+        ends: Mapping[TopicPartition, int],
+        passed: Mapping[TopicPartition, int],
+        now_ms: int,
+    ) -> Iterator[Input]:
+        """Say whether a lane's part of an endpoint is full, and begin to act on it."""
+        size, age_ms = 0, 0
+        for at in self._places(lane, endpoint):
+            if at in ends:
+                backlog = self._backlog(lane, at, limit)
+                written = lane.written.get(at, 0)
+                found, oldest_ms = backlog.look(ends[at], passed[at], written, now_ms)
+                size, age_ms = size + found, max(age_ms, oldest_ms)
+        size_max, age_max_ms = self._limit_of_lane(limit)
+        key = (lane.number, endpoint)
+        part = RELIEF if key in self.full else 1.0
+        if size <= size_max * part and age_ms <= age_max_ms * part:
+            if self.full.pop(key, None) is not None:
+                log.warning("endpoint.relieved", lane=lane.number, endpoint=endpoint)
+            return
+        if key not in self.full:
+            self.full[key] = f"endpoint full: {limit.sizes}; {_THEN[limit.when_full]}"
+            log.warning(
+                "endpoint.full", lane=lane.number, endpoint=endpoint, bytes=size, age_ms=age_ms
+            )
+        if limit.when_full is WhenFull.DEAD_LETTER:
+            is_size = size > size_max * part
+            reason = LossReason.ENDPOINT_FULL if is_size else LossReason.ENDPOINT_EXPIRED
+            self._displace(lane, endpoint, reason, limit, passed, now_ms)
+            return
+        target = self._topic(endpoint)
+        if target not in lane.positions.holds:
+            if lane.batch is not None:
+                yield from self.lanes.commit(lane)
+            if self.lanes.owns(lane):
+                hold(lane, target, now_ms)
+
+    def _displace(
+        self,
+        lane: Lane,
+        endpoint: str,
+        reason: LossReason,
+        limit: EndpointLimit,
+        passed: Mapping[TopicPartition, int],
+        now_ms: int,
+    ) -> None:
+        """Have the oldest go until half of the limit is free."""
+        places = [at for at in self._places(lane, endpoint) if at in passed]
+        if any(at in self.lanes.overfull for at in places):
+            return  # what a predecessor left comes first
+        size_max, age_max_ms = self._limit_of_lane(limit)
+        for at in places:
+            _, backlog = self._known[at]
+            keep = size_max * RELIEF / len(places)
+            until = backlog.beyond(keep, age_max_ms * RELIEF, lane.written.get(at, 0), now_ms)
+            if until > passed[at]:
+                self.lanes.overfull[at] = Overfull(lane, endpoint, at, passed[at], until, reason)
+
+    def _backlog(self, lane: Lane, at: TopicPartition, limit: EndpointLimit) -> Backlog:
+        """Return the count of a partition; a lane that was taken anew counts from 0."""
+        counted, backlog = self._known.get(at, (None, None))
+        if backlog is None or counted is not lane:
+            backlog = Backlog()
+            self._known[at] = (lane, backlog)
+            if limit.when_full is WhenFull.DEAD_LETTER:
+                # Who had the lane before may have died between dead letters and deletion.
+                endpoint = at.topic.removeprefix(self._topic(""))
+                self.lanes.overfull[at] = Overfull(lane, endpoint, at, 0, 0, "")
+        return backlog
+
+    def _tell(self, limits: Mapping[str, EndpointLimit]) -> Iterator[Input]:
+        """Yield what is new to people and clients."""
+        now: dict[str, EndpointStatus] = {}
+        for name, limit in limits.items():
+            lost = self.lanes.pushed_out.get(name, 0)
+            texts = [text for (_, endpoint), text in self.full.items() if endpoint == name]
+            if limit.when_full is WhenFull.DEAD_LETTER and lost:
+                text = f"{lost} messages became dead letters: {limit.sizes}"
+                now[name] = EndpointStatus(name, LOSSY, text)
+            elif texts:
+                now[name] = EndpointStatus(name, FULL, texts[0])
+        for name in {**self._told, **now}:
+            if self._told.get(name) != now.get(name):
+                yield EndpointSeen(name, now.get(name))
+        self._told = now
+
+    def _is_lossy(self, endpoint: str) -> bool:
+        limit = self.topology.endpoint_limit(self.node, endpoint)
+        return limit is None or limit.when_full is WhenFull.DEAD_LETTER
+
+    def _topic(self, endpoint: str) -> str:
+        return self.lanes.names.endpoint(self.node, endpoint)
+
+    def _places(self, lane: Lane, endpoint: str) -> Sequence[TopicPartition]:
+        lanes = self.topology.nodes[self.node].lanes
+        topic = self._topic(endpoint)
+        return [TopicPartition(topic, at) for at in range(lane.number, lane.partitions, lanes)]
+
+    def _limit_of_lane(self, limit: EndpointLimit) -> tuple[float, float]:
+        lanes = self.topology.nodes[self.node].lanes
+        size_max = float("inf") if limit.size is None else limit.size / lanes
+        return size_max, float("inf") if limit.age_s is None else limit.age_s * 1000

@@ -1,0 +1,351 @@
+"""A target that cannot be written is held: the lane goes on for the others. Spec: K20.
+
+An endpoint's or outbox's topic may refuse records for long: a right taken away, a limit lowered, a
+partition without a leader. After some tries the lane leaves that target out; a catch-up with
+transactions of its own tries to write it alone, from where it was left, until it meets the lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from mesh.codec.keys import progress_key
+from mesh.codec.state import decode_progress, encode_progress
+from mesh.core.chain import Chains
+from mesh.core.routing import LocalLink
+from mesh.errors import TransportError, TransportRecordError
+from mesh.model.inputs import Input
+from mesh.runtime.beside.catching_up import (
+    CHUNK,
+    CatchUp,
+    account,
+    caught_up_partition,
+    route_again,
+    shadow_of,
+)
+from mesh.runtime.beside.displacing import Displacing
+from mesh.runtime.beside.quarantine import Sieve, keep_aside
+from mesh.runtime.lane.held import (
+    endpoint_of,
+    forget_ended,
+    held_progress,
+    hold_key,
+    link_of,
+    release,
+    sent_progress,
+    sources_of,
+)
+from mesh.runtime.lane.lane import Lane, Source
+from mesh.runtime.lane.positions import ENDED, Hold, Positions
+from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.messages.gaps import announce, came_before
+from mesh.transport.port import KafkaCluster, TopicPartition, Writer
+
+RETRY_MS = 5_000
+"""How long a catch-up that failed rests."""
+
+ALONE_A_TURN = 20
+"""Records that are written one by one in a turn at most: the lane waits meanwhile."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _CatchUp:
+    """One held target being written.
+
+    Attributes:
+        target: Its topic.
+        hold: How far it is written.
+        again: Reads the lane's sources.
+        writer: Writes.
+        known: Chains of the target and of the sources as they were read for it.
+    """
+
+    target: str
+    hold: Hold
+    again: CatchUp
+    writer: Writer
+    known: Positions
+    link: LocalLink | None
+    endpoint: str
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return self.again.lane.number, self.target
+
+    def close(self) -> None:
+        self.again.close()
+        self.writer.close()
+
+
+@dataclass(slots=True)
+class Suspect:
+    """A target that refused a record for what it is: records are written one by one. Spec: R12.
+
+    Attributes:
+        at, offset: The source record refused last.
+        tries: How often it was, in a row.
+        left: So many more are written alone, then many at once as ever.
+    """
+
+    at: TopicPartition | None = None
+    offset: int = -1
+    tries: int = 0
+    left: int = CHUNK
+
+    def refused(self, at: TopicPartition, offset: int) -> None:
+        """Take note that a source record was refused alone."""
+        self.tries = self.tries + 1 if (at, offset) == (self.at, self.offset) else 1
+        self.at, self.offset = at, offset
+
+    def passed(self) -> bool:
+        """Take note that a record was written; say whether that is enough."""
+        self.tries, self.at = 0, None
+        self.left -= 1
+        return self.left <= 0
+
+
+@dataclass(slots=True)
+class Holds:
+    """Catches up held targets of this worker's lanes, one after another.
+
+    Attributes:
+        kafka: Kafka clusters by name.
+        home: Name of the node's own.
+        lanes: The lanes.
+    """
+
+    kafka: Mapping[str, KafkaCluster]
+    home: str
+    lanes: Lanes
+    _active: _CatchUp | None = None
+    _tried_ms: dict[tuple[int, str], int] = field(default_factory=dict)
+    _suspects: dict[tuple[int, str], Suspect] = field(default_factory=dict)
+    _displacing: Displacing = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Have what is full pushed out beside what is held: both need the lane's second writer."""
+        self._displacing = Displacing(self.kafka[self.home], self.lanes)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it has the lane's second writer just now."""
+        return self._active is not None or self._displacing.is_active
+
+    def step(self, now_ms: int) -> Iterator[Input]:
+        """Write some more of what is held; yield what commits of the lane tell."""
+        if self._active is not None and not self._may_go_on(self._active):
+            self._leave()
+        if self._active is None:
+            self._displacing.step()
+        target = self._active.target if self._active is not None else ""
+        try:
+            if not self.is_active:
+                for lane, target in self._due(now_ms):
+                    self._tried_ms[lane.number, target] = now_ms
+                    self._active = self._begin(lane, target, now_ms)
+                    break
+            for _ in range(1 if self._active is None or not self._is_alone else ALONE_A_TURN):
+                if self._active is not None:
+                    yield from self._go_on(self._active, now_ms)
+        except TransportError as error:
+            log.warning("target.still_held", target=target, fault=str(error))
+            self._leave()
+
+    @property
+    def _is_alone(self) -> bool:
+        return self._active is not None and self._active.key in self._suspects
+
+    def _may_go_on(self, active: _CatchUp) -> bool:
+        lane = active.again.lane
+        is_held = active.target in lane.positions.holds
+        is_full = (lane.number, active.target) in self.lanes.full
+        return self.lanes.owns(lane) and is_held and not is_full
+
+    def close(self) -> None:
+        """Stop; whoever takes the lanes goes on."""
+        self._displacing.close()
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._active is not None:
+            self._active.close()
+            self._active = None
+
+    def _due(self, now_ms: int) -> Iterator[tuple[Lane, str]]:
+        for lane in self.lanes.owned.values():
+            for target in lane.positions.holds:
+                key = (lane.number, target)
+                if key in self.lanes.full:
+                    continue
+                tried = self._tried_ms.get(key, -RETRY_MS)
+                if now_ms - tried >= RETRY_MS and now_ms - lane.taken_ms >= RETRY_MS:
+                    yield lane, target
+
+    # -- beginning ------------------------------------------------------------------------
+
+    def _begin(self, lane: Lane, target: str, now_ms: int) -> _CatchUp | None:
+        """Open what is needed; None if it turns out that the target is written already.
+
+        The writer comes first: after that, what progress says of former tries is final. Spec: R3.
+        """
+        writer = self._open_writer(lane)
+        place = TopicPartition(lane.names.progress(lane.node), caught_up_partition(lane))
+        for record in self.lanes.recall.records(place):
+            if (value := record.value()) is not None:
+                lane.positions.recover_caught_up(decode_progress(value))
+        hold = lane.positions.holds.get(target)
+        if hold is None:
+            writer.close()
+            forget_ended(lane, now_ms)
+            return None
+        endpoint, link = endpoint_of(lane, target), link_of(lane, target)
+        sources = sources_of(lane, target)
+        if sources is None:
+            writer.close()
+            log.info("target.waits", target=target, lane=lane.number)
+            return None  # a source that cannot be read now: its Kafka cluster does not answer
+        known = Positions(epoch=lane.positions.epoch)
+        for source in sources:
+            accepted = hold.chains.get(source.at)
+            known.chains[source.at] = Chains(torn={}) if accepted is None else accepted.copy()
+            if link is not None:
+                key = (lane.outbox(link, source), source.identity)
+                if key in lane.positions.sent:
+                    known.sent[key] = lane.positions.sent[key]
+        again = CatchUp(self.lanes, lane, sources)
+        begins = {source.at: hold.next.get(hold_key(lane, target, source), 0) for source in sources}
+        again.begin(self.kafka, begins, "held")
+        log.info("target.catching_up", target=target, lane=lane.number)
+        return _CatchUp(target, hold, again, writer, known, link, endpoint)
+
+    def _open_writer(self, lane: Lane) -> Writer:
+        name = lane.names.held_transactions(lane.node, lane.number)
+        return self.kafka[self.home].writer(f"held-{lane.number}", name)
+
+    # -- going on -------------------------------------------------------------------------
+
+    def _go_on(self, active: _CatchUp, now_ms: int) -> Iterator[Input]:
+        again, lane = active.again, active.again.lane
+        suspect = self._suspects.get(active.key)
+        yield from again.read(CHUNK if suspect is None else 1)
+        if not self.lanes.owns(lane):
+            return
+        if not (again.is_met or again.lost or any(again.records.values())):
+            return
+        try:
+            self._write(active, suspect, now_ms)
+        except TransportRecordError as error:
+            if error.topics == (active.target,):
+                self._suspect(active)
+            raise
+        if suspect is not None and suspect.passed():
+            del self._suspects[active.key]
+        if again.is_met:
+            self._suspects.pop(active.key, None)
+            release(lane, active.target, now_ms)
+            log.warning("target.released", target=active.target, lane=lane.number)
+            self._leave()
+
+    def _suspect(self, active: _CatchUp) -> None:
+        """Take note that a record was refused for what it is; which one shows one by one. R12."""
+        suspect = self._suspects.get(active.key)
+        if suspect is None:
+            self._suspects[active.key] = Suspect()
+            del self._tried_ms[active.key]
+            return
+        for source in active.again.sources:
+            for record in active.again.records.get(source.at, ()):
+                suspect.refused(source.at, record.offset())
+
+    def _write(self, active: _CatchUp, suspect: Suspect | None, now_ms: int) -> None:
+        """Write what was read in one transaction, without what its target refuses for good."""
+        limit = self.lanes.topology.quarantine_after
+        if suspect is None or suspect.tries + 1 < limit:
+            self._write_once(active, active.writer, active.known, now_ms)
+            return
+        lane = active.again.lane
+        is_link = active.link is not None
+        sieve = Sieve(active.writer, active.target, lane.node, lane.names, is_link)
+        refusal: TransportRecordError | None = None
+        while True:
+            known = active.known.copy_of_target()
+            try:
+                self._write_once(active, sieve, known, now_ms, refusal)
+            except TransportRecordError as error:
+                if error.topics != (active.target,) or not sieve.narrow():
+                    raise
+                refusal = error
+                # The client library may lose count of what a refused request held, and fail with
+                # the next transaction too: a new writer begins anew.
+                active.writer.close()
+                active.writer = sieve.inner = self._open_writer(lane)
+            else:
+                active.known = known
+                for one in sieve.aside:
+                    log.error("record.quarantined", target=sieve.target, identity=one.identity)
+                return
+
+    def _write_once(
+        self,
+        active: _CatchUp,
+        writer: Writer,
+        known: Positions,
+        now_ms: int,
+        refusal: TransportRecordError | None = None,
+    ) -> None:
+        again, lane = active.again, active.again.lane
+        shadow = shadow_of(lane, writer, known, link=active.link, endpoint=active.endpoint)
+        batch = shadow.open(now_ms)
+        reached: dict[Source, int] = {}
+        for source in again.sources:
+            for lost in again.lost:
+                if (lost.topic, lost.partition) == (source.at.topic, source.at.partition):
+                    came = came_before(shadow, source)
+                    announce(shadow, batch, source, lost, came, lost.next)
+            records = again.records.get(source.at, [])
+            route_again(shadow, source, records, now_ms)
+            if records:
+                reached[source] = records[-1].offset() + 1
+            if records and isinstance(writer, Sieve) and refusal is not None:
+                neighbour = active.link.neighbour if active.link is not None else ""
+                keep_aside(
+                    shadow,
+                    batch,
+                    source,
+                    records[-1],
+                    writer,
+                    refusal,
+                    endpoint=active.endpoint,
+                    neighbour=neighbour,
+                )
+        for source, offset in reached.items():
+            self._note(active, known, source, ENDED if again.is_met else offset)
+        if again.is_met:
+            for source in again.sources:
+                self._note(active, known, source, ENDED)
+        account(shadow, batch, repair=False)
+        writer.commit()
+        again.lost.clear()
+        for source, offset in reached.items():
+            active.hold.next[hold_key(lane, active.target, source)] = offset
+            active.hold.chains[source.at] = known.chains[source.at].copy()
+        if active.link is not None:
+            lane.positions.sent.update(known.sent)
+
+    def _note(self, active: _CatchUp, known: Positions, source: Source, offset: int) -> None:
+        """Write how far a target is written of one source, in this very transaction."""
+        lane = active.again.lane
+        progress = held_progress(lane, active.target, source, active.hold.number, offset)
+        partition = caught_up_partition(lane)
+        topic, key = lane.names.progress(lane.node), progress_key(progress)
+        active.writer.produce(topic, encode_progress(progress), key, partition)
+        outbox = TopicPartition(active.target, source.at.partition % lane.partitions)
+        sent = known.sent.get((outbox, source.identity))
+        if active.link is not None and sent is not None:
+            told = sent_progress(outbox, source, sent)
+            active.writer.produce(topic, encode_progress(told), progress_key(told), partition)

@@ -1,0 +1,271 @@
+"""A record that its target refuses for good is put aside, and announced as lost there. R12, K20.
+
+A target refuses records in groups: what a broker gets at once it takes or refuses at once. So the
+records of one source record are written in ever smaller groups, each waited for, until it shows
+which of them alone are refused. In their place stands an announcement; they become dead letters.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from mesh.codec.deliveries import decode_delivery
+from mesh.codec.frames import decode_header, encode_header
+from mesh.errors import DecodeError, TransportRecordError
+from mesh.model.frames import Delivery, FrameKind, MessageClass, Origin, SourcePartition
+from mesh.model.headers import MESH_HEADER
+from mesh.model.state import DeadLetter, LossReason
+from mesh.model.topics import TopicNames
+from mesh.runtime.beside.catching_up import caught_up_partition
+from mesh.runtime.lane.batch import Batch
+from mesh.runtime.lane.lane import Lane, Source
+from mesh.runtime.messages.gaps import EMPTY, gap_ext, gap_header
+from mesh.runtime.messages.refusing import write_letter
+from mesh.transport.port import Headers, Record, Row, TopicPartition, Writer
+
+
+@dataclass(frozen=True, slots=True)
+class PutAside:
+    """A record of a target that was not written.
+
+    Attributes:
+        identity: Of the message, or of the first and last of a frame.
+        messages: How many it holds.
+        message_class: Of them.
+        key, value, headers: What it would have been.
+    """
+
+    identity: str
+    messages: int
+    message_class: MessageClass
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+@dataclass(slots=True)
+class Sieve:
+    """A writer that finds out which records a target refuses, and leaves them out.
+
+    Attributes:
+        inner: Writes.
+        target: The topic in doubt; others are written as ever.
+        node, names: Who announces what is left out.
+        is_link: Whether the target is an outbox.
+        edges: Numbers of its records before which the ones handed over are waited for.
+        left_out: Numbers of those that are refused alone.
+        aside: What was left out this time.
+    """
+
+    inner: Writer
+    target: str
+    node: str
+    names: TopicNames
+    is_link: bool
+    edges: list[int] = field(default_factory=list)
+    left_out: set[int] = field(default_factory=set)
+    aside: list[PutAside] = field(default_factory=list)
+    _count: int = 0
+    _begun: int = 0
+
+    def begin(self) -> None:
+        """Open a transaction; the records are counted anew."""
+        self._count = self._begun = 0
+        self.aside.clear()
+        self.inner.begin()
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        partition: int = -1,
+        *,
+        timestamp: int = 0,
+        headers: Headers | None = None,
+    ) -> None:
+        """Hand over one record.
+
+        Raises:
+            TransportRecordError: The target refuses what came since the last edge.
+        """
+        number = self._count
+        if topic == self.target:
+            if number in self.edges:
+                self._wait()
+            self._count += 1
+            if number in self.left_out:
+                one = _put_aside(key, value, headers or (), is_link=self.is_link)
+                self.aside.append(one)
+                value, key, headers = self._announcement(key, headers or ())
+        self.inner.produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
+
+    def produce_all(self, topic: str, partition: int, rows: Sequence[Row]) -> None:
+        """Hand over many records of one partition, in order."""
+        for value, key, timestamp, headers in rows:
+            self.produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
+
+    def _wait(self) -> None:
+        if self.inner.flush():
+            self.inner.commit()  # says what was refused
+        self._begun = self._count
+
+    def commit(self) -> None:
+        """Commit the open transaction; see the port."""
+        self._wait()
+        self.inner.commit()
+
+    def narrow(self) -> bool:
+        """Halve the group that was refused, or leave it out if it is one record.
+
+        Returns:
+            Whether there is anything to narrow: not if an announcement is refused as well.
+        """
+        first, end = self._begun, self._count
+        if end - first > 1:
+            for edge in {first, (first + end) // 2, end} - set(self.edges):
+                insort(self.edges, edge)
+            return True
+        if end == first or first in self.left_out:
+            return False
+        self.left_out.add(first)
+        return True
+
+    def abort(self) -> None:
+        """Abort the open transaction, if any."""
+        self.inner.abort()
+
+    def flush(self) -> int:
+        """Wait for what was handed over; see the port."""
+        return self.inner.flush()
+
+    def close(self) -> None:
+        """Release everything."""
+        self.inner.close()
+
+    def _announcement(
+        self, key: bytes | None, headers: Headers
+    ) -> tuple[bytes | None, bytes | None, Headers | None]:
+        """Return value, key and headers of what stands in the place of a record."""
+        reason = LossReason.QUARANTINED
+        if self.is_link:
+            header = decode_header(key or b"")
+            topic = self.names.ingress(header.origin.node, MessageClass.GUARANTEED)
+            origin = replace(header.origin, count=0, subjects=())
+            ext = {**header.ext, **gap_ext(topic, reason)}
+            return (
+                EMPTY,
+                encode_header(replace(header, origin=origin, kind=FrameKind.GAP, ext=ext)),
+                None,
+            )
+        return None, None, [loss_header(headers, self.node, self.names, reason)]
+
+
+def loss_header(
+    headers: Headers, node: str, names: TopicNames, reason: str
+) -> tuple[str, bytes | None]:
+    """Return the one header by which an endpoint is told that a delivery to it is lost.
+
+    Args:
+        headers: Of the delivery.
+        node: Who tells.
+        names: Of the mesh.
+        reason: A `LossReason`.
+
+    Raises:
+        DecodeError: The mesh did not write it.
+    """
+    delivery = _delivery(headers)
+    origin = Origin(
+        node=node,
+        source=delivery.source,
+        generation=delivery.generation,
+        first=delivery.offset,
+        last=delivery.offset,
+        count=0,
+        subjects=(),
+    )
+    topic = names.ingress(delivery.path[0], delivery.message_class)
+    return gap_header(origin, gap_ext(topic, reason), [node])
+
+
+def _delivery(headers: Headers) -> Delivery:
+    if not headers or headers[-1][0] != MESH_HEADER:
+        raise DecodeError("no delivery: somebody else wrote to this endpoint")
+    return decode_delivery(headers[-1][1] or b"")
+
+
+def _put_aside(
+    key: bytes | None, value: bytes | None, headers: Headers, *, is_link: bool
+) -> PutAside:
+    if is_link:
+        origin = decode_header(key or b"").origin
+        span = f"{origin.first}-{origin.last}" if origin.last > origin.first else f"{origin.first}"
+        told = identity_text(origin.source, origin.generation, span)
+        return PutAside(told, origin.count, MessageClass.GUARANTEED, key, value, headers)
+    return delivered_aside(key, value, headers)
+
+
+def delivered_aside(key: bytes | None, value: bytes | None, headers: Headers) -> PutAside:
+    """Return a delivery as a dead letter tells it: what the client wrote, and its identity.
+
+    Raises:
+        DecodeError: The mesh did not write it.
+    """
+    delivery = _delivery(headers)
+    told = identity_text(delivery.source, delivery.generation, str(delivery.offset))
+    kept = [(name, content) for name, content in headers if name != MESH_HEADER]
+    return PutAside(told, 1, delivery.message_class, key, value, kept)
+
+
+def identity_text(source: SourcePartition, generation: int, offset: str) -> str:
+    """Return an identity as people and `mesh trace` write it."""
+    return f"{source.topic_id.hex()}/{source.partition}/{generation}/{offset}"
+
+
+def keep_aside(
+    shadow: Lane,
+    batch: Batch,
+    source: Source,
+    record: Record,
+    sieve: Sieve,
+    error: TransportRecordError,
+    *,
+    endpoint: str,
+    neighbour: str,
+) -> None:
+    """Write the dead letters of what was left out, and account for it, in the open transaction.
+
+    Args:
+        shadow: Who writes.
+        batch: Its account.
+        source: Where it was read.
+        record: Likewise.
+        sieve: Knows what was left out.
+        error: What the broker said.
+        endpoint: The target, if it is one.
+        neighbour: The target, if it is a link.
+    """
+    place = TopicPartition(shadow.names.dead_letters(shadow.node), caught_up_partition(shadow))
+    for one in sieve.aside:
+        letter = DeadLetter(
+            reason=LossReason.QUARANTINED.upper(),
+            detail=str(error),
+            topic=source.at.topic,
+            partition=source.at.partition,
+            offset=record.offset(),
+            topic_id=source.topic_id,
+            target=sieve.target,
+            identity=one.identity,
+        )
+        write_letter(sieve.inner, place, letter, one.key, one.value, one.headers)
+        batch.lost(
+            LossReason.QUARANTINED,
+            source.at,
+            one.messages,
+            one.message_class,
+            endpoint=endpoint,
+            neighbour=neighbour,
+        )

@@ -1,0 +1,221 @@
+"""What a neighbour misses is sent again, beside the lane and never through it. Spec: K11, K20.
+
+A repair reads the lane's source again from where the neighbour's chain broke, and writes to that
+neighbour alone, with transactions of its own, what is wanted there now. When it has come as far
+as the lane, it says so in a last frame without messages; the lane's next frame follows that. What
+the source does not have any more is announced as lost before the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from mesh.codec.frames import key_tail, relay_key
+from mesh.core.chain import Chains
+from mesh.core.routing import LocalLink
+from mesh.errors import TransportError
+from mesh.model.control import Stop, StopReason
+from mesh.model.effects import Relinked
+from mesh.model.frames import NONE_OFFSET, Chain, FrameFlags, MessageClass, Origin
+from mesh.model.inputs import Input
+from mesh.runtime.beside.catching_up import CatchUp, account, route_again, shadow_of
+from mesh.runtime.lane.lane import Lane, Source
+from mesh.runtime.lane.positions import Positions
+from mesh.runtime.lane.troubles import Asked
+from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.messages.gaps import EMPTY, announce, came_before
+from mesh.runtime.messages.outgoing import hop_over
+from mesh.transport.port import KafkaCluster, TopicPartition, Writer
+
+RETRY_MS = 1_000
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Repair:
+    """One repair under way.
+
+    Attributes:
+        asked: What for.
+        link: To whom.
+        source: What is read again; its topic is empty if that is gone for good.
+        again: Reads it.
+        writer: Writes the repair.
+        known: What is known of the target.
+    """
+
+    asked: Asked
+    link: LocalLink
+    source: Source
+    again: CatchUp
+    writer: Writer
+    known: Positions
+
+    def close(self) -> None:
+        self.again.close()
+        self.writer.close()
+
+
+@dataclass(slots=True)
+class Repairs:
+    """Does the repairs that neighbours ask of the lanes of this worker, one after another.
+
+    Attributes:
+        kafka: Kafka clusters by name.
+        home: Name of the node's own.
+        lanes: The lanes.
+        asked: Open requests by neighbour and record key; the listener keeps it.
+    """
+
+    kafka: Mapping[str, KafkaCluster]
+    home: str
+    lanes: Lanes
+    asked: Mapping[tuple[str, bytes], Asked]
+    _active: _Repair | None = None
+    _done: dict[tuple[str, bytes], int] = field(default_factory=dict)
+    _tried_ms: int = -RETRY_MS
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it has the lane's second writer just now."""
+        return self._active is not None
+
+    def step(self, now_ms: int) -> Iterator[Input]:
+        """Send some more of what is asked for; yield what commits of the lane tell."""
+        if self._active is not None and not self.lanes.owns(self._active.again.lane):
+            self._leave()
+        try:
+            if self._active is None:
+                self._begin(now_ms)
+            if self._active is not None:
+                yield from self._go_on(self._active, now_ms)
+        except TransportError as error:
+            log.warning("repair.failed", fault=str(error))
+            self._tried_ms = now_ms
+            self._leave()
+
+    def close(self) -> None:
+        """Stop; what is not done is done by whoever takes the lanes."""
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._active is not None:
+            self._active.close()
+            self._active = None
+
+    def relink(self, relinked: Relinked, now_ms: int) -> None:  # noqa: ARG002
+        """Repair nothing for neighbours whose links were removed."""
+        if self._active is not None and self._active.asked.neighbour in relinked.gone:
+            log.warning("repair.ended", neighbour=self._active.asked.neighbour)
+            self._leave()
+
+    # -- beginning ------------------------------------------------------------------------
+
+    def _begin(self, now_ms: int) -> None:
+        if now_ms - self._tried_ms < RETRY_MS:
+            return
+        count = self.lanes.topology.nodes[self.lanes.machine.node].lanes
+        for key, asked in self.asked.items():
+            lane = self.lanes.owned.get(asked.request.outbox_partition % count)
+            if lane is None or self._done.get(key) == asked.offset:
+                continue
+            source = self._source(lane, asked)
+            if source is not None:
+                self._active = self._open(lane, source, asked)
+                log.warning(
+                    "repair.begun",
+                    neighbour=asked.neighbour,
+                    after=asked.request.last,
+                    outbox=asked.request.outbox,
+                    partition=asked.request.outbox_partition,
+                )
+                return
+
+    def _source(self, lane: Lane, asked: Asked) -> Source | None:
+        """Return what the lane reads; None if it cannot be read just now.
+
+        A topic that is gone for good stands for itself: everything in it is lost.
+        """
+        for source in lane.sources.values():
+            if source.identity == asked.source:
+                return source
+        if asked.request.topic_id in lane.positions.topic_ids.values():
+            return None
+        gone = TopicPartition("", asked.request.partition)
+        return Source(gone, asked.request.topic_id, MessageClass.GUARANTEED, None)
+
+    def _open(self, lane: Lane, source: Source, asked: Asked) -> _Repair:
+        link = lane.link(asked.neighbour)
+        key = (lane.outbox(link, source), source.identity)
+        first = max(asked.request.last + 1, lane.positions.since.get(key, 0))
+        again = CatchUp(self.lanes, lane, [source] if source.at.topic else [])
+        again.begin(self.kafka, {source.at: first}, "repair")
+        if not source.at.topic:
+            sent = lane.positions.sent.get(key, NONE_OFFSET)
+            reason, topic_id = StopReason.RECREATED, source.topic_id
+            if sent >= first:
+                again.lost.append(Stop("", source.at.partition, topic_id, reason, first, sent + 1))
+        known = Positions(epoch=lane.positions.epoch)
+        known.sent[key] = asked.request.last
+        if source.link is not None:
+            # Where its reading begins the chains of the neighbour behind it are in their middle.
+            known.chains[source.at] = Chains(torn={})
+        names = lane.names.held_transactions(lane.node, lane.number)
+        writer = self.kafka[self.home].writer(f"held-{lane.number}", names)
+        return _Repair(asked, link, source, again, writer, known)
+
+    # -- going on -------------------------------------------------------------------------
+
+    def _go_on(self, repair: _Repair, now_ms: int) -> Iterator[Input]:
+        again = repair.again
+        yield from again.read()
+        if not self.lanes.owns(again.lane):
+            return
+        records = again.records.get(repair.source.at, [])
+        if records or again.is_met or again.lost:
+            shadow = shadow_of(again.lane, repair.writer, repair.known, link=repair.link)
+            shadow.flags = FrameFlags.REPAIR
+            batch = shadow.open(now_ms)
+            for lost in again.lost:
+                came = came_before(shadow, repair.source)
+                announce(shadow, batch, repair.source, lost, came, lost.next, is_local=False)
+            again.lost.clear()
+            route_again(shadow, repair.source, records, now_ms)
+            if again.is_met:
+                self._write_end(repair, shadow)
+            account(shadow, batch, repair=True)
+            repair.writer.commit()
+        if again.is_met:
+            self._finish(repair)
+
+    def _write_end(self, repair: _Repair, shadow: Lane) -> None:
+        """Write that the repair is complete up to the last frame of the lane. Spec: K20."""
+        source, outbox = repair.source, shadow.outbox(repair.link, repair.source)
+        key = (outbox, source.identity)
+        last = repair.again.lane.positions.sent.get(key, NONE_OFFSET)
+        previous = min(repair.known.sent[key], last)
+        chain = Chain(source=source.identity, previous=previous, first=last, last=last)
+        origin = Origin(
+            node=shadow.node,
+            source=source.identity,
+            generation=0,
+            first=0,
+            last=0,
+            count=0,
+            subjects=(),
+        )
+        hop = hop_over(shadow, repair.link, came_before(shadow, source), chain)
+        tail = key_tail(origin, shadow.flags)
+        repair.writer.produce(outbox.topic, EMPTY, relay_key(hop, tail), outbox.partition)
+
+    def _finish(self, repair: _Repair) -> None:
+        asked = repair.asked
+        for key, one in self.asked.items():
+            if one == asked:
+                self._done[key] = asked.offset
+        log.warning("repair.done", neighbour=asked.neighbour, outbox=asked.request.outbox)
+        self._leave()

@@ -1,0 +1,1 @@
+"""What nodes and operators tell a node, and what its leader tells them."""

@@ -1,0 +1,245 @@
+"""How a worker follows a change of the topology, in place. Spec: K27, K28.
+
+An operator's word stands on `mesh.config`. What a change needs is made beside the loop first:
+topics of new links, clients of Kafka clusters that were not read before. Then the node's core
+takes it, and the moment that its routing changes every part of the worker takes the new links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import structlog
+
+from mesh.codec.control import decode_change, decode_config
+from mesh.codec.keys import change_key, config_key
+from mesh.config.published import published_text, published_topology
+from mesh.errors import MeshError, StartError
+from mesh.model.control import Change, Stage
+from mesh.model.effects import Relinked
+from mesh.model.inputs import ChangeRead
+from mesh.model.topology import Topology
+from mesh.node.relinking import change_version, with_node
+from mesh.runtime.host.errands import Errand, Errands, Steps
+from mesh.runtime.host.intake import Intake
+from mesh.runtime.topics.provision import node_topics
+from mesh.transport.port import Admin, KafkaCluster, Reader, Record
+
+RETRY_MS = 1_000
+"""How often what a change needs is tried to be made again."""
+
+FOLLOWED = (Stage.SWITCH, Stage.RUN)
+"""Stages in which the target is in force at the nodes."""
+
+Connect = Callable[[Topology, str], tuple[KafkaCluster, Reader]]
+"""Opens a Kafka cluster of a topology by its name: for everything, and for what is read of it."""
+
+log = structlog.get_logger()
+
+
+class Part(Protocol):
+    """A part of the worker that knows the topology."""
+
+    def relink(self, relinked: Relinked, now_ms: int) -> None:
+        """Have the links of another topology from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a node starts with.
+
+    Attributes:
+        topology: What it works by.
+        number: Of that; -1 if there was no record and its file stands for it.
+        change: The newest word on a change, or None.
+    """
+
+    topology: Topology
+    number: int = -1
+    change: Change | None = None
+
+
+def read_start(file: Topology, node: str, records: Iterable[Record]) -> Start:
+    """Return what a node works by: what is in force if somebody wrote that, else its file.
+
+    Args:
+        file: What its file says.
+        node: Who starts.
+        records: All of `mesh.config` on the node's own Kafka cluster.
+
+    Raises:
+        ConfigError: What is in force is not known to this version.
+        ProtocolError: A record was written by a newer version.
+    """
+    change: Change | None = None
+    texts: dict[int, str] = {}
+    for record in records:
+        value = record.value()
+        if value is not None and record.key() == config_key():
+            config = decode_config(value)
+            texts[config.number] = max(config.topology, texts.get(config.number, ""))
+        elif value is not None and record.key() == change_key():
+            change = newest(change, decode_change(value))
+    if change is not None and change.stage in FOLLOWED:
+        texts.setdefault(change.number, change.topology)
+    if not texts:
+        return Start(file, change=change)
+    number = max(texts)
+    if texts[number] == published_text(file):
+        return Start(file, number, change)
+    log.warning("topology.differs", in_force=number, text="the node's file says something else")
+    return Start(with_node(published_topology(texts[number]), node, file), number, change)
+
+
+def newest(known: Change | None, read: Change) -> Change:
+    """Return the later of two words."""
+    if known is None:
+        return read
+    return max(known, read, key=lambda one: change_version(one.number, one.stage))
+
+
+@dataclass(slots=True)
+class Prepared:
+    """What a change needed.
+
+    Attributes:
+        topology: The target.
+        opened: Kafka clusters that this worker did not know before.
+    """
+
+    topology: Topology
+    opened: dict[str, tuple[KafkaCluster, Reader]] = field(default_factory=dict)
+
+    def close(self) -> None:
+        """Release what was opened for nothing."""
+        for _, reader in self.opened.values():
+            reader.close()
+
+
+@dataclass(slots=True)
+class Changing:
+    """Follows changes of the topology for one worker.
+
+    Attributes:
+        node: Whom it serves.
+        start: What it started with.
+        kafka, admins, readers, intake: What is known of each Kafka cluster, and grows.
+        errands: Makes beside the loop what a change needs.
+        connect: Opens others; None if there are no others.
+        parts: What takes other links with the routing.
+        topology: What this worker works by.
+    """
+
+    node: str
+    start: Start
+    kafka: dict[str, KafkaCluster]
+    admins: dict[str, Admin]
+    readers: dict[str, Reader]
+    intake: Intake
+    errands: Errands
+    connect: Connect | None
+    parts: list[Part] = field(default_factory=list)
+    topology: Topology = field(init=False)
+    told: Change | None = field(init=False)
+    _number: int = field(init=False)
+    _preparing: Errand[Prepared] | None = None
+    _prepared_for: Change | None = None
+    _tried_ms: int = -RETRY_MS
+
+    def __post_init__(self) -> None:
+        """Begin with what was in force at the start."""
+        self.topology = self.start.topology
+        self.told, self._number = self.start.change, self.start.number
+        for name in self._missing(self.topology):
+            self._add(name, *self._open(self.topology, name))
+
+    def is_held(self, change: Change | None) -> bool:
+        """Say whether the node takes nothing of its own clients. Spec: K28."""
+        known = self.told if change is None else change
+        return (
+            known is not None
+            and known.stage in (Stage.HOLD, Stage.SWITCH)
+            and self.node in known.holding
+        )
+
+    def follow(self, change: Change | None, now_ms: int) -> Iterator[ChangeRead]:
+        """Tell the node of the newest word, once what it needs is made."""
+        if self._preparing is not None:
+            yield from self._end_preparing(self._preparing, now_ms)
+        if change is None or self._preparing is not None:
+            return
+        if self.told is not None and newest(self.told, change) == self.told:
+            return
+        if change.stage not in FOLLOWED or change.number <= self._number:
+            yield self._tell(change, None)
+        elif now_ms - self._tried_ms >= RETRY_MS:
+            self._tried_ms = now_ms
+            self._prepared_for = change
+            self._preparing = self.errands.begin(self._prepare(change))
+
+    def _tell(self, change: Change, target: Topology | None) -> ChangeRead:
+        self.told = change
+        log.info("change.read", number=change.number, stage=str(change.stage))
+        return ChangeRead(change.number, change.stage, target)
+
+    def _end_preparing(self, errand: Errand[Prepared], now_ms: int) -> Iterator[ChangeRead]:
+        if not errand.has_ended():
+            return
+        self._preparing = None
+        change = self._prepared_for
+        try:
+            prepared = errand.result()
+        except MeshError as error:
+            self._tried_ms = now_ms
+            log.error("change.not_prepared", fault=str(error))  # noqa: TRY400 - one line for people
+            return
+        for name, opened in prepared.opened.items():
+            self._add(name, *opened)
+        if change is not None:
+            self._number = change.number
+            yield self._tell(change, prepared.topology)
+
+    def _prepare(self, change: Change) -> Steps[Prepared]:
+        """Make the topics of new links, and open what they are read from.
+
+        Raises:
+            MeshError: It cannot be done now.
+        """
+        target = with_node(published_topology(change.topology), self.node, self.topology)
+        prepared = Prepared(target)
+        try:
+            for name in self._missing(target):
+                prepared.opened[name] = self._open(target, name)
+                yield
+            known = {topic.name for topic in node_topics(self.topology, self.node)}
+            wanted = node_topics(target, self.node)
+            home = self.kafka[self.topology.nodes[self.node].kafka]
+            home.admin().create([topic for topic in wanted if topic.name not in known])
+            yield
+        except BaseException:
+            prepared.close()
+            raise
+        return prepared
+
+    def _missing(self, topology: Topology) -> Sequence[str]:
+        names = {topology.nodes[name].kafka: None for name in topology.neighbours(self.node)}
+        return [name for name in names if name not in self.kafka]
+
+    def _open(self, topology: Topology, name: str) -> tuple[KafkaCluster, Reader]:
+        if self.connect is None:
+            raise StartError(f"Kafka cluster {name} is not known here")
+        return self.connect(topology, name)
+
+    def _add(self, name: str, kafka: KafkaCluster, reader: Reader) -> None:
+        self.kafka[name], self.admins[name] = kafka, kafka.admin()
+        self.intake.add(name, reader)
+        self.readers[name] = reader
+
+    def relink(self, relinked: Relinked, now_ms: int) -> None:
+        """Have every part of the worker take other links, between two records."""
+        self.topology = relinked.topology
+        log.warning("topology.changed", gone=relinked.gone, added=relinked.added)
+        for part in self.parts:
+            part.relink(relinked, now_ms)

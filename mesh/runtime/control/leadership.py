@@ -1,0 +1,198 @@
+"""Who leads the node: the owner of lane 0, who writes its control topics. Spec: K4, K16.
+
+The others learn from what the leader wrote who the node is, and route by the same knowledge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import structlog
+
+from mesh.errors import TransportError
+from mesh.model.effects import Relinked
+from mesh.model.inputs import Input, LeadershipLost, LeadershipTaken
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.runtime.control.leading import (
+    ControlWriter,
+    Positions,
+    Write,
+    Written,
+    identity_of,
+    read_written,
+)
+from mesh.runtime.host.errands import Errand, Errands, Steps
+from mesh.runtime.host.recall import Recall
+from mesh.transport.port import KafkaCluster, TopicPartition, Writer
+
+STANDBY_RETRY_MS = 500
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """The control topics, taken.
+
+    Attributes:
+        writer: Writes them.
+        written: What they said before.
+        uuid: The node's identity.
+        epoch: Of this leadership.
+    """
+
+    writer: Writer
+    written: Written
+    uuid: str
+    epoch: int
+
+    def close(self) -> None:
+        """Release them: they were taken for nothing."""
+        self.writer.close()
+
+
+def take_control(
+    topology: Topology, node: str, home: KafkaCluster, recall: Recall, new_uuid: Callable[[], str]
+) -> Steps[Led]:
+    """Take the control topics: the writer first, so that what is read stays true. Spec: K16.
+
+    Raises:
+        TransportError: They cannot be taken now.
+    """
+    names = TopicNames(topology.prefix)
+    writer = home.writer("control", names.control_transactions(node))
+    try:
+        yield
+        written = read_written(recall.records(TopicPartition(names.control(node), 0)))
+        former = written.identity
+        uuid = former.uuid if former is not None else new_uuid()
+        epoch = written.epoch + 1
+        yield
+        control = ControlWriter(topology, node, writer, lambda _: ())
+        control.introduce(identity_of(topology, node, home, uuid, epoch))
+    except BaseException:
+        writer.close()
+        raise
+    return Led(writer, written, uuid, epoch)
+
+
+@dataclass(slots=True)
+class Leadership:
+    """One worker's part in leading its node.
+
+    Attributes:
+        topology, node: Whom.
+        home: The node's own Kafka cluster.
+        recall: Reads what its control topic says.
+        errands: Takes the control topics beside the loop.
+        new_uuid: Makes the node's identity at its very first start.
+        read_positions: Where this worker stands on each neighbour's outboxes.
+        uuid: The node's identity, once it is known.
+    """
+
+    topology: Topology
+    node: str
+    home: KafkaCluster
+    recall: Recall
+    errands: Errands
+    new_uuid: Callable[[], str]
+    read_positions: Positions
+    uuid: str | None = None
+    _control: ControlWriter | None = None
+    _taking: Errand[Led] | None = None
+    _writes: list[Write] = field(default_factory=list)
+    _standby_ms: int = -STANDBY_RETRY_MS
+    _is_other: bool = False
+    _epoch: int = 0
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this worker leads."""
+        return self._control is not None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the control topics are being taken."""
+        return self._taking is not None
+
+    def follow(self, *, is_due: bool, now_ms: int) -> Iterator[Input]:
+        """Take, keep or leave the control topics; yield what changes.
+
+        Args:
+            is_due: Whether this worker is to lead.
+            now_ms: The present moment.
+
+        Raises:
+            TransportError: They cannot be taken.
+        """
+        taking = self._taking
+        if is_due and taking is None and self._control is None:
+            steps = take_control(self.topology, self.node, self.home, self.recall, self.new_uuid)
+            taking = self._taking = self.errands.begin(steps)
+        if taking is not None:
+            if not is_due and not taking.is_off:
+                taking.call_off()
+            if taking.has_ended():
+                self._taking = None
+                if not taking.is_off:
+                    yield self._lead(taking.result())
+        if not is_due:
+            yield from self.stop()
+            if self.uuid is None:
+                self._stand_by(now_ms)
+
+    def _lead(self, led: Led) -> LeadershipTaken:
+        self._control = ControlWriter(self.topology, self.node, led.writer, self.read_positions)
+        self.uuid, self._epoch = led.uuid, led.epoch
+        log.info("node.leads", epoch=led.epoch)
+        return LeadershipTaken(led.epoch, led.written.offers, tuple(led.written.stops))
+
+    def _stand_by(self, now_ms: int) -> None:
+        """Learn who the node is from the worker that leads it."""
+        if now_ms - self._standby_ms < STANDBY_RETRY_MS:
+            return
+        self._standby_ms = now_ms
+        names = TopicNames(self.topology.prefix)
+        written = read_written(self.recall.records(TopicPartition(names.control(self.node), 0)))
+        if written.identity is not None:
+            self.uuid = written.identity.uuid
+
+    def relink(self, relinked: Relinked, now_ms: int) -> None:  # noqa: ARG002
+        """Tell of other outboxes who this node is."""
+        self.topology = relinked.topology
+        self._is_other = True
+
+    def ask(self, write: Write) -> None:
+        """Have something written at the end of this turn."""
+        self._writes.append(write)
+
+    def write(self) -> Iterator[Input]:
+        """Write what was asked for in this turn, in one transaction. Spec: K23."""
+        if self._control is None or not self._writes:
+            return
+        writes, self._writes = self._writes, []
+        try:
+            if self._is_other and self.uuid is not None:
+                self._is_other = False
+                told = identity_of(self.topology, self.node, self.home, self.uuid, self._epoch)
+                self._control.introduce(told)
+            self._control.write(writes)
+        except TransportError as error:
+            # The next leader, perhaps this worker, compares what is written with what should be.
+            log.warning("control.lost", fault=str(error))
+            yield from self.stop()
+
+    def stop(self) -> Iterator[Input]:
+        """Lead no more."""
+        if self._control is not None:
+            self.close()
+            yield LeadershipLost()
+
+    def close(self) -> None:
+        """Release the control topics."""
+        if self._control is not None:
+            self._control.writer.close()
+            self._control = None
+            self._writes.clear()

@@ -1,0 +1,305 @@
+"""What the owner of lane 0 writes: identity, interest, acknowledgements, heartbeat.
+
+Everything that one step of the node machine asks for is written in one transaction.
+Spec: K4, K16, K23, K24.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.codec.control import (
+    Learned,
+    decode_advert,
+    decode_identity,
+    decode_learned,
+    decode_mark,
+    encode_acknowledgement,
+    encode_advert,
+    encode_heartbeat,
+    encode_identity,
+    encode_learned,
+    encode_link_state,
+    encode_mark,
+    encode_repair_request,
+    encode_stop,
+)
+from mesh.codec.keys import (
+    AdvertKey,
+    IdentityKey,
+    LearnedKey,
+    MarkKey,
+    StopKey,
+    ack_key,
+    advert_key,
+    heartbeat_key,
+    identity_key,
+    learned_key,
+    link_key,
+    mark_key,
+    parse_control_key,
+    repair_key,
+    stop_key,
+    subscribed_key,
+    subscription_key,
+)
+from mesh.errors import ProtocolError
+from mesh.model.control import Identity, LinkState, RepairRequest, Scope, TopicIdentity, Wish
+from mesh.model.effects import (
+    EndSubscription,
+    WriteAck,
+    WriteAdvert,
+    WriteHeartbeat,
+    WriteLearned,
+    WriteLinkState,
+    WriteMark,
+    WriteRepair,
+    WriteStop,
+    WriteSubscribed,
+)
+from mesh.model.frames import MessageClass
+from mesh.model.inputs import Input, LinkDisabled, NeighbourUnreachable
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.runtime.host.recall import Recall
+from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
+
+Write = (
+    WriteAdvert
+    | WriteMark
+    | WriteAck
+    | WriteSubscribed
+    | WriteHeartbeat
+    | WriteLinkState
+    | WriteLearned
+    | WriteStop
+    | WriteRepair
+    | EndSubscription
+)
+
+LEARNED_BYTES = 500_000
+"""About the size of one record of `learned`; a set of many filters takes several. Spec: K6."""
+
+Positions = Callable[[str], Sequence[tuple[str, int, int]]]
+"""Neighbour -> committed read positions on its outboxes: (topic, partition, position)."""
+
+
+@dataclass(slots=True)
+class Written:
+    """What a control topic says.
+
+    Attributes:
+        identity: Who wrote it last, or None if nobody did.
+        offers: Entries offered per scope.
+        stops: Topic partitions that are called stopped.
+        epoch: The highest that stands anywhere.
+    """
+
+    identity: Identity | None = None
+    offers: dict[Scope, dict[str, Wish]] = field(default_factory=dict)
+    stops: dict[tuple[str, int], None] = field(default_factory=dict)
+    epoch: int = 0
+
+
+def read_written(records: Iterable[Record]) -> Written:
+    """Return what the records of a node's own control topic say. Spec: K16."""
+    written = Written()
+    for record in records:
+        value = record.value()
+        try:
+            match parse_control_key(record.key() or b""):
+                case IdentityKey() if value is not None:
+                    written.identity = decode_identity(value)
+                    written.epoch = max(written.epoch, written.identity.epoch)
+                case MarkKey(scope) if value is not None:
+                    # Readers believe the newest epoch, whoever wrote it.
+                    written.offers.setdefault(scope, {})
+                    written.epoch = max(written.epoch, decode_mark(value).epoch)
+                case AdvertKey(scope, filter_) if value is not None:
+                    written.offers.setdefault(scope, {})[filter_] = decode_advert(value)
+                case MarkKey(scope):
+                    written.offers.pop(scope, None)
+                case AdvertKey(scope, filter_):
+                    written.offers.get(scope, {}).pop(filter_, None)
+                case StopKey(topic, partition) if value is not None:
+                    written.stops[topic, partition] = None
+                case StopKey(topic, partition):
+                    written.stops.pop((topic, partition), None)
+                case _:
+                    pass
+        except ProtocolError:
+            continue  # a record of another version is written anew if it still matters
+    return written
+
+
+@dataclass(slots=True)
+class ControlWriter:
+    """Writes the control topics of one node.
+
+    Attributes:
+        writer: Transactional; taking it fences a former owner of lane 0.
+        read_positions: Where this node stands on each neighbour's outboxes.
+    """
+
+    topology: Topology
+    node: str
+    writer: Writer
+    read_positions: Positions
+    names: TopicNames = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Build the names once."""
+        self.names = TopicNames(self.topology.prefix)
+
+    def introduce(self, identity: Identity) -> None:
+        """Write who this is. Spec: K4."""
+        self.writer.begin()
+        self._control(identity_key(), encode_identity(identity))
+        self.writer.commit()
+
+    def write(self, writes: Iterable[Write]) -> None:
+        """Write everything of one step in one transaction.
+
+        Raises:
+            TransportFencedError: Another worker owns lane 0.
+        """
+        self.writer.begin()
+        for write in writes:
+            self._write(write)
+        self.writer.commit()
+
+    def _write(self, write: Write) -> None:
+        match write:
+            case WriteAdvert(scope, filter_, wish):
+                value = None if wish is None else encode_advert(wish)
+                self._control(advert_key(scope, filter_), value)
+            case WriteMark(scope, mark):
+                self._control(mark_key(scope), None if mark is None else encode_mark(mark))
+            case WriteSubscribed(ack):
+                self._control(subscribed_key(), encode_acknowledgement(ack))
+            case WriteHeartbeat(heartbeat):
+                self._control(heartbeat_key(), encode_heartbeat(heartbeat))
+            case WriteAck(neighbour, scope, ack):
+                self._to(neighbour, ack_key(scope), encode_acknowledgement(ack))
+            case WriteLinkState(neighbour, epoch, beat):
+                state = LinkState(epoch, beat, tuple(self.read_positions(neighbour)))
+                self._to(neighbour, link_key(), encode_link_state(state))
+            case WriteLearned():
+                self._learned(write)
+            case WriteStop(topic, partition, stop):
+                content = None if stop is None else encode_stop(stop)
+                self._control(stop_key(topic, partition), content)
+            case WriteRepair(neighbour, request, is_open):
+                self._ask(neighbour, request, is_open=is_open)
+            case EndSubscription(endpoint, filter_):
+                self.writer.produce(
+                    self.names.clients(self.node), None, subscription_key(endpoint, filter_), 0
+                )
+
+    def _ask(self, neighbour: str, request: RepairRequest, *, is_open: bool) -> None:
+        """Write a repair request, or its end. Spec: K11."""
+        key = repair_key(
+            request.topic_id, request.partition, request.outbox_partition, MessageClass.GUARANTEED
+        )
+        self._to(neighbour, key, encode_repair_request(request) if is_open else None)
+
+    def _learned(self, learned: WriteLearned) -> None:
+        """Write a proven set, in parts that fit into records. Spec: K21."""
+        topic = self.names.learned(self.node)
+        for number, part in enumerate(_parts(learned.filters)):
+            key = learned_key(learned.neighbour, learned.scope, number)
+            self.writer.produce(topic, encode_learned(learned.epoch, learned.number, part), key, 0)
+
+    def _control(self, key: bytes, value: bytes | None) -> None:
+        self.writer.produce(self.names.control(self.node), value, key, 0)
+        self.writer.produce(self.names.control_log(self.node), value, key, 0)
+
+    def _to(self, neighbour: str, key: bytes, value: bytes | None) -> None:
+        self.writer.produce(self.names.to_control(self.node, neighbour), value, key, 0)
+
+
+def _parts(filters: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Cut a list of filters where its record would grow too large; at least one part."""
+    part: list[str] = []
+    size = 0
+    for filter_ in filters:
+        size += len(filter_.encode())
+        if part and size > LEARNED_BYTES:
+            yield part
+            part, size = [], len(filter_.encode())
+        part.append(filter_)
+    yield part
+
+
+def read_learned(records: Iterable[Record], neighbour: str) -> Mapping[Scope, Sequence[str]]:
+    """Return what `learned` says of a neighbour: what it wanted, per scope. Spec: K21.
+
+    Parts of one set have one version; others are left over from a larger set.
+    """
+    return {
+        scope: [
+            filter_
+            for _, part in sorted(parts.items())
+            if part[:2] == parts[0][:2]
+            for filter_ in part.filters
+        ]
+        for scope, parts in _learned_parts(records, neighbour).items()
+    }
+
+
+def learned_versions(records: Iterable[Record], neighbour: str) -> Mapping[Scope, tuple[int, int]]:
+    """Return (epoch, number) at which that was proven, per scope. Spec: K21."""
+    return {
+        scope: (parts[0].epoch, parts[0].number)
+        for scope, parts in _learned_parts(records, neighbour).items()
+    }
+
+
+def _learned_parts(
+    records: Iterable[Record], neighbour: str
+) -> Mapping[Scope, Mapping[int, Learned]]:
+    found: dict[Scope, dict[int, Learned]] = {}
+    for record in records:
+        value = record.value()
+        try:
+            key = parse_control_key(record.key() or b"")
+            if value is not None and isinstance(key, LearnedKey) and key.neighbour == neighbour:
+                found.setdefault(key.scope, {})[key.part] = decode_learned(value)
+        except ProtocolError:
+            continue  # of another version: it is proven anew some day
+    return {scope: parts for scope, parts in found.items() if 0 in parts}
+
+
+def with_learned(input_: Input, recall: Recall, names: TopicNames, node: str) -> Input:
+    """Add to the news that a neighbour is not read what it wanted at last. Spec: K21."""
+    if not isinstance(input_, NeighbourUnreachable | LinkDisabled):
+        return input_
+    records = recall.records(TopicPartition(names.learned(node), 0))
+    learned = read_learned(records, input_.neighbour)
+    if isinstance(input_, NeighbourUnreachable):
+        return NeighbourUnreachable(input_.neighbour, learned)
+    return LinkDisabled(input_.neighbour, learned, learned_versions(records, input_.neighbour))
+
+
+def identity_of(
+    topology: Topology, node: str, kafka: KafkaCluster, uuid: str, epoch: int
+) -> Identity:
+    """Return the identity record of a node, with the topics that exist now. Spec: K4."""
+    names = TopicNames(topology.prefix)
+    receivers = [other for other in topology.neighbours(node) if topology.sends(node, other)]
+    topics: list[str] = []
+    for message_class in MessageClass:
+        topics.append(names.ingress(node, message_class))
+        topics += [names.outbox(node, other, message_class) for other in receivers]
+    described = kafka.admin().describe(topics)
+    return Identity(
+        node=node,
+        uuid=uuid,
+        epoch=epoch,
+        cluster_id=kafka.admin().cluster_id(),
+        lanes=topology.nodes[node].lanes,
+        topics=tuple(
+            TopicIdentity(info.name, info.topic_id, info.partitions) for info in described.values()
+        ),
+    )

@@ -1,0 +1,80 @@
+"""What operators want of a node, as the records on `mesh.config` of its Kafka cluster say it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mesh.codec.control import decode_change, decode_pause, decode_stop
+from mesh.codec.keys import (
+    AcceptKey,
+    ChangeKey,
+    DisableKey,
+    PauseKey,
+    SubjectPauseKey,
+    config_key,
+    parse_control_key,
+)
+from mesh.errors import DecodeError
+from mesh.model.control import Change
+from mesh.model.inputs import Input, LossAccepted
+from mesh.model.subject import filter_fault
+from mesh.runtime.control.changing import newest
+from mesh.transport.port import Record
+
+
+@dataclass(slots=True)
+class Wishes:
+    """What operators want of one node now.
+
+    Attributes:
+        node: Whom it is for; what is for others is passed over, and so is the
+            topology, which was looked up at the start.
+        paused: Links that are not to be read.
+        paused_subjects: Filters of what is not to be taken of clients.
+        disabled: Neighbours whose link is disabled.
+        change: Their newest word on a change of the topology.
+    """
+
+    node: str
+    paused: frozenset[PauseKey] = frozenset()
+    paused_subjects: frozenset[str] = frozenset()
+    disabled: frozenset[str] = frozenset()
+    change: Change | None = None
+
+    def take(self, record: Record) -> Iterator[Input]:
+        """Take note of a record; yield what the node itself must hear.
+
+        Raises:
+            ProtocolError: Nobody can read it, or it is of a later version.
+        """
+        value, key = record.value(), record.key() or b""
+        if key == config_key():
+            return
+        found = parse_control_key(key)
+        match found:
+            case ChangeKey() if value is not None:
+                self.change = newest(self.change, decode_change(value))
+            case AcceptKey(node) if value is not None and node == self.node:
+                yield LossAccepted(decode_stop(value))
+            case PauseKey(node) | SubjectPauseKey(node) | DisableKey(node) if node == self.node:
+                if value is not None:
+                    decode_pause(value)
+                self._put(found, is_wanted=value is not None)
+            case _:
+                pass
+
+    def _put(self, key: object, *, is_wanted: bool) -> None:
+        match key:
+            case PauseKey():
+                self.paused = self.paused | {key} if is_wanted else self.paused - {key}
+            case SubjectPauseKey(_, filter_):
+                if is_wanted and (fault := filter_fault(filter_)) is not None:
+                    raise DecodeError(f"paused subjects: {fault}")
+                paused = self.paused_subjects
+                self.paused_subjects = paused | {filter_} if is_wanted else paused - {filter_}
+            case DisableKey(_, neighbour):
+                names = {neighbour}
+                self.disabled = self.disabled | names if is_wanted else self.disabled - names
+            case _:
+                pass

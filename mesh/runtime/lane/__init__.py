@@ -1,0 +1,1 @@
+"""One lane: what it keeps, and what it commits in one transaction."""

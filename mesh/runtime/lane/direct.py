@@ -1,0 +1,61 @@
+"""Direct copies on their way to the brokers: few requests of many, a moment apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mesh.runtime.host.clock import Clock
+from mesh.runtime.lane.lane import Lane
+from mesh.transport.port import Writer
+
+MS_PER_REQUEST = 4
+GAP_MS = 50
+"""Writes of direct copies keep a distance: so many ms for each partition written to, or half
+the length of a commit if that is more, at most so many. The client library asks the broker once per
+partition, and that costs it far more CPU than the copies do: a little patience makes few requests
+of many, and more of it where the broker is busy."""
+
+
+@dataclass(slots=True)
+class DirectCopies:
+    """Writes the direct copies that lanes have ready.
+
+    Attributes:
+        writer: Of the node's own Kafka cluster.
+        clock: Time.
+        commit_ms: How long the last commit took: how busy the broker is.
+    """
+
+    writer: Writer
+    clock: Clock
+    commit_ms: int = 0
+    _written_ms: int = -GAP_MS
+    _gap_ms: int = 0
+
+    @property
+    def due_ms(self) -> int:
+        """When copies may be written again."""
+        return self._written_ms + self._gap_ms
+
+    def write_due(self, lanes: Sequence[Lane]) -> None:
+        """Write what may go, unless the last copies went a moment ago."""
+        if self.clock.now_ms() >= self.due_ms:
+            self.write(lanes)
+
+    def write(self, lanes: Sequence[Lane]) -> None:
+        """Write what may go, at once."""
+        partitions: set[tuple[str, int]] = set()
+        for lane in lanes:
+            for topic, partition, rows in lane.ready:
+                self.writer.produce_all(topic, partition, rows)
+                partitions.add((topic, partition))
+            lane.ready.clear()
+        if partitions:
+            self._written_ms = self.clock.now_ms()
+            gap = max(MS_PER_REQUEST * len(partitions), self.commit_ms // 2)
+            self._gap_ms = min(GAP_MS, gap)
+
+    def flush(self) -> int:
+        """Wait until all are written; return how many could not be."""
+        return self.writer.flush()

@@ -1,0 +1,399 @@
+"""One lane: batches of records in, one transaction out.
+
+A lane routes by what the node machine has put in force, keeps the chain, and accounts for
+every message. It is handed records and writers and never waits. Spec: K2, K3, K11, K12, K17, K18.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from mesh.core.chain import Chains
+from mesh.core.routing import Arrival, LocalLink, Route, Router
+from mesh.errors import TransportError
+from mesh.model.frames import NONE_OFFSET, Chain, FrameFlags, MessageClass, SourcePartition
+from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.inputs import Input
+from mesh.model.state import Cut, InForce, Progress, ProgressKind
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.node.learner import CLIENTS, Learner
+from mesh.node.relinking import CHANGE, UNCHANGED
+from mesh.runtime.lane.batch import RESERVED_MS, Batch, DirectRows
+from mesh.runtime.lane.positions import Positions
+from mesh.transport.port import BEGINNING, Row, TopicPartition, Writer
+
+Known = dict[tuple[str, bytes | None], tuple[str, Route]]
+"""Header as clients wrote it -> subject and route, since the routing last changed."""
+
+MEMO_MAX = 32_768
+PLANS_MAX = 256
+"""Subject tables remembered per arrival: each may have thousands of bytes and routes."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What becomes of frames with one subject table that came one way.
+
+    Attributes:
+        subjects: The table.
+        routes: Route of each subject of the table.
+        only: The one route of all of them, or None if they part.
+        delivers: Whether some of them go to an endpoint of this node.
+    """
+
+    subjects: Sequence[str]
+    routes: Sequence[Route]
+    only: Route | None
+    delivers: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A partition that a lane reads: the node's own ingress, or a neighbour's outbox.
+
+    Attributes:
+        at: Topic and partition.
+        topic_id: The broker's id of the topic.
+        message_class: Class of everything in it.
+        link: The link it came over; None for the own ingress.
+        generation: Of its offsets, if it is the own ingress. Spec: K9.
+    """
+
+    at: TopicPartition
+    topic_id: bytes
+    message_class: MessageClass
+    link: LocalLink | None
+    generation: int = 0
+
+    @property
+    def identity(self) -> SourcePartition:
+        """Return the partition by intrinsic identity."""
+        return SourcePartition(self.topic_id, self.at.partition)
+
+
+@dataclass(slots=True)
+class Lane:
+    """What one lane is and holds while this worker owns it.
+
+    Attributes:
+        topology: The mesh.
+        node: Name of the node served.
+        number: The lane.
+        learner: What the worker knows of interest.
+        writer: Writes its transactions.
+        positions: Where it stands.
+        sources: What it reads.
+        batch: The open transaction, or None.
+        ready: Direct copies that may be written.
+        handed_on: Direct sources: next offset after the last that became `ready`.
+        taken_ms: When its former owner was fenced.
+        committed_ms: When the last successful commit was begun.
+        notices: What the node is to know once the open batch is committed.
+        told: What the last commit lets the node know.
+        asked_ms: When a repair of a broken chain was asked for last.
+        flags: Of the frames it writes: a repair says so. Spec: K20.
+        narrowed: Routes by this instead of by all that is known: to one target.
+        written: Bytes of guaranteed frames written per outbox partition, for limits.
+        paused: Filters of subjects of which nothing is to be taken of clients.
+        spent: Why its writer begins no transaction any more: the lane must be taken anew.
+        followed: How far it has followed changes of the topology, here or at its former owner.
+    """
+
+    topology: Topology
+    node: str
+    number: int
+    learner: Learner
+    writer: Writer
+    positions: Positions
+    sources: dict[TopicPartition, Source] = field(default_factory=dict)
+    batch: Batch | None = None
+    ready: list[DirectRows] = field(default_factory=list)
+    handed_on: dict[TopicPartition, int] = field(default_factory=dict)
+    taken_ms: int = 0
+    committed_ms: int = 0
+    notices: list[Input] = field(default_factory=list)
+    told: list[Input] = field(default_factory=list)
+    asked_ms: dict[tuple[TopicPartition, SourcePartition], int] = field(default_factory=dict)
+    flags: FrameFlags = FrameFlags.NONE
+    narrowed: Router | None = None
+    written: dict[TopicPartition, int] = field(default_factory=dict)
+    paused: frozenset[str] = frozenset()
+    spent: TransportError | None = None
+    followed: tuple[int, int] = UNCHANGED
+    names: TopicNames = field(init=False)
+    partitions: int = field(init=False)
+    _known: dict[MessageClass, Known] = field(default_factory=dict)
+    _plans: dict[tuple[Arrival, MessageClass], dict[bytes, Plan]] = field(default_factory=dict)
+    _addresses: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    _direct_epochs: dict[TopicPartition, int] = field(default_factory=dict)
+    _in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    _is_ending: bool = False
+
+    def __post_init__(self) -> None:
+        """Look up what stays the same for the lane's life."""
+        self.names = TopicNames(self.topology.prefix)
+        self.partitions = self.topology.nodes[self.node].partitions
+
+    @property
+    def router(self) -> Router:
+        """The routing in force."""
+        return self.narrowed or self.learner.router
+
+    def open(self, now_ms: int) -> Batch:
+        """Return the open batch; begin its transaction if there is none.
+
+        Raises:
+            TransportError: None can be begun, and `spent` says so from now on.
+        """
+        if self.batch is None:
+            try:
+                self.writer.begin()
+            except TransportError as error:
+                self.spent = error
+                raise
+            self.batch = Batch(self.node, self.number, self.positions.epoch, self.names, now_ms)
+        return self.batch
+
+    def commit(self, now_ms: int) -> Mapping[str, tuple[int, int]]:
+        """Commit the open batch, so that the direct copies in it may go; return what is in force.
+
+        Args:
+            now_ms: The moment at which this was begun.
+
+        Raises:
+            TransportError: Nothing was committed; the lane must be taken anew.
+        """
+        batch, self.batch = self.batch, None
+        if batch is None:
+            return self.positions.in_force
+        positions = self.positions
+        ahead = {
+            at: reading.ahead
+            for at, reading in batch.readings.items()
+            if self._is_direct(at) and not self._is_ending
+        }
+        batch.finish(self.writer, self.number, ahead, positions.generations)
+        self.writer.commit()
+        positions.in_force = self._in_force
+        for at, reading in batch.readings.items():
+            positions.next[at] = reading.next
+        for at, offsets in ahead.items():
+            positions.ahead[at] = positions.next[at] + offsets
+            self.handed_on[at] = positions.next[at]
+        self.committed_ms = now_ms
+        self.ready += batch.direct
+        self.told, self.notices = self.notices, []
+        return positions.in_force
+
+    def _is_direct(self, at: TopicPartition) -> bool:
+        source = self.sources.get(at)
+        return source is not None and source.message_class is MessageClass.DIRECT
+
+    # -- direct copies ----------------------------------------------------------------------
+
+    def about_to_read(self, batch: Batch, source: Source, last: int) -> None:
+        """Decide whether copies of records up to offset `last` may go before the next commit.
+
+        Spec: K18.
+        """
+        if source.message_class is MessageClass.GUARANTEED:
+            batch.is_awaited = True
+        elif last >= self.positions.ahead.get(source.at, 0):
+            batch.waiting[source.at] = None
+            batch.is_awaited = True
+        else:
+            self.handed_on[source.at] = last + 1
+
+    def hand_over(
+        self, batch: Batch, source: Source, topic: str, partition: int, rows: Sequence[Row]
+    ) -> None:
+        """Take direct copies: they may go if a committed position is beyond them. Spec: K18."""
+        may_go = source.message_class is MessageClass.DIRECT and source.at not in batch.waiting
+        (self.ready if may_go else batch.direct).append((topic, partition, rows))
+
+    def skip(self, at: TopicPartition, reason: str, to: int, now_ms: int) -> None:
+        """Go on at `to` with a direct source if it stands before that; count what is skipped."""
+        position = self.position(at)
+        if to <= position:
+            return
+        batch = self.open(now_ms)
+        batch.dropped(reason, at, to - position)
+        batch.read(at, self.positions.topic_ids[at], position, to - 1, 0, records=0)
+        place = {"topic": at.topic, "partition": at.partition}
+        log.warning("direct.skipped", **place, reason=reason, first=position, next=to)
+
+    def hold_direct(self, now_ms: int) -> None:
+        """Have direct copies wait for the next commit if the last one is long ago.
+
+        It tells whether the lane is still owned: a successor may serve it already. Spec: K18.
+        """
+        if now_ms - self.committed_ms > RESERVED_MS:
+            self.positions.ahead = dict.fromkeys(self.positions.ahead, 0)
+
+    def give_back(self, now_ms: int) -> None:
+        """Have the next commit, the lane's last here, reserve nothing: positions become exact."""
+        self._is_ending = True
+        positions = self.positions
+        if not positions.ahead:
+            return
+        batch = self.open(now_ms)
+        for at in positions.ahead:
+            batch.note(
+                Progress(
+                    kind=ProgressKind.SOURCE,
+                    offset=positions.next[at],
+                    topic=at.topic,
+                    partition=at.partition,
+                    topic_id=positions.topic_ids[at],
+                )
+            )
+
+    # -- interest -------------------------------------------------------------------------
+
+    def cut(
+        self, in_force: Mapping[str, tuple[int, int]], cuts: Mapping[str, int], now_ms: int
+    ) -> None:
+        """Have the next commit tell from which positions on the router's interest holds.
+
+        Own subscriptions are cut on every guaranteed source, those of other nodes only on the
+        own ingress, where their obligation starts. Spec: K25.
+        """
+        batch = self.open(now_ms)
+        batch.is_awaited = True
+        self.followed = max(self.followed, in_force.get(CHANGE, UNCHANGED))
+        told = {} if self.followed == UNCHANGED else {CHANGE: self.followed}
+        self._in_force = in_force = {**in_force, **told}
+        self._known.clear()
+        self._plans.clear()
+        for source in self.sources.values():
+            if source.message_class is not MessageClass.GUARANTEED:
+                continue
+            position = max(0, self.position(source.at))
+            batch.cuts += [
+                Cut(source.at.topic, source.topic_id, source.at.partition, position, uuid, offset)
+                for uuid, offset in cuts.items()
+                if source.link is None or uuid == self.learner.uuid
+            ]
+        batch.note(
+            Progress(
+                kind=ProgressKind.INTEREST,
+                offset=in_force.get(CLIENTS, (0, NONE_OFFSET))[1],
+                in_force=[InForce(name, *version) for name, version in in_force.items()],
+            )
+        )
+
+    def position(self, at: TopicPartition) -> int:
+        """Return the next offset of a source to be routed; the beginning if none was ever."""
+        reading = self.batch.readings.get(at) if self.batch is not None else None
+        return reading.next if reading is not None else self.positions.next.get(at, BEGINNING)
+
+    # -- what copies share ------------------------------------------------------------------
+
+    def chains(self, at: TopicPartition) -> Chains:
+        """Return what has been accepted on an outbox partition."""
+        return self.positions.chains.setdefault(at, Chains())
+
+    def next_chain(self, outbox: TopicPartition, source: Source, first: int, last: int) -> Chain:
+        """Return the chain of a frame about to be written, and remember it as sent."""
+        key = (outbox, source.identity)
+        previous = self.positions.sent.get(key, NONE_OFFSET)
+        self.positions.sent[key] = last
+        return Chain(source=source.identity, previous=previous, first=first, last=last)
+
+    def send(
+        self,
+        batch: Batch,
+        link: LocalLink,
+        source: Source,
+        key: bytes,
+        value: bytes | None,
+        messages: int,
+    ) -> None:
+        """Write one frame to a link's outbox."""
+        outbox = self.outbox(link, source)
+        topic, partition = outbox.topic, outbox.partition
+        if source.message_class is MessageClass.GUARANTEED:
+            self.writer.produce(topic, value, key, partition)
+            size = len(key) + len(value or b"")
+            self.written[outbox] = self.written.get(outbox, 0) + size
+        else:
+            self.hand_over(batch, source, topic, partition, [(value, key, 0, None)])
+        batch.sent(link.neighbour, source.message_class, messages)
+        batch.note(
+            Progress(
+                kind=ProgressKind.SENT,
+                offset=self.positions.sent[outbox, source.identity],
+                topic=topic,
+                partition=partition,
+                topic_id=source.topic_id,
+                source_partition=source.at.partition,
+                ahead=self.positions.since.get((outbox, source.identity), 0),
+            )
+        )
+
+    def is_guaranteed(self, endpoint: str) -> bool:
+        """Say whether an endpoint's topic is written in transactions. Spec: DESIGN 6."""
+        return self.learner.classes[endpoint] is MessageClass.GUARANTEED
+
+    # -- what is remembered while the routing stays the same ---------------------------------
+
+    def known_subjects(self, message_class: MessageClass) -> Known:
+        """Return the subjects published here that are known to be valid, with their routes."""
+        return self._known.setdefault(message_class, {})
+
+    def pause(self, filters: frozenset[str]) -> None:
+        """Take nothing of exactly these subjects: none of them is remembered as known."""
+        self.paused = filters
+        self._known.clear()
+
+    def remember_subject(
+        self, message_class: MessageClass, raw: bytes, found: tuple[str, Route]
+    ) -> tuple[str, Route]:
+        """Remember a valid subject and its route."""
+        known = self._known[message_class]
+        if len(known) >= MEMO_MAX:
+            known.clear()
+        known[SUBJECT_HEADER, raw] = found
+        return found
+
+    def plans(self, arrival: Arrival, message_class: MessageClass) -> dict[bytes, Plan]:
+        """Return the plans for frames that came one way, by subject table."""
+        plans = self._plans.setdefault((arrival, message_class), {})
+        if len(plans) >= PLANS_MAX:
+            plans.clear()
+        return plans
+
+    def address(self, subject: str) -> tuple[str, bytes]:
+        """Return the header that repeats a subject to those it is delivered to. Spec: K8."""
+        header = self._addresses.get(subject)
+        if header is None:
+            if len(self._addresses) >= MEMO_MAX:
+                self._addresses.clear()
+            header = self._addresses[subject] = (SUBJECT_HEADER, subject.encode())
+        return header
+
+    def direct_epoch(self, at: TopicPartition, epoch: int) -> int:
+        """Return the highest lane epoch seen on a direct outbox partition, this one included."""
+        highest = max(epoch, self._direct_epochs.get(at, epoch))
+        self._direct_epochs[at] = highest
+        return highest
+
+    def outbox(self, link: LocalLink, source: Source) -> TopicPartition:
+        """Return where copies of a source's messages leave on a link. Spec: K3."""
+        topic = self.names.outbox(self.node, link.neighbour, source.message_class)
+        return TopicPartition(topic, source.at.partition % self.partitions)
+
+    def is_held(self, link: LocalLink, source: Source) -> bool:
+        """Say whether a link's outbox is left out for now: it is written beside. Spec: K20."""
+        holds = self.positions.holds
+        return bool(holds) and self.outbox(link, source).topic in holds
+
+    def link(self, neighbour: str) -> LocalLink:
+        """Return the link to a neighbour."""
+        return self.learner.neighbours[neighbour].link

@@ -1,0 +1,181 @@
+"""What a lane does when links of its node are removed or added. Spec: K11, K12, K28.
+
+Everything here is part of the transaction of the cut: what was routed before went by the old
+links, what comes after goes by the new ones. Positions and chains of a removed link stay, so that
+one that comes back goes on where it ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from mesh.core.routing import LocalLink
+from mesh.model.effects import Relinked
+from mesh.model.frames import NONE_OFFSET, MessageClass
+from mesh.model.state import Progress, ProgressKind
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.runtime.lane.batch import Batch
+from mesh.runtime.lane.held import (
+    guaranteed_sources,
+    hold_key,
+    let_go,
+    link_of,
+    release,
+    sent_progress,
+)
+from mesh.runtime.lane.lane import Lane, Source
+from mesh.runtime.lane.positions import LEFT
+from mesh.runtime.lane.troubles import forget_gap, lift_stop
+from mesh.transport.port import TopicInfo, TopicPartition
+
+UNLINKED = -1
+"""First offset that an outbox may carry which has no link at present."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class SourceTopic:
+    """An ingress or outbox topic that a node reads."""
+
+    name: str
+    kafka: str
+    message_class: MessageClass
+    link: LocalLink | None
+    info: TopicInfo | None = None
+
+
+def source_topics(
+    topology: Topology, node: str, links: Sequence[LocalLink]
+) -> Sequence[SourceTopic]:
+    """Return the own ingress, and every outbox that neighbours write for this node."""
+    names, nodes = TopicNames(topology.prefix), topology.nodes
+    found = []
+    for message_class in MessageClass:
+        ingress = names.ingress(node, message_class)
+        found.append(SourceTopic(ingress, nodes[node].kafka, message_class, None))
+        for link in [one for one in links if one.takes]:
+            outbox = names.outbox(link.neighbour, node, message_class)
+            kafka = nodes[link.neighbour].kafka
+            found.append(SourceTopic(outbox, kafka, message_class, link))
+    return found
+
+
+def relink_lane(lane: Lane, relinked: Relinked, gone: Sequence[str], now_ms: int) -> None:
+    """Have a lane end what belongs to removed links, and begin what belongs to new ones.
+
+    Args:
+        lane: Whose sources are still those of before.
+        relinked: What changes.
+        gone: Outboxes that are read no further.
+        now_ms: The present moment.
+
+    Raises:
+        TransportError: No transaction can be begun.
+    """
+    lane.topology = relinked.topology
+    batch = lane.open(now_ms)
+    batch.is_awaited = True
+    _leave_outboxes(lane, gone, now_ms)
+    for neighbour in relinked.gone:
+        target = lane.names.outbox(lane.node, neighbour, MessageClass.GUARANTEED)
+        if target in lane.positions.holds:
+            release(lane, target, now_ms)
+            log.warning("target.hold_ended", target=target, lane=lane.number)
+    _mark_unlinked(lane, batch)
+    for source in guaranteed_sources(lane):
+        if source.at.topic not in gone:
+            begin_links(lane, source, relinked.added, now_ms)
+
+
+def begin_links(lane: Lane, source: Source, neighbours: Sequence[str], now_ms: int) -> None:
+    """Have the next commit keep from which offset on links carry a source. Spec: K20.
+
+    Args:
+        lane: Which reads it.
+        source: What it reads.
+        neighbours: Whose links may be new: of those that were used before nothing changes.
+        now_ms: The present moment.
+    """
+    positions = lane.positions
+    if source.message_class is MessageClass.DIRECT:
+        return
+    for link in [one for one in lane.learner.links if one.neighbour in neighbours and one.sends]:
+        key = (lane.outbox(link, source), source.identity)
+        since = max(0, lane.position(source.at))
+        if positions.since.get(key, UNLINKED) == UNLINKED:
+            positions.since[key] = since
+            sent = positions.sent.get(key, NONE_OFFSET)
+            lane.open(now_ms).note(sent_progress(key[0], source, sent, since))
+
+
+def _mark_unlinked(lane: Lane, batch: Batch) -> None:
+    """Have the next commit keep which outboxes have no link: one that comes back begins anew."""
+    positions, letter = lane.positions, MessageClass.GUARANTEED.letter
+    for (outbox, of), sent in positions.sent.items():
+        if not outbox.topic.endswith(f".{letter}") or link_of(lane, outbox.topic) is not None:
+            continue
+        if positions.since.get((outbox, of)) != UNLINKED:
+            positions.since[outbox, of] = UNLINKED
+            at = TopicPartition("", of.partition)
+            source = Source(at, of.topic_id, MessageClass.GUARANTEED, None)
+            batch.note(sent_progress(outbox, source, sent, UNLINKED))
+
+
+def end_removed(lane: Lane, read: Sequence[str], now_ms: int) -> None:
+    """Have a lane just taken end what its former owner had of links that were removed meanwhile.
+
+    Args:
+        lane: Taken just now; it reads nothing yet.
+        read: Topics that it will read.
+        now_ms: The present moment.
+    """
+    positions = lane.positions
+    known = [at for at in (*positions.topic_ids, *positions.stopped) if at not in positions.left]
+    if lane.followed < lane.learner.followed:
+        _mark_unlinked(lane, lane.open(now_ms))
+    if gone := [topic for topic in dict.fromkeys(at.topic for at in known) if topic not in read]:
+        _leave_outboxes(lane, gone, now_ms)
+    letter = MessageClass.GUARANTEED.letter
+    outboxes = lane.names.outbox(lane.node, "", MessageClass.GUARANTEED).removesuffix(f".{letter}")
+    for target in [one for one in positions.holds if one.startswith(outboxes)]:
+        if link_of(lane, target) is None:
+            release(lane, target, now_ms)
+            log.warning("target.hold_ended", target=target, lane=lane.number)
+
+
+def _leave_outboxes(lane: Lane, gone: Sequence[str], now_ms: int) -> None:
+    """Have the next commit keep that outboxes are read no further, and nothing amiss with them."""
+    positions, batch = lane.positions, lane.open(now_ms)
+    for stop in [one for one in positions.stopped.values() if one.topic in gone]:
+        log.warning("source.stop_ended", lane=lane.number, range=stop.range)
+        lift_stop(lane, stop, now_ms)
+    for at, of in [key for key in positions.gaps if key[0].topic in gone]:
+        forget_gap(lane, batch, at, of)
+    for source in [one for one in guaranteed_sources(lane) if one.at.topic in gone]:
+        for target, kept in list(positions.holds.items()):
+            if (first := kept.next.get(hold_key(lane, target, source))) is not None:
+                place = {"source": source.at.topic, "partition": source.at.partition}
+                ends = lane.position(source.at)
+                log.error("target.lacks", target=target, **place, first=first, next=ends)
+                let_go(lane, batch, target, source)
+    for at in [one for one in positions.topic_ids if one.topic in gone]:
+        if at.topic.endswith(f".{MessageClass.DIRECT.letter}"):
+            continue  # one that is made anew is read on as ever
+        positions.left[at] = None
+        batch.left[at] = LEFT
+        batch.note(
+            Progress(
+                kind=ProgressKind.SOURCE,
+                offset=max(0, lane.position(at)),
+                topic=at.topic,
+                partition=at.partition,
+                topic_id=positions.topic_ids[at],
+                generation=positions.generations.get(at, 0),
+                reason=LEFT,
+            )
+        )

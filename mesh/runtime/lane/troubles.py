@@ -1,0 +1,170 @@
+"""What a lane keeps of sources that stopped and chains that broke, and tells its node.
+
+Kept in the lane's progress, so that a successor knows. Spec: K11, K12, R6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mesh.core.routing import LocalLink
+from mesh.model.control import RepairRequest, Stop, StopReason
+from mesh.model.frames import NONE_OFFSET, SourcePartition
+from mesh.model.inputs import GapFound, GapMended, Input, SourceResumed, SourceStopped
+from mesh.model.state import Progress, ProgressKind
+from mesh.runtime.lane.batch import Batch
+from mesh.runtime.lane.lane import Lane, Source
+from mesh.runtime.lane.positions import stop_of
+from mesh.transport.port import TopicPartition
+
+AGAIN_MS = 15_000
+"""How long a repair may take to come before it is asked for again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A repair request that a neighbour wrote.
+
+    Attributes:
+        neighbour: Who misses something.
+        request: What.
+        offset: Of the record: the same words may be said again.
+    """
+
+    neighbour: str
+    request: RepairRequest
+    offset: int
+
+    @property
+    def source(self) -> SourcePartition:
+        """Return the source that it speaks of, by identity."""
+        return SourcePartition(self.request.topic_id, self.request.partition)
+
+
+def keep_stop(lane: Lane, link: LocalLink | None, stop: Stop, now_ms: int) -> None:
+    """Have the next commit keep that a source is read no further. Spec: R6."""
+    batch = lane.open(now_ms)
+    batch.is_awaited = True
+    at = TopicPartition(stop.topic, stop.partition)
+    batch.note(_stopped(stop, stop.reason))
+    lane.positions.stopped[at] = stop
+    lane.notices.append(SourceStopped(link.neighbour if link else "", stop))
+
+
+def lift_stop(lane: Lane, stop: Stop, now_ms: int) -> None:
+    """Have the next commit keep that a source is read again."""
+    batch = lane.open(now_ms)
+    batch.is_awaited = True
+    batch.note(_stopped(stop, ""))
+    del lane.positions.stopped[TopicPartition(stop.topic, stop.partition)]
+    lane.notices.append(SourceResumed(stop.topic, stop.partition))
+
+
+def ask_repair(
+    lane: Lane, batch: Batch, source: Source, link: LocalLink, of: SourcePartition
+) -> None:
+    """Have the next commit keep that a chain is broken, and the node ask for a repair. K11."""
+    last = lane.chains(source.at).last.get(of, NONE_OFFSET)
+    _, attempts = lane.positions.gaps.get((source.at, of), (last, -1))
+    lane.asked_ms[source.at, of] = batch.opened_ms
+    lane.positions.gaps[source.at, of] = (last, attempts + 1)
+    batch.note(_gap(source.at, of, last, attempts + 1, "open"))
+    lane.notices.append(GapFound(link.neighbour, _request(source.at, of, last, attempts + 1)))
+
+
+def ask_again(
+    lane: Lane, batch: Batch, source: Source, link: LocalLink, of: SourcePartition
+) -> None:
+    """Ask once more if the repair has not come for long: it may have been lost as well. K11."""
+    if batch.opened_ms - lane.asked_ms.setdefault((source.at, of), batch.opened_ms) >= AGAIN_MS:
+        ask_repair(lane, batch, source, link, of)
+
+
+def end_repair(
+    lane: Lane, batch: Batch, source: Source, link: LocalLink, of: SourcePartition
+) -> None:
+    """Have the next commit keep that a chain is whole again, if it was broken. Spec: K20."""
+    gap = lane.positions.gaps.pop((source.at, of), None)
+    if gap is not None:
+        batch.note(_gap(source.at, of, *gap, ""))
+        lane.notices.append(GapMended(link.neighbour, _request(source.at, of, *gap)))
+
+
+def forget_gap(lane: Lane, batch: Batch, at: TopicPartition, of: SourcePartition) -> None:
+    """Have the next commit keep that nothing is asked for: the link was removed."""
+    batch.note(_gap(at, of, *lane.positions.gaps.pop((at, of)), ""))
+    lane.chains(at).broken.discard(of)
+
+
+def recovered(lane: Lane, neighbours: dict[str, str], now_ms: int) -> None:
+    """Tell the node what a lane that was just taken knows of its sources' troubles.
+
+    A version that the former owner could not read may be known here: that is tried again.
+
+    Args:
+        lane: Taken just now.
+        neighbours: Outbox topic -> who writes it.
+        now_ms: The present moment.
+    """
+    positions = lane.positions
+    for stop in list(positions.stopped.values()):
+        if stop.reason == StopReason.VERSION:
+            lift_stop(lane, stop, now_ms)
+        else:
+            lane.notices.append(SourceStopped(neighbours.get(stop.topic, ""), stop))
+    for (at, of), gap in positions.gaps.items():
+        if at.topic in neighbours:
+            lane.notices.append(GapFound(neighbours[at.topic], _request(at, of, *gap)))
+
+
+def told(progress: Progress, neighbours: dict[str, str]) -> Input | None:
+    """Return what a progress record, of this or another worker, tells the node of troubles.
+
+    Args:
+        progress: A record of a lane of this node.
+        neighbours: Outbox topic -> who writes it.
+    """
+    at = TopicPartition(progress.topic, progress.partition)
+    if progress.kind is ProgressKind.STOPPED:
+        stop = stop_of(progress)
+        if stop is None:
+            return SourceResumed(at.topic, at.partition)
+        return SourceStopped(neighbours.get(at.topic, ""), stop)
+    if progress.kind is ProgressKind.GAP and at.topic in neighbours:
+        of = SourcePartition(progress.topic_id or b"", progress.source_partition)
+        request = _request(at, of, progress.offset, progress.ahead)
+        make = GapFound if progress.reason else GapMended
+        return make(neighbours[at.topic], request)
+    return None
+
+
+def _stopped(stop: Stop, reason: str) -> Progress:
+    return Progress(
+        kind=ProgressKind.STOPPED,
+        offset=stop.first,
+        topic=stop.topic,
+        partition=stop.partition,
+        topic_id=stop.topic_id,
+        ahead=stop.next - stop.first if stop.next != NONE_OFFSET else -1,
+        generation=stop.generation,
+        reason=reason,
+    )
+
+
+def _gap(
+    at: TopicPartition, of: SourcePartition, last: int, attempts: int, reason: str
+) -> Progress:
+    return Progress(
+        kind=ProgressKind.GAP,
+        offset=last,
+        topic=at.topic,
+        partition=at.partition,
+        topic_id=of.topic_id,
+        source_partition=of.partition,
+        ahead=attempts,
+        reason=reason,
+    )
+
+
+def _request(at: TopicPartition, of: SourcePartition, last: int, attempt: int) -> RepairRequest:
+    return RepairRequest(at.topic, at.partition, of.topic_id, of.partition, last, attempt)

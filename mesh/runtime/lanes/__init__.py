@@ -1,0 +1,1 @@
+"""The lanes that a worker owns: found, taken, fed, let go."""

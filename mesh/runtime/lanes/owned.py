@@ -1,0 +1,397 @@
+"""The lanes that a worker owns: taken, routed, committed, dropped. Spec: K14-K18."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from mesh.errors import TransportError, UnknownVersionError
+from mesh.model.control import Stop, StopReason
+from mesh.model.effects import Relinked
+from mesh.model.inputs import Input, LaneApplied
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.node.machine import NodeMachine
+from mesh.runtime.host.clock import Clock
+from mesh.runtime.host.errands import LOOK_S, Errand, Errands
+from mesh.runtime.host.recall import Recall
+from mesh.runtime.lane.direct import DirectCopies
+from mesh.runtime.lane.held import endpoint_of, forget_ended, held_offsets, hold, link_of
+from mesh.runtime.lane.lane import Lane, Source
+from mesh.runtime.lane.overfull import Overfull
+from mesh.runtime.lane.relinking import end_removed, relink_lane
+from mesh.runtime.lane.troubles import recovered
+from mesh.runtime.lanes.sources import Sources
+from mesh.runtime.lanes.stillness import Bucket, buckets_of
+from mesh.runtime.lanes.taking import Taken, take_lane
+from mesh.runtime.messages.ingress import take_ingress
+from mesh.runtime.messages.transit import take_frames
+from mesh.transport.port import KafkaCluster, Record, TopicPartition
+
+BATCH_RECORDS = 10_000
+BATCH_MS = 100
+"""A batch closes at 10,000 records read or delivered, or after 100 ms. A frame handed on is one
+record, however many messages it has: its cost is that of one, and a commit's is that of many.
+Spec: K17."""
+
+COMMIT_GAP_MS = 20
+"""Least time between two commits: each costs the broker a few ms of CPU."""
+
+REST_PER_COMMIT = 3
+"""A commit is followed by so many times its own length before the next, up to `BATCH_MS`: where
+brokers are busy, batches grow instead of the queue of transactions."""
+
+HOLD_AFTER, HOLD_WITHIN_MS = 3, 60_000
+"""A target that refused a lane's records so often within such a time is held. Spec: K20."""
+
+RESUME_MS = 1_000
+"""How often a source that stopped is tried again once its loss is accepted."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Lanes:
+    """What a worker does with the lanes it owns.
+
+    Attributes:
+        topology: The mesh.
+        home: The node's own Kafka cluster.
+        recall: Reads what its own topics say.
+        machine: Knows the interest in force.
+        sources: Finds and assigns what the lanes read.
+        direct: Writes direct copies.
+        errands: Takes lanes beside the loop.
+        owned: The lanes taken, by number.
+        refusing: Topics that refused records of lanes: perhaps somebody deleted them.
+        full: Lanes and targets: held until less waits there. Spec: R14.
+        overfull: Parts of endpoints of which the oldest are to become dead letters.
+        pushed_out: By endpoint: how many did since this worker began.
+    """
+
+    topology: Topology
+    home: KafkaCluster
+    recall: Recall
+    machine: NodeMachine
+    sources: Sources
+    direct: DirectCopies
+    clock: Clock
+    errands: Errands
+    owned: dict[int, Lane] = field(default_factory=dict)
+    refusing: dict[str, None] = field(default_factory=dict)
+    full: frozenset[tuple[int, str]] = frozenset()
+    overfull: dict[TopicPartition, Overfull] = field(default_factory=dict)
+    pushed_out: dict[str, int] = field(default_factory=dict)
+    names: TopicNames = field(init=False)
+    _takings: dict[int, Errand[Taken]] = field(default_factory=dict)
+    _committed_ms: int = -COMMIT_GAP_MS
+    _former: dict[int, tuple[int, Mapping[TopicPartition, int]]] = field(default_factory=dict)
+    _refusals: dict[tuple[int, str], list[int]] = field(default_factory=dict)
+    _resumed_ms: int = -RESUME_MS
+    _accepted: dict[tuple[str, int], Stop] = field(default_factory=dict)
+    _buckets: dict[int, Mapping[str, Bucket]] = field(default_factory=dict)
+    _gap_ms: int = COMMIT_GAP_MS
+
+    def __post_init__(self) -> None:
+        """Look up what stays the same."""
+        self.names = TopicNames(self.topology.prefix)
+
+    def follow(self, assigned: frozenset[int], now: int) -> None:
+        """Take the lanes that the group gave to this worker; see to what they read."""
+        if not self.machine.has_routed:
+            return
+        for lane in list(self.owned.values()):
+            if lane.spent is not None:
+                self._give_up(lane, lane.spent)
+        for number in sorted(assigned - self.owned.keys() - self._takings.keys()):
+            node, home = self.machine.node, self.home
+            steps = take_lane(self.topology, node, number, home, self.recall, self.clock)
+            self._takings[number] = self.errands.begin(steps)
+        for number, errand in list(self._takings.items()):
+            if errand.has_ended():
+                del self._takings[number]
+                if not errand.is_off:
+                    self._end_taking(number, errand, now)
+        self.sources.find(self.owned, now)
+        self.sources.follow_lost(self.owned)
+
+    def _end_taking(self, number: int, errand: Errand[Taken], now: int) -> None:
+        try:
+            taken = errand.result()
+        except TransportError as error:
+            log.warning("lane.not_taken", lane=number, fault=str(error))
+            return
+        node, learner = self.machine.node, self.machine.learner
+        lane = Lane(self.topology, node, number, learner, taken.writer, taken.positions)
+        lane.taken_ms = taken.taken_ms
+        lane.followed = lane.positions.followed
+        epoch, handed_on = self._former.pop(number, (0, {}))
+        if epoch + 1 == lane.positions.epoch:
+            # Nobody had it in between: how far direct copies went is known exactly.
+            self._go_on_behind(lane, handed_on)
+        self.owned[number] = lane
+        if number not in self._buckets:
+            self._buckets[number] = self._new_buckets()
+        lane.paused = self.sources.still.filters
+        end_removed(lane, self.sources.topics, now)
+        recovered(lane, self.sources.neighbours, now)
+        forget_ended(lane, now)
+        self._hold_refusing(lane, now)
+        self.sources.start(lane, now)
+        lane.cut(self.machine.in_force, learner.all_cuts(), now)
+        log.info("lane.taken", lane=number, epoch=lane.positions.epoch)
+
+    def _new_buckets(self) -> Mapping[str, Bucket]:
+        topology, node = self.topology, self.machine.node
+        neighbours, lanes = topology.neighbours(node), topology.nodes[node].lanes
+        return buckets_of(topology.limits, node, neighbours, lanes)
+
+    def relink(self, relinked: Relinked, now_ms: int) -> None:
+        """Have every lane read and write other links from its present positions on. Spec: K28."""
+        self.topology = relinked.topology
+        for number in self._buckets:
+            self._buckets[number] = self._new_buckets()
+        for lane in list(self.owned.values()):
+            try:
+                relink_lane(lane, relinked, self.sources.gone(), now_ms)
+            except TransportError as error:
+                self._give_up(lane, error)
+        self.sources.relink(relinked.topology, self.owned, now_ms)
+
+    def keep(self, assigned: frozenset[int]) -> None:
+        """Give up what the group did not leave to this worker: lanes, and takings under way."""
+        for number, errand in self._takings.items():
+            if number not in assigned and not errand.is_off:
+                log.info("lane.taken_for_nothing", lane=number)
+                errand.call_off()
+        self.hand_back(sorted(self.owned.keys() - assigned))
+
+    def _go_on_behind(self, lane: Lane, handed_on: Mapping[TopicPartition, int]) -> None:
+        """Read direct sources from where the copies of the lane's former life ended.
+
+        What a commit with an unknown outcome has delivered after all does not come again: its
+        copies to others are lost, as at a takeover. Spec: K18.
+        """
+        positions = lane.positions
+        for at, position in handed_on.items():
+            committed = positions.next.get(at, position)
+            if committed > position:
+                place = {"topic": at.topic, "partition": at.partition}
+                log.warning("direct.lost", **place, first=position, next=committed)
+            positions.inherited.pop(at, None)
+            positions.next[at] = max(position, committed)
+            lane.handed_on[at] = positions.next[at]
+
+    def hand_back(self, numbers: Sequence[int]) -> None:
+        """Give up lanes that others will take: with exact positions, and nothing comes late."""
+        for number in numbers:
+            lane = self.owned[number]
+            try:
+                lane.give_back(self.clock.now_ms())
+                lane.commit(self.clock.now_ms())
+            except TransportError as error:
+                log.info("lane.not_committed", lane=number, fault=str(error))
+            self.drop(number)
+        if numbers:
+            self.direct.flush()
+
+    def drop(self, number: int) -> None:
+        """Give a lane up; what it had not committed never happened."""
+        lane = self.owned.pop(number)
+        self._former[number] = (lane.positions.epoch, lane.handed_on)
+        self.direct.write([lane])
+        self.sources.stop(lane)
+        lane.writer.close()
+        log.info("lane.dropped", lane=number)
+
+    def owns(self, lane: Lane) -> bool:
+        """Say whether a lane is still the one that this worker owns under its number."""
+        return self.owned.get(lane.number) is lane
+
+    def resume(self, stop: Stop) -> None:
+        """Have a source that stopped read on: what is lost is accepted. Spec: R6.
+
+        What cannot be read is not lost: that waits for another version. Spec: K10.
+        """
+        if stop.reason == StopReason.VERSION:
+            return
+        self._accepted[stop.topic, stop.partition] = stop
+
+    def resume_accepted(self, now: int) -> Iterator[Input]:
+        """Resume what operators accepted, as far as brokers answer."""
+        if not self._accepted or now - self._resumed_ms < RESUME_MS:
+            return
+        self._resumed_ms = now
+        lanes = self.topology.nodes[self.machine.node].lanes
+        for (topic, partition), stop in list(self._accepted.items()):
+            lane = self.owned.get(partition % lanes)
+            if lane is None or lane.positions.stopped.get(TopicPartition(topic, partition)) != stop:
+                del self._accepted[topic, partition]
+                continue
+            if lane.positions.holds:
+                continue  # who is left out could not be told of the loss
+            try:
+                self.sources.resume(lane, stop, now)
+            except TransportError as error:
+                log.warning("source.not_resumed", range=stop.range, fault=str(error))
+            yield from self.commit(lane)
+
+    def cut(self, in_force: Mapping[str, tuple[int, int]], cuts: Mapping[str, int]) -> None:
+        """Have every lane commit from which positions on the new routing holds. Spec: K25."""
+        for lane in list(self.owned.values()):
+            try:
+                lane.cut(in_force, cuts, self.clock.now_ms())
+            except TransportError as error:
+                self._give_up(lane, error)
+
+    def pause_subjects(self, filters: frozenset[str], now: int) -> None:
+        """Take nothing of exactly these subjects of clients from now on."""
+        still = self.sources.still
+        if filters == still.filters:
+            return
+        still.filters = filters
+        still.waiting.clear()
+        for lane in self.owned.values():
+            lane.pause(filters)
+        self.sources.settle(self.owned, now)
+
+    # -- records --------------------------------------------------------------------------
+
+    def route(self, data: Mapping[TopicPartition, Sequence[Record]], now: int) -> Iterator[Input]:
+        """Hand records to the lanes they belong to, in order; commit each batch that is full."""
+        for lane in self.owned.values():
+            lane.hold_direct(self.clock.now_ms())
+        lanes = self.topology.nodes[self.machine.node].lanes
+        for at, records in data.items():
+            while records and at not in self.sources.moved:
+                owner = self.owned.get(at.partition % lanes)
+                source = owner.sources.get(at) if owner is not None else None
+                if owner is None or source is None:
+                    break  # fetched before the lane was given up
+                taken = self._take_records(owner, source, records, now)
+                if not taken:
+                    break
+                records = records[taken:]
+                if owner.batch is not None and owner.batch.records >= BATCH_RECORDS:
+                    yield from self.commit(owner)
+
+    def _take_records(self, lane: Lane, source: Source, records: Sequence[Record], now: int) -> int:
+        """Route some records; return how many, 0 if the lane reads no further here."""
+        at = source.at
+        try:
+            if source.link is not None:
+                bucket = self._buckets[lane.number].get(source.link.neighbour)
+                if bucket is not None:
+                    records = records[:1]
+                    rest_ms = bucket.take(len(records[0].value() or b""), now)
+                    self.sources.rest(lane, source.link, now + rest_ms, now)
+                return take_frames(lane, source, source.link, records, now, BATCH_RECORDS)
+            some = records[: BATCH_RECORDS - lane.open(now).records]
+            taken = take_ingress(lane, source, some, now)
+            if taken < len(some):
+                self.sources.wait(lane, at, now)
+        except TransportError as error:
+            self._give_up(lane, error)
+        except UnknownVersionError as error:
+            # Reading on would lose it: the link stops here until one side is updated. K10.
+            log.error(  # noqa: TRY400 - one line for people
+                "link.stopped", topic=at.topic, partition=at.partition, fault=str(error)
+            )
+            self._halt(lane, at, now)
+        else:
+            return taken
+        return 0
+
+    def _halt(self, lane: Lane, at: TopicPartition, now: int) -> None:
+        try:
+            self.sources.halt(lane, at, lane.position(at), now)
+        except TransportError as error:
+            self._give_up(lane, error)
+
+    def patience(self, timeout_s: float) -> float:
+        """Return how long to wait for records: not past the moment something is to be written."""
+        moments: list[int] = []
+        for lane in self.owned.values():
+            if (batch := lane.batch) is not None:
+                soon, late = self._committed_ms + self._gap_ms, batch.opened_ms + BATCH_MS
+                moments.append(soon if batch.is_awaited else late)
+        if self._takings:
+            timeout_s = min(timeout_s, LOOK_S)
+        moments.extend(self.sources.still.resting.values())
+        if any(lane.ready for lane in self.owned.values()):
+            moments.append(self.direct.due_ms)
+        now = self.clock.now_ms()
+        return min([timeout_s, *(max(0.0, (moment - now) / 1000) for moment in moments)])
+
+    def commit_due(self, *, is_idle: bool) -> Iterator[Input]:
+        """Commit the lanes that have nothing more to read or reached a limit. Spec: K17.
+
+        Where all that was read are direct messages that went out already, nobody waits for the
+        commit: only a limit brings it.
+        """
+        now = self.clock.now_ms()
+        is_time = now - self._committed_ms >= self._gap_ms
+        for lane in list(self.owned.values()):
+            batch = lane.batch
+            if batch is None:
+                continue
+            is_full = batch.records >= BATCH_RECORDS or now - batch.opened_ms >= BATCH_MS
+            if is_full or (is_idle and is_time and batch.is_awaited):
+                yield from self.commit(lane)
+
+    def commit(self, lane: Lane) -> Iterator[Input]:
+        """Commit one lane."""
+        began = self.clock.now_ms()
+        try:
+            in_force = lane.commit(began)
+        except TransportError as error:
+            self._give_up(lane, error)
+        else:
+            self._committed_ms = self.clock.now_ms()
+            self.direct.commit_ms = self._committed_ms - began
+            rest = REST_PER_COMMIT * self.direct.commit_ms
+            self._gap_ms = min(BATCH_MS, max(COMMIT_GAP_MS, rest))
+            yield from lane.told
+            yield LaneApplied(lane.number, in_force)
+
+    def _give_up(self, lane: Lane, error: TransportError) -> None:
+        """Drop a lane whose transaction failed; it is taken anew from what is committed.
+
+        Even if another worker fenced it: then the group will say so. Spec: R3, R7.
+        """
+        log.warning("lane.failed", lane=lane.number, fault=str(error))
+        self.refusing.update(dict.fromkeys(error.topics))
+        if lane.names.progress(lane.node) not in error.topics:
+            # Where nothing can be written nothing is gained by leaving a target out.
+            for topic in error.topics:
+                times = self._refusals.setdefault((lane.number, topic), [])
+                times.append(self.clock.now_ms())
+                del times[:-HOLD_AFTER]
+        self.drop(lane.number)
+
+    def _hold_refusing(self, lane: Lane, now: int) -> None:
+        """Leave out the targets that have refused several times of late. Spec: K20."""
+        for (number, topic), times in list(self._refusals.items()):
+            is_stuck = len(times) >= HOLD_AFTER and now - times[0] <= HOLD_WITHIN_MS
+            is_target = endpoint_of(lane, topic) or link_of(lane, topic)
+            if number == lane.number and is_stuck and is_target:
+                del self._refusals[number, topic]
+                if topic not in lane.positions.holds:
+                    hold(lane, topic, now)
+
+    # -- what others want to know -------------------------------------------------------------
+
+    def read_positions(self, neighbour: str | None) -> Mapping[TopicPartition, int]:
+        """Return committed read positions on a neighbour's outboxes, or on the own ingress.
+
+        What is held for a target is not passed yet: it must not be deleted. Spec: K5, K20.
+        """
+        return {
+            source.at: min(lane.positions.next[source.at], *held_offsets(lane, source))
+            for lane in self.owned.values()
+            for source in lane.sources.values()
+            if (source.link.neighbour if source.link else None) == neighbour
+            and source.at in lane.positions.next
+        }

@@ -1,0 +1,393 @@
+"""What a worker's lanes read: found, identified and assigned as it appears. Spec: K3, K14, R6."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from mesh.core.routing import LocalLink
+from mesh.errors import TransportError
+from mesh.model.control import Stop, StopReason
+from mesh.model.frames import MessageClass
+from mesh.model.topology import Topology
+from mesh.node.learner import Learner
+from mesh.runtime.host.intake import Intake
+from mesh.runtime.lane.batch import RESERVED_MS
+from mesh.runtime.lane.held import hold_source
+from mesh.runtime.lane.lane import Lane, Source
+from mesh.runtime.lane.relinking import SourceTopic, begin_links, source_topics
+from mesh.runtime.lane.stops import begin_of, stop_of
+from mesh.runtime.lane.troubles import keep_stop, lift_stop
+from mesh.runtime.lanes.stillness import Stillness
+from mesh.runtime.messages.gaps import announce, came_before
+from mesh.transport.port import Admin, Reader, TopicPartition
+
+RETRY_MS = 1_000
+
+VERIFY_MS = 5_000
+"""How often it is asked whether topics are still the same: their readers would not notice."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Sources:
+    """Finds the topics that the lanes read, and hands their partitions to the lanes.
+
+    Attributes:
+        moved: Partitions assigned since this was last cleared: what was fetched of them before
+            must not be routed, because it is read again.
+        vanished: Topics of this very node that were looked for and are not there.
+    """
+
+    topology: Topology
+    node: str
+    learner: Learner
+    admins: Mapping[str, Admin]
+    readers: Mapping[str, Reader]
+    intake: Intake
+    moved: set[TopicPartition] = field(default_factory=set)
+    vanished: dict[str, None] = field(default_factory=dict)
+    _topics: dict[str, SourceTopic] = field(default_factory=dict)
+    still: Stillness = field(default_factory=Stillness)
+    _unread: dict[TopicPartition, None] = field(default_factory=dict)
+    _tried_ms: int = -RETRY_MS
+    _verified_ms: int = 0
+
+    def __post_init__(self) -> None:
+        """List them."""
+        found = source_topics(self.topology, self.node, self.learner.links)
+        self._topics = {topic.name: topic for topic in found}
+
+    def gone(self) -> Sequence[str]:
+        """Return the topics that are read still, although the links in force have no use for it."""
+        wanted = [topic.link for topic in self._topics.values() if topic.link is not None]
+        senders = {link.neighbour: None for link in self.learner.links if link.takes}
+        left = [link.neighbour for link in wanted if link.neighbour not in senders]
+        return [t.name for t in self._topics.values() if t.link and t.link.neighbour in left]
+
+    def relink(self, topology: Topology, lanes: Mapping[int, Lane], now_ms: int) -> None:
+        """Read what other links bring, and nothing of those that were removed."""
+        gone = self.gone()
+        for lane in lanes.values():
+            for at in [at for at in lane.sources if at.topic in gone]:
+                self._leave(lane, at)
+        before, self.topology = self._topics, topology
+        found = source_topics(topology, self.node, self.learner.links)
+        self._topics = {topic.name: topic for topic in found}
+        for name, topic in self._topics.items():
+            topic.info = before[name].info if name in before else None
+        for lane in lanes.values():
+            for at, source in lane.sources.items():
+                lane.sources[at] = replace(source, link=self._topics[at.topic].link)
+        self._tried_ms = now_ms - RETRY_MS  # look for the new ones at once
+
+    @property
+    def topics(self) -> Sequence[str]:
+        """Return the names of what is read."""
+        return list(self._topics)
+
+    @property
+    def neighbours(self) -> dict[str, str]:
+        """Return who writes each outbox that is read here, by topic."""
+        return {t.name: t.link.neighbour for t in self._topics.values() if t.link is not None}
+
+    def find(self, lanes: Mapping[int, Lane], now_ms: int) -> None:
+        """Look for topics that did not exist yet; assign to lanes what they do not read yet."""
+        if now_ms - self._tried_ms < RETRY_MS:
+            return
+        self._tried_ms = now_ms
+        self._describe([topic for topic in self._topics.values() if topic.info is None])
+        if now_ms - self._verified_ms >= VERIFY_MS:
+            self._verified_ms = now_ms
+            self._verify(lanes)
+        for lane in lanes.values():
+            self.start(lane, now_ms)
+
+    def _describe(self, topics: Sequence[SourceTopic]) -> None:
+        """Ask the brokers that answer for some topics; the others stay as they are known."""
+        for kafka, admin in self.admins.items():
+            wanted = [topic for topic in topics if topic.kafka == kafka]
+            if not wanted:
+                continue
+            try:
+                found = admin.describe([topic.name for topic in wanted])
+            except TransportError:
+                continue
+            for topic in wanted:
+                topic.info = found.get(topic.name, topic.info)
+                if topic.name not in found and topic.link is None:
+                    self.vanished[topic.name] = None
+
+    def _verify(self, lanes: Mapping[int, Lane]) -> None:
+        """Notice topics that were made anew, and partitions that were added. Spec: R6, K-2, K-6."""
+        known = [topic for topic in self._topics.values() if topic.info is not None]
+        self._describe([topic for topic in known if self.readers[topic.kafka].reachable()])
+        for lane in lanes.values():
+            for place, source in list(lane.sources.items()):
+                # What somebody has asked for meanwhile, for another partition, counts as well.
+                info = self._topics[place.topic].info
+                if info is not None and info.topic_id != source.topic_id:
+                    self._leave(lane, place)
+
+    def start(self, lane: Lane, now_ms: int) -> None:
+        """Assign to a lane what it does not read yet, as far as brokers answer."""
+        if lane.followed > self.learner.followed:
+            return  # its former owner knew of a change that this worker has not read yet
+        lanes = self.topology.nodes[self.node].lanes
+        for topic in self._topics.values():
+            if topic.info is None:
+                continue
+            places = [
+                TopicPartition(topic.name, partition)
+                for partition in range(lane.number, topic.info.partitions, lanes)
+            ]
+            new = [
+                at for at in places if at not in lane.sources and at not in lane.positions.stopped
+            ]
+            if not new:
+                continue
+            try:
+                self._assign(lane, topic, topic.info.topic_id, new, now_ms)
+            except TransportError as error:
+                log.info("source.not_assigned", topic=topic.name, fault=str(error))
+
+    def stop(self, lane: Lane) -> None:
+        """Stop reading for a lane; what was fetched for it already is never routed."""
+        for place in lane.sources:
+            self._unread.pop(place, None)
+            self.still.waiting.pop(place, None)
+            self.readers[self._topics[place.topic].kafka].unassign([place])
+        self.intake.forget(list(lane.sources))
+        lane.sources.clear()
+
+    def halt(self, lane: Lane, place: TopicPartition, offset: int, now_ms: int) -> None:
+        """Read one source no further than a record of an unknown version. Spec: K10."""
+        source = lane.sources[place]
+        self._leave(lane, place)
+        stop = stop_of(place, source.topic_id, StopReason.VERSION, offset, offset + 1)
+        self._keep(lane, source.link, stop, now_ms)
+
+    def resume(self, lane: Lane, stop: Stop, now_ms: int) -> None:
+        """Announce what an operator accepted as lost, and go on behind it. Spec: R6, DESIGN 6.
+
+        Raises:
+            TransportError: The source cannot be looked at now.
+        """
+        at = TopicPartition(stop.topic, stop.partition)
+        topic = self._topics[stop.topic]
+        info = self.admins[topic.kafka].describe([topic.name]).get(topic.name)
+        start = self.admins[topic.kafka].starts([at]).get(at)
+        if info is None or start is None:
+            return
+        topic.info = info
+        if stop.reason != StopReason.RECREATED and info.topic_id != stop.topic_id:
+            # All else in the former topic is lost as well, and the new one begins at its start.
+            anew = stop_of(at, stop.topic_id, StopReason.RECREATED, stop.first)
+            self._keep(lane, topic.link, anew, now_ms)
+            return
+        if stop.reason == StopReason.RETENTION and start > stop.next:
+            # More was deleted meanwhile: nobody has accepted that.
+            self._keep(lane, topic.link, replace(stop, next=start), now_ms)
+            return
+        positions = lane.positions
+        generation = positions.generations.get(at, 0)
+        source = Source(at, stop.topic_id, topic.message_class, topic.link, generation)
+        position = {
+            StopReason.RETENTION: stop.next,
+            StopReason.TRUNCATED: stop.first,
+            StopReason.RECREATED: 0,  # what is deleted there as well is a loss of its own
+        }[StopReason(stop.reason)]
+        batch = lane.open(now_ms)
+        goes_on = stop.first + 1 if stop.reason == StopReason.RECREATED else position
+        announce(lane, batch, source, stop, came_before(lane, source), goes_on)
+        positions.topic_ids[at] = info.topic_id
+        if stop.reason == StopReason.TRUNCATED and topic.link is None:
+            positions.generations[at] = generation + 1
+        if stop.reason == StopReason.RECREATED:
+            positions.generations.pop(at, None)
+        batch.read(at, info.topic_id, position, position - 1, 0, records=0)
+        batch.dropped("gap_accepted", at, max(1, stop.next - stop.first))
+        lift_stop(lane, stop, now_ms)
+        log.warning("source.resumed", lane=lane.number, reason=stop.reason, range=stop.range)
+
+    def _keep(self, lane: Lane, link: LocalLink | None, stop: Stop, now_ms: int) -> None:
+        at = TopicPartition(stop.topic, stop.partition)
+        stop = replace(stop, generation=lane.positions.generations.get(at, 0))
+        log.error("source.stopped", lane=lane.number, reason=stop.reason, range=stop.range)
+        keep_stop(lane, link, stop, now_ms)
+
+    def _leave(self, lane: Lane, place: TopicPartition) -> None:
+        self._unread.pop(place, None)
+        self.still.waiting.pop(place, None)
+        self.readers[self._topics[place.topic].kafka].unassign([place])
+        self.intake.forget([place])
+        del lane.sources[place]
+
+    def _assign(
+        self,
+        lane: Lane,
+        topic: SourceTopic,
+        topic_id: bytes,
+        places: Sequence[TopicPartition],
+        now_ms: int,
+    ) -> None:
+        places = [at for at in places if self._is_same(lane, topic, topic_id, at, now_ms)]
+        if topic.message_class is MessageClass.DIRECT:
+            places = self._resume_direct(lane, self.admins[topic.kafka], places, now_ms)
+        else:
+            places = self._inside(lane, topic, topic_id, places, now_ms)
+        for place in places:
+            lane.positions.left.pop(place, None)
+            lane.positions.topic_ids[place] = topic_id
+            generation = lane.positions.generations.get(place, 0)
+            source = Source(place, topic_id, topic.message_class, topic.link, generation)
+            lane.sources[place] = source
+            hold_source(lane, source, now_ms)
+            if lane.positions.followed < self.learner.followed:
+                # Its former owner ended before it could tell which links are new.
+                begin_links(lane, source, list(self.learner.neighbours), now_ms)
+        still = dict.fromkeys(at for at in places if self._holds(at, topic.link, now_ms))
+        self._unread.update(still)
+        self._read(topic.kafka, {at: begin_of(lane, at) for at in places if at not in still})
+
+    def _is_same(
+        self, lane: Lane, topic: SourceTopic, topic_id: bytes, at: TopicPartition, now_ms: int
+    ) -> bool:
+        """Say whether a position still belongs to the topic; else keep a stop. Spec: R6, K-2."""
+        positions = lane.positions
+        former = positions.topic_ids.get(at, topic_id)
+        if former == topic_id or lane.position(at) < 0:
+            return True  # what was never read lacks nothing
+        if topic.message_class is MessageClass.GUARANTEED and at not in positions.left:
+            first = max(0, lane.position(at))
+            self._keep(lane, topic.link, stop_of(at, former, StopReason.RECREATED, first), now_ms)
+            return False
+        log.warning("source.recreated", topic=at.topic, partition=at.partition)
+        for kept in (positions.next, positions.ahead, positions.inherited, positions.generations):
+            kept.pop(at, None)
+        return True
+
+    def _inside(
+        self,
+        lane: Lane,
+        topic: SourceTopic,
+        topic_id: bytes,
+        places: Sequence[TopicPartition],
+        now_ms: int,
+    ) -> Sequence[TopicPartition]:
+        """Return the places whose positions are inside their logs; stops are kept of others. R6."""
+        admin = self.admins[topic.kafka]
+        starts, ends = admin.starts(places), admin.ends(places)
+        stops: dict[TopicPartition, Stop] = {}
+        for at in places:
+            # What was never read begins at 0, also if it is not there any more.
+            known_id = lane.positions.topic_ids.get(at, topic_id)
+            position = max(0, lane.position(at))
+            start, end = starts.get(at, 0), ends.get(at, position)
+            if end < position:
+                stops[at] = stop_of(at, known_id, StopReason.TRUNCATED, end, position)
+            elif start > position:
+                stops[at] = stop_of(at, known_id, StopReason.RETENTION, position, start)
+        for stop in stops.values():
+            self._keep(lane, topic.link, stop, now_ms)
+        return [at for at in places if at not in stops]
+
+    def _read(self, kafka: str, positions: Mapping[TopicPartition, int]) -> None:
+        self.moved.update(positions)
+        self.readers[kafka].assign(positions)
+
+    def _resume_direct(
+        self, lane: Lane, admin: Admin, places: Sequence[TopicPartition], now_ms: int
+    ) -> Sequence[TopicPartition]:
+        """Go on behind all that may have been handed on; return what can be read now.
+
+        A former owner used what it had reserved for at most `RESERVED_MS` after its last commit.
+        What was in the log then may have gone out without a commit, and is skipped as far as it
+        was reserved; what came later has not gone out. Spec: K18, R6.
+        """
+        inherited = lane.positions.inherited
+        is_early = now_ms - lane.taken_ms <= RESERVED_MS
+        ready = [at for at in places if not (is_early and at in inherited)]
+        known = [at for at in ready if lane.position(at) >= 0]
+        if not known:
+            return ready
+        starts, ends = admin.starts(known), admin.ends(known)
+        for at in known:
+            end = ends.get(at, 0)
+            if end < lane.position(at):
+                self._turn_back(lane, at, end, now_ms)
+            lane.skip(at, "takeover", min(inherited.get(at, 0), end), now_ms)
+            lane.skip(at, "retention", starts.get(at, 0), now_ms)
+            inherited.pop(at, None)
+        return ready
+
+    def _turn_back(self, lane: Lane, at: TopicPartition, end: int, now_ms: int) -> None:
+        """Go on at the end of a truncated log: its offsets come again, as a new generation.
+
+        Who reads the copies must know, or it would take them for repeats. Spec: K9, K11.
+        """
+        positions = lane.positions
+        log.warning("direct.truncated", topic=at.topic, partition=at.partition, end=end)
+        batch, topic_id = lane.open(now_ms), positions.topic_ids[at]
+        generation = positions.generations.get(at, 0)
+        link = self._topics[at.topic].link
+        source = Source(at, topic_id, MessageClass.DIRECT, link, generation)
+        stop = stop_of(at, topic_id, StopReason.TRUNCATED, end, lane.position(at))
+        announce(lane, batch, source, stop, came_before(lane, source), end)
+        positions.generations[at] = generation + 1
+        positions.inherited.pop(at, None)
+        batch.read(at, topic_id, end, end - 1, 0, records=0)
+
+    def follow_lost(self, lanes: Mapping[int, Lane]) -> None:
+        """See to partitions whose position is outside their log. Spec: R6.
+
+        They are assigned anew: then it shows what became of them.
+        """
+        for reader in self.readers.values():
+            for place in reader.lost():
+                log.error("source.lost", topic=place.topic, partition=place.partition)
+                lane = lanes.get(place.partition % self.topology.nodes[self.node].lanes)
+                if lane is not None and place in lane.sources:
+                    self._leave(lane, place)
+                    self._topics[place.topic].info = None  # perhaps it was made anew
+
+    # -- standing still -------------------------------------------------------------------
+
+    def _holds(self, at: TopicPartition, link: LocalLink | None, now_ms: int) -> bool:
+        if link is None:
+            lane = at.partition % self.topology.nodes[self.node].lanes
+            is_guaranteed = self._topics[at.topic].message_class is MessageClass.GUARANTEED
+            is_refusing = is_guaranteed and lane in self.still.refusing
+            return is_refusing or self.still.holding or at in self.still.waiting
+        return self.still.holds(self.node, link.neighbour, at, now_ms)
+
+    def rest(self, lane: Lane, link: LocalLink, until_ms: int, now_ms: int) -> None:
+        """Read nothing of a link for this lane until then, if that is still to come."""
+        if until_ms <= now_ms:
+            return
+        for at, source in lane.sources.items():
+            if source.link == link:
+                self.still.resting[at] = until_ms
+        self.settle({lane.number: lane}, now_ms)
+
+    def wait(self, lane: Lane, at: TopicPartition, now_ms: int) -> None:
+        """Read no further here: the next message has a subject of which nothing is to be taken."""
+        self.still.waiting[at] = None
+        self.settle({lane.number: lane}, now_ms)
+
+    def settle(self, lanes: Mapping[int, Lane], now_ms: int) -> None:
+        """Read exactly what is not to stand still; the others go on where they stood."""
+        for lane in lanes.values():
+            for at, source in lane.sources.items():
+                is_still = self._holds(at, source.link, now_ms)
+                if is_still and at not in self._unread:
+                    self._unread[at] = None
+                    self.moved.add(at)
+                    self.readers[self._topics[at.topic].kafka].unassign([at])
+                    self.intake.forget([at])
+                elif not is_still and at in self._unread:
+                    del self._unread[at]
+                    self._read(self._topics[at.topic].kafka, {at: begin_of(lane, at)})

@@ -1,0 +1,98 @@
+"""Take a lane: fence the former owner, recover where it stood, raise its epoch. Spec: K16, K18."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mesh.codec.keys import progress_key
+from mesh.codec.state import decode_progress, encode_progress
+from mesh.model.state import Progress, ProgressKind
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.runtime.host.clock import Clock
+from mesh.runtime.host.errands import Steps
+from mesh.runtime.host.recall import Recall
+from mesh.runtime.lane.positions import Positions
+from mesh.transport.port import KafkaCluster, TopicPartition, Writer
+
+
+@dataclass(slots=True)
+class Taken:
+    """A lane that was taken.
+
+    Attributes:
+        number: The lane.
+        writer: Writes its transactions.
+        positions: Where it stands.
+        taken_ms: When that was; its former owner was fenced before.
+    """
+
+    number: int
+    writer: Writer
+    positions: Positions
+    taken_ms: int
+
+    def close(self) -> None:
+        """Release it: it was taken for nothing."""
+        self.writer.close()
+
+
+def take_lane(
+    topology: Topology,
+    node: str,
+    number: int,
+    kafka: KafkaCluster,
+    recall: Recall,
+    clock: Clock,
+) -> Steps[Taken]:
+    """Take a lane, step by step; it is owned by this worker from its end on.
+
+    The order matters: opening the writer fences the former owner and ends its transaction, so
+    what is read of the progress afterwards cannot change any more. If another worker takes the
+    lane between two steps, this one is fenced itself and cannot raise the epoch.
+
+    Raises:
+        TransportError: It cannot be taken now.
+    """
+    names = TopicNames(topology.prefix)
+    writer = kafka.writer(f"lane-{number}", names.lane_transactions(node, number))
+    try:
+        yield
+        place = TopicPartition(names.progress(node), number)
+        positions = Positions()
+        for record in recall.records(place):
+            value = record.value()
+            if value is not None:
+                positions.recover(decode_progress(value))
+        if positions.holds:
+            _recover_caught_up(positions, names, node, number, topology, kafka, recall)
+        yield
+        positions.epoch += 1
+        raised = Progress(kind=ProgressKind.EPOCH, offset=positions.epoch)
+        writer.begin()
+        writer.produce(place.topic, encode_progress(raised), progress_key(raised), number)
+        writer.commit()
+    except BaseException:
+        writer.close()
+        raise
+    return Taken(number, writer, positions, clock.now_ms())
+
+
+def _recover_caught_up(
+    positions: Positions,
+    names: TopicNames,
+    node: str,
+    number: int,
+    topology: Topology,
+    kafka: KafkaCluster,
+    recall: Recall,
+) -> None:
+    """Learn how far targets that are held were written beside the lane. Spec: K16, K20.
+
+    Its writer is fenced first, so that what is read afterwards cannot change any more.
+    """
+    kafka.writer(f"held-{number}", names.held_transactions(node, number)).close()
+    place = TopicPartition(names.progress(node), topology.nodes[node].lanes + number)
+    for record in recall.records(place):
+        if (value := record.value()) is not None:
+            positions.recover_caught_up(decode_progress(value))

@@ -1,0 +1,1 @@
+"""What becomes of messages: from clients, from neighbours, to links and to endpoints."""

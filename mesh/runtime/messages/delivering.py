@@ -1,0 +1,91 @@
+"""Messages become plain records in the topics of endpoints. Spec: K8, K9, DESIGN 6.
+
+The costliest step of the data path: one record per message. Whatever is the same for a frame or
+a subject is made once, records are made once for all endpoints, and each endpoint gets its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mesh.codec.deliveries import delivery_header, delivery_headers, delivery_prefix
+from mesh.codec.frames import NO_EXT, MessageTuple
+from mesh.core.routing import Route
+from mesh.model.headers import MESH_HEADER
+from mesh.runtime.lane.batch import Batch
+from mesh.runtime.lane.lane import Lane, Source
+from mesh.runtime.messages.outgoing import Came
+from mesh.transport.port import Row, TopicPartition
+
+
+def deliver(
+    lane: Lane,
+    batch: Batch,
+    source: Source,
+    came: Came,
+    messages: Sequence[MessageTuple],
+    subjects: Sequence[str],
+    routes: Sequence[Route],
+) -> None:
+    """Write messages to the endpoints of this node that want them.
+
+    Args:
+        lane: Who writes.
+        batch: The open transaction.
+        source: Where they were read.
+        came: How they came here.
+        messages: In order; each is wanted by some endpoint.
+        subjects: By the index that stands in a message.
+        routes: Likewise.
+    """
+    rows = _rows(lane, source, came, messages, subjects)
+    delivering = [route for route in dict.fromkeys(routes) if route.endpoints]
+    partition = source.at.partition % lane.partitions
+    for endpoint in dict.fromkeys(name for route in delivering for name in route.endpoints):
+        its_rows = rows
+        if not all(endpoint in route.endpoints for route in delivering):
+            wants = [endpoint in route.endpoints for route in routes]
+            its_rows = [row for row, item in zip(rows, messages, strict=True) if wants[item[1]]]
+            if not its_rows:
+                continue
+        topic = lane.names.endpoint(lane.node, endpoint)
+        if topic in lane.positions.holds:
+            continue  # written beside the lane. Spec: K20
+        batch.delivered(endpoint, source.message_class, len(its_rows))
+        if lane.is_guaranteed(endpoint):
+            if lane.topology.endpoint_limit(lane.node, endpoint) is not None:
+                _count(lane, TopicPartition(topic, partition), its_rows)
+            lane.writer.produce_all(topic, partition, its_rows)
+        else:
+            lane.hand_over(batch, source, topic, partition, its_rows)
+
+
+def _count(lane: Lane, at: TopicPartition, rows: Sequence[Row]) -> None:
+    """Count the bytes that are written to an endpoint, headers left out: it has a limit."""
+    size = sum(len(value or b"") + len(key or b"") for value, key, _, _ in rows)
+    lane.written[at] = lane.written.get(at, 0) + size
+
+
+def _rows(
+    lane: Lane,
+    source: Source,
+    came: Came,
+    messages: Sequence[MessageTuple],
+    subjects: Sequence[str],
+) -> list[Row]:
+    """Return the records to be written: what the client wrote, and two headers."""
+    prefix = delivery_prefix(source.message_class, came.path, came.source, came.generation)
+    identities = delivery_headers(prefix, [message[0] for message in messages])
+    exts = [message[6] for message in messages]
+    if exts.count(NO_EXT) != len(exts):
+        identities = [
+            delivery_header(prefix, message[0], ext)
+            for message, ext in zip(messages, exts, strict=True)
+        ]
+    addresses = list(map(lane.address, subjects))
+    return [
+        (payload, key, stamp, [*headers, addresses[index], (MESH_HEADER, identity)])
+        for (_, index, stamp, key, headers, payload, _), identity in zip(
+            messages, identities, strict=True
+        )
+    ]

@@ -1,0 +1,163 @@
+"""GAP: the announcement that messages of a source are lost, before anything else of it goes on.
+
+It goes wherever messages of the source could have gone, interest or not, once over each link; at
+every guaranteed endpoint it becomes a record without key and value whose header says what is lost.
+Spec: K10, DESIGN 4 rule 4, DESIGN 6.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from mesh.codec.frames import Peeked, assemble_value, decode_header, key_tail, relay_key
+from mesh.core.forwarding import crosses_external
+from mesh.core.joins import row_of
+from mesh.core.routing import PUBLISHED_HERE, Arrival
+from mesh.model.control import Stop
+from mesh.model.frames import NONE_OFFSET, Chain, FrameKind, MessageClass, Origin
+from mesh.model.headers import GAP_HEADER
+from mesh.model.topology import ZoneKind
+from mesh.runtime.lane.batch import Batch
+from mesh.runtime.lane.lane import Lane, Source
+from mesh.runtime.messages.outgoing import Came, hop_over, next_hop
+
+EMPTY = assemble_value(0, [])
+"""Value of a frame without messages."""
+
+_TOPIC, _REASON, _OPEN = "gap.topic", "gap.reason", "gap.open"
+"""Entries of `ext`: the topic's name, why, and whether nobody knows where the range ends."""
+
+
+def came_before(lane: Lane, source: Source) -> Came:
+    """Return how something came that this node itself says of a source."""
+    link = source.link
+    return Came(
+        node=lane.node,
+        source=source.identity,
+        generation=source.generation,
+        zone=link.zone if link is not None else "",
+        hops=1 if link is not None else 0,
+        crossed_external=link is not None and crosses_external(link.kind),
+        path=(lane.node,),
+        frame=None,
+        join_hops=1 if link is not None and link.kind is ZoneKind.JOIN else 0,
+    )
+
+
+def announce(
+    lane: Lane,
+    batch: Batch,
+    source: Source,
+    stop: Stop,
+    came: Came,
+    position: int,
+    *,
+    is_local: bool = True,
+) -> None:
+    """Tell everybody that what a stop names is lost.
+
+    Args:
+        lane: Who reads on.
+        batch: The open transaction.
+        source: What it reads, by the identity that it had.
+        stop: What is lost.
+        came: See `came_before`.
+        position: Offset at which the lane goes on: the chain goes on there too.
+        is_local: Whether the endpoints of this node are told too.
+    """
+    origin = Origin(
+        node=lane.node,
+        source=source.identity,
+        generation=source.generation,
+        first=stop.first,
+        last=max(stop.first, stop.next - 1),
+        count=0,
+        subjects=(),
+    )
+    ext = dict(gap_ext(stop.topic, stop.reason))
+    if stop.next == NONE_OFFSET:
+        ext[_OPEN] = b""
+    arrival = PUBLISHED_HERE
+    if source.link is not None:
+        row = row_of(lane.topology.joins, (source.link.neighbour, lane.node), came.join_hops)
+        arrival = Arrival(source.link.zone, source.link.neighbour, came.crossed_external, row)
+    tail = key_tail(origin, lane.flags, ext)
+    for neighbour in lane.router.allowed(arrival):
+        link = lane.link(neighbour)
+        if lane.is_held(link, source):
+            continue  # its catch-up finds the same loss; what an operator accepts waits for that
+        outbox = lane.outbox(link, source)
+        previous = lane.positions.sent.get((outbox, source.identity), NONE_OFFSET)
+        last = position - 1
+        chain = Chain(
+            source=source.identity, previous=previous, first=min(stop.first, last), last=last
+        )
+        lane.positions.sent[outbox, source.identity] = last
+        key = relay_key(hop_over(lane, link, came, chain), tail, FrameKind.GAP)
+        lane.send(batch, link, source, key, EMPTY, 0)
+    if is_local and source.message_class is MessageClass.GUARANTEED:
+        _deliver(lane, source, origin, ext, came)
+
+
+def gap_ext(topic: str, reason: str) -> Mapping[str, bytes]:
+    """Return what an announcement says besides its range: the topic's name, and why."""
+    return {_TOPIC: topic.encode(), _REASON: reason.encode()}
+
+
+def gap_header(
+    origin: Origin, ext: Mapping[str, bytes], path: Sequence[str]
+) -> tuple[str, bytes | None]:
+    """Return the one header of an announcement in an endpoint.
+
+    Args:
+        origin: Whose source, and the range that is lost.
+        ext: See `gap_ext`.
+        path: Nodes that handed the announcement on.
+    """
+    lost = {
+        "node": origin.node,
+        "topic": ext.get(_TOPIC, b"").decode(errors="replace"),
+        "topic_id": origin.source.topic_id.hex(),
+        "partition": origin.source.partition,
+        "generation": origin.generation,
+        "first": origin.first,
+        "last": None if _OPEN in ext else origin.last,
+        "reason": ext.get(_REASON, b"").decode(errors="replace"),
+        "path": list(path),
+    }
+    return GAP_HEADER, json.dumps(lost, sort_keys=True).encode()
+
+
+def relay(
+    lane: Lane,
+    batch: Batch,
+    source: Source,
+    came: Came,
+    arrival: Arrival,
+    peeked: Peeked,
+    tail: bytes,
+) -> None:
+    """Hand on an announcement that a neighbour made, and deliver it here."""
+    for neighbour in lane.router.allowed(arrival):
+        link = lane.link(neighbour)
+        if lane.is_held(link, source):
+            continue  # its catch-up reads the announcement too
+        hop = next_hop(lane, link, source, came, NONE_OFFSET, NONE_OFFSET)
+        lane.send(batch, link, source, relay_key(hop, tail, peeked.kind), EMPTY, 0)
+    if source.message_class is MessageClass.GUARANTEED:
+        header = decode_header(peeked.key)
+        _deliver(lane, source, header.origin, header.ext, came)
+
+
+def _deliver(
+    lane: Lane, source: Source, origin: Origin, ext: Mapping[str, bytes], came: Came
+) -> None:
+    """Write the announcement to the guaranteed endpoints of this node that the lane writes to."""
+    headers = [gap_header(origin, ext, came.path)]
+    partition = source.at.partition % lane.partitions
+    for endpoint in lane.learner.classes:
+        if lane.is_guaranteed(endpoint) and lane.router.only in (None, endpoint):
+            topic = lane.names.endpoint(lane.node, endpoint)
+            if topic not in lane.positions.holds:
+                lane.writer.produce(topic, None, None, partition, headers=headers)

@@ -1,0 +1,203 @@
+"""Frames made of messages: from the ingress, or from a frame that splits. Spec: K10, K11.
+
+Links that get the same messages share one value; only the header differs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.codec.frames import assemble_columns, key_tail, relay_key
+from mesh.core.forwarding import crosses_external, next_hop_count
+from mesh.core.routing import LocalLink, Route
+from mesh.model.frames import Chain, Hop, Origin, SourcePartition
+from mesh.runtime.lane.batch import Batch
+from mesh.runtime.lane.lane import Lane, Source
+
+FRAME_BYTES = 256_000
+"""Frames close here; a larger single message is a frame of one. Spec: K6."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Messages of one source partition in order, as parallel sequences.
+
+    Attributes:
+        offsets: Offsets in the *origin's* ingress.
+        subjects: Subject of each message.
+        stamps: Create time of each, ms.
+        tails: Key, headers, payload and ext of each, encoded.
+        routes: Where each goes.
+    """
+
+    offsets: Sequence[int]
+    subjects: Sequence[str]
+    stamps: Sequence[int]
+    tails: Sequence[bytes]
+    routes: Sequence[Route]
+
+
+def count_routes(routes: Sequence[Route]) -> Mapping[Route, int]:
+    """Return how many messages go each way; mostly all of them go the same one."""
+    first = routes[0]
+    same = routes.count(first)
+    return {first: same} if same == len(routes) else Counter(routes)
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """How messages came to this node: what the headers of their copies start from.
+
+    Attributes:
+        node, source, generation: Their origin.
+        zone, hops, crossed_external: The link crossed last; empty, 0 and False at the origin.
+        join_hops: Joins crossed in a row.
+        path: Nodes visited, this one included.
+        frame: Offset of the incoming frame, or None at the origin, where offsets are messages'.
+        ext: What a split copies from the incoming header. Spec: K10.
+    """
+
+    node: str
+    source: SourcePartition
+    generation: int
+    zone: str
+    hops: int
+    crossed_external: bool
+    path: tuple[str, ...]
+    frame: int | None
+    ext: Mapping[str, bytes] = field(default_factory=dict)
+    join_hops: int = 0
+
+
+def send_stretch(
+    lane: Lane, batch: Batch, source: Source, came: Came, stretch: Stretch, routes: Sequence[Route]
+) -> None:
+    """Write a stretch to every link that some of its routes leave on.
+
+    Args:
+        lane: Who writes.
+        batch: The open transaction.
+        source: Where the messages were read.
+        came: How they came here.
+        stretch: The messages.
+        routes: The distinct routes among them.
+    """
+    limit = min(FRAME_BYTES, lane.topology.max_message_bytes)
+    for chosen, links in _groups(routes):
+        picked: Sequence[int] = range(len(stretch.routes))
+        if len(chosen) != len(routes):
+            wanted = dict.fromkeys(chosen)
+            picked = [i for i, route in enumerate(stretch.routes) if route in wanted]
+        # A split of one frame stays one frame: its chain speaks for the whole incoming record.
+        chunks = [picked] if came.frame is not None else _chunks(picked, stretch, limit)
+        for chunk in chunks:
+            _send_frame(lane, batch, source, came, stretch, chunk, links)
+
+
+def _groups(routes: Sequence[Route]) -> Sequence[tuple[Sequence[Route], Sequence[str]]]:
+    """Return (routes, links) pairs: links in one pair get the very same messages."""
+    by_link: dict[str, list[Route]] = {}
+    for route in routes:
+        for neighbour in route.neighbours:
+            by_link.setdefault(neighbour, []).append(route)
+    groups: dict[tuple[Route, ...], list[str]] = {}
+    for neighbour in sorted(by_link):
+        groups.setdefault(tuple(by_link[neighbour]), []).append(neighbour)
+    return list(groups.items())
+
+
+def _chunks(picked: Sequence[int], stretch: Stretch, limit: int) -> Iterator[Sequence[int]]:
+    """Cut where a frame's messages and subject table together would pass the limit. Spec: K6."""
+    tails, subjects = stretch.tails, stretch.subjects
+    # No character has more than four bytes: near enough, since only few frames come near.
+    table = 4 * sum(map(len, dict.fromkeys(subjects)))
+    if sum(map(len, tails)) + table <= limit:
+        yield picked
+        return
+    begin = total = 0
+    named: dict[str, None] = {}
+    for at, index in enumerate(picked):
+        subject = subjects[index]
+        size = len(tails[index]) + (0 if subject in named else len(subject.encode()))
+        if total + size > limit and at > begin:
+            yield picked[begin:at]
+            begin, total = at, 0
+            named.clear()
+            size = len(tails[index]) + len(subject.encode())
+        named[subject] = None
+        total += size
+    yield picked[begin:]
+
+
+def _send_frame(
+    lane: Lane,
+    batch: Batch,
+    source: Source,
+    came: Came,
+    stretch: Stretch,
+    chunk: Sequence[int],
+    links: Sequence[str],
+) -> None:
+    if len(chunk) == len(stretch.offsets):
+        offsets, subjects, stamps, tails = (
+            stretch.offsets,
+            stretch.subjects,
+            stretch.stamps,
+            stretch.tails,
+        )
+    else:
+        offsets = [stretch.offsets[i] for i in chunk]
+        subjects = [stretch.subjects[i] for i in chunk]
+        stamps = [stretch.stamps[i] for i in chunk]
+        tails = [stretch.tails[i] for i in chunk]
+    first, last = offsets[0], offsets[-1]
+    table = dict.fromkeys(subjects)
+    value = assemble_columns(first, offsets, table, subjects, stamps, tails)
+    origin = Origin(
+        node=came.node,
+        source=came.source,
+        generation=came.generation,
+        first=first,
+        last=last,
+        count=len(chunk),
+        subjects=tuple(table),
+    )
+    tail = key_tail(origin, lane.flags, came.ext)
+    for neighbour in links:
+        link = lane.link(neighbour)
+        if lane.is_held(link, source):
+            continue
+        hop = next_hop(lane, link, source, came, first, last)
+        lane.send(batch, link, source, relay_key(hop, tail), value, len(chunk))
+
+
+def next_hop(lane: Lane, link: LocalLink, source: Source, came: Came, first: int, last: int) -> Hop:
+    """Return the hop part of a copy's header, and account for it in the chain.
+
+    Args:
+        lane: Who writes.
+        link: The link it leaves on.
+        source: Where the messages were read.
+        came: How they came here.
+        first: Origin offset of the first message, used where this node is the origin.
+        last: Likewise of the last.
+    """
+    if came.frame is not None:
+        first = last = came.frame
+    chain = lane.next_chain(lane.outbox(link, source), source, first, last)
+    return hop_over(lane, link, came, chain)
+
+
+def hop_over(lane: Lane, link: LocalLink, came: Came, chain: Chain) -> Hop:
+    """Return the hop part of a header for a link, with this chain."""
+    return Hop(
+        zone=link.zone_out,
+        hops=next_hop_count(came.hops, arrived_on_zone=link.zone == came.zone),
+        join_hops=0 if link.out is None else came.join_hops + 1,
+        crossed_external=came.crossed_external or crosses_external(link.kind),
+        lane_epoch=lane.positions.epoch,
+        path=came.path,
+        chain=chain,
+    )

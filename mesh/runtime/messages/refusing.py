@@ -1,0 +1,92 @@
+"""Records that cannot be served become dead letters, with a reason. Spec: kafka.md 1, K7, R12."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mesh.codec.state import encode_dead_letter
+from mesh.model.frames import FrameFlags
+from mesh.model.headers import MESH_HEADER
+from mesh.model.state import DeadLetter
+from mesh.runtime.lane.batch import Batch
+from mesh.runtime.lane.lane import Lane, Source
+from mesh.transport.port import Headers, Record, TopicPartition, Writer
+
+VALUE_KEPT = 64_000
+KEY_KEPT = 4_000
+HEADERS_KEPT = 16_000
+"""Most bytes of each part that a dead letter keeps."""
+
+
+def refuse(
+    lane: Lane, batch: Batch, source: Source, record: Record, reason: str, detail: str
+) -> None:
+    """Write a record of a source to the dead letters, in the open transaction, and count it.
+
+    Args:
+        lane: Who refuses.
+        batch: The open transaction.
+        source: Where the record was read.
+        record: What is refused; its full sizes are told, its parts cut to what is kept.
+        reason: A word in capitals, for example ``TOO_LARGE``.
+        detail: What is wrong, for people.
+
+    A repair refuses again what its lane has refused: that is told once.
+    """
+    if lane.flags is not FrameFlags.NONE:
+        return
+    batch.dropped(reason.lower(), source.at)
+    letter = DeadLetter(
+        reason=reason,
+        detail=detail,
+        topic=source.at.topic,
+        partition=source.at.partition,
+        offset=record.offset(),
+        topic_id=source.topic_id,
+    )
+    place = TopicPartition(lane.names.dead_letters(lane.node), lane.number)
+    write_letter(lane.writer, place, letter, record.key(), record.value(), record.headers() or ())
+
+
+def write_letter(
+    writer: Writer,
+    place: TopicPartition,
+    letter: DeadLetter,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Headers,
+) -> None:
+    """Write a dead letter in the open transaction.
+
+    Args:
+        writer: Writes it.
+        place: Partition of the dead letters.
+        letter: What it says; the sizes are filled in here.
+        key: Of the record that is refused; cut to what is kept, as the following.
+        value: Likewise.
+        headers: Likewise.
+    """
+    told = replace(
+        letter,
+        key_size=len(key or b""),
+        value_size=len(value or b""),
+        headers_size=sum(len(name) + len(content or b"") for name, content in headers),
+    )
+    writer.produce(
+        place.topic,
+        value[:VALUE_KEPT] if value is not None else None,
+        key[:KEY_KEPT] if key is not None else None,
+        place.partition,
+        headers=[*_kept(headers), (MESH_HEADER, encode_dead_letter(told))],
+    )
+
+
+def _kept(headers: Headers) -> Headers:
+    kept: list[tuple[str, bytes | None]] = []
+    room = HEADERS_KEPT
+    for name, content in headers:
+        room -= len(name) + len(content or b"")
+        if room < 0:
+            break
+        kept.append((name, content))
+    return kept

@@ -1,0 +1,306 @@
+"""A neighbour's frames: judged by the chain, relayed untouched or split, delivered here.
+
+Spec: K10, K11, K18, R10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mesh.codec.frames import (
+    Peeked,
+    decode_header,
+    decode_messages,
+    flagged_tail,
+    peek,
+    relay_key,
+    scan_value,
+    subject_table,
+)
+from mesh.core.chain import Verdict
+from mesh.core.joins import row_of
+from mesh.core.routing import Arrival, LocalLink, Route
+from mesh.errors import ProtocolError, UnknownVersionError
+from mesh.model.frames import NONE_OFFSET, FrameFlags, FrameKind, Hop, MessageClass, Origin
+from mesh.model.state import Progress, ProgressKind
+from mesh.model.topology import Topology
+from mesh.runtime.lane.batch import Batch
+from mesh.runtime.lane.lane import Lane, Plan, Source
+from mesh.runtime.lane.troubles import ask_again, ask_repair, end_repair
+from mesh.runtime.messages.delivering import deliver
+from mesh.runtime.messages.gaps import relay as relay_gap
+from mesh.runtime.messages.outgoing import Came, Stretch, next_hop, send_stretch
+from mesh.runtime.messages.refusing import refuse
+from mesh.transport.port import Record
+
+
+def take_frames(
+    lane: Lane,
+    source: Source,
+    link: LocalLink,
+    records: Sequence[Record],
+    now_ms: int,
+    records_max: int,
+) -> int:
+    """Take frames of one outbox partition, in order, until the batch has so many records.
+
+    Returns:
+        How many of the records were taken: at least one.
+    """
+    batch = lane.open(now_ms)
+    taken = 0
+    for record in records:
+        offset = record.offset()
+        lane.about_to_read(batch, source, offset)
+        count = 0
+        try:
+            peeked = peek(record.key() or b"")
+            count = peeked.count
+            _take_frame(lane, batch, source, link, record, peeked)
+        except UnknownVersionError:
+            raise  # not the record's fault: the link stops. Spec: K10
+        except ProtocolError as error:
+            refuse(lane, batch, source, record, "CODEC", str(error))
+            if not count:
+                lane.chains(source.at).tear()
+        batch.read(source.at, source.topic_id, offset, offset, count)
+        taken += 1
+        if batch.records >= records_max:
+            break
+    return taken
+
+
+def _take_frame(
+    lane: Lane, batch: Batch, source: Source, link: LocalLink, record: Record, peeked: Peeked
+) -> None:
+    plan = _plan(lane, source, link, peeked)
+    hop = peeked.hop
+    if lane.node in hop.path:
+        refuse(lane, batch, source, record, "LOOP_TRACE", f"path {'>'.join(hop.path)}")
+        return
+    if _is_too_long(hop.path, lane.topology):
+        refuse(lane, batch, source, record, "LOOP_HOPS", f"path {'>'.join(hop.path)}")
+        return
+    if not hop.path or hop.path[-1] != link.neighbour:
+        # The outbox is the neighbour's alone: who else writes there is no part of its chain.
+        refuse(lane, batch, source, record, "SENDER", f"path {'>'.join(hop.path)}")
+        return
+    after = _accepted_after(lane, batch, source, link, peeked)
+    if after is None:
+        return
+    came = Came(
+        node=peeked.node,
+        source=peeked.source,
+        generation=peeked.generation,
+        zone=hop.zone,
+        hops=hop.hops,
+        crossed_external=hop.crossed_external,
+        path=(*hop.path, lane.node),
+        frame=record.offset(),
+        join_hops=hop.join_hops,
+    )
+    if peeked.kind is FrameKind.GAP:
+        arrival = _arrival(lane, link, hop)
+        relay_gap(lane, batch, source, came, arrival, peeked, _tail(lane, peeked))
+        return
+    value = record.value() or b""
+    if plan.only is not None and after == NONE_OFFSET:
+        _relay(lane, batch, source, came, peeked, value, plan.only)
+    else:
+        header = decode_header(peeked.key)
+        came = replace(came, ext=header.ext)
+        _split(lane, batch, source, came, header.origin, value, plan, after)
+    if plan.delivers:
+        _deliver(lane, batch, source, came, _origin(peeked, plan), value, plan, after)
+
+
+def _is_too_long(path: Sequence[str], topology: Topology) -> bool:
+    """Say whether a path has as many nodes as there are; those that were removed count too."""
+    return len(path) >= len(topology.nodes) and len(path) >= len({*topology.nodes, *path})
+
+
+def _tail(lane: Lane, peeked: Peeked) -> bytes:
+    """Return what a relay hands on: as it came, but a repair is none on the next link. K20."""
+    return peeked.tail if peeked.flags == lane.flags else flagged_tail(peeked, lane.flags)
+
+
+def _origin(peeked: Peeked, plan: Plan) -> Origin:
+    return Origin(
+        node=peeked.node,
+        source=peeked.source,
+        generation=peeked.generation,
+        first=peeked.first,
+        last=peeked.last,
+        count=peeked.count,
+        subjects=plan.subjects,
+    )
+
+
+def _accepted_after(
+    lane: Lane, batch: Batch, source: Source, link: LocalLink, peeked: Peeked
+) -> int | None:
+    """Judge a frame by its chain.
+
+    Returns:
+        The origin offset after which its messages are accepted (-1: all), or None for none.
+    """
+    hop = peeked.hop
+    chains = lane.chains(source.at)
+    is_gap, is_repair = peeked.kind is FrameKind.GAP, bool(peeked.flags & FrameFlags.REPAIR)
+    if source.message_class is MessageClass.DIRECT:
+        if hop.lane_epoch < lane.direct_epoch(source.at, hop.lane_epoch):
+            batch.dropped("stale_epoch", source.at, peeked.count)
+            return None
+        if chains.last.get(hop.chain.source, NONE_OFFSET) >= hop.chain.last and not is_gap:
+            batch.dropped("duplicate", source.at, peeked.count)
+            return None
+        chains.jump(hop.chain, is_gap=is_gap)
+        _note_accepted(batch, source, hop)
+        return NONE_OFFSET
+    last = chains.last.get(hop.chain.source, NONE_OFFSET)
+    if is_repair and not is_gap and not peeked.count:
+        _end_repair(lane, batch, source, link, hop)
+        return None
+    verdict = chains.judge(hop.chain, is_repair=is_repair, is_gap=is_gap)
+    match verdict:
+        case Verdict.ACCEPT | Verdict.PARTIAL:
+            _note_accepted(batch, source, hop)
+            if not is_repair:
+                end_repair(lane, batch, source, link, hop.chain.source)
+            return last if verdict is Verdict.PARTIAL else NONE_OFFSET
+        case Verdict.GAP:
+            ask_repair(lane, batch, source, link, hop.chain.source)
+            batch.dropped("gap", source.at, peeked.count)
+        case _:
+            if verdict is Verdict.WAITING:
+                ask_again(lane, batch, source, link, hop.chain.source)
+            batch.dropped(verdict.value, source.at, peeked.count)
+    return None
+
+
+def _end_repair(lane: Lane, batch: Batch, source: Source, link: LocalLink, hop: Hop) -> None:
+    """Take the frame without messages that ends a repair. Spec: K20."""
+    if lane.chains(source.at).end_repair(hop.chain):
+        _note_accepted(batch, source, hop)
+        end_repair(lane, batch, source, link, hop.chain.source)
+    else:
+        ask_repair(lane, batch, source, link, hop.chain.source)
+
+
+def _note_accepted(batch: Batch, source: Source, hop: Hop) -> None:
+    batch.note(
+        Progress(
+            kind=ProgressKind.ACCEPTED,
+            offset=hop.chain.last,
+            topic=source.at.topic,
+            partition=source.at.partition,
+            topic_id=hop.chain.source.topic_id,
+            source_partition=hop.chain.source.partition,
+        )
+    )
+
+
+def _arrival(lane: Lane, link: LocalLink, hop: Hop) -> Arrival:
+    if not hop.join_hops:
+        return Arrival(link.zone, link.neighbour, hop.crossed_external)
+    row = row_of(lane.topology.joins, (*hop.path, lane.node), hop.join_hops)
+    return Arrival(link.zone, link.neighbour, hop.crossed_external, row)
+
+
+def _plan(lane: Lane, source: Source, link: LocalLink, peeked: Peeked) -> Plan:
+    """Return the plan for a frame's subject table, remembered by the table's very bytes."""
+    arrival = _arrival(lane, link, peeked.hop)
+    plans = lane.plans(arrival, source.message_class)
+    table = peeked.table_bytes
+    plan = plans.get(table)
+    if plan is None:
+        plan = plans[table] = _new_plan(lane, arrival, source.message_class, table)
+    return plan
+
+
+def _new_plan(lane: Lane, arrival: Arrival, message_class: MessageClass, table: bytes) -> Plan:
+    router = lane.router
+    subjects = subject_table(table)
+    # Tables of many subjects hardly repeat: what the router remembers is asked for all at once.
+    routes: list[Route | None] = list(map(router.memo(arrival, message_class).young.get, subjects))
+    found = [
+        router.route(subject, arrival, message_class) if route is None else route
+        for subject, route in zip(subjects, routes, strict=True)
+    ]
+    only = found[0] if found and found.count(found[0]) == len(found) else None
+    return Plan(subjects, found, only, any(route.endpoints for route in dict.fromkeys(found)))
+
+
+def _relay(
+    lane: Lane,
+    batch: Batch,
+    source: Source,
+    came: Came,
+    peeked: Peeked,
+    value: bytes,
+    route: Route,
+) -> None:
+    """Hand the value on untouched under a new header."""
+    batch.refused(route.refused, source.message_class, peeked.count)
+    tail = _tail(lane, peeked) if route.neighbours else b""
+    for neighbour in route.neighbours:
+        link = lane.link(neighbour)
+        if lane.is_held(link, source):
+            continue
+        hop = next_hop(lane, link, source, came, NONE_OFFSET, NONE_OFFSET)
+        lane.send(batch, link, source, relay_key(hop, tail, peeked.kind), value, peeked.count)
+
+
+def _split(
+    lane: Lane,
+    batch: Batch,
+    source: Source,
+    came: Came,
+    origin: Origin,
+    value: bytes,
+    plan: Plan,
+    after: int,
+) -> None:
+    """Cut the messages apart, without decoding them, for links that want only some."""
+    offsets: list[int] = []
+    subjects: list[str] = []
+    stamps: list[int] = []
+    tails: list[bytes] = []
+    routes: list[Route] = []
+    counts: dict[Route, int] = {}
+    base, items = scan_value(value, origin)
+    for delta, index, stamp, begin, end in items:
+        offset = origin.first + delta
+        if offset <= after:
+            continue
+        route = plan.routes[index]
+        offsets.append(offset)
+        subjects.append(origin.subjects[index])
+        stamps.append(base + stamp)
+        tails.append(value[begin:end])
+        routes.append(route)
+        counts[route] = counts.get(route, 0) + 1
+    if len(offsets) < origin.count:
+        batch.dropped("duplicate", source.at, origin.count - len(offsets))
+    for route, count in counts.items():
+        batch.refused(route.refused, source.message_class, count)
+    stretch = Stretch(offsets, subjects, stamps, tails, routes)
+    send_stretch(lane, batch, source, came, stretch, list(counts))
+
+
+def _deliver(
+    lane: Lane,
+    batch: Batch,
+    source: Source,
+    came: Came,
+    origin: Origin,
+    value: bytes,
+    plan: Plan,
+    after: int,
+) -> None:
+    wanted = None if plan.only is not None else [bool(route.endpoints) for route in plan.routes]
+    messages = decode_messages(value, origin, wanted)
+    if after != NONE_OFFSET:
+        messages = [message for message in messages if message[0] > after]
+    deliver(lane, batch, source, came, messages, plan.subjects, plan.routes)

@@ -1,0 +1,1 @@
+"""The Kafka topics of a node: made, kept, emptied behind their readers."""
