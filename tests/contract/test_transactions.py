@@ -27,7 +27,7 @@ def test_a_commit_shows_all_of_it_at_once(stand: Stand) -> None:
 
 
 def test_an_aborted_record_is_never_seen(stand: Stand) -> None:
-    """An abort hides its records, takes their offsets, and the next transaction goes on."""
+    """An abort hides its records, takes their offsets; the next one goes on. Spec: K-1, K-4."""
     topic = stand.topic()
     place = TopicPartition(topic, 0)
     writer = stand.kafka.writer("w", f"id.{topic}")
@@ -150,7 +150,7 @@ def test_a_successor_of_an_open_transaction_does_not_rest(stand: Stand) -> None:
 
 
 def test_a_fenced_writer_can_do_nothing_any_more(stand: Stand) -> None:
-    """Commit raises, and so does everything after it; nothing of it is ever seen."""
+    """Commit raises, so does everything after it; nothing of it is ever seen. Spec: K-7."""
     topic = stand.topic()
     place = TopicPartition(topic, 0)
     old = stand.kafka.writer("old", f"id.{topic}")

@@ -101,6 +101,7 @@ def begin(mesh: Mesh) -> None:
 def test_a_link_that_is_full_waits_alone(
     mesh_of: Callable[[Topology], Mesh], limit: dict[str, object]
 ) -> None:
+    """Spec: DMR-11, R14."""
     mesh = mesh_of(star("stop", **limit))
     begin(mesh)
     for number in range(60):
@@ -121,7 +122,7 @@ def test_a_link_that_is_full_waits_alone(
 def test_a_link_that_is_full_may_have_clients_refused(
     mesh_of: Callable[[Topology], Mesh],
 ) -> None:
-    """The node reads no more of what plain clients publish; ours are told. Direct goes on."""
+    """The node reads no more of plain clients; ours are told. Direct goes on. Spec: DMR-11, R14."""
     mesh = mesh_of(star("reject", outboxBytes=LIMIT))
     begin(mesh)
     client = mesh.client("a")

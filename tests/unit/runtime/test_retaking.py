@@ -162,7 +162,7 @@ def test_a_worker_that_takes_its_own_lane_again_knows_how_far_direct_went(
 
 
 def test_a_zombie_hands_nothing_on_when_its_successor_has_looked(mesh: SmallMesh) -> None:
-    """It has not heard that its lane is gone, and only its commit will tell. Spec: K18."""
+    """It has not heard that its lane is gone, and only its commit will tell. Spec: K18, K-7."""
     mesh.subscribe("a", "own", ">", b'{"class":"direct"}')
     publish(mesh, "d", 0)
     mesh.run(500)
