@@ -106,4 +106,4 @@ def test_the_map_from_clauses_to_tests_is_up_to_date() -> None:
     """Spec: style.md 2.5."""
     assert spec_map.PAGE.read_text() == spec_map.page(), "run: python -m tests.spec_map"
     untested = set(spec_map.CLAUSES) - set(spec_map.tests_by_clause())
-    assert untested == set()
+    assert untested == set(spec_map.LATER)

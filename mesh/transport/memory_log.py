@@ -250,6 +250,15 @@ class MemoryBroker:
             TopicSpec(name=name, partitions=len(former.logs), settings=former.settings)
         )
 
+    def grow(self, name: str, partitions: int) -> None:
+        """Add partitions to a topic until it has so many, as an operator might; for tests."""
+        topic = self.topics[name]
+        self.changes += 1
+        self.shape += 1
+        known = len(topic.logs)
+        topic.logs += [PartitionLog(name, one, self.changes) for one in range(known, partitions)]
+        topic.info = TopicInfo(name, topic.info.topic_id, len(topic.logs))
+
     def truncate(self, place: TopicPartition, records: int) -> int:
         """Drop the newest records of a partition, as an unclean election does; return its end.
 

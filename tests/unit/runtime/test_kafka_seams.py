@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 
 from mesh.transport.port import TopicPartition
-from tests.unit.runtime.conftest import SmallMesh, subject
-from tests.unit.runtime.test_stops import INGRESS, announcements, delete_while_down, payloads, stops
+from tests.unit.runtime.conftest import CHAIN, SmallMesh, subject
+from tests.unit.runtime.test_stops import (
+    INGRESS,
+    OUTBOX,
+    announcements,
+    delete_while_down,
+    payloads,
+    stops,
+)
 
 HEADERS = [subject("x")]
 
@@ -59,3 +66,21 @@ def test_what_is_not_committed_is_not_read(mesh: SmallMesh, is_committed: bool) 
     (writer.commit if is_committed else writer.abort)()
     mesh.run()
     assert payloads(mesh) == ([b"open"] if is_committed else []) + [b"behind"]
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_partitions_that_are_added_are_read_and_no_target_moves(lanes: int) -> None:
+    """An operator grew the ingress, an outbox and the endpoint. Spec: K-6, K3."""
+    nodes = {name: {"lanes": lanes, "partitions": 2} for name in "abc"}
+    mesh = SmallMesh({**CHAIN, "nodes": nodes})
+    mesh.publish(b"before", HEADERS, partition=1)
+    mesh.run()
+    for topic in (INGRESS, OUTBOX, mesh.names.endpoint("c", "s")):
+        mesh.kafka.grow(topic, 5)
+    for partition in range(5):
+        mesh.publish(b"%d" % partition, HEADERS, partition=partition)
+    mesh.run(12_000)
+    found = {record.value(): record.partition() for record in mesh.delivered()}
+    assert found == {b"before": 1, **{b"%d" % number: number % 2 for number in range(5)}}
+    assert len(mesh.delivered()) == 6
+    assert stops(mesh, "a") == stops(mesh, "b") == {}
