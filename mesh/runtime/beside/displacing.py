@@ -96,7 +96,11 @@ class Displacing:
             lane = of.lane
             name = lane.names.held_transactions(lane.node, lane.number)
             writer = self.home.writer(f"held-{lane.number}", name)
-            reader = self.home.reader("displaced")
+            try:
+                reader = self.home.reader("displaced")
+            except TransportError:
+                writer.close()
+                raise
             self._reading = _Reading(of, reader, writer)
             if of.until > of.first:
                 reader.assign({at: of.first})

@@ -165,8 +165,9 @@ class Leadership:
         self._is_other = True
 
     def ask(self, write: Write) -> None:
-        """Have something written at the end of this turn."""
-        self._writes.append(write)
+        """Have something written at the end of this turn, unless somebody else leads by now."""
+        if self._control is not None:
+            self._writes.append(write)
 
     def write(self) -> Iterator[Input]:
         """Write what was asked for in this turn, in one transaction. Spec: K23."""

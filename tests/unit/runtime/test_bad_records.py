@@ -10,7 +10,8 @@ from mesh.codec.control import encode_mark
 from mesh.codec.frames import decode_header, encode_header
 from mesh.codec.keys import mark_key
 from mesh.codec.state import decode_dead_letter, decode_ledger
-from mesh.model.control import Mark, Ownership, Scope
+from mesh.model.control import Mark, Ownership, Scope, Stop
+from mesh.model.effects import WriteStop
 from mesh.model.frames import FrameHeader
 from tests.unit.runtime.conftest import SmallMesh, subject
 
@@ -147,3 +148,12 @@ def test_a_frame_of_another_version_stops_its_link_and_no_other(mesh: SmallMesh)
     mesh.publish(b"3", [subject("acme/x")], partition=1)
     mesh.run()
     assert [record.value() for record in mesh.delivered()] == [b"1", b"3"]
+
+
+def test_who_leads_no_more_leaves_nothing_to_its_next_turn_as_leader(mesh: SmallMesh) -> None:
+    """What was asked for after the leadership went would be old when it is back. Spec: K16."""
+    leadership = mesh.world.workers["c"]._leadership
+    list(leadership.stop())
+    leadership.ask(WriteStop("mesh.b.to.c.g", 0, Stop("mesh.b.to.c.g", 0, b"", "retention", 1, 2)))
+    mesh.run()
+    assert not any((record.key() or b"").startswith(b"stop ") for record in mesh.read(CONTROL))
