@@ -137,15 +137,18 @@ class LinkStatus:
 
 
 LOSSY = "lossy"
+HELD = "held"
+MISSING = "missing"
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointStatus:
-    """An endpoint of a node in which as much waits as may.
+    """An endpoint of a node of which something is to be told.
 
     Attributes:
         endpoint: Its name.
-        state: `full`, or `lossy`: the oldest of its messages became dead letters.
+        state: `full`: as much waits as may; `lossy`: the oldest of its messages became dead
+            letters; `held`: its topic refuses records; `missing`: it has no topic.
         reason: In words.
     """
 
