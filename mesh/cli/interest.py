@@ -163,7 +163,7 @@ def _controls(seen: Look, node: str) -> Iterator[dict[str, Any]]:
 
 def _counts(entries: Sequence[Mapping[str, Any]], node: str) -> dict[str, int]:
     by = [entry["by"] for entry in entries if entry["node"] == node]
-    return {"own": by.count("endpoint"), "links": by.count("link"), "static": by.count("static")}
+    return {"own": by.count("endpoint"), "links": by.count("link")}
 
 
 def _words(wish: Wish) -> str:

@@ -26,7 +26,6 @@ from mesh.lab.scenario import NamedStep, Publish, Scenario, Subscribe
 from mesh.lab.steps import Apply, Drain, Settle
 from mesh.model.topology import Topology
 from tests.sim.meshes import Way, naive_matches, naive_ways, random_legal_topology
-from tests.sim.test_exact import random_filter, random_subject
 
 SUBJECTS = ["/".join(levels) for n in range(1, 6) for levels in itertools.product("abcz", repeat=n)]
 """More levels than any filter here has, and a word that none has: enough to compare filters."""
@@ -89,11 +88,20 @@ def selected(filter_: str) -> frozenset[str]:
     return frozenset(subject for subject in SUBJECTS if naive_matches(filter_, subject))
 
 
+def random_subject(rng: random.Random) -> str:
+    """Few subjects, so that they meet filters and controls often."""
+    return "/".join(rng.choice("ab") for _ in range(rng.choice([1, 2, 2])))
+
+
+def random_filter(rng: random.Random) -> str:
+    return rng.choice([random_subject(rng), random_subject(rng), "a/*", "*/b", "a/>", ">", "*"])
+
+
 def random_controls(rng: random.Random, nodes: Sequence[str]) -> list[dict[str, str]]:
     found: dict[tuple[str, ...], dict[str, str]] = {}
-    for _ in range(rng.randint(0, 4)):
+    for _ in range(rng.randint(1, 5)):
         node, kind = rng.choice(nodes), rng.choice(["static", "local", "local"])
-        filter_ = rng.choice([random_filter(rng), random_filter(rng), ">", "a/>"])
+        filter_ = random_filter(rng)
         found[node, kind, filter_] = {"node": node, kind: filter_}
     return list(found.values())
 
@@ -101,14 +109,14 @@ def random_controls(rng: random.Random, nodes: Sequence[str]) -> list[dict[str, 
 def random_scenario(seed: int, *, changes: int = 0) -> tuple[Scenario, list[Controls]]:
     """Return a scenario, and the controls in force from its start and from each `apply` on."""
     rng = random.Random(f"controls {seed}")
-    drawn = random_legal_topology(rng, lanes_max=2, joined=seed % 3 == 0)
+    drawn = random_legal_topology(rng, nodes_max=7, lanes_max=2, joined=seed % 3 == 0)
     nodes = sorted(drawn.nodes)
     phases = [random_controls(rng, nodes) for _ in range(changes + 1)]
     spec = {**topology_spec(drawn), "interest": phases[0]}
     topology = topology_from_mapping(spec)
     mesh = Mesh(spec=spec, topology=topology)
     wishes = {}
-    for _ in range(rng.randint(2, 8)):
+    for _ in range(rng.randint(3, 8)):
         node, endpoint = rng.choice(nodes), f"e{rng.randrange(3)}"
         filter_ = random_filter(rng)
         wishes[node, endpoint, filter_] = Subscribe.model_validate(
@@ -128,7 +136,7 @@ def random_scenario(seed: int, *, changes: int = 0) -> tuple[Scenario, list[Cont
             mesh, proposals[len(steps)] = proposal.mesh, proposal
             steps.append(NamedStep("apply", Apply()))
         steps.append(NamedStep("settle", Settle()))
-        for _ in range(rng.randint(1, 6)):
+        for _ in range(rng.randint(6, 12)):
             message = Publish(
                 node=rng.choice(nodes),
                 subject=random_subject(rng),
