@@ -133,7 +133,12 @@ def as_mapping(
             {"link": f"{one.source}->{one.target}", "zone": one.zone} for one in told.crossed
         ],
         "refused": [
-            {"node": one.node, "neighbour": one.neighbour, "reason": one.reason}
+            {
+                "node": one.node,
+                "neighbour": one.neighbour,
+                "reason": one.reason,
+                "text": one.text,
+            }
             for one in told.refused
         ],
         "not_reached": [_not_reached(one, ends.get(one.node)) for one in told.not_reached],
@@ -153,15 +158,18 @@ def _not_reached(one: NotReached, end: DeadEnd | None) -> dict[str, Any]:
         "rule": None if end is None else end.reason,
         "link": link,
         "wants": one.wants,
+        "text": one.text,
     }
 
 
 def _table(told: Explanation, data: Mapping[str, Any]) -> RenderableType:
-    refused = [(one.node, one.neighbour, one.reason) for one in told.refused]
+    refused = [(one.node, one.neighbour, _with_text(one.reason, one.text)) for one in told.refused]
     missed = [
         (
             one["node"],
-            f"{one['reason']}: {one['rule']}" if one["rule"] else one["reason"],
+            f"{one['reason']}: {one['rule']}"
+            if one["rule"]
+            else _with_text(one["reason"], one["text"]),
             one["link"] or "",
             "yes" if one["wants"] else "no",
         )
@@ -176,6 +184,10 @@ def _table(told: Explanation, data: Mapping[str, Any]) -> RenderableType:
     if data["unknown"]:
         parts.append(f"unknown, their Kafka does not answer: {', '.join(data['unknown'])}")
     return Group(*parts)
+
+
+def _with_text(reason: str, text: str) -> str:
+    return f"{reason}: {text}" if text else reason
 
 
 def _tree(told: Explanation) -> Tree:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from mesh.model.control import Wish
 
 
+_CONTROLS = ("static", "local")
+"""What the topology says; how long, only `mesh.config` could tell."""
+
+
 def mount(app: typer.Typer) -> None:
     """Put the command of this module on the command line."""
     app.command()(interest)
@@ -116,9 +120,10 @@ def _wanted_at(
                 "scope": None,
                 "filter": one.filter,
                 "class": message_class,
-                "wish": message_class,
+                "wish": message_class + (", noexport" if one.subscription.noexport else ""),
                 "since": _iso(one.since_ms),
             }
+    yield from _controls(seen, node)
     for link in seen.topology.links_of(node):
         other = link.other(node)
         for offer in pasts[other].offers if other in pasts else ():
@@ -136,6 +141,23 @@ def _wanted_at(
                 "class": offer.wish and ("guaranteed" if offer.wish.durable else "direct"),
                 "wish": offer.wish and _words(offer.wish),
                 "since": _iso(offer.since_ms),
+            }
+
+
+def _controls(seen: Look, node: str) -> Iterator[dict[str, Any]]:
+    """Yield what the topology has a node want, or keep to itself; no clients are behind it."""
+    for control in seen.topology.interest:
+        if control.node == node:
+            yield {
+                "node": node,
+                "by": str(control.kind),
+                "who": None,
+                "zone": None,
+                "scope": None,
+                "filter": control.filter,
+                "class": None,
+                "wish": str(control.kind),
+                "since": None,
             }
 
 
@@ -158,6 +180,14 @@ def _iso(ms: int | None) -> str | None:
     return datetime.fromtimestamp(ms / 1000, tz=UTC).isoformat(timespec="seconds")
 
 
+def _wanted_by(entry: Mapping[str, Any]) -> str:
+    if entry["by"] == "static":
+        return "the node itself"
+    if entry["by"] == "local":
+        return "nobody over its links"
+    return f"endpoint {entry['who']}" if entry["by"] == "endpoint" else f"link to {entry['who']}"
+
+
 def _table(
     entries: Sequence[Mapping[str, Any]], counts: Mapping[str, Mapping[str, int]]
 ) -> RenderableType:
@@ -165,10 +195,10 @@ def _table(
         (
             entry["node"],
             entry["filter"],
-            f"endpoint {entry['who']}" if entry["by"] == "endpoint" else f"link to {entry['who']}",
+            _wanted_by(entry),
             entry["scope"] or "",
             entry["wish"] or "not on record",
-            entry["since"] or "over a week",
+            entry["since"] or ("topology" if entry["by"] in _CONTROLS else "over a week"),
         )
         for entry in entries
     ]

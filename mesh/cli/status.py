@@ -38,10 +38,12 @@ def status(
 
     Exit code 10: some node or link is not up. A link that operators disabled is no fault.
     """
+    from mesh.client.endpoint_topics import missing_endpoints, with_missing
     from mesh.client.overview import node_statuses
 
     with look(file, bootstrap, context) as seen:
-        nodes = node_statuses(seen.topology, seen.view, seen.beats)
+        missing = missing_endpoints(seen.topology, seen.view, seen.kafka)
+        nodes = with_missing(node_statuses(seen.topology, seen.view, seen.beats), missing)
         name = seen.topology.name
         change = _change_as_mapping(seen.view)
     is_well = all(node.is_well for node in nodes)

@@ -62,6 +62,12 @@ def subscribe(
     lease: Annotated[
         int | None, typer.Option(min=1, help="Seconds after which the subscription ends.")
     ] = None,
+    noexport: Annotated[
+        bool,
+        typer.Option(
+            "--noexport", help="Attract nothing from other nodes; get what comes to this one."
+        ),
+    ] = False,
     file: FileOption = None,
     bootstrap: BootstrapOption = None,
     context: ContextOption = None,
@@ -83,7 +89,7 @@ def subscribe(
         try:
             stream = client.deliveries(endpoint, from_beginning=from_beginning)
             version = client.subscribe(
-                endpoint, filter_, message_class=message_class, lease_s=lease
+                endpoint, filter_, message_class=message_class, lease_s=lease, noexport=noexport
             )
         except SubjectError as exc:
             raise wrong_input("subscribe", str(exc)) from exc

@@ -203,6 +203,7 @@ class MeshClient:
         *,
         message_class: MessageClass = MessageClass.GUARANTEED,
         lease_s: int | None = None,
+        noexport: bool = False,
     ) -> int:
         """Subscribe an endpoint to a filter; return the version, to be given to `wait`.
 
@@ -211,14 +212,16 @@ class MeshClient:
             filter_: What it wants.
             message_class: Of the endpoint: whether messages wait for it while the node is down.
             lease_s: Seconds after which the subscription ends unless it is renewed.
+            noexport: Attract nothing from other nodes; get what comes to this one.
 
         Raises:
             SubjectError: The endpoint or the filter is not allowed.
             TransportError: Kafka did not take it.
 
-        Spec: K13.
+        Spec: K13, DMR-12.
         """
-        subscription = Subscription(EndpointKind.CHANNEL, message_class, None, lease_s)
+        channel = EndpointKind.CHANNEL
+        subscription = Subscription(channel, message_class, None, lease_s, noexport)
         return self._tell(endpoint, filter_, encode_subscription(subscription))
 
     def unsubscribe(self, endpoint: str, filter_: str) -> int:

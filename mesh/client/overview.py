@@ -69,7 +69,7 @@ class NodeStatus:
         pauses: What it does not read because operators want it so.
         disabled: Neighbours whose link operators want it to disable.
         subject_pauses: Filters of what it does not take of its clients, likewise.
-        endpoints_full: Its endpoints in which as much waits as may, or that lost messages by it.
+        endpoints_full: Its endpoints of which something is to be told: see `EndpointStatus`.
         lacks_disabled_only: Whether all the open links are disabled.
     """
 

@@ -19,6 +19,7 @@ from mesh.core.audience import (
     compare_copies,
 )
 from mesh.core.changes import Change, Described, changes_between
+from mesh.core.hearing import compare_heard
 from mesh.core.legality import Locate
 from mesh.core.reach import ReachChange, compare_reach
 from mesh.core.rights import RightsChange, compare_rights
@@ -134,7 +135,9 @@ def make_plan(
         topics=topics,
         rights=compare_rights(before, proposed),
         reach=reach,
-        audience=compare_audience(wishes or (), reach, proposed),
+        audience=compare_heard(wishes or (), before, proposed)
+        if before.interest or proposed.interest
+        else compare_audience(wishes or (), reach, proposed),
         copies=compare_copies(wishes or (), before, proposed),
         unread=unread,
         knows_interest=wishes is not None,

@@ -56,4 +56,8 @@ def plan_on_mesh(
     topics = compare_topics(before, after, old, new, endpoints)
     deleted = [place.topic for place in topics.deleted]
     unread = unread_in(deleted, before, view, beats, kafka)
-    return make_plan(found, after, topics, wishes=wishes, unread=unread)
+    subscriptions = {node: seen.subscriptions for node, seen in view.nodes.items()}
+    attracting = [
+        wish for wish in wishes if not subscriptions[wish.node][wish.endpoint, wish.filter].noexport
+    ]
+    return make_plan(found, after, topics, wishes=attracting, unread=unread)

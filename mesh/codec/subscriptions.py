@@ -15,7 +15,12 @@ from mesh.model.frames import MessageClass
 POLICIES = ("every", "home", "local", "any")
 """What may cross a link for a queue. Spec: DESIGN 6."""
 
-_KEYS = ("kind", "class", "policy", "lease_s")
+_KEYS = ("kind", "class", "policy", "lease_s", "noexport")
+
+_NOEXPORT = "subscription.noexport"
+"""Entry of `ext`: present if the subscription attracts nothing. A node that is older than it is
+asks for more than it must."""
+
 _LEASE_MAX_S = (1 << 31) - 1
 
 E = TypeVar("E", bound=StrEnum)
@@ -51,6 +56,12 @@ def _lease(value: object) -> int | None:
     return value
 
 
+def _noexport(value: object) -> bool:
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    raise ValueError(f"noexport must be true or false, not {_shown(value)}")
+
+
 def _subscription(fields: Fields) -> Subscription:
     kind = _one_of(EndpointKind, "kind", fields.get("kind", EndpointKind.CHANNEL.value))
     default = MessageClass.GUARANTEED.value
@@ -59,6 +70,7 @@ def _subscription(fields: Fields) -> Subscription:
         _one_of(MessageClass, "class", fields.get("class", default)),
         _policy(kind, fields.get("policy")),
         _lease(fields.get("lease_s")),
+        _noexport(fields.get("noexport")),
     )
 
 
@@ -69,8 +81,9 @@ _SUBSCRIPTION = RecordCodec[Subscription](
         "class": value.message_class.value,
         "policy": value.policy,
         "lease_s": value.lease_s,
+        "ext": {_NOEXPORT: b""} if value.noexport else {},
     },
-    _subscription,
+    lambda fields: _subscription({**fields, "noexport": _NOEXPORT in fields["ext"]}),
 )
 
 

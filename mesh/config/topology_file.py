@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from mesh.config.control_rules import controls_of
 from mesh.config.kafka_options import option_text
 from mesh.config.located import Document, Locate, dotted, read_document
 from mesh.config.scalars import duration_s
@@ -118,6 +119,7 @@ def _built(spec: MeshSpec, name: str) -> Topology:
         limits={frozenset(one.link): _limit(one) for one in spec.limits if one.link},
         endpoint_limits=[_endpoint_limit(one) for one in spec.limits if one.endpoint],
         quarantine_after=spec.quarantine_after,
+        interest=controls_of(spec.interest),
         keep_s=KEEP_DEFAULT_S if keep_s is None else keep_s,
     )
 

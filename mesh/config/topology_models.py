@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
+from mesh.config.control_models import InterestSpec
 from mesh.config.shapes import StrictModel
 from mesh.model.joins import JOIN_HOPS_DEFAULT, JOIN_HOPS_MAX
 from mesh.model.names import NAME_PATTERN
@@ -113,6 +114,9 @@ class MeshSpec(StrictModel):
     limits: list[LimitSpec] = Field(
         default_factory=list,
         description="Of links and endpoints; those that are not listed have none.",
+    )
+    interest: list[InterestSpec] = Field(
+        default_factory=list, description="What nodes want of themselves, or keep to themselves."
     )
     quarantine_after: int = Field(
         QUARANTINE_AFTER_DEFAULT,

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
+from mesh.config.control_rules import interest_problems
 from mesh.config.kafka_options import option_faults
 from mesh.config.located import KeyPath, Locate
 from mesh.config.scalars import DURATION_RULE, duration_s
@@ -102,6 +103,7 @@ class _Checker:
         for name, zone in self.zones.items():
             self._zone(name, _mapping(zone))
         self._limits()
+        self.problems += interest_problems(self.spec.get("interest"), self.nodes, self.locate)
         self._one_cluster_per_node()
         self._exclusive()
         self._beside_joins()

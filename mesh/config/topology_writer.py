@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
 
+from mesh.config.control_rules import controls_written
 from mesh.model.topology import (
     EndpointLimit,
     KafkaCluster,
@@ -49,6 +50,7 @@ def topology_spec(topology: Topology) -> Mapping[str, object]:
     ]
     if limits:
         spec["limits"] = limits
+    spec.update(controls_written(topology.interest))
     if topology.audit_kafka:
         spec["audit"] = {"kafka": topology.audit_kafka}
     return spec

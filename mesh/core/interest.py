@@ -24,12 +24,14 @@ class Member:
         name: The neighbour's name, or the endpoint's; what starts with `$` is the node itself.
         ownership: Whether it was learned without crossing an external link.
         row: Joins in a row by which an address came here.
+        noexport: Whether it is an endpoint whose wish is offered to nobody. Spec: DMR-12.
     """
 
     zone: str
     name: str
     ownership: Ownership = Ownership.OWN
     row: JoinRow = NO_JOINS
+    noexport: bool = False
 
     @property
     def is_endpoint(self) -> bool:
@@ -42,6 +44,9 @@ ADDRESS = Member("", "$node")
 
 JOINED = Member("", "$join")
 """The node itself, as the source of its joins: what they carry is wanted here. Spec: UM-1."""
+
+STATIC = Member("", "$static")
+"""The node itself, because the topology has it want a filter."""
 
 Members = tuple[tuple[Member, Wish], ...]
 """The members of one filter with their wishes, sorted by member."""

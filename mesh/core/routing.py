@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from mesh.core.controls import NO_LOCALS, Locals, locals_on
 from mesh.core.forwarding import may_join, may_leave
 from mesh.core.interest import InterestTable, Members, union
 from mesh.core.joins import rows_back
@@ -30,6 +31,7 @@ class LocalLink:
         neighbour, zone, kind: What it is.
         out, into: Joins by which messages leave on it and come by it; None if it is another link.
         back: Rows by which addresses go back over the join that leads here.
+        locals: What does not cross it, because an end of it keeps it local.
     """
 
     neighbour: str
@@ -38,6 +40,7 @@ class LocalLink:
     out: Join | None = field(default=None, compare=False)
     into: Join | None = field(default=None, compare=False)
     back: tuple[JoinRow, ...] = field(default=(), compare=False)
+    locals: Locals = field(default=NO_LOCALS, compare=False)
 
     @property
     def sends(self) -> bool:
@@ -69,6 +72,7 @@ def local_links(topology: Topology, node: str) -> Sequence[LocalLink]:
                 out=topology.joins.get((node, other)),
                 into=into,
                 back=() if into is None else tuple(rows_back(topology.joins, into)),
+                locals=locals_on(topology, node, other),
             )
         )
     return sorted(found)
@@ -182,7 +186,10 @@ class Router:
         neighbours: list[str] = []
         refused: list[tuple[str, Reason]] = []
         for link in self.links:
-            if link.kind is ZoneKind.JOIN:
+            reason: Reason | None
+            if link.locals.bars(subject):
+                reason = self._forbids(link, arrival) or Reason.FILTER
+            elif link.kind is ZoneKind.JOIN:
                 reason = self._reason_over_join(link, subject, arrival, message_class)
             else:
                 reason = self._reason(link, wanted, arrival, message_class)

@@ -63,6 +63,7 @@ class Wish:
         node, endpoint, filter_, message_class: Whose it is, and what for.
         settled_at: Step of the settle that followed, or -1.
         ended_at: Step of its unsubscribe, or None.
+        noexport: Whether it attracts nothing, so that only messages of its node are owed to it.
     """
 
     node: str
@@ -71,6 +72,7 @@ class Wish:
     message_class: MessageClass = MessageClass.GUARANTEED
     settled_at: int = -1
     ended_at: int | None = None
+    noexport: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,7 @@ class Driver:
         step = named.step
         match step:
             case Subscribe():
-                return self._subscribe(step)
+                return self._subscribe(number, step)
             case Unsubscribe():
                 return self._unsubscribe(number, step)
             case Settle():
@@ -239,23 +241,34 @@ class Driver:
         if writer.flush():
             raise StepFailedError(f"Kafka did not take the record for {topic}")
 
-    def _subscribe(self, step: Subscribe) -> Detail:
-        subscription = Subscription(EndpointKind(step.kind), MessageClass(step.class_))
+    def _subscribe(self, number: int, step: Subscribe) -> Detail:
+        kind, class_ = EndpointKind(step.kind), MessageClass(step.class_)
+        subscription = Subscription(kind, class_, noexport=step.noexport)
         key = subscription_key(step.endpoint, step.filter)
         self._write(
             step.node, self._names.clients(step.node), key, encode_subscription(subscription)
         )
         self.tally.follow_endpoint(step.node, step.endpoint)
-        self.wishes.append(Wish(step.node, step.endpoint, step.filter, MessageClass(step.class_)))
+        wish = Wish(step.node, step.endpoint, step.filter, class_, noexport=step.noexport)
+        self._end_wishes(number, step, noexport=not step.noexport)
+        self.wishes.append(wish)
         return {}
+
+    def _end_wishes(
+        self, number: int, step: Subscribe | Unsubscribe, *, noexport: bool | None = None
+    ) -> None:
+        """Take note that a wish ends with a step, if it is of that kind; None is either."""
+        for wish in self.wishes:
+            same = (wish.node, wish.endpoint, wish.filter_)
+            if same != (step.node, step.endpoint, step.filter) or wish.ended_at is not None:
+                continue
+            if noexport in (None, wish.noexport):
+                wish.ended_at = number
 
     def _unsubscribe(self, number: int, step: Unsubscribe) -> Detail:
         key = subscription_key(step.endpoint, step.filter)
         self._write(step.node, self._names.clients(step.node), key, None)
-        for wish in self.wishes:
-            same = (wish.node, wish.endpoint, wish.filter_)
-            if same == (step.node, step.endpoint, step.filter) and wish.ended_at is None:
-                wish.ended_at = number
+        self._end_wishes(number, step)
         return {}
 
     def _publish(self, number: int, step: Publish) -> Detail:

@@ -147,7 +147,12 @@ def _owed(driver: Driver, name: str) -> _Owed:
     owed: dict[MessageClass, set[MessageId]] = {cls: set() for cls in MessageClass}
     for publication in driver.publications:
         at = publication.step
-        served = [wish for wish in wishes if _is_served(wish, at, driver)]
+        is_remote = publication.node != node
+        served = [
+            wish
+            for wish in wishes
+            if _is_served(wish, at, driver) and not (is_remote and wish.noexport)
+        ]
         if not served:
             continue
         settled_at = max(step for step in driver.settles if step < at)

@@ -21,6 +21,7 @@ from mesh.lab.steps import (
     Truncate,
     Unsubscribe,
 )
+from mesh.model.controls import ControlKind
 from mesh.model.frames import MessageClass
 from mesh.model.names import name_fault
 from mesh.model.subject import filter_fault, subject_fault
@@ -170,6 +171,9 @@ def _storm(step: Storm, topology: Topology) -> str | None:
             f"Kafka cluster {given[0]} is given by bootstrap.servers and its brokers cannot be "
             "killed: leave kill_broker out of `faults`"
         )
+    for control in topology.interest:
+        if control.kind is ControlKind.LOCAL:
+            return f"{control}, which the checker of storms does not know: take it out of interest"
     return None
 
 
@@ -177,4 +181,9 @@ def faults_of_all(steps: Sequence[NamedStep]) -> str | None:
     """Return what is wrong with the steps together."""
     if sum(isinstance(named.step, Storm) for named in steps) > 1:
         return "a scenario has at most one storm; its result is judged as a whole"
+    wishes = [named.step for named in steps if isinstance(named.step, Subscribe)]
+    if any(isinstance(named.step, Storm) for named in steps) and any(
+        wish.noexport for wish in wishes
+    ):
+        return "the checker of storms does not know noexport: leave it out of the subscriptions"
     return None

@@ -34,6 +34,7 @@ class Subscribe(_Timed):
     filter: str
     kind: Literal["channel", "queue"] = "channel"
     class_: ClassName = Field("guaranteed", alias="class")
+    noexport: bool = False
 
 
 class Unsubscribe(_Timed):

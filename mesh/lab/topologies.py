@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mesh.core.controls import controls_barring
 from mesh.core.walks import walks_from
 from mesh.model.subject import matches
 from mesh.model.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """What stands between two nodes.
+
+    Attributes:
+        nodes: All of them, both ends included; none if they are one and the same.
+        joins: Filters of the joins.
+    """
+
+    nodes: tuple[str, ...] = ()
+    joins: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -18,7 +32,7 @@ class Topologies:
     """
 
     found: list[tuple[int, Topology]]
-    _filters: dict[tuple[int, str], dict[str, tuple[str, ...]]] = field(default_factory=dict)
+    _ways: dict[tuple[int, str], dict[str, _Way]] = field(default_factory=dict)
 
     def is_changed(self, after: int, before: int) -> bool:
         """Say whether another was put in force between two steps."""
@@ -30,7 +44,8 @@ class Topologies:
         Args:
             source: Where they are published.
             target: Where they are wanted.
-            subject: Of the messages; every join on the way must select it.
+            subject: Of the messages; every join on the way must select it, and no node on the way
+                keep it local.
             steps: First and last; under all that was in force meanwhile they must go.
         """
         since, until = steps
@@ -44,12 +59,19 @@ class Topologies:
     def _carries(self, index: int, source: str, target: str, subject: str) -> bool:
         """Say so of one topology: there is one way at most."""
         topology = self.found[index][1]
-        if (index, source) not in self._filters:
+        if (index, source) not in self._ways:
             joins = {join.zone: join.filter for join in topology.joins.values()}
             walks = walks_from(topology, source) if source in topology.nodes else {}
-            self._filters[index, source] = {source: ()} | {
-                node: tuple(joins[link.zone] for link in ways[0].links if link.zone in joins)
+            self._ways[index, source] = {source: _Way()} | {
+                node: _Way(
+                    ways[0].nodes,
+                    tuple(joins[link.zone] for link in ways[0].links if link.zone in joins),
+                )
                 for node, ways in walks.items()
             }
-        filters = self._filters[index, source].get(target)
-        return filters is not None and all(matches(one, subject) for one in filters)
+        way = self._ways[index, source].get(target)
+        return (
+            way is not None
+            and all(matches(one, subject) for one in way.joins)
+            and not any(controls_barring(topology, way.nodes, subject))
+        )

@@ -137,15 +137,18 @@ class LinkStatus:
 
 
 LOSSY = "lossy"
+HELD = "held"
+MISSING = "missing"
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointStatus:
-    """An endpoint of a node in which as much waits as may.
+    """An endpoint of a node of which something is to be told.
 
     Attributes:
         endpoint: Its name.
-        state: `full`, or `lossy`: the oldest of its messages became dead letters.
+        state: `full`: as much waits as may; `lossy`: the oldest of its messages became dead
+            letters; `held`: its topic refuses records; `missing`: it has no topic.
         reason: In words.
     """
 
@@ -322,12 +325,23 @@ class EndpointKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """One endpoint's wish, as a client wrote it on `clients`. Spec: K13."""
+    """One endpoint's wish, as a client wrote it on `clients`.
+
+    Attributes:
+        kind: What the endpoint is.
+        message_class: Of the endpoint.
+        policy: Of a queue.
+        lease_s: Seconds after which it ends unless it is renewed, or None.
+        noexport: It attracts nothing from other nodes; what comes to this one is delivered.
+
+    Spec: K13, DMR-12.
+    """
 
     kind: EndpointKind = EndpointKind.CHANNEL
     message_class: MessageClass = MessageClass.GUARANTEED
     policy: str | None = None
     lease_s: int | None = None
+    noexport: bool = False
 
 
 def node_address(uuid: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import combinations
 
+from mesh.model.controls import InterestControl
 from mesh.model.joins import Join
 
 MESSAGE_BYTES_DEFAULT = 900_000
@@ -273,6 +274,7 @@ class Topology:
         endpoint_limits: Of endpoints; for each the one that names it most exactly is good.
         quarantine_after: How often a target refuses a record alone, for what it is, before that
             is put aside. Spec: R12.
+        interest: Controls at nodes, sorted. Spec: EMS-11, UM-1.
         links: Every link, sorted by zone and ends. Two joins between the same nodes in opposite
             directions are one link, known by the first of their names.
         joins: By source and target.
@@ -289,6 +291,7 @@ class Topology:
     limits: Mapping[frozenset[str], LinkLimit] = field(default_factory=dict)
     endpoint_limits: Sequence[EndpointLimit] = ()
     quarantine_after: int = QUARANTINE_AFTER_DEFAULT
+    interest: tuple[InterestControl, ...] = ()
     links: Sequence[Link] = field(init=False, repr=False, compare=False)
     joins: Mapping[tuple[str, str], Join] = field(init=False, repr=False, compare=False)
     _links_of: Mapping[str, Sequence[Link]] = field(init=False, repr=False, compare=False)

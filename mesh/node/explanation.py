@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from mesh.core.controls import controls_barring
 from mesh.core.forwarding import crosses_external
 from mesh.core.joins import row_over
 from mesh.core.routing import PUBLISHED_HERE, Arrival, LocalLink, Route, Router, local_links
@@ -84,11 +85,16 @@ class Crossed:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A link that a node does not send the message over, with the one reason."""
+    """A link that a node does not send the message over, with the one reason.
+
+    Attributes:
+        text: A sentence that names the control of interest that is why; else empty.
+    """
 
     node: str
     neighbour: str
     reason: str
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +104,15 @@ class NotReached:
     Attributes:
         reason: Of the link where the way to it ends, or `no_way`.
         link: That link as (from, to); empty texts if there is none.
+        wants: Whether an endpoint there subscribes to it.
+        text: A sentence that names the control of interest that is why; else empty.
     """
 
     node: str
     reason: str
     link: tuple[str, str]
     wants: bool
+    text: str = ""
 
 
 @dataclass(slots=True)
@@ -151,7 +160,10 @@ def explain(
             node = path[-1]
             route = routers[node].route(subject, arrival, message_class)
             told.reached.append(_reached(known, path, route))
-            told.refused += [Refusal(node, to, str(reason)) for to, reason in route.refused]
+            told.refused += [
+                Refusal(node, to, str(reason), _why(topology, (node, to), subject, str(reason)))
+                for to, reason in route.refused
+            ]
             for link in _left_on(routers[node], route):
                 told.crossed.append(Crossed(node, link.neighbour, link.zone_out))
                 if link.neighbour in path:
@@ -215,23 +227,42 @@ def _not_reached(
     for node in sorted(topology.nodes):
         if node in reached:
             continue
-        wants = any(matches(filter_, told.subject) for _, filter_ in known[node].subscriptions)
+        wishes = [
+            wish
+            for (_, filter_), wish in known[node].subscriptions.items()
+            if matches(filter_, told.subject)
+        ]
         reason, link = NO_WAY, ("", "")
         for walk in walks.get(node, ())[:1]:
             steps = list(zip(walk.nodes, walk.nodes[1:], strict=False))
             barred = _barred(topology, steps, told.subject)
             link = barred or next((step for step in steps if step in refused), ("", ""))
             reason = str(Reason.FILTER) if barred else refused.get(link, NO_WAY)
-        if wants and reason == NOT_WANTED:
-            reason = OFFER_MISSING
-        yield NotReached(node, reason, link, wants)
+        text = _why(topology, link, told.subject, reason)
+        if wishes and reason == NOT_WANTED:
+            if all(wish.noexport for wish in wishes):
+                text = f"what wants it at {node} is noexport, so it attracts nothing"
+            else:
+                reason = OFFER_MISSING
+        yield NotReached(node, reason, link, bool(wishes), text)
+
+
+def _why(topology: Topology, link: tuple[str, str], subject: str, reason: str) -> str:
+    """Return the sentence about the control that keeps a subject off a link, if one does."""
+    if reason != Reason.FILTER:
+        return ""
+    for control in controls_barring(topology, link, subject):
+        return f"{control}, so it crosses no link of {control.node}"
+    return ""
 
 
 def _barred(
     topology: Topology, steps: Sequence[tuple[str, str]], subject: str
 ) -> tuple[str, str] | None:
-    """Return the first join on a walk that does not select a subject, or None."""
+    """Return the first step of a walk that a join or a local subject bars, or None."""
     for step in steps:
+        if any(controls_barring(topology, step, subject)):
+            return step
         join = topology.joins.get(step)
         if join is not None and not matches(join.filter, subject):
             return step

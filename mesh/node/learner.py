@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.forwarding import ownership_after
-from mesh.core.interest import ADDRESS, JOINED, Member, Members
+from mesh.core.interest import ADDRESS, Member, Members
 from mesh.core.routing import LocalLink, Router
 from mesh.core.scopes import ScopeReader
 from mesh.model.control import (
@@ -29,6 +29,7 @@ from mesh.model.reasons import Reason
 from mesh.node.closing import begin_again, open_if_proven
 from mesh.node.neighbour import Neighbour, while_down
 from mesh.node.relinking import CHANGE, NO_CHANGES, UNCHANGED, LinkChanges
+from mesh.node.standing import endpoint_wishes, standing_changes, standing_wishes
 from mesh.node.troubles import Troubles
 
 CLIENTS = "clients"
@@ -67,6 +68,7 @@ class Learner:
         router: Routes by what is in force.
         offered: Scopes in which each neighbour may offer interest; None: in all. Records of others
             are left over from another topology, or ahead of it.
+        static: Filters that the topology has this node want.
         neighbours: By name.
         subscriptions: (endpoint, filter) -> what the client asked for.
         endpoints: Endpoint -> the subscription that gave it its kind and class.
@@ -80,6 +82,7 @@ class Learner:
     links: Sequence[LocalLink]
     router: Router
     offered: Mapping[str, Sequence[Scope]] | None = None
+    static: Sequence[str] = ()
     neighbours: dict[str, Neighbour] = field(default_factory=dict)
     subscriptions: dict[tuple[str, str], Subscription] = field(default_factory=dict)
     clients_offset: int = -1
@@ -96,11 +99,11 @@ class Learner:
     _link_changes: LinkChanges = NO_CHANGES
 
     def __post_init__(self) -> None:
-        """Know the neighbours, and what own joins want, before anything is read."""
+        """Know the neighbours, and what the topology has it want, before anything is read."""
         for link in self.links:
             self.neighbours[link.neighbour] = Neighbour(link)
-            if link.out is not None:
-                self._put(link.out.filter, JOINED, Wish(static=True))
+        for change in standing_changes({}, standing_wishes(self.links, self.static)):
+            self._put(*change)
         self._put(node_address(self.uuid), ADDRESS, Wish(clients_offset=self.clients_offset))
 
     @property
@@ -132,8 +135,8 @@ class Learner:
         self.subscriptions[endpoint, filter_] = subscription
         if subscription.lease_s is not None:
             self._leases[endpoint, filter_] = now + 1000 * subscription.lease_s
-        durable = subscription.message_class is MessageClass.GUARANTEED
-        self._put(filter_, Member("", endpoint), Wish(durable=durable))
+        for member, wish in endpoint_wishes(endpoint, subscription):
+            self._put(filter_, member, wish)
         yield EnsureEndpoint(endpoint, subscription.message_class)
 
     def clients_passed(self, offset: int) -> None:
@@ -146,7 +149,8 @@ class Learner:
     def _unsubscribe(self, endpoint: str, filter_: str) -> None:
         if self.subscriptions.pop((endpoint, filter_), None) is None:
             return
-        self._put(filter_, Member("", endpoint), None)
+        for member, wish in endpoint_wishes(endpoint, None):
+            self._put(filter_, member, wish)
         if not any(name == endpoint for name, _ in self.subscriptions):
             del self.endpoints[endpoint]
 
@@ -297,18 +301,17 @@ class Learner:
         links: Sequence[LocalLink],
         offered: Mapping[str, Sequence[Scope]],
         changes: LinkChanges,
+        static: Sequence[str] = (),
     ) -> None:
-        """Have other links from the round on that begins next. Spec: K28.
+        """Have other links and controls from the round on that begins next. Spec: K28, EMS-11.
 
         Neighbours whose links stay keep all that they have proven; nothing is left of the others.
         """
-        wanted = {link.out.filter: None for link in links if link.out is not None}
-        for link in self.links:
-            if link.out is not None and link.out.filter not in wanted:
-                self._put(link.out.filter, JOINED, None)
-        for filter_ in wanted:
-            self._put(filter_, JOINED, Wish(static=True))
+        before = standing_wishes(self.links, self.static)
+        for change in standing_changes(before, standing_wishes(links, static)):
+            self._put(*change)
         self.links = self.router.links = links
+        self.static = static
         self.offered = offered
         self.router.forget()
         for name in changes.gone:
@@ -320,6 +323,7 @@ class Learner:
         for link in links:
             name = link.neighbour
             self.neighbours[name] = Neighbour(link) if name in changes.added else known[name]
+            self.neighbours[name].link = link
         self._link_changes = changes
 
     def _forget_interest(self, gone: Sequence[str]) -> None:

@@ -18,8 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from mesh.core.controls import filters_at
 from mesh.core.routing import Router, local_links
 from mesh.model.control import ChangeStatus, Stage
+from mesh.model.controls import ControlKind
 from mesh.model.effects import (
     BecameReady,
     Effect,
@@ -124,7 +126,8 @@ class NodeMachine:
         """Build the learner for the node's links."""
         links = local_links(self.topology, self.node)
         offered = scopes_read(self.topology, self.node)
-        self.learner = Learner(self.node, self.uuid, links, Router(links), offered)
+        static = filters_at(self.topology, self.node, ControlKind.STATIC)
+        self.learner = Learner(self.node, self.uuid, links, Router(links), offered, static)
         if self.change is not None:
             self.learner.change_read(change_version(*self.change))
 
@@ -269,7 +272,8 @@ class NodeMachine:
         changes = link_changes(self.topology, topology, self.node)
         self.topology, self._target = topology, None
         offered = scopes_read(topology, self.node)
-        self.learner.relink(local_links(topology, self.node), offered, changes)
+        static = filters_at(topology, self.node, ControlKind.STATIC)
+        self.learner.relink(local_links(topology, self.node), offered, changes, static)
         return Relinked(topology, changes.gone, changes.added)
 
     def _change_status(self) -> ChangeStatus | None:

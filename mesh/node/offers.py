@@ -58,14 +58,19 @@ def scopes_offering(links: Sequence[LocalLink], member: Member) -> Sequence[Scop
 def offered(filter_: str, members: Members, scope: Scope, link: LocalLink) -> Wish | None:
     """Return what is offered in a scope of a filter with these members, or None.
 
-    Over joins that is addresses alone. Spec: K22, K26, DESIGN 3.
+    Over joins that is addresses alone, and nothing of what is local here. Spec: K22, K26, EMS-11,
+    DESIGN 3.
     """
+    if link.locals.hides(filter_):
+        return None
     if link.kind is ZoneKind.JOIN and not is_address(filter_):
         return None
     return union(wish for member, wish in members if _is_offered(member, scope, link))
 
 
 def _is_offered(member: Member, scope: Scope, link: LocalLink) -> bool:
+    if member.noexport:
+        return False
     if link.kind is ZoneKind.JOIN:
         return (
             member.ownership is scope.ownership

@@ -6,13 +6,15 @@ Spec: DESIGN 3, DESIGN 4.2, K22.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+from mesh.core.controls import filters_at
 from mesh.core.forwarding import ownership_after
 from mesh.core.interest import InterestTable, Member
-from mesh.core.routing import LocalLink, Router, local_links
+from mesh.core.routing import Router, local_links
 from mesh.core.scopes import ScopeWriter
 from mesh.model.control import Mark, Scope, Subscription, Wish, node_address
+from mesh.model.controls import ControlKind
 from mesh.model.topology import Topology
 from mesh.node.explanation import KnownNode
 from mesh.node.learner import Learner
@@ -33,7 +35,9 @@ def suppose(topology: Topology, wanted: Mapping[str, Subscriptions]) -> Mapping[
     tables: dict[str, InterestTable] = {}
     todo: dict[str, dict[str, None]] = {}
     for node in topology.nodes:
-        tables[node] = _own_table(node, links[node], wanted.get(node, {}))
+        static = filters_at(topology, node, ControlKind.STATIC)
+        learner = Learner(node, _uuid(node), links[node], Router(links[node]), static=static)
+        tables[node] = _own_table(learner, wanted.get(node, {}))
         if tables[node].entries:
             todo[node] = dict.fromkeys(sorted(tables[node].entries))
     offers: dict[str, dict[Scope, dict[str, Wish]]] = {
@@ -64,11 +68,8 @@ def suppose(topology: Topology, wanted: Mapping[str, Subscriptions]) -> Mapping[
     }
 
 
-def _own_table(
-    node: str, links: Sequence[LocalLink], subscriptions: Subscriptions
-) -> InterestTable:
+def _own_table(learner: Learner, subscriptions: Subscriptions) -> InterestTable:
     """Return what a node makes of its clients' wishes; those that it refuses are left out."""
-    learner = Learner(node, _uuid(node), links, Router(links))
     for number, ((endpoint, filter_), wish) in enumerate(subscriptions.items()):
         for _ in learner.subscription_read(number, endpoint, filter_, wish, 0):
             pass
@@ -76,7 +77,7 @@ def _own_table(
     table = learner.router.table
     for filter_, members in list(table.entries.items()):
         for member, _ in members:
-            if filter_ == node_address(_uuid(node)):
+            if filter_ == node_address(learner.uuid):
                 table.put(filter_, member, None)  # addresses matter to proofs alone
     return table
 

@@ -45,6 +45,7 @@ class Wish:
     Attributes:
         filter: What it asks for.
         is_certified: Guaranteed channel: the mesh promises each message exactly once.
+        noexport: It attracts nothing: of other nodes' messages it may get any, and must none.
         added: Offset of the record; its version. Spec: K13.
         removed: Offset of the record that ends it, or None.
     """
@@ -53,6 +54,7 @@ class Wish:
     is_certified: bool
     added: int
     removed: int | None = None
+    noexport: bool = False
 
 
 class EndpointKey(NamedTuple):
@@ -103,15 +105,19 @@ class Claim:
         filter: What it asks for.
         span: What must come, if any.
         joins: Filters of the joins on the way: what they do not select does not come.
+        kept: Filters of what nodes on the way keep local: what they select does not come.
     """
 
     filter: str
     span: Span | None
     joins: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
     def concerns(self, subject: str) -> bool:
         """Say whether messages of a valid subject are claimed."""
-        return all(selects(one, subject) for one in (self.filter, *self.joins))
+        return all(selects(one, subject) for one in (self.filter, *self.joins)) and not any(
+            selects(one, subject) for one in self.kept
+        )
 
 
 @dataclass(slots=True)
@@ -141,10 +147,11 @@ class Interest:
             and subscription.message_class is MessageClass.GUARANTEED
         )
         known = self._open(endpoint, filter_)
-        if known is not None and known.is_certified == is_certified:
+        noexport = subscription.noexport
+        if known is not None and (known.is_certified, known.noexport) == (is_certified, noexport):
             return
         self.unsubscribe(endpoint, filter_, offset)
-        wish = Wish(filter_, is_certified, offset)
+        wish = Wish(filter_, is_certified, offset, noexport=noexport)
         self.wishes.setdefault(endpoint, []).append(wish)
         self.version += 1
 
@@ -191,6 +198,7 @@ class Interest:
         is_local: bool,
         carriers: Carriers,
         joins: Sequence[str] = (),
+        kept: Sequence[str] = (),
     ) -> Sequence[Claim]:
         """Return what an endpoint claims of one ingress partition.
 
@@ -202,14 +210,16 @@ class Interest:
             is_local: Whether the ingress belongs to the endpoint's own node.
             carriers: How messages came to the endpoint's node.
             joins: Filters of the joins between the ingress and the endpoint.
+            kept: Filters of what nodes between them keep local.
         """
         claims = []
         for wish in self.wishes.get(endpoint, ()):
             span = None
-            if wish.is_certified and uuid is not None and source is not None:
+            is_owed = wish.is_certified and (is_local or not wish.noexport)
+            if is_owed and uuid is not None and source is not None:
                 ways = (place,) if is_local else tuple(carriers(endpoint.node, source))
                 span = self._span(wish, uuid, place, source, ways)
-            claims.append(Claim(wish.filter, span, tuple(joins)))
+            claims.append(Claim(wish.filter, span, tuple(joins), tuple(kept)))
         return claims
 
     def _span(

@@ -1,4 +1,4 @@
-"""Which filters of joins stand between two nodes: what they do not select cannot come.
+"""What stands between two nodes: joins, which must select a message, and local subjects.
 
 Found from the reader back to every origin, apart from the mesh's own walks. Spec: DESIGN 3, K31.
 """
@@ -38,27 +38,41 @@ class Ways:
 
     Attributes:
         filters: (origin, reader) -> filters of the joins between them, in order.
+        locals: (origin, reader) -> filters of what crosses no link of some node on the way.
     """
 
     filters: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+    locals: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, topology: Topology) -> Ways:
-        """Return the ways of a topology; without joins there is nothing to find."""
+        """Return the ways of a topology; without joins or local subjects nothing stands there."""
         found: dict[tuple[str, str], Sequence[str]] = {}
-        for reader in topology.nodes if topology.joins else ():
+        kept: dict[tuple[str, str], Sequence[str]] = {}
+        local: dict[str, list[str]] = {}
+        for control in topology.interest:
+            if control.kind.value == "local":
+                local.setdefault(control.node, []).append(control.filter)
+        for reader in topology.nodes if topology.joins or local else ():
             trails = [_Trail((reader,))]
             for trail in trails:
                 if trail.filters:
                     found.setdefault((trail.nodes[-1], reader), trail.filters)
+                barred = [one for node in trail.nodes for one in local.get(node, ())]
+                if barred and len(trail.nodes) > 1:
+                    kept.setdefault((trail.nodes[-1], reader), barred)
                 trails += [
                     one for one in _before(topology, trail) if one.nodes[-1] not in trail.nodes
                 ]
-        return cls(found)
+        return cls(found, kept)
 
     def between(self, origin: str, reader: str) -> Sequence[str]:
         """Return what must select a message of the origin for it to come to the reader."""
         return self.filters.get((origin, reader), ())
+
+    def kept_from(self, origin: str, reader: str) -> Sequence[str]:
+        """Return what must not select a message of the origin for it to come. Spec: EMS-11."""
+        return self.locals.get((origin, reader), ())
 
 
 def _before(topology: Topology, trail: _Trail) -> Iterator[_Trail]:

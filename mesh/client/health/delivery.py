@@ -12,7 +12,7 @@ from mesh.client.health.lanes import newest
 from mesh.client.overview import read_range
 from mesh.codec.state import decode_dead_letter
 from mesh.errors import ProtocolError, TransportError
-from mesh.model.control import FULL, LOSSY
+from mesh.model.control import FULL, HELD, LOSSY
 from mesh.model.frames import MessageClass
 from mesh.model.headers import MESH_HEADER
 from mesh.model.topics import TopicNames
@@ -184,7 +184,8 @@ def _full(at: Examination, node: str) -> Check:
     beat = at.view.nodes[node].heartbeat
     links = [link for link in (beat.links if beat is not None else ()) if link.state == FULL]
     told = [f"for {link.neighbour}: {link.reason}" for link in links]
-    endpoints = beat.endpoints if beat is not None else ()
+    told_here = beat.endpoints if beat is not None else ()
+    endpoints = [one for one in told_here if one.state != HELD]  # see `_held`
     told += [f"in endpoint {one.endpoint}: {one.reason}" for one in endpoints]
     hints = ["see why the neighbour does not read: is it down, paused or slow?"] if links else []
     if endpoints:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from mesh.client.endpoint_topics import is_subscribed
 from mesh.client.health.examination import Examination
 from mesh.client.health.findings import Category, Check, Result, first_of, judged, unseen
 from mesh.client.health.kafka import COPIES_MIN, IN_SYNC_MIN
@@ -43,6 +44,11 @@ def _faults(at: Examination, node: str, kafka: str) -> Iterator[tuple[str, str]]
         at.answering(kafka).admin().try_create(missing)
     else:
         yield from ((f"{spec.name} does not exist", f"start {node}") for spec in missing)
+    for spec in at.endpoints.get(node, ()):
+        # The doctor does not make it: only its node knows when what is written there must begin.
+        if spec.name not in found and is_subscribed(at.view, node):
+            hint = f"{node} makes it again with the next message for it; what was in it is lost"
+            yield f"{spec.name} does not exist", hint
     for spec in at.topics_of(node):
         info = found.get(spec.name)
         if info is None:

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 import structlog
 
 from mesh.errors import TransportError
-from mesh.model.control import FULL, LOSSY, EndpointStatus
+from mesh.model.control import FULL, HELD, LOSSY, EndpointStatus
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import EndpointSeen, Input
 from mesh.model.state import LossReason
 from mesh.model.topology import EndpointLimit, Topology, WhenFull
 from mesh.runtime.beside.waiting import RELIEF, Backlog
-from mesh.runtime.lane.held import hold
+from mesh.runtime.lane.held import endpoint_of, hold
 from mesh.runtime.lane.lane import Lane
 from mesh.runtime.lane.overfull import Overfull
 from mesh.runtime.lanes.owned import Lanes
@@ -36,9 +36,13 @@ _THEN = {
 }
 
 
+def _held(target: str) -> str:
+    return f"{target} cannot be written; what it lacks is written once it can"
+
+
 @dataclass(slots=True)
 class EndpointBacklogs:
-    """Watches the guaranteed endpoints of this worker's lanes that have limits.
+    """Watches the guaranteed endpoints of this worker's lanes: those with limits, and held ones.
 
     Each lane has an equal part of a limit in bytes.
 
@@ -57,6 +61,12 @@ class EndpointBacklogs:
     _known: dict[TopicPartition, tuple[Lane, Backlog]] = field(default_factory=dict)
     _told: dict[str, EndpointStatus] = field(default_factory=dict)
     _looked_ms: int = -LOOK_MS
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is anything to look at, or to take back."""
+        holds = any(lane.positions.holds for lane in self.lanes.owned.values())
+        return bool(self.topology.endpoint_limits or holds or self._told)
 
     @property
     def waiting(self) -> frozenset[tuple[int, str]]:
@@ -215,6 +225,10 @@ class EndpointBacklogs:
                 now[name] = EndpointStatus(name, LOSSY, text)
             elif texts:
                 now[name] = EndpointStatus(name, FULL, texts[0])
+        for lane in self.lanes.owned.values():
+            for target in lane.positions.holds:
+                if name := endpoint_of(lane, target):
+                    now.setdefault(name, EndpointStatus(name, HELD, _held(target)))
         for name in {**self._told, **now}:
             if self._told.get(name) != now.get(name):
                 yield EndpointSeen(name, now.get(name))

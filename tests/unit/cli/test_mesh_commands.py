@@ -75,6 +75,7 @@ def test_laggards_are_named_and_end_with_ten(run: Run, chain: Chain) -> None:
     explained = run("explain", "acme/x", "--from", "a", "-f", file, "-o", "json")
     assert explained.data["not_reached"][1] == {
         "node": "c", "reason": "not_resynced", "rule": None, "link": "a->b", "wants": True,
+        "text": "",
     }  # fmt: skip
 
 

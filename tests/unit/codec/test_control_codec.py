@@ -107,6 +107,8 @@ def test_a_dead_letter_without_a_topic_id_is_read() -> None:
             Subscription(EndpointKind.QUEUE, MessageClass.GUARANTEED, "any", 30),
         ),
         ('{"policy": null, "lease_s": null}', Subscription()),
+        ('{"noexport": true}', Subscription(noexport=True)),
+        ('{"noexport": false, "class": "direct"}', Subscription(message_class=MessageClass.DIRECT)),
     ],
 )
 def test_subscriptions_in_json_default_what_they_leave_out(
@@ -120,12 +122,17 @@ def test_subscriptions_in_json_default_what_they_leave_out(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('{"clas": "direct"}', 'unknown key "clas"; known are kind, class, policy, lease_s'),
+        (
+            '{"clas": "direct"}',
+            'unknown key "clas"; known are kind, class, policy, lease_s, noexport',
+        ),
         ('{"class": "fast"}', 'class must be one of guaranteed, direct, not "fast"'),
         ('{"class": ["direct"]}', "class must be one of"),
         ('{"kind": null}', "kind must be one of channel, queue, not null"),
         ('{"kind": "queue", "policy": "most"}', "policy must be one of every, home, local, any"),
         ('{"policy": "any"}', "policy is for queues"),
+        ('{"noexport": "yes"}', 'noexport must be true or false, not "yes"'),
+        ('{"noexport": 1}', "noexport must be true or false, not 1"),
         ('{"lease_s": 0}', "lease_s must be a whole number"),
         ('{"lease_s": true}', "lease_s must be a whole number"),
         ('{"lease_s": 1.5}', "lease_s must be a whole number"),

@@ -90,7 +90,7 @@ def with_ext(vector: Vector) -> Vector:
 
     def write() -> bytes:
         fields = by_fastavro(vector.schema, vector.write())
-        return of_fastavro(vector.schema, {**fields, "ext": EXT})
+        return of_fastavro(vector.schema, {**fields, "ext": fields["ext"] | EXT})
 
     describes = "as a newer minor version writes it: ext is filled"
     name = f"{vector.name}_ext"
@@ -169,6 +169,14 @@ CONTROL = [
         Subscription(EndpointKind.QUEUE, DIRECT, "home", 30),
         control.encode_subscription,
         control.decode_subscription,
+    ),
+    plain(
+        "subscription",
+        Subscription(noexport=True),
+        control.encode_subscription,
+        control.decode_subscription,
+        "one that attracts nothing",
+        "subscription_noexport",
     ),
     plain(
         "stop",

@@ -1,0 +1,83 @@
+"""What `spec.interest` of a Mesh file must mean, as values, and as it is written.
+
+Spec: DESIGN 3, EMS-11, UM-1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from mesh.config.control_models import InterestSpec
+from mesh.config.located import KeyPath, Locate
+from mesh.config.shapes import nearest
+from mesh.errors import Problem
+from mesh.model.controls import ControlKind, InterestControl
+from mesh.model.subject import filter_fault
+
+_KEY = "interest"
+_KEYS = {"node", *(kind.value for kind in ControlKind)}
+
+
+def interest_problems(
+    listed: object, nodes: Mapping[str, object], locate: Locate
+) -> Iterator[Problem]:
+    """Yield what is wrong with the controls of a spec; what has the wrong shape is passed over.
+
+    Args:
+        listed: What stands under `interest`.
+        nodes: Those that are declared.
+        locate: Places of paths below the spec.
+    """
+    first: dict[tuple[object, ...], int] = {}
+    for index, one in enumerate(listed if isinstance(listed, list) else ()):
+        if not isinstance(one, Mapping):
+            continue
+        for path, code, message in _faults(one, nodes):
+            yield Problem(code=code, message=message, where=locate((_KEY, index, *path)))
+        kinds = _kinds(one)
+        same = (one.get("node"), *((kind, one[kind]) for kind in kinds))
+        if len(kinds) == 1 and isinstance(one[kinds[0]], str):
+            at = first.setdefault(same, index)
+            if at != index:
+                message = f"says the same as {_KEY}[{at}]; remove one of both"
+                where = locate((_KEY, index))
+                yield Problem(code="DUPLICATE_CONTROL", message=message, where=where)
+
+
+def _kinds(one: Mapping[object, object]) -> Sequence[str]:
+    return [kind.value for kind in ControlKind if one.get(kind.value) is not None]
+
+
+def _faults(
+    one: Mapping[object, object], nodes: Mapping[str, object]
+) -> Iterator[tuple[KeyPath, str, str]]:
+    node, kinds = one.get("node"), _kinds(one)
+    if isinstance(node, str) and node not in nodes:
+        hint = nearest(node, list(nodes)) or "; none is declared"
+        yield ("node",), "UNKNOWN_NODE", f"no node is called {node!r}{hint}"
+    if not kinds and not one.keys() - _KEYS:  # one that is misspelt is told by its shape
+        yield (), "MISSING_KEY", "say what it does: give static or local, with a filter"
+    if len(kinds) > 1:
+        message = "has static and local; keep one, and list the other as a control of its own"
+        yield (), "CONFLICTING_KEYS", message
+    for kind in kinds:
+        filter_ = one[kind]
+        if isinstance(filter_, str) and (fault := filter_fault(filter_)) is not None:
+            yield (kind,), "WRONG_VALUE", fault
+
+
+def controls_of(specs: Sequence[InterestSpec]) -> tuple[InterestControl, ...]:
+    """Return the controls that a file lists, in the one order that they have as values."""
+    found = [
+        InterestControl(one.node, kind, filter_)
+        for one in specs
+        for kind, filter_ in ((ControlKind.STATIC, one.static), (ControlKind.LOCAL, one.local))
+        if filter_ is not None
+    ]
+    return tuple(sorted(found))
+
+
+def controls_written(controls: Sequence[InterestControl]) -> Mapping[str, object]:
+    """Return what of a spec describes these controls: nothing if there are none."""
+    written = [{"node": one.node, one.kind.value: one.filter} for one in controls]
+    return {_KEY: written} if written else {}

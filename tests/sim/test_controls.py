@@ -1,0 +1,208 @@
+"""Controls of interest on random legal topologies: what is static, kept local, or not exported.
+
+Who gets what, and what crosses which link, is said a second time here, straight from the words of
+the rules: a subject crosses no link of a node that keeps it local; a filter travels from node to
+node unless all that it selects is local at the one that would offer it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import pytest
+
+from mesh.config.located import dotted
+from mesh.config.topology_file import topology_from_mapping
+from mesh.config.topology_writer import topology_spec
+from mesh.lab.backend import SimulatedBackend
+from mesh.lab.proposals import Mesh, propose
+from mesh.lab.run import run_scenario
+from mesh.lab.scenario import NamedStep, Publish, Scenario, Subscribe
+from mesh.lab.steps import Apply, Drain, Settle
+from mesh.model.topology import Topology
+from tests.sim.meshes import Way, naive_matches, naive_ways, random_legal_topology
+
+SUBJECTS = ["/".join(levels) for n in range(1, 6) for levels in itertools.product("abcz", repeat=n)]
+"""More levels than any filter here has, and a word that none has: enough to compare filters."""
+
+Controls = Sequence[Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What an oracle knows: ways of the topology, and the controls in force."""
+
+    topology: Topology
+    controls: Controls
+
+    def local(self, node: str) -> list[str]:
+        return [one["local"] for one in self.controls if one["node"] == node and "local" in one]
+
+    def static(self, node: str) -> list[str]:
+        return [one["static"] for one in self.controls if one["node"] == node and "static" in one]
+
+    def keeps(self, node: str, subject: str) -> bool:
+        return any(naive_matches(one, subject) for one in self.local(node))
+
+    def hides(self, node: str, filter_: str) -> bool:
+        return any(selected(filter_) <= selected(one) for one in self.local(node))
+
+    def copies(
+        self, source: str, subject: str, wishes: Mapping[str, Sequence[str]]
+    ) -> dict[str, Way]:
+        """Return by node the ways that copies take; wishes are those that are exported."""
+        joins = [zone.join for zone in self.topology.zones.values() if zone.join is not None]
+        wanted = {node: [*wishes.get(node, ()), *self.static(node)] for node in self.topology.nodes}
+        for join in joins:
+            wanted[join.source].append(join.filter)
+        ways = naive_ways(self.topology, source)
+        found: dict[str, Way] = {}
+        for way in sorted(ways, key=lambda one: len(one.nodes)):
+            before, size = way.nodes[-2], len(way.nodes)
+            if before != source and before not in found:
+                continue
+            if self.keeps(before, subject) or self.keeps(way.nodes[-1], subject):
+                continue
+            if (filter_ := way.filters[-1]) is not None:
+                is_taken = naive_matches(filter_, subject)
+            else:
+                is_taken = any(
+                    naive_matches(wish, subject)
+                    and not any(self.hides(node, wish) for node in other.nodes[size - 1 :])
+                    for other in ways
+                    if other.nodes[:size] == way.nodes and not any(other.filters[size - 1 :])
+                    for wish in wanted[other.nodes[-1]]
+                )
+            if is_taken:
+                found[way.nodes[-1]] = way
+        return found
+
+
+@cache
+def selected(filter_: str) -> frozenset[str]:
+    return frozenset(subject for subject in SUBJECTS if naive_matches(filter_, subject))
+
+
+def random_subject(rng: random.Random) -> str:
+    """Few subjects, so that they meet filters and controls often."""
+    return "/".join(rng.choice("ab") for _ in range(rng.choice([1, 2, 2])))
+
+
+def random_filter(rng: random.Random) -> str:
+    return rng.choice([random_subject(rng), random_subject(rng), "a/*", "*/b", "a/>", ">", "*"])
+
+
+def random_controls(rng: random.Random, nodes: Sequence[str]) -> list[dict[str, str]]:
+    found: dict[tuple[str, ...], dict[str, str]] = {}
+    for _ in range(rng.randint(1, 5)):
+        node, kind = rng.choice(nodes), rng.choice(["static", "local", "local"])
+        filter_ = random_filter(rng)
+        found[node, kind, filter_] = {"node": node, kind: filter_}
+    return list(found.values())
+
+
+def random_scenario(seed: int, *, changes: int = 0) -> tuple[Scenario, list[Controls]]:
+    """Return a scenario, and the controls in force from its start and from each `apply` on."""
+    rng = random.Random(f"controls {seed}")
+    drawn = random_legal_topology(rng, nodes_max=7, lanes_max=2, joined=seed % 3 == 0)
+    nodes = sorted(drawn.nodes)
+    phases = [random_controls(rng, nodes) for _ in range(changes + 1)]
+    spec = {**topology_spec(drawn), "interest": phases[0]}
+    topology = topology_from_mapping(spec)
+    mesh = Mesh(spec=spec, topology=topology)
+    wishes = {}
+    for _ in range(rng.randint(3, 8)):
+        node, endpoint = rng.choice(nodes), f"e{rng.randrange(3)}"
+        filter_ = random_filter(rng)
+        wishes[node, endpoint, filter_] = Subscribe.model_validate(
+            {
+                "node": node,
+                "endpoint": endpoint,
+                "filter": filter_,
+                "noexport": rng.random() < 0.4,
+            }
+        )
+    steps = [NamedStep("subscribe", wish) for wish in wishes.values()]
+    proposals = {}
+    for number, controls in enumerate(phases):
+        if number:
+            proposal = propose(mesh, {"interest": controls}, dotted)
+            assert proposal.mesh is not None
+            mesh, proposals[len(steps)] = proposal.mesh, proposal
+            steps.append(NamedStep("apply", Apply()))
+        steps.append(NamedStep("settle", Settle()))
+        for _ in range(rng.randint(6, 12)):
+            message = Publish(
+                node=rng.choice(nodes),
+                subject=random_subject(rng),
+                count=rng.randint(1, 4),
+                key=rng.choice([None, "k1"]),
+            )
+            steps.append(NamedStep("publish", message))
+        steps.append(NamedStep("drain", Drain()))
+    scenario = Scenario(
+        name=f"controls-{seed}",
+        seed=seed,
+        audit=False,
+        topology=topology,
+        steps=tuple(steps),
+        proposals=proposals,
+    )
+    return scenario, phases
+
+
+def expected(scenario: Scenario, phases: Sequence[Controls]) -> tuple[Counter[str], Counter[str]]:
+    """Return messages per link, and per endpoint."""
+    wishes = [named.step for named in scenario.steps if isinstance(named.step, Subscribe)]
+    exported: dict[str, list[str]] = {}
+    for wish in wishes:
+        if not wish.noexport:
+            exported.setdefault(wish.node, []).append(wish.filter)
+    links: Counter[str] = Counter()
+    endpoints: Counter[str] = Counter()
+    controls = iter(phases)
+    for named in scenario.steps:
+        if named.word == "settle":
+            rules = Rules(scenario.topology, next(controls))
+        message = named.step
+        if not isinstance(message, Publish):
+            continue
+        copies = rules.copies(message.node, message.subject, exported)
+        for way in copies.values():
+            links[way.links[-1]] += message.count
+        served = {
+            f"{wish.node}/{wish.endpoint}"
+            for wish in wishes
+            if wish.node in (message.node, *copies) and naive_matches(wish.filter, message.subject)
+        }
+        endpoints.update(dict.fromkeys(served, message.count))
+    return links, endpoints
+
+
+def assert_exact(scenario: Scenario, phases: Sequence[Controls]) -> None:
+    backend = SimulatedBackend(scenario.topology, scenario.seed)
+    result = run_scenario(scenario, backend, backend_name="sim")
+    links, endpoints = expected(scenario, phases)
+    assert result["ok"], result["steps"]
+    found = {name: link["messages"] for name, link in result["links"].items()}
+    assert {name: count for name, count in found.items() if count} == dict(links)
+    for name, endpoint in result["endpoints"].items():
+        assert endpoint["count"] == endpoint["distinct"] == endpoints[name]
+        assert endpoint["missing"] == endpoint["disordered"] == 0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_controls_decide_what_crosses_and_who_gets_it(seed: int) -> None:
+    """Spec: EMS-11, DMR-12, UM-1, DESIGN 3."""
+    assert_exact(*random_scenario(seed))
+
+
+@pytest.mark.parametrize("seed", range(100, 125))
+def test_controls_that_change_are_followed_in_place(seed: int) -> None:
+    """Spec: EMS-11, K28."""
+    assert_exact(*random_scenario(seed, changes=2))
