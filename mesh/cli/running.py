@@ -63,7 +63,8 @@ def running_mesh(
 
     plain, addresses = target_of(file, bootstrap, context, knows_all=False)
     known = with_addresses(plain, addresses)
-    names = [known.nodes[near].kafka] if near in known.nodes else list(known.kafka)
+    home = known.nodes.get(near or "")
+    names = list(known.kafka) if home is None else [home.kafka]
     quiet_client_library()
     kafka = open_kafka(known, names, client_prefix="mesh-cli")
     found: InForce | None = None
