@@ -6,6 +6,7 @@ Spec: kafka.md 1 (`mesh.config`), K27.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING
 from mesh.cli.target import check_addresses, quiet_client_library, say, target_of
 
 if TYPE_CHECKING:
-    from mesh.client.in_force import InForce
+    from mesh.client.in_force import InForce, Records
     from mesh.model.topology import Topology
+    from mesh.transport.port import KafkaCluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +59,7 @@ def running_mesh(
         TransportUnavailableError: Not one Kafka cluster answers.
     """
     from mesh.client.connection import open_kafka
-    from mesh.client.in_force import read_in_force
+    from mesh.client.in_force import highest_of
     from mesh.errors import ConfigError, ProtocolError, TransportUnavailableError
     from mesh.lab.fleet import with_addresses
 
@@ -70,8 +72,9 @@ def running_mesh(
     found: InForce | None = None
     silent: Mapping[str, str] = {}
     try:
-        found, records = read_in_force(kafka, known.prefix)
+        records = _read_side_by_side(kafka, known.prefix)
         silent = records.silent
+        found = highest_of(records)
     except (ConfigError, ProtocolError, TransportUnavailableError) as error:
         if needs_kafka:
             raise
@@ -94,6 +97,28 @@ def running_topology(
         TransportUnavailableError: The node's Kafka cluster does not answer.
     """
     return running_mesh(file, bootstrap, context, near=near).topology
+
+
+def _read_side_by_side(kafka: Mapping[str, KafkaCluster], prefix: str) -> Records:
+    """Return the records of all Kafka clusters; several dead ones are waited for but once.
+
+    Raises:
+        TransportUnavailableError: Not one answers.
+        ProtocolError: A record was written by a newer version.
+    """
+    from mesh.client.in_force import Records, read_records
+    from mesh.errors import TransportUnavailableError
+
+    with ThreadPoolExecutor(max_workers=max(1, len(kafka))) as pool:
+        asked = [pool.submit(read_records, {name: one}, prefix) for name, one in kafka.items()]
+        parts = [one.result() for one in asked]
+    silent = {name: fault for part in parts for name, fault in part.silent.items()}
+    if silent and len(silent) == len(kafka):
+        raise TransportUnavailableError(next(iter(silent.values())))
+    return Records(
+        found={name: record for part in parts for name, record in part.found.items()},
+        silent=silent,
+    )
 
 
 def _reachable(found: Topology, known: Topology, addresses: Mapping[str, str]) -> Topology:
