@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mesh.client.change_under_way import Outcome
     from mesh.client.in_force import InForce
     from mesh.client.plan import Place, Plan
-    from mesh.config.located import Document
+    from mesh.config.located import Document, Locate
     from mesh.model.topology import Topology
     from mesh.transport.port import KafkaCluster
 
@@ -73,6 +73,7 @@ def apply(
     """
     if abort == (proposed is not None):
         raise wrong_input("--abort", "give either a FILE, or --abort without one")
+    how = How(name=str(proposed), yes=yes, allow_delete=allow_delete, wait=wait, output=output)
     with look_in_force(file, bootstrap, context) as (found, seen):
         if proposed is None:
             _abort(found, seen, wait, output)
@@ -83,21 +84,77 @@ def apply(
         )
         part = document.within("document") if kept else document
         topology = legal_document_or_refused(part, output)
-        begun = _begun(found, seen)
-        goes_on = begun is not None and begun.is_open
-        if kept and not goes_on:
+        begun = read_begun_last(found, seen)
+        if kept and (begun is None or not begun.is_open):
             _refuse_moved_on(document, found)
-        made = against_mesh(found, seen, topology, part.within("spec").where)
-        if made.is_empty and not goes_on:
-            _tell_nothing(found, made, str(proposed), output)
-            return
-        _refuse_loss(made, part, allow_delete=allow_delete or goes_on)
-        if output is Output.TABLE:
-            render(plan_view(made, str(proposed), allow_delete=allow_delete), output)
-        _ask(yes=yes)
-        outcome = _carry_out(found, topology, begun, seen, wait, allow_delete=allow_delete)
-        deleted = _delete(made.topics.deleted, seen.topology) if allow_delete else ()
-    _tell(outcome, made, deleted, output)
+        put_in_force(found, seen, topology, begun, part.within("spec").where, how)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """How a topology is put in force.
+
+    Attributes:
+        name: What people call it: a file, or a command.
+        yes: Whether nobody is asked.
+        allow_delete: Whether topics that nobody needs any more are deleted.
+        wait: Seconds it may take; None is the default, and nodes are not waited for.
+        output: How it is told.
+    """
+
+    name: str
+    yes: bool
+    allow_delete: bool
+    wait: float | None
+    output: Output
+
+
+def put_in_force(
+    found: InForce, seen: Look, after: Topology, begun: Begun | None, locate: Locate, how: How
+) -> None:
+    """Show what a topology would change, ask, put it in force and tell how that went.
+
+    Args:
+        found: What is in force.
+        seen: The mesh.
+        after: A legal topology.
+        begun: The change that was begun last.
+        locate: Gives the place of a path below its spec.
+        how: What was asked for.
+
+    Raises:
+        ConfigError: A living mesh cannot follow it, messages would be lost, another change is
+            under way, or another topology came into force meanwhile; nothing was changed.
+        NotBegunError: Nodes that must take part do not; nothing was changed.
+        NotInTimeError: The change was begun and is not done.
+    """
+    goes_on = begun is not None and begun.is_open
+    made = against_mesh(found, seen, after, locate)
+    if made.is_empty and not goes_on:
+        _tell_nothing(found, made, how.name, how.output)
+        return
+    _refuse_loss(made, locate, allow_delete=how.allow_delete or goes_on)
+    if how.output is Output.TABLE:
+        render(plan_view(made, how.name, allow_delete=how.allow_delete), how.output)
+    _ask(yes=how.yes)
+    begun = _still_so(found, seen)
+    outcome = _carry_out(found, after, begun, seen, how.wait, allow_delete=how.allow_delete)
+    deleted = _delete(made.topics.deleted, seen.topology) if how.allow_delete else ()
+    _tell(outcome, made, deleted, how.output)
+
+
+def _still_so(found: InForce, seen: Look) -> Begun | None:
+    """Refuse what was planned against another topology than the one in force by now."""
+    from mesh.client.in_force import read_in_force
+
+    now, _ = read_in_force(seen.kafka, found.topology.prefix)
+    if now is not None and (now.number, now.hash) != (found.number, found.hash):
+        message = (
+            f"somebody has put {named(now)} in force, and this was planned against {named(found)}; "
+            "nothing was changed: give the command again"
+        )
+        raise wrong_input("mesh.config", message, code=MOVED_ON)
+    return read_begun_last(found, seen)
 
 
 def _carry_out(
@@ -121,7 +178,7 @@ def _carry_out(
 def _abort(found: InForce, seen: Look, wait: float | None, output: Output) -> None:
     from mesh.client.apply import abort_change
 
-    begun = _begun(found, seen)
+    begun = read_begun_last(found, seen)
     with _means(seen, found.topology) as means:
         outcome = abort_change(found, begun, means).run(WAIT_S if wait is None else wait)
     text = f"change {outcome.number} is aborted; {named(found)}, stays in force"
@@ -146,7 +203,7 @@ def _means(seen: Look, after: Topology) -> Iterator[Means]:
             more[name].close()
 
 
-def _begun(found: InForce, seen: Look) -> Begun | None:
+def read_begun_last(found: InForce, seen: Look) -> Begun | None:
     """Return the change that was begun last; refuse to go on blindly.
 
     Raises:
@@ -175,11 +232,11 @@ def _refuse_moved_on(document: Document, found: InForce) -> None:
     raise wrong_input(where, message, code=MOVED_ON)
 
 
-def _refuse_loss(made: Plan, part: Document, *, allow_delete: bool) -> None:
+def _refuse_loss(made: Plan, locate: Locate, *, allow_delete: bool) -> None:
     from mesh.client.plan import lost_by
     from mesh.errors import ConfigError
 
-    if not allow_delete and (problems := lost_by(made.unread, part.within("spec").where)):
+    if not allow_delete and (problems := lost_by(made.unread, locate)):
         raise ConfigError(problems)
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.running import running_topology
 from mesh.cli.target import (
     BootstrapOption,
     ContextOption,
     FileOption,
     check_node,
     quiet_client_library,
-    topology_of,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def dlq(
     from mesh.client.connection import open_kafka
     from mesh.client.letters import read_letters
 
-    topology = topology_of(file, bootstrap, context)
+    topology = running_topology(file, bootstrap, context, near=node)
     check_node(topology, node, "NODE")
     quiet_client_library()
     kafka = open_kafka(topology, client_prefix="mesh-cli")

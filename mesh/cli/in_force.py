@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,14 +15,8 @@ import typer
 
 from mesh.cli.looking import Look, look_at
 from mesh.cli.render import Output, as_json
-from mesh.cli.target import (
-    BootstrapOption,
-    ContextOption,
-    FileOption,
-    quiet_client_library,
-    say,
-    target_of,
-)
+from mesh.cli.running import running_mesh
+from mesh.cli.target import BootstrapOption, ContextOption, FileOption, say
 from mesh.cli.topology import legal_or_refused
 
 if TYPE_CHECKING:
@@ -79,28 +72,19 @@ def in_force_of(
         ConfigError: There is no mesh, an option is wrong, or a newer version wrote the record.
         TransportUnavailableError: Not one Kafka cluster answers.
     """
-    from mesh.client.connection import open_kafka
-    from mesh.client.in_force import InForce, read_in_force
-    from mesh.lab.fleet import with_addresses
+    from mesh.client.in_force import InForce
 
-    plain, addresses = target_of(file, bootstrap, context)
-    known = with_addresses(plain, addresses)
-    quiet_client_library()
-    kafka = open_kafka(known, client_prefix="mesh-cli")
-    try:
-        found, records = read_in_force(kafka, known.prefix)
-    finally:
-        for cluster in kafka.values():
-            cluster.close()
-    for fault in records.silent.values() if names_silent else ():
+    at = running_mesh(file, bootstrap, context)
+    for fault in at.silent.values() if names_silent else ():
         say(f"warning: {fault}")
+    found = at.found
     if found is None:
         say(
             "warning: mesh.config does not say what is in force (`mesh up` writes it); "
             "the topology file stands for it"
         )
-        found = InForce(number=0, topology=plain)
-    return found, replace(found.topology, kafka={**found.topology.kafka, **known.kafka})
+        found = InForce(number=0, topology=at.plain)
+    return found, at.topology
 
 
 @contextmanager

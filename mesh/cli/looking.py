@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mesh.cli.target import quiet_client_library, say, topology_of
+from mesh.cli.running import running_mesh
+from mesh.cli.target import quiet_client_library, say
 
 if TYPE_CHECKING:
     from mesh.client.view import MeshView
@@ -57,7 +58,9 @@ def look(
     *,
     needs_kafka: bool = True,
 ) -> Iterator[Look]:
-    """Look at the mesh that a command speaks to. Kafka clusters that do not answer are named.
+    """Look at the mesh that a command speaks to, by what is in force there.
+
+    Kafka clusters that do not answer are named.
 
     Args:
         file: Option of the command.
@@ -68,8 +71,11 @@ def look(
     Raises:
         ConfigError: There is no mesh, or an option is wrong.
         TransportUnavailableError: Not one Kafka cluster answers.
+
+    Spec: K27.
     """
-    with look_at(topology_of(file, bootstrap, context), needs_kafka=needs_kafka) as seen:
+    at = running_mesh(file, bootstrap, context, needs_kafka=needs_kafka)
+    with look_at(at.topology, needs_kafka=needs_kafka) as seen:
         yield seen
 
 

@@ -34,6 +34,7 @@ from mesh.cli import (
     trace,
     up,
     wait,
+    zone,
 )
 from mesh.cli.problems import asked_output, report
 from mesh.errors import InvariantError, MeshError
@@ -71,6 +72,7 @@ app.add_typer(link.app, name="link")
 link.app.command("disable")(disabling.disable_link)
 link.app.command("enable")(disabling.enable_link)
 app.add_typer(subject.app, name="subject")
+app.add_typer(zone.app, name="zone")
 app.add_typer(context.app, name="context")
 app.add_typer(lab.app, name="lab")
 app.add_typer(audit.app, name="audit")

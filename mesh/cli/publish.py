@@ -11,13 +11,13 @@ import typer
 
 from mesh.cli.faults import wrong_input
 from mesh.cli.render import Output, OutputOption, View, render
+from mesh.cli.running import running_topology
 from mesh.cli.target import (
     BootstrapOption,
     ContextOption,
     FileOption,
     check_node,
     quiet_client_library,
-    topology_of,
 )
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def publish(
 
     message_class = class_of(class_)
     headers = _headers(header or [])
-    topology = topology_of(file, bootstrap, context)
+    topology = running_topology(file, bootstrap, context, near=node)
     check_node(topology, node, "--node")
     quiet_client_library()
     with connect(topology, node) as client:

@@ -14,6 +14,7 @@ import typer
 from mesh.cli.faults import wrong_input
 from mesh.cli.publish import ClassOption, NodeOption, class_of
 from mesh.cli.render import Output, OutputOption, View, render
+from mesh.cli.running import running_topology
 from mesh.cli.target import (
     BootstrapOption,
     ContextOption,
@@ -21,7 +22,6 @@ from mesh.cli.target import (
     check_node,
     quiet_client_library,
     say,
-    topology_of,
 )
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def subscribe(
     from mesh.client import SubjectError, connect
 
     message_class = class_of(class_)
-    topology = topology_of(file, bootstrap, context)
+    topology = running_topology(file, bootstrap, context, near=node)
     check_node(topology, node, "--node")
     quiet_client_library()
     code = 0
@@ -115,7 +115,7 @@ def unsubscribe(
     """End a subscription. Exit code 10: ended, but not known everywhere in time."""
     from mesh.client import SubjectError, connect
 
-    topology = topology_of(file, bootstrap, context)
+    topology = running_topology(file, bootstrap, context, near=node)
     check_node(topology, node, "--node")
     quiet_client_library()
     with connect(topology, node) as client:

@@ -42,9 +42,19 @@ def topology_of(
 
 
 def target_of(
-    file: Path | None, bootstrap: list[str] | None, context: str | None = None
+    file: Path | None,
+    bootstrap: list[str] | None,
+    context: str | None = None,
+    *,
+    knows_all: bool = True,
 ) -> tuple[Topology, Mapping[str, str]]:
     """Return the legal topology that a command speaks to as its file says it, and addresses.
+
+    Args:
+        file: Option of the command.
+        bootstrap: Option of the command.
+        context: Option of the command.
+        knows_all: Whether the file has every Kafka cluster that may be named.
 
     Raises:
         ConfigError: There is none, it is wrong, or an option is.
@@ -64,14 +74,23 @@ def target_of(
     elif context is not None:
         raise wrong_input("--context", "is for commands without --file; leave one of them out")
     topology = load_legal_topology(file)
-    given = addresses_of(bootstrap or [])
-    for name in given:
+    if knows_all:
+        check_addresses(bootstrap, topology)
+    return topology, {**addresses, **addresses_of(bootstrap or [])}
+
+
+def check_addresses(bootstrap: list[str] | None, topology: Topology) -> None:
+    """Refuse an address of a Kafka cluster that does not exist.
+
+    Raises:
+        ConfigError: There is none of that name.
+    """
+    for name in addresses_of(bootstrap or []):
         if name not in topology.kafka:
             known = ", ".join(topology.kafka)
             raise wrong_input(
                 f"--bootstrap {name}", f"no Kafka cluster is called {name}; known here: {known}"
             )
-    return topology, {**addresses, **given}
 
 
 def check_node(topology: Topology, node: str, where: str) -> str:

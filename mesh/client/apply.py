@@ -176,7 +176,7 @@ def abort_change(found: InForce, begun: Begun | None, means: Means) -> UnderWay:
     return means.drive(way, found.topology, after)
 
 
-_GO_ON = "go on with it by `mesh apply` of the same file"
+_GO_ON = "go on with it by the command that began it (`mesh apply` of the same file)"
 _ABORT = "go back by `mesh apply --abort`"
 
 

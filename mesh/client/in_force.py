@@ -95,10 +95,19 @@ def read_in_force(kafka: Mapping[str, KafkaCluster], prefix: str) -> tuple[InFor
     records = read_records(kafka, prefix)
     if records.silent and len(records.silent) == len(kafka):
         raise TransportUnavailableError(next(iter(records.silent.values())))
+    return highest_of(records), records
+
+
+def highest_of(records: Records) -> InForce | None:
+    """Return the topology in force by these records, or None without any.
+
+    Raises:
+        ConfigError: It is not known to this version.
+    """
     if records.highest is None:
-        return None, records
+        return None
     number, text = records.highest
-    return InForce(number=number, topology=published_topology(text)), records
+    return InForce(number=number, topology=published_topology(text))
 
 
 def publish(topology: Topology, kafka: Mapping[str, KafkaCluster]) -> int:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mesh.config.located import Document, read_document
-from mesh.config.topology_file import topology_of
+from mesh.config.located import Document, Locate, read_document
+from mesh.config.topology_file import topology_from_mapping, topology_of
 from mesh.core.legality import judge
 from mesh.errors import ConfigError
 from mesh.model.topology import Topology
@@ -31,5 +31,22 @@ def legal_topology_of(document: Document) -> Topology:
     """
     topology = topology_of(document)
     if problems := judge(topology, document.within("spec").where):
+        raise ConfigError(problems)
+    return topology
+
+
+def legal_topology_from(spec: object, locate: Locate, *, name: str) -> Topology:
+    """Return the topology of a Mesh spec that must be legal and stands in no file of its own.
+
+    Args:
+        spec: What would stand under `spec` in a topology file.
+        locate: Place of a path below it, for problems.
+        name: Of the mesh.
+
+    Raises:
+        ConfigError: As for `load_legal_topology`.
+    """
+    topology = topology_from_mapping(spec, locate, name=name)
+    if problems := judge(topology, locate):
         raise ConfigError(problems)
     return topology

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from mesh.config.control_rules import interest_problems
+from mesh.config.exclusive import exclusive_faults
 from mesh.config.kafka_options import option_faults
 from mesh.config.located import KeyPath, Locate
 from mesh.config.scalars import DURATION_RULE, duration_s
@@ -368,15 +369,8 @@ class _Checker:
                     self._note("TWO_CLUSTERS", message, path)
 
     def _exclusive(self) -> None:
-        for name in self._zones_where("exclusive", value=True):
-            for node in self.members.get(name, {}):
-                for other, members in self.members.items():
-                    if other != name and node in members:
-                        message = (
-                            f"node {node} is in zone {other} and in zone {name}, which is "
-                            "exclusive: remove it from one"
-                        )
-                        self._note("EXCLUSIVE", message, members[node])
+        for fault in exclusive_faults(self.zones, self.members):
+            self._note("EXCLUSIVE", fault.message, fault.path)
 
     def _zones_where(self, key: str, value: object) -> Sequence[str]:
         return [name for name, zone in self.zones.items() if _mapping(zone).get(key) == value]

@@ -33,7 +33,7 @@ class Backend(Protocol):
     """Runs nodes; everything else is done through Kafka.
 
     Attributes:
-        kafka: Every Kafka cluster of the topology.
+        kafka: Every Kafka cluster that any topology of the scenario had so far.
     """
 
     kafka: Mapping[str, KafkaCluster]
@@ -43,6 +43,13 @@ class Backend(Protocol):
 
     def advance(self) -> None:
         """Let a little time pass."""
+
+    def bring(self, topology: Topology) -> Topology:
+        """Start the Kafka clusters of a topology that are not there yet.
+
+        Returns:
+            It with the addresses of those: nodes that run already know only the first ones.
+        """
 
     def adopt(self, topology: Topology) -> None:
         """Have nodes that start from now on be given this topology file."""
@@ -132,6 +139,11 @@ class SimulatedBackend:
             self._called_ms = self.now_ms()
             for task in self._tasks:
                 task()
+
+    def bring(self, topology: Topology) -> Topology:
+        """Make the Kafka clusters that are not there yet; they need no address."""
+        self._world.add_kafka(topology)
+        return topology
 
     def adopt(self, topology: Topology) -> None:
         """Give it to nodes that start from now on."""

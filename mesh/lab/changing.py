@@ -17,7 +17,7 @@ from mesh.lab.faults import StepFailedError
 from mesh.lab.steps import Apply
 from mesh.model.control import Stage
 from mesh.model.topology import Topology
-from mesh.runtime.topics.provision import node_topics
+from mesh.runtime.topics.provision import config_topic, node_topics
 
 if TYPE_CHECKING:
     from mesh.lab.driver import Driver
@@ -31,7 +31,8 @@ Detail = Mapping[str, object]
 def run_apply(driver: Driver, number: int, step: Apply, timeout_s: float) -> Detail:
     """Put what the step proposes in force, or have it refused.
 
-    Nodes that it adds are started before, and nodes that it removes are stopped after.
+    Kafka clusters and nodes that it adds are started before, and nodes that it removes are
+    stopped after.
 
     Raises:
         StepFailedError: It was refused and should not be, or the other way round, or it was not
@@ -57,9 +58,13 @@ def run_apply(driver: Driver, number: int, step: Apply, timeout_s: float) -> Det
 
 def _refused(driver: Driver, number: int, step: Apply, problems: Sequence[Problem]) -> Detail:
     driver.refusals += [{**problem.as_mapping(), "step": number} for problem in problems]
+    codes = [problem.code for problem in problems]
     if not step.refused:
         raise StepFailedError("; ".join(problem.line() for problem in problems))
-    return {"refused": [problem.code for problem in problems]}
+    if isinstance(step.refused, str) and step.refused not in codes:
+        told = "; ".join(problem.line() for problem in problems)
+        raise StepFailedError(f"it should be refused with {step.refused}, and was with {told}")
+    return {"refused": codes}
 
 
 def _change(driver: Driver, number: int, after: Topology, timeout_s: float) -> Outcome:
@@ -73,6 +78,7 @@ def _change(driver: Driver, number: int, after: Topology, timeout_s: float) -> O
         while driver.backend.now_ms() < until:
             driver.backend.advance()
 
+    after = _with_kafka(driver, after)
     where = f"spec.steps.{number}.apply"
     now_ms, kafka = driver.backend.now_ms, driver.backend.kafka
     beats = observe(driver.view, now_ms, pause)
@@ -97,6 +103,15 @@ def _change(driver: Driver, number: int, after: Topology, timeout_s: float) -> O
         raise
     _go_on(driver, number, cut)
     return outcome
+
+
+def _with_kafka(driver: Driver, after: Topology) -> Topology:
+    """Start Kafka clusters that a topology adds; return it with the addresses they have."""
+    found = driver.backend.bring(after)
+    for name in found.kafka:
+        if name not in driver.topology.kafka:
+            driver.backend.kafka[name].admin().create([config_topic(found)])
+    return found
 
 
 def _go_back(driver: Driver, before: Topology, cut: CutOver) -> None:

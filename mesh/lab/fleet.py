@@ -57,6 +57,7 @@ class Fleet:
     brokers: KafkaClusters
     workers: dict[str, list[Process]] = field(default_factory=dict)
     _paused: dict[str, None] = field(default_factory=dict)
+    _brought: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def start(
@@ -123,6 +124,32 @@ class Fleet:
         finally:
             for kafka in clusters.values():
                 kafka.close()
+
+    def bring(self, topology: Topology) -> Topology:
+        """Start the embedded Kafka clusters of a topology that are not there yet.
+
+        Returns:
+            It with the addresses of all that came after the fleet's start: workers that run
+            were told only those of the start, so the others must stand in what is put in force.
+
+        Raises:
+            StartError: A broker could not be started.
+        """
+        fresh = {
+            name: one.brokers
+            for name, one in topology.kafka.items()
+            if one.is_embedded and name not in self.addresses
+        }
+        if fresh:
+            more = start_brokers(fresh, self.directory / "kafka")
+            self.brokers = KafkaClusters({**self.brokers, **more})
+            brought = {name: broker.bootstrap_servers for name, broker in more.items()}
+            self.addresses = {**self.addresses, **brought}
+            self._brought |= brought
+        found = with_addresses(topology, self._brought)
+        new = {name: one for name, one in found.kafka.items() if name not in self.topology.kafka}
+        self.topology = replace(self.topology, kafka={**self.topology.kafka, **new})
+        return found
 
     def adopt(self, topology: Topology) -> None:
         """Have workers that start from now on read another topology, without addresses."""

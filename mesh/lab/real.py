@@ -65,6 +65,14 @@ class RealBackend:
             self._guarded_ms = self.now_ms()
             self._revive()
 
+    def bring(self, topology: Topology) -> Topology:
+        """Start embedded Kafka clusters that are not there yet."""
+        found = self._fleet.bring(topology)
+        for name in found.kafka:
+            if name not in self._clients:
+                self._clients[name] = self._fleet.kafka(name, "mesh-lab")
+        return found
+
     def adopt(self, topology: Topology) -> None:
         """Write the topology file anew."""
         self._fleet.adopt(topology)

@@ -12,6 +12,7 @@ from mesh.lab.driver import Driver, Wish
 from mesh.lab.faults import StepFailedError
 from mesh.lab.scenario import Expect, NamedStep, Scenario
 from mesh.lab.tally import EndpointTally, LinkTally, MessageId, Tally
+from mesh.lab.wanted import interest_faults
 from mesh.model.frames import MessageClass
 from mesh.model.subject import matches
 
@@ -93,6 +94,9 @@ def _run_step(driver: Driver, number: int, named: NamedStep) -> dict[str, object
 def judge(driver: Driver, expect: Expect) -> Sequence[str]:
     """Return how the counts differ from what is expected; `count: n` also means no duplicate."""
     faults: list[str] = []
+    if expect.interest is not None:
+        driver.view.refresh()
+        return interest_faults(driver.topology, driver.view, expect)
     if expect.link is not None:
         link = driver.tally.links.get(expect.link, LinkTally())
         for name in ("messages", "frames", "control"):

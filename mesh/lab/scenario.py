@@ -201,14 +201,7 @@ class _Steps:
         self.proposals[len(self.steps)] = proposal
         if proposal.mesh is None:
             return
-        fresh = [name for name in proposal.mesh.topology.kafka if name not in mesh.topology.kafka]
-        if fresh:
-            text = (
-                f"Kafka cluster {fresh[0]} is new, and the lab starts its Kafka clusters before "
-                "the first step: write it in `spec.mesh`, too"
-            )
-            self.problems.append(_problem("BAD_VALUE", text, part.within("kafka")))
-        elif not step.refused:
+        if not step.refused:
             self._mesh = proposal.mesh
             self.known.append(proposal.mesh.topology)
 

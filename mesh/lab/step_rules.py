@@ -79,16 +79,19 @@ def _link(ends: Sequence[str], topology: Topology) -> str | None:
 
 
 def _expected(step: Expect, topology: Topology) -> str | None:
-    if (step.endpoint is None) == (step.link is None):
-        return "expect either `endpoint: node/name` or `link: a->b`"
+    if sum(one is not None for one in (step.endpoint, step.link, step.interest)) != 1:
+        return "expect one of `endpoint: node/name`, `link: a->b` and `interest: a->b`"
+    if (step.interest is None) != (step.filters is None):
+        return "`interest: a->b` goes with `filters: [...]`, what b wants of a"
     if step.endpoint is not None:
         node, slash, name = step.endpoint.partition("/")
         if not (slash and name):
             return f"an endpoint is written `node/name`, not {step.endpoint!r}"
         return _node(node, topology)
-    source, arrow, target = (step.link or "").partition("->")
+    link = step.link or step.interest or ""
+    source, arrow, target = link.partition("->")
     if not (arrow and target):
-        return f"a link is written `a->b`, not {step.link!r}"
+        return f"a link is written `a->b`, not {link!r}"
     return _link((source, target), topology)
 
 

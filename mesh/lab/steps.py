@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from mesh.config.shapes import StrictModel
 
@@ -16,6 +17,15 @@ ClassName = Literal["guaranteed", "direct"]
 Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 Timeout = Annotated[float | int | None, Field(gt=0)]
 Share = Annotated[float | int, Field(ge=0, le=0.9)]
+
+
+def _refusal(value: object) -> object:
+    if isinstance(value, bool) or (isinstance(value, str) and value):
+        return value
+    raise PydanticCustomError("refusal", "must be true or false, or a code such as TWO_WALKS")
+
+
+Refused = Annotated[bool | str, BeforeValidator(_refusal)]
 FaultName = Literal["kill", "stop", "pause", "cut", "slow", "kill_broker", "clock"]
 
 FAULTS_DEFAULT: tuple[FaultName, ...] = ("kill", "stop", "pause", "cut", "slow", "kill_broker")
@@ -136,12 +146,13 @@ class Storm(_Timed):
 class Apply(_Timed):
     """Merge a patch into the Mesh spec, and put in force what comes of it.
 
-    All other keys are the patch. Spec: lab.md 1, RFC 7396.
+    Whether that is refused is `refused`, or the code of a problem for which. All other keys are
+    the patch. Spec: lab.md 1, RFC 7396.
     """
 
     model_config = ConfigDict(extra="allow")
 
-    refused: bool = False
+    refused: Refused = False
 
     @property
     def patch(self) -> Mapping[str, object]:
@@ -150,10 +161,12 @@ class Apply(_Timed):
 
 
 class Expect(_Timed):
-    """Judge cumulative counts at once."""
+    """Judge cumulative counts at once, or what is wanted over a link just then."""
 
     endpoint: str | None = None
     link: str | None = None
+    interest: str | None = None
+    filters: list[str] | None = None
     count: int | None = Field(None, ge=0)
     messages: int | None = Field(None, ge=0)
     frames: int | None = Field(None, ge=0)

@@ -96,15 +96,17 @@ class Tally:
         self._topic_ids: dict[str, bytes] = {}
         self._homes: dict[str, Follower] = {}
         self._skipped: dict[TopicPartition, int] = {}
-        self._followers = {
-            name: Follower(kafka[name], "mesh-lab-tally", now_ms) for name in topology.kafka
-        }
+        self._now_ms = now_ms
+        self._followers: dict[str, Follower] = {}
         self.extend(topology)
 
     def extend(self, topology: Topology) -> None:
         """Count what is new in this topology too, and nothing less than before."""
         self._topology = topology
         self._nodes |= topology.nodes
+        for name in topology.kafka:
+            if name not in self._followers:
+                self._followers[name] = Follower(self._kafka[name], "mesh-lab-tally", self._now_ms)
         for node in topology.nodes:
             self._follow_node(node)
 

@@ -25,7 +25,7 @@ def check_change(at: Examination) -> Iterator[Check]:
         yield judged(Category.NODES, description, "", "")
         return
     error = f"it is at stage {change.stage} for {since_s:.0f} s"
-    hint = "go on with it by `mesh apply` of the same file"
+    hint = "go on with it by the command that began it (`mesh apply` of the same file)"
     if change.stage is Stage.HOLD:
         error += f", and {len(change.holding)} nodes take nothing of their clients"
         hint += ", or go back by `mesh apply --abort`"

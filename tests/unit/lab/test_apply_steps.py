@@ -61,8 +61,12 @@ def test_what_it_removes_is_counted_to_the_end_but_cannot_be_cut(tmp_path: Path)
 @pytest.mark.parametrize(
     ("step", "text"),
     [
-        ("apply: {kafka: {far: {}}}", "Kafka cluster far is new"),
-        ("apply: {zones: {}, refused: 3}", "must be true or false"),
+        ("apply: {zones: {}, refused: 3}", "must be true or false, or a code"),
+        ("apply: {zones: {}, refused: ''}", "must be true or false, or a code"),
+        ("expect: {interest: a->b}", "goes with `filters"),
+        ("expect: {link: a->b, filters: []}", "goes with `filters"),
+        ("expect: {link: a->b, interest: a->b, filters: []}", "expect one of"),
+        ("expect: {interest: a->c, filters: []}", "no link between a and c"),
     ],
 )
 def test_what_is_wrong_with_the_step_itself(tmp_path: Path, step: str, text: str) -> None:
