@@ -14,7 +14,7 @@ import typer
 from mesh.cli import looking
 from mesh.cli.faults import wrong_input
 from mesh.cli.in_force import look_in_force, named
-from mesh.cli.looking import Look
+from mesh.cli.looking import Look, look_again
 from mesh.cli.plan import against_mesh, plan_view
 from mesh.cli.render import Output, OutputOption, View, render
 from mesh.cli.target import BootstrapOption, ContextOption, FileOption, say
@@ -94,7 +94,8 @@ def apply(
         _refuse_loss(made, part, allow_delete=allow_delete or goes_on)
         if output is Output.TABLE:
             render(plan_view(made, str(proposed), allow_delete=allow_delete), output)
-        _ask(yes=yes)
+        if _ask(yes=yes):
+            seen = look_again(seen)  # who is up may have changed while somebody thought
         outcome = _carry_out(found, topology, begun, seen, wait, allow_delete=allow_delete)
         deleted = _delete(made.topics.deleted, seen.topology) if allow_delete else ()
     _tell(outcome, made, deleted, output)
@@ -139,7 +140,12 @@ def _means(seen: Look, after: Topology) -> Iterator[Means]:
     try:
         kafka: Mapping[str, KafkaCluster] = {**seen.kafka, **{name: more[name] for name in fresh}}
         yield Means(
-            kafka=kafka, view=seen.view, now_ms=looking.now_ms, pause=looking.pause, tell=say
+            kafka=kafka,
+            view=seen.view,
+            now_ms=looking.now_ms,
+            pause=looking.pause,
+            tell=say,
+            beats=seen.beats,
         )
     finally:
         for name in fresh:
@@ -183,12 +189,14 @@ def _refuse_loss(made: Plan, part: Document, *, allow_delete: bool) -> None:
         raise ConfigError(problems)
 
 
-def _ask(*, yes: bool) -> None:
+def _ask(*, yes: bool) -> bool:
+    """Have a person agree; say whether there was one to ask."""
     if yes or not sys.stdin.isatty():
-        return
+        return False
     if not typer.confirm("put this in force?", err=True):
         say("nothing was changed")
         raise typer.Exit(2)
+    return True
 
 
 def _delete(places: Sequence[Place], topology: Topology) -> Sequence[Place]:

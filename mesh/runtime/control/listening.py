@@ -70,7 +70,11 @@ UNREACHABLE_AFTER_MS = 15_000
 """How long a start waits for a neighbour's Kafka cluster before it is taken as frozen. K23."""
 
 RETRY_MS = 1_000
-"""How often a topic that does not exist yet is looked for."""
+"""How often a topic that does not exist yet is looked for, in the end."""
+
+FIRST_RETRY_MS = 50
+"""And at the beginning; each time it waits twice as long. Both ends of a new link make their
+topics at the same moment, and sources hold until each has read the other's."""
 
 T = TypeVar("T")
 N = TypeVar("N")
@@ -97,6 +101,7 @@ class _Feed:
     told: bool = False
     given_up: bool = False
     tried_ms: int = -RETRY_MS
+    retry_ms: int = FIRST_RETRY_MS
 
 
 @dataclass(slots=True)
@@ -225,8 +230,8 @@ class Listener:
             if feed.neighbour in self._cut:
                 yield from self._give_up(feed, now_ms)
                 continue
-            if not feed.assigned and now_ms - feed.tried_ms >= RETRY_MS:
-                feed.tried_ms = now_ms
+            if not feed.assigned and now_ms - feed.tried_ms >= feed.retry_ms:
+                feed.tried_ms, feed.retry_ms = now_ms, min(2 * feed.retry_ms, RETRY_MS)
                 yield from self._find(feed, now_ms)
             is_due = feed.assigned and not feed.told and feed.end is not None
             if is_due and self.intake.positions.get(feed.place, BEGINNING) >= (feed.end or 0):
