@@ -47,18 +47,25 @@ class Ways:
         """Return the ways of a topology; without joins there is nothing to find."""
         found: dict[tuple[str, str], Sequence[str]] = {}
         for reader in topology.nodes if topology.joins else ():
-            trails = [_Trail((reader,))]
-            for trail in trails:
-                if trail.filters:
-                    found.setdefault((trail.nodes[-1], reader), trail.filters)
-                trails += [
-                    one for one in _before(topology, trail) if one.nodes[-1] not in trail.nodes
-                ]
+            for origin, filters in origins_of(topology, reader).items():
+                if filters:
+                    found[origin, reader] = filters
         return cls(found)
 
     def between(self, origin: str, reader: str) -> Sequence[str]:
         """Return what must select a message of the origin for it to come to the reader."""
         return self.filters.get((origin, reader), ())
+
+
+def origins_of(topology: Topology, reader: str) -> Mapping[str, tuple[str, ...]]:
+    """Return from where messages can come to a node, and the filters of the joins on the way."""
+    found: dict[str, tuple[str, ...]] = {}
+    trails = [_Trail((reader,))]
+    for trail in trails:
+        origin = trail.nodes[-1]
+        found[origin] = found.get(origin) or trail.filters
+        trails += [one for one in _before(topology, trail) if one.nodes[-1] not in trail.nodes]
+    return found
 
 
 def _before(topology: Topology, trail: _Trail) -> Iterator[_Trail]:

@@ -9,6 +9,7 @@ import pytest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Subscription
 from mesh.model.state import Cut
+from streaming.audits.eras import Eras
 from streaming.audits.findings import FindingKind
 from streaming.audits.interest import EndpointKey, Interest, Level
 from streaming.audits.paths import LinkPlan
@@ -61,7 +62,7 @@ def test_what_a_join_does_not_select_is_claimed_by_nobody_behind_it() -> None:
         SourceKey("aa", 0),
         is_local=False,
         carriers=lambda *_: [],
-        joins=Ways.of(EXAMPLE).between("f", "a"),
+        stretches=Eras.of(EXAMPLE).stretches(PLACE, "f", "a"),
     )
     assert _level(claims, "acme/1", 5, 9) is Level.MUST
     assert _level(claims, "other", 5, 9) is Level.NONE
