@@ -70,11 +70,11 @@ UNREACHABLE_AFTER_MS = 15_000
 """How long a start waits for a neighbour's Kafka cluster before it is taken as frozen. K23."""
 
 RETRY_MS = 1_000
-"""How often a topic that does not exist yet is looked for, in the end."""
+"""How often a topic that does not exist yet is looked for."""
 
-FIRST_RETRY_MS = 50
-"""And at the beginning; each time it waits twice as long. Both ends of a new link make their
-topics at the same moment, and sources hold until each has read the other's."""
+SOON_RETRY_MS, SOON_MS = 100, 3_000
+"""How often, and for how long, those of a link that a change has brought are: both ends make their
+topics at the same moment, and sources hold until each has read the other's. Spec: K28."""
 
 T = TypeVar("T")
 N = TypeVar("N")
@@ -101,7 +101,6 @@ class _Feed:
     told: bool = False
     given_up: bool = False
     tried_ms: int = -RETRY_MS
-    retry_ms: int = FIRST_RETRY_MS
 
 
 @dataclass(slots=True)
@@ -230,8 +229,8 @@ class Listener:
             if feed.neighbour in self._cut:
                 yield from self._give_up(feed, now_ms)
                 continue
-            if not feed.assigned and now_ms - feed.tried_ms >= feed.retry_ms:
-                feed.tried_ms, feed.retry_ms = now_ms, min(2 * feed.retry_ms, RETRY_MS)
+            if not feed.assigned and now_ms - feed.tried_ms >= self._retry_ms(feed, now_ms):
+                feed.tried_ms = now_ms
                 yield from self._find(feed, now_ms)
             is_due = feed.assigned and not feed.told and feed.end is not None
             if is_due and self.intake.positions.get(feed.place, BEGINNING) >= (feed.end or 0):
@@ -241,6 +240,10 @@ class Listener:
                     yield feed.caught_up
         if self.knows_wishes:
             yield from self._close()
+
+    def _retry_ms(self, feed: _Feed, now_ms: int) -> int:
+        is_brought = feed.since_ms > self.started_ms
+        return SOON_RETRY_MS if is_brought and now_ms - feed.since_ms < SOON_MS else RETRY_MS
 
     def _find(self, feed: _Feed, now_ms: int) -> Iterator[Input]:
         try:

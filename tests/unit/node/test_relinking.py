@@ -119,6 +119,8 @@ def test_a_new_link_begins_unproven_while_the_node_goes_on() -> None:
     assert [type(e) for e in effects] == [Relinked, Reroute]
     assert effects[0] == Relinked(WITH_BOTH, (), ("c",))
     assert effects[1].in_force[CHANGE] == (8, 1)
+    assert effects[1].cuts == {CHANGE: 8}  # the auditor asks from where on
+    assert led.machine.learner.all_cuts()[CHANGE] == 8  # so does it of a lane that is taken later
     assert led.machine.is_ready
     assert led.status() == (8, "switch", False)
     foreign = replace(TO_C, ownership=Ownership.FOREIGN)
@@ -137,6 +139,7 @@ def test_a_stage_is_done_when_every_lane_has_committed_it() -> None:
     led = Led(WITH_B)
     [reroute] = led.feed(ChangeRead(8, Stage.HOLD))
     assert reroute.in_force[CHANGE] == (8, 0)
+    assert reroute.cuts == {}
     later = [led.feed(Ticked(led.now_ms + ms)) for ms in range(100, 1_300, 100)]
     beats = [e.heartbeat for es in later for e in es if isinstance(e, WriteHeartbeat)]
     assert {(one.change.stage, one.change.is_done) for one in beats} == {(Stage.HOLD, False)}
