@@ -14,7 +14,7 @@ from mesh.config.topology_file import load_topology
 from mesh.errors import ConfigError, Problem
 from mesh.model.topology import Topology
 
-QUERY_VERSION = "v1"
+QUERY_VERSION = "v2"
 """Part of every checkpoint path: a query that reads other topics must not use an old one."""
 
 
@@ -107,13 +107,16 @@ def _kafka(
         else:
             addresses[name] = address
     used = {topology.audit_kafka, *(node.kafka for node in topology.nodes.values())}
+    # The others may get nodes while the auditor runs.
     clusters: dict[str, Mapping[str, str]] = {}
-    for name in sorted(used):
+    for name in sorted(topology.kafka):
         cluster = topology.kafka[name]
         where = f"spec.kafka.{name}"
         options = dict(resolve_options(cluster.options, environment=environment, where=where))
         if name in addresses:
             options["bootstrap.servers"] = addresses[name]
+        if "bootstrap.servers" not in options and name not in used:
+            continue
         if "bootstrap.servers" not in options:
             message = f"has no address; give --bootstrap {name}=HOST:PORT"
             problems.append(Problem(code="NO_ADDRESS", message=message, where=where))

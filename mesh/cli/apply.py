@@ -14,7 +14,7 @@ import typer
 from mesh.cli import looking
 from mesh.cli.faults import wrong_input
 from mesh.cli.in_force import look_in_force, named
-from mesh.cli.looking import Look
+from mesh.cli.looking import Look, look_again
 from mesh.cli.plan import against_mesh, plan_view
 from mesh.cli.render import Output, OutputOption, View, render
 from mesh.cli.target import BootstrapOption, ContextOption, FileOption, say
@@ -136,7 +136,8 @@ def put_in_force(
     _refuse_loss(made, locate, allow_delete=how.allow_delete or goes_on)
     if how.output is Output.TABLE:
         render(plan_view(made, how.name, allow_delete=how.allow_delete), how.output)
-    _ask(yes=how.yes)
+    if _ask(yes=how.yes):
+        seen = look_again(seen)  # who is up may have changed while somebody thought
     begun = _still_so(found, seen)
     outcome = _carry_out(found, after, begun, seen, how.wait, allow_delete=how.allow_delete)
     deleted = _delete(made.topics.deleted, seen.topology) if how.allow_delete else ()
@@ -196,7 +197,12 @@ def _means(seen: Look, after: Topology) -> Iterator[Means]:
     try:
         kafka: Mapping[str, KafkaCluster] = {**seen.kafka, **{name: more[name] for name in fresh}}
         yield Means(
-            kafka=kafka, view=seen.view, now_ms=looking.now_ms, pause=looking.pause, tell=say
+            kafka=kafka,
+            view=seen.view,
+            now_ms=looking.now_ms,
+            pause=looking.pause,
+            tell=say,
+            beats=seen.beats,
         )
     finally:
         for name in fresh:
@@ -240,12 +246,14 @@ def _refuse_loss(made: Plan, locate: Locate, *, allow_delete: bool) -> None:
         raise ConfigError(problems)
 
 
-def _ask(*, yes: bool) -> None:
+def _ask(*, yes: bool) -> bool:
+    """Have a person agree; say whether there was one to ask."""
     if yes or not sys.stdin.isatty():
-        return
+        return False
     if not typer.confirm("put this in force?", err=True):
         say("nothing was changed")
         raise typer.Exit(2)
+    return True
 
 
 def _delete(places: Sequence[Place], topology: Topology) -> Sequence[Place]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,3 +110,10 @@ def look_at(topology: Topology, *, needs_kafka: bool = True) -> Iterator[Look]:
         view.close()
         for cluster in kafka.values():
             cluster.close()
+
+
+def look_again(seen: Look) -> Look:
+    """Return the same look with who beats now."""
+    from mesh.client.overview import observe
+
+    return replace(seen, beats=observe(seen.view, now_ms, pause))

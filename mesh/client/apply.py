@@ -83,6 +83,7 @@ class Means:
         now_ms: Clock.
         pause: Lets time pass.
         tell: Told what is done and what is waited for.
+        beats: Which nodes beat while the change was planned.
     """
 
     kafka: Mapping[str, KafkaCluster]
@@ -90,6 +91,7 @@ class Means:
     now_ms: Callable[[], int]
     pause: Callable[[float], None]
     tell: Tell
+    beats: Mapping[str, bool]
 
     def drive(
         self, way: Applying, before: Topology, after: Topology, given_up: Sequence[str] = ()
@@ -106,6 +108,7 @@ class Means:
             now_ms=self.now_ms,
             pause=self.pause,
             tell=self.tell,
+            beats=self.beats,
             given_up=given_up,
         )
 

@@ -216,9 +216,25 @@ class Applying:
                     reasons.append(f"node {node} {_IS_DOWN}")
             elif not self._follows(report):
                 reasons.append(f"{node} has not read stage {self.target.stage}")
-            elif report.change is not None and not report.change.is_done:
+            elif report.change is not None and not self._has_done(report.change, seen):
                 reasons.append(f"{node} {_DOING.get(self.target.stage, 'is not done')}")
         return Wait(reasons) if reasons else None
+
+    def _has_done(self, told: ChangeStatus, seen: Seen) -> bool:
+        """Say whether a node is done, or waits for nobody but those who need not be there.
+
+        Who is down and no part of the change learns of new links when it starts: what was never
+        sent to it cannot be lost, and it sends nothing before. Spec: K24, K28.
+        """
+        absent = [
+            node
+            for node, report in seen.nodes.items()
+            if not report.is_up and node not in self.cut.taking_part
+        ]
+        return told.is_done or (
+            bool(told.open_links)
+            and all(one in absent or other in absent for one, other in told.open_links)
+        )
 
     def _follows(self, report: NodeReport) -> bool:
         told = report.change

@@ -66,18 +66,23 @@ class ConfigWriters:
         self._write(config_key(), value, f"version {change.number}")
 
     def _write(self, key: bytes, value: bytes, what: str) -> None:
-        faults: list[str] = []
+        faults: dict[str, str] = {}
         for name, writer in self._writers.items():
             try:
                 writer.produce(self._topic, value, key, 0)
-                if writer.flush():
-                    faults.append(name)
             except TransportError as error:
-                faults.append(f"{name} ({error})")
+                faults[name] = f"{name} ({error})"
+        # All have it under way before one is waited for: sources hold meanwhile.
+        for name, writer in self._writers.items():
+            try:
+                if writer.flush():
+                    faults.setdefault(name, name)
+            except TransportError as error:
+                faults.setdefault(name, f"{name} ({error})")
         if faults:
+            told = ", ".join(fault for _, fault in sorted(faults.items()))
             raise TransportError(
-                f"{what} did not reach Kafka cluster {', '.join(faults)}; "
-                "give the same command again"
+                f"{what} did not reach Kafka cluster {told}; give the same command again"
             )
 
     def close(self) -> None:

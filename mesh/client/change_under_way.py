@@ -6,12 +6,13 @@ Spec: K27, K28.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from mesh.client.applying import Applying, Ended, Mark, NodeReport, Publish, Seen, Wait, Write
 from mesh.client.change_records import ConfigWriters, change_order
-from mesh.client.draining import Drain, FollowedProgresses
-from mesh.client.overview import observe
+from mesh.client.draining import PATIENCE_MS, Drain, FollowedProgresses
+from mesh.client.on_demand import OnDemand
 from mesh.client.unread import unread_in
 from mesh.client.view import MeshView
 from mesh.core.cutover import Direction
@@ -24,9 +25,10 @@ from mesh.model.control import Heartbeat, Stage
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.transport.port import KafkaCluster
+from mesh.transport.port import KafkaCluster, Reader
 
-LOOK_S = 0.05
+LOOK_S = 0.02
+"""How often is looked: a glance asks no broker, and sources hold meanwhile."""
 DOWN_MS = 10_000
 """Ten beats. Spec: K32."""
 
@@ -62,6 +64,7 @@ class UnderWay:
         now_ms: Clock.
         pause: Lets time pass.
         tell: Told what is done and what is waited for.
+        beats: Which nodes beat while the change was planned: who does so still is up.
         given_up: Nodes that leave, and whose messages may be lost.
     """
 
@@ -73,11 +76,13 @@ class UnderWay:
     now_ms: Callable[[], int]
     pause: Callable[[float], None]
     tell: Tell
+    beats: Mapping[str, bool]
     given_up: Sequence[str] = ()
     _began_ms: int = 0
-    _beats: Mapping[str, bool] = field(default_factory=dict)
     _first: dict[str, Heartbeat | None] = field(default_factory=dict)
-    _progresses: FollowedProgresses = field(init=False)
+    _progresses: FollowedProgresses | None = None
+    _readers: dict[str, Reader] = field(default_factory=dict)
+    _is_read: bool = False
     _drain: Drain | None = None
     _told: str = ""
     _held_ms: dict[str, int] = field(default_factory=dict)
@@ -97,17 +102,20 @@ class UnderWay:
             TransportError: A Kafka cluster did not answer; it may be gone on with.
         """
         self._began_ms = self.now_ms()
-        self._beats = observe(self.view, self.now_ms, self.pause)
         self._first = {node: seen.heartbeat for node, seen in self.view.nodes.items()}
         # Everything is opened before anybody holds.
-        writers = ConfigWriters(self.kafka, self.before.prefix)
-        self._progresses = FollowedProgresses(self.before, self.kafka, self.now_ms)
-        try:
-            self._progresses.read()
+        with ExitStack() as opened:
+            if self.way.cut.rounds:
+                self._progresses = FollowedProgresses(self.before, self.kafka, self.now_ms)
+                opened.callback(self._progresses.close)
+                for name, kafka in self.kafka.items():
+                    self._readers[name] = kafka.reader("drain", patience_ms=PATIENCE_MS)
+                    opened.callback(self._readers[name].close)
+            writers = ConfigWriters(self.kafka, self.before.prefix)
+            opened.callback(writers.close)
+            if self._progresses is not None:
+                self._progresses.read()
             return self._drive(writers, limit_s, patience_s)
-        finally:
-            self._progresses.close()
-            writers.close()
 
     def _drive(self, writers: ConfigWriters, limit_s: float, patience_s: float) -> Outcome:
         while True:
@@ -125,7 +133,7 @@ class UnderWay:
                     writers.put_in_force(self.way.target)
                     self.way.published()
                 case Mark(directions):
-                    self._drain = Drain(directions, self.before, self.kafka)
+                    self._drain = Drain(directions, self.before, self.kafka, self._readers)
                     self.way.marked()
                 case Wait(reasons):
                     self._wait(reasons, seen, limit_s, patience_s)
@@ -165,7 +173,8 @@ class UnderWay:
     # -- looking --------------------------------------------------------------------------
 
     def _look(self) -> Seen:
-        self.view.refresh()
+        self.view.glance()
+        self._is_read = False
         nodes = {**self.before.nodes, **self.after.nodes}
         reports = {node: self._report(node) for node in nodes if node not in self.given_up}
         for node, report in reports.items():
@@ -176,39 +185,48 @@ class UnderWay:
                 self._held_ms.setdefault(node, self.now_ms())
             if told.stage in (Stage.RUN, Stage.ABORT):
                 self._ran_ms.setdefault(node, self.now_ms())
-        if self.way.target.stage is not Stage.HOLD or not self.way.is_written:
-            return Seen(nodes=reports, untaken=self._untaken())
-        self._progresses.read()
+        # Most looks end with waiting for nodes: then nothing else is asked.
         return Seen(
             nodes=reports,
-            behind=self._behind(),
-            untaken=self._untaken(),
-            owing=self._owing(),
+            behind=OnDemand(self._behind),
+            untaken=OnDemand(self._untaken),
+            owing=OnDemand(self._owing),
         )
+
+    def _read_progress(self) -> FollowedProgresses | None:
+        """Return what lanes say of themselves, read once a look."""
+        if self._progresses is not None and not self._is_read:
+            self._is_read = True
+            self._progresses.read()
+        return self._progresses
 
     def _report(self, node: str) -> NodeReport:
         seen = self.view.nodes[node]
         beat = seen.heartbeat
-        has_beaten = self._beats[node] or beat != self._first[node]
+        has_beaten = self.beats.get(node, False) or beat != self._first[node]
         is_up = has_beaten and self.now_ms() - seen.heard_ms <= DOWN_MS
         return NodeReport(is_up=is_up, change=None if beat is None else beat.change)
 
     def _behind(self) -> Mapping[Direction, int]:
-        return {} if self._drain is None else self._drain.behind(self._progresses)
+        progresses = self._read_progress()
+        if self._drain is None or progresses is None:
+            return {}
+        return self._drain.behind(progresses)
 
     def _owing(self) -> Mapping[str, Sequence[str]]:
         """Return, per node, the topics in which something is still to be made good."""
         found: dict[str, Sequence[str]] = {}
+        progresses = self._read_progress()
+        if progresses is None:
+            return found
         for node in self.way.cut.taking_part:
             if node in self.before.nodes:
-                told = self._progresses.of(node)
+                told = progresses.of(node)
                 gaps = [one.topic for one in told.gaps.values()]
                 found[node] = sorted({*told.targets_held, *gaps})
         return found
 
     def _untaken(self) -> Mapping[str, int]:
-        if self.way.target.stage is not Stage.HOLD:
-            return {}
         names = TopicNames(self.before.prefix)
         topics = {
             names.ingress(node, MessageClass.GUARANTEED): node

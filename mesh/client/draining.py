@@ -6,35 +6,50 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from mesh.client.health.progress import Progresses
-from mesh.client.overview import read_range
 from mesh.core.cutover import Direction
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.following import Follower
-from mesh.transport.port import KafkaCluster, Record, TopicPartition
+from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition
 
 LAST_MAX = 1_000
 """So many offsets before the end of a partition are looked at for its last record; markers of
 transactions and aborted records may lie behind it."""
 
 
+READ_LIMIT = 10_000
+"""Records taken at a time."""
+
+PATIENCE_MS = 10
+"""How late readers notice the end of a log: sources stand still meanwhile."""
+
+
 class FollowedProgresses(Progresses):
-    """The progress of all nodes, by readers that stay open: sources stand still meanwhile."""
+    """The progress of all nodes, by readers that stay open: sources stand still meanwhile.
+
+    Raises:
+        TransportError: A Kafka cluster does not answer.
+    """
 
     def __init__(
         self, topology: Topology, kafka: Mapping[str, KafkaCluster], now_ms: Callable[[], int]
     ) -> None:
         super().__init__(topology, kafka)
-        self._now_ms = now_ms
         self._followers: dict[str, Follower] = {}
+        for name, places in self._places.items():
+            self._followers[name] = Follower(kafka[name], "progress", now_ms, PATIENCE_MS)
+            self._followers[name].add(places)
+        for follower in self._followers.values():
+            for record in follower.glance():  # all begin to fetch before one is waited for
+                self._take(record)
 
     def _new(
-        self, name: str, kafka: KafkaCluster, places: Sequence[TopicPartition]
+        self,
+        name: str,
+        kafka: KafkaCluster,  # noqa: ARG002
+        places: Sequence[TopicPartition],  # noqa: ARG002
     ) -> Sequence[Record]:
-        if name not in self._followers:
-            self._followers[name] = Follower(kafka, "progress", self._now_ms)
-            self._followers[name].add(places)
         return list(self._followers[name].poll())
 
     def close(self) -> None:
@@ -50,6 +65,7 @@ class Drain:
         directions: Senders and readers.
         topology: The topology in force.
         kafka: Its Kafka clusters.
+        readers: One per Kafka cluster, that nobody else uses meanwhile.
 
     Raises:
         TransportError: A Kafka cluster does not answer.
@@ -60,9 +76,10 @@ class Drain:
         directions: Sequence[Direction],
         topology: Topology,
         kafka: Mapping[str, KafkaCluster],
+        readers: Mapping[str, Reader],
     ) -> None:
-        self._topology = topology
         self._kafka = kafka
+        self._readers = readers
         names = TopicNames(topology.prefix)
         self._direction_of: dict[str, Direction] = {
             names.outbox(*direction, message_class): direction
@@ -75,9 +92,10 @@ class Drain:
             fresh = [TopicPartition(topic, number) for number in range(node.partitions)]
             places.setdefault(node.kafka, []).extend(fresh)
         # The high watermark: what an open transaction hides will be committed behind this.
-        self._next: dict[TopicPartition, int] = {}
-        self._unknown: dict[TopicPartition, int] = {}
         self._ends = {name: kafka[name].admin().ends(listed) for name, listed in places.items()}
+        self._next: dict[TopicPartition, int] = {}
+        self._unknown = {place: end for ends in self._ends.values() for place, end in ends.items()}
+        self._looked_at: dict[str, Sequence[TopicPartition]] = {}
 
     def behind(self, progresses: Progresses) -> Mapping[Direction, int]:
         """Return how many records below those ends each reader has not passed, where any are.
@@ -93,29 +111,42 @@ class Drain:
         """
         found: Counter[Direction] = Counter()
         for name in list(self._ends):
-            self._look_for_last(name)
+            if name not in self._looked_at:
+                self._look_at(name)
+        for name in list(self._looked_at):
+            self._find_last(name)
         for place, last in {**self._next, **self._unknown}.items():
             direction = self._direction_of[place.topic]
             found[direction] += max(0, last - self._position(progresses, place))
         return {direction: count for direction, count in found.items() if count}
 
-    def _look_for_last(self, name: str) -> None:
-        """Find the offsets behind the last records of a Kafka cluster's outboxes, once."""
+    def _look_at(self, name: str) -> None:
+        """Begin to read the ends of a Kafka cluster's outboxes, once nothing hides them."""
         ends = self._ends[name]
         admin = self._kafka[name].admin()
         stable, starts = admin.stable_ends(list(ends)), admin.starts(list(ends))
         if any(stable[place] < end for place, end in ends.items()):
-            self._unknown.update(ends)  # what an open transaction hides is not to be read yet
-            return
+            return  # what an open transaction hides is not to be read yet
         begins = {
             place: max(starts.get(place, 0), end - LAST_MAX)
             for place, end in ends.items()
             if end > starts.get(place, 0)
         }
-        for record in read_range(self._kafka[name], begins, ends, name="drain"):
-            self._next[TopicPartition(record.topic(), record.partition())] = record.offset() + 1
-        for place in self._ends.pop(name):
-            self._unknown.pop(place, None)
+        self._readers[name].assign(begins)
+        self._looked_at[name] = list(begins)
+
+    def _find_last(self, name: str) -> None:
+        """Take what has come of them: behind the last record only markers are left."""
+        reader, ends, begins = self._readers[name], self._ends[name], self._looked_at[name]
+        for record in reader.read(0, READ_LIMIT):
+            place = TopicPartition(record.topic(), record.partition())
+            if record.offset() < ends.get(place, 0):
+                self._next[place] = record.offset() + 1
+        if all(reader.position(place) >= ends[place] for place in begins):
+            reader.unassign(begins)
+            del self._looked_at[name]
+            for place in self._ends.pop(name):
+                self._unknown.pop(place, None)
 
     def _position(self, progresses: Progresses, place: TopicPartition) -> int:
         _, reader = self._direction_of[place.topic]

@@ -155,9 +155,16 @@ class MeshView:
 
     def refresh(self) -> None:
         """Read what is new. A Kafka cluster that does not answer is named in `unreachable`."""
+        self._look(Follower.poll)
+
+    def glance(self) -> None:
+        """Take what has come by now, and ask no broker: for who looks many times a second."""
+        self._look(Follower.glance)
+
+    def _look(self, how: Callable[[Follower], Iterable[Record]]) -> None:
         for kafka in self._places:
             try:
-                self._take(self._follower(kafka).poll())
+                self._take(how(self._follower(kafka)))
             except TransportError as error:
                 self.unreachable[kafka] = str(error)
             else:

@@ -164,10 +164,29 @@ _CHANGE = RecordCodec[Change](
     ),
 )
 
+_OPEN = "change.open"
+"""Entry of `ext` of a change status: JSON, a list of [from, to]."""
+
+
+def _open_ext(links: Sequence[tuple[str, str]]) -> Mapping[str, bytes]:
+    return {_OPEN: json.dumps(links).encode()} if links else {}
+
+
+def _open_of(ext: Mapping[str, bytes]) -> Sequence[tuple[str, str]]:
+    return tuple((str(one), str(other)) for one, other in json.loads(ext.get(_OPEN, b"[]")))
+
+
 _CHANGE_STATUS = RecordCodec[ChangeStatus](
     "change_status",
-    lambda value: {"number": value.number, "stage": value.stage, "done": value.is_done},
-    lambda fields: ChangeStatus(fields["number"], Stage(fields["stage"]), fields["done"]),
+    lambda value: {
+        "number": value.number,
+        "stage": value.stage,
+        "done": value.is_done,
+        "ext": _open_ext(value.open_links),
+    },
+    lambda fields: ChangeStatus(
+        fields["number"], Stage(fields["stage"]), fields["done"], _open_of(fields["ext"])
+    ),
 )
 
 _CHANGED = "beat.change"

@@ -81,6 +81,15 @@ class Completion:
         """Say whether a reader has completed a version of a scope."""
         return self._ack_of(reader, scope).complete >= number
 
+    def open_below(self, wanted: Mapping[tuple[str, Scope], int]) -> tuple[tuple[str, str], ...]:
+        """Return the links that have not acknowledged some versions of scopes, each once.
+
+        Args:
+            wanted: (reader, scope of this node) -> version.
+        """
+        needs = [Need(scope, number, (reader,)) for (reader, scope), number in wanted.items()]
+        return self._open([(0, tuple(needs))])
+
     def forget(self, gone: Sequence[str], readers: Mapping[Scope, Sequence[str]]) -> None:
         """Wait for nobody whose link was removed, and acknowledge nothing of theirs any more.
 

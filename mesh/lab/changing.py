@@ -85,7 +85,9 @@ def _change(driver: Driver, number: int, after: Topology, timeout_s: float) -> O
     plan = plan_on_mesh(found, after, driver.view, beats, kafka, node_topics)
     if problems := lost_by(plan.unread, lambda _: where):
         raise ConfigError(problems)
-    means = Means(kafka=kafka, view=driver.view, now_ms=now_ms, pause=pause, tell=lambda _: None)
+    means = Means(
+        kafka=kafka, view=driver.view, now_ms=now_ms, pause=pause, tell=lambda _: None, beats=beats
+    )
     change = begin_change(found, after, read_begun(kafka, before.prefix), means)
     cut = cut_over(before, after)
     driver.adopt(after)

@@ -195,11 +195,14 @@ class ChangeStatus:
     Attributes:
         number, stage: The newest stage that it has read.
         is_done: Whether every lane of every worker has done what the stage asks for.
+        open_links: Links (from, to) that have not acknowledged what new links brought, if nothing
+            else is waited for. Spec: K24.
     """
 
     number: int
     stage: Stage
     is_done: bool
+    open_links: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,6 @@ from mesh.core.routing import LocalLink
 from mesh.core.scopes import ScopeWriter
 from mesh.model.control import (
     ChangeStatus,
-    Heartbeat,
-    LinkStatus,
     Mark,
     Scope,
     Wish,
@@ -31,12 +29,10 @@ from mesh.model.effects import (
     WriteStop,
     WriteSubscribed,
 )
+from mesh.node.beating import Beating
 from mesh.node.learner import CLIENTS, Learner, Round, neighbour_of
 from mesh.node.offers import link_of, offered, readers_of, scopes_fed, scopes_of, scopes_offering
 from mesh.node.relinking import CHANGE
-
-BEAT_MS = 1000
-"""Time between heartbeats. Spec: K32."""
 
 REMEMBER_MS = 2_000
 """Least time between two looks at what neighbours want: sets may be large, and change often."""
@@ -63,6 +59,7 @@ class Leader:
         links: Its links.
         written: What its control topic offered when lane 0 was taken; empty once compared.
         stops: Topic partitions that it called stopped then.
+        added: Neighbours whose links the change of the topology that is under way has brought.
     """
 
     node: str
@@ -70,21 +67,21 @@ class Leader:
     links: Sequence[LocalLink]
     written: Mapping[Scope, Mapping[str, Wish]]
     stops: Sequence[tuple[str, int]] = ()
+    added: Sequence[str] = ()
     completion: Completion = field(init=False)
+    beating: Beating = field(init=False)
     _scopes: dict[Scope, ScopeWriter] = field(init=False)
     _applied: dict[str, tuple[int, int]] = field(default_factory=dict)
     _has_offered: bool = False
-    _beat: int = 0
-    _beat_at_ms: int = 0
     _remembered_at_ms: int = -REMEMBER_MS
     _remembered: dict[tuple[str, Scope], tuple[str, ...]] = field(default_factory=dict)
     _numbers: dict[Scope, int] = field(default_factory=dict)
     _awaited: dict[tuple[str, Scope], int] = field(default_factory=dict)
-    _added: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Know every scope from the start; each gets a mark even if nothing is offered in it."""
         self.completion = Completion(self.node, self.epoch)
+        self.beating = Beating(self.epoch)
         self._scopes = {scope: ScopeWriter() for scope in scopes_of(self.links)}
 
     # -- offers ---------------------------------------------------------------------------
@@ -101,7 +98,7 @@ class Leader:
             yield from self._offer_changes(learner, round_.touched)
         else:
             yield from self._offer_everything(learner)
-            self._await([link.neighbour for link in self.links])
+            self._await(self.added)
             yield from learner.troubles.everything(self.stops)
         self._has_offered = True
         self._apply(learner, round_)
@@ -188,7 +185,7 @@ class Leader:
 
     def _await(self, added: Sequence[str]) -> None:
         """Take note of what must be acknowledged before new links count as linked."""
-        self._added = tuple(added)
+        self.added = tuple(added)
         self._awaited = {
             (reader, scope): writer.number
             for scope, writer in self._scopes.items()
@@ -198,10 +195,18 @@ class Leader:
 
     def is_linked(self, learner: Learner) -> bool:
         """Say whether both ends of the newest links know all that the other offers. Spec: K27."""
-        return all(learner.neighbours[name].is_settled for name in self._added) and all(
+        return self.knows_added(learner) and all(
             self.completion.has(reader, scope, number)
             for (reader, scope), number in self._awaited.items()
         )
+
+    def knows_added(self, learner: Learner) -> bool:
+        """Say whether all that the other ends of the newest links offer is proven here."""
+        return all(learner.neighbours[name].is_settled for name in self.added)
+
+    def open_links(self) -> Sequence[tuple[str, str]]:
+        """Return the links that have not acknowledged yet what is offered by the newest ones."""
+        return self.completion.open_below(self._awaited)
 
     @property
     def has_offered(self) -> bool:
@@ -261,20 +266,8 @@ class Leader:
     def beat(
         self, learner: Learner, now_ms: int, *, is_ready: bool, change: ChangeStatus | None = None
     ) -> Iterator[Writes]:
-        """Beat once a second, and tell each neighbour the last beat read of it. Spec: K32."""
-        if self._beat and now_ms - self._beat_at_ms < BEAT_MS:
-            return
-        self._beat += 1
-        self._beat_at_ms = now_ms
-        links: list[LinkStatus] = [
-            learner.troubles.seen(neighbour.status(learner.troubles.of_neighbour(name)))
-            for name, neighbour in learner.neighbours.items()
-        ]
-        endpoints = tuple(learner.troubles.endpoints.values())
-        beat = Heartbeat(self.epoch, self._beat, is_ready, tuple(links), endpoints, change)
-        yield WriteHeartbeat(beat)
-        for name, neighbour in learner.neighbours.items():
-            yield WriteLinkState(name, *neighbour.beat)
+        """Beat once a second, and tell what is news at once. Spec: K32."""
+        yield from self.beating.beat(learner, now_ms, is_ready=is_ready, change=change)
 
     def remember(
         self, learner: Learner, now_ms: int, *, at_once: bool = False

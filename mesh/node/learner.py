@@ -28,7 +28,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.reasons import Reason
 from mesh.node.closing import begin_again, open_if_proven
 from mesh.node.neighbour import Neighbour, while_down
-from mesh.node.relinking import CHANGE, NO_CHANGES, UNCHANGED, LinkChanges
+from mesh.node.relinking import CHANGE, NO_CHANGES, UNCHANGED, LinkChanges, topology_cut
 from mesh.node.standing import endpoint_wishes, standing_changes, standing_wishes
 from mesh.node.troubles import Troubles
 
@@ -355,7 +355,8 @@ class Learner:
     def begin_round(self) -> Round:
         """Bring everything gathered into force in the router; return what changed."""
         self._begun = dict(self._read)
-        self.followed = self._read.get(CHANGE, UNCHANGED)
+        known, self.followed = self.followed, self._read.get(CHANGE, UNCHANGED)
+        cuts = dict(topology_cut(self.followed)) if self.followed != known else {}
         links, self._link_changes = self._link_changes, NO_CHANGES
         touched: dict[str, Members] = {}
         table = self.router.table
@@ -366,7 +367,7 @@ class Learner:
         if touched:
             self.router.forget()
         self.classes = {name: one.message_class for name, one in self.endpoints.items()}
-        round_ = Round(self._begun, dict(self._known_cuts()), touched, links)
+        round_ = Round(self._begun, cuts | dict(self._known_cuts()), touched, links)
         self._pending.clear()
         self._cuts.clear()
         return round_
@@ -380,6 +381,7 @@ class Learner:
     def all_cuts(self) -> Mapping[str, int]:
         """Return every node whose `clients` offset is known, for a lane that starts."""
         cuts = {self.uuid: self.clients_offset} if self.clients_offset >= 0 else {}
+        cuts |= topology_cut(self.followed)
         for filter_, members in self.router.table.entries.items():
             if filter_.startswith("$node/"):
                 for _, wish in members:

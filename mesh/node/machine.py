@@ -103,6 +103,7 @@ class NodeMachine:
         in_force: Versions that the router works by.
         has_routed: Whether the router may be asked: before the first round it knows nothing.
         change: Number and stage of the newest change of the topology, if one is known.
+        added: Neighbours whose links that change has brought.
     """
 
     topology: Topology
@@ -114,6 +115,7 @@ class NodeMachine:
     in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     has_routed: bool = False
     change: tuple[int, Stage] | None = None
+    added: Sequence[str] = ()
     _lanes: dict[int, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
     _round: Round | None = None
     _round_at_ms: int = -ROUND_MS
@@ -140,7 +142,7 @@ class NodeMachine:
         """Take one input; return what must be done, in order."""
         if isinstance(input_, OF_NEIGHBOUR) and input_.neighbour not in self.learner.neighbours:
             return [*self._turn_rounds()]  # read before its link was removed
-        return [*self._take(input_), *self._turn_rounds()]
+        return [*self._take(input_), *self._turn_rounds(), *self._tell_change()]
 
     def _take(self, input_: Input) -> Iterator[Effect]:
         learner = self.learner
@@ -207,7 +209,7 @@ class NodeMachine:
             self._foreign.forget()
             return
         links, epoch = self.learner.links, input_.epoch
-        self.leader = Leader(self.node, epoch, links, input_.written, input_.stops)
+        self.leader = Leader(self.node, epoch, links, input_.written, input_.stops, self.added)
         self.learner.request_round()
 
     def _turn_link(self, input_: LinkDisabled | LinkEnabled) -> Iterator[WriteLearned]:
@@ -270,7 +272,7 @@ class NodeMachine:
 
     def _relink(self, topology: Topology) -> Relinked:
         changes = link_changes(self.topology, topology, self.node)
-        self.topology, self._target = topology, None
+        self.topology, self._target, self.added = topology, None, changes.added
         offered = scopes_read(topology, self.node)
         static = filters_at(topology, self.node, ControlKind.STATIC)
         self.learner.relink(local_links(topology, self.node), offered, changes, static)
@@ -280,14 +282,26 @@ class NodeMachine:
         if self.change is None:
             return None
         number, stage = self.change
-        is_done = stage in (Stage.RUN, Stage.ABORT) or (
-            self._followed >= change_version(number, stage)
-            and (
-                stage is Stage.HOLD
-                or (self.leader is not None and self.leader.is_linked(self.learner))
+        has_followed = self._followed >= change_version(number, stage)
+        leader = self.leader
+        open_links: Sequence[tuple[str, str]] = ()
+        is_done = stage in (Stage.RUN, Stage.ABORT) or (has_followed and stage is Stage.HOLD)
+        if not is_done and has_followed and leader is not None and leader.has_offered:
+            is_done = leader.is_linked(self.learner)
+            if not is_done and leader.knows_added(self.learner):
+                open_links = leader.open_links()
+        return ChangeStatus(number, stage, is_done, open_links)
+
+    def _tell_change(self) -> Iterator[Effect]:
+        """Tell at once how far a change of the topology is: sources hold meanwhile. Spec: K28."""
+        leader = self.leader
+        if leader is None or self.change is None or not leader.beating.has_begun:
+            return
+        change = self._change_status()
+        if change is not None and change.is_done and change != leader.beating.change:
+            yield from leader.beat(
+                self.learner, self._now_ms, is_ready=self.is_ready, change=change
             )
-        )
-        return ChangeStatus(number, stage, is_done)
 
     # -- rounds: at most one change of the routing is under way ------------------------------
 

@@ -24,6 +24,18 @@ def change_version(number: int, stage: Stage) -> tuple[int, int]:
     return number, list(Stage).index(stage)
 
 
+def topology_cut(version: tuple[int, int]) -> Mapping[str, int]:
+    """Return what lanes tell as a cut where they begin to route by another topology.
+
+    In the place of a node's uuid stands `CHANGE`, in that of its `clients` offset the number of
+    the topology. Nothing is told of stages in which the old one is still in force. Spec: K25, K28.
+    """
+    number, stage = version
+    stages = list(Stage)
+    is_in_force = stage in (stages.index(Stage.SWITCH), stages.index(Stage.RUN))
+    return {CHANGE: number} if is_in_force else {}
+
+
 @dataclass(frozen=True, slots=True)
 class LinkChanges:
     """What becomes of a node's neighbours; one whose link is another now is both gone and added.

@@ -274,9 +274,7 @@ class Worker:
             self._know(self._leadership.uuid)
 
     def _know(self, uuid: str) -> None:
-        told = self._changing.told
-        change = None if told is None else (told.number, told.stage)
-        self.machine = NodeMachine(self.topology, self.node, uuid, change=change)
+        self.machine = self._changing.new_machine(uuid)
         learner = self.machine.learner
         sources = Sources(
             self.topology, self.node, learner, self._admins, self.readers, self.intake

@@ -13,6 +13,8 @@ from mesh.transport.port import BEGINNING, KafkaCluster, Reader, Record, TopicPa
 DEADLINE_MS = 60_000
 FOLLOWER_PATIENCE_MS = 100
 """The end of a log is noticed so late; somebody waits for it, so it is less than usual."""
+GLANCE_MS = 500
+"""How often somebody who only glances looks for partitions that did not exist yet."""
 _READ_S = 0.2
 _LIMIT = 5_000
 
@@ -26,12 +28,20 @@ class Follower:
         kafka: Where they are.
         name: Client name of the reader used.
         now_ms: Clock for the deadline.
+        patience_ms: How late the end of a log may be noticed.
     """
 
-    def __init__(self, kafka: KafkaCluster, name: str, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        kafka: KafkaCluster,
+        name: str,
+        now_ms: Callable[[], int],
+        patience_ms: int = FOLLOWER_PATIENCE_MS,
+    ) -> None:
         self._kafka = kafka
-        self._reader: Reader = kafka.reader(name, patience_ms=FOLLOWER_PATIENCE_MS)
+        self._reader: Reader = kafka.reader(name, patience_ms=patience_ms)
         self._now_ms = now_ms
+        self._looked_ms = -GLANCE_MS
         self._assigned: dict[TopicPartition, None] = {}
         self._wanted: dict[TopicPartition, None] = {}
 
@@ -49,6 +59,17 @@ class Follower:
     def prefetch(self) -> None:
         """Have the reader fetch what exists, for a later call."""
         self._assign(self._kafka.admin().ends(list(self._wanted)))
+
+    def glance(self) -> Iterator[Record]:
+        """Yield what has come by now; brokers are not asked where the logs end.
+
+        For who looks so often that what is missed now comes a moment later.
+        """
+        missing = [place for place in self._wanted if place not in self._assigned]
+        if missing and self._now_ms() - self._looked_ms >= GLANCE_MS:
+            self._looked_ms = self._now_ms()
+            self._assign(self._kafka.admin().ends(missing))
+        yield from self._reader.read(0, _LIMIT)
 
     def catch_up(self, places: Sequence[TopicPartition] = ()) -> Iterator[Record]:
         """Yield what is new, up to the high watermarks found at the start of the call.

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from streaming.audits.blocks import Block, Blocks, Certificate
 from streaming.audits.cases import Case, Outcome, case_findings, fault
 from streaming.audits.chains import ChainHead, ChainKey
+from streaming.audits.eras import Eras
 from streaming.audits.findings import FindingKind, Register
 from streaming.audits.interest import Carriers, Claim, EndpointKey, Interest
 from streaming.audits.names import Names
 from streaming.audits.passing import Now, Passing
 from streaming.audits.verdicts import Verdict, compare, wants_of
-from streaming.audits.ways import Ways
 from streaming.tables.digest import BLOCK_OFFSETS
 from streaming.tables.rows import TopicPartition
 from streaming.tables.topics import place_of
@@ -53,7 +53,7 @@ class World:
     passing: Passing
     heads: Mapping[ChainKey, ChainHead]
     carriers: Carriers
-    ways: Ways
+    eras: Eras
     read: Mapping[TopicPartition, int]
     register: Register
 
@@ -264,8 +264,7 @@ def _claims_of(place: TopicPartition, endpoint: EndpointKey, world: World) -> Se
         world.names.key(place),
         is_local=origin == endpoint.node,
         carriers=world.carriers,
-        joins=world.ways.between(origin, endpoint.node),
-        kept=world.ways.kept_from(origin, endpoint.node),
+        stretches=world.eras.stretches(place, origin, endpoint.node),
     )
 
 

@@ -16,11 +16,16 @@ from typing import NamedTuple
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.state import Cut
+from streaming.audits.eras import Stretch
 from streaming.audits.matching import selects
+from streaming.audits.ways import NOTHING, Between
 from streaming.tables.rows import SourceKey, TopicPartition
 
 Carriers = Callable[[str, SourceKey], Sequence[TopicPartition]]
 """Node and source -> outbox partitions over which the node got messages of the source."""
+
+Starts = Callable[[TopicPartition], Sequence[int]]
+"""Source partition -> positions at which it began to be routed by a topology."""
 
 PRUNE_EVERY = 1000
 """Changes after which needless things are forgotten."""
@@ -104,19 +109,18 @@ class Claim:
     Attributes:
         filter: What it asks for.
         span: What must come, if any.
-        joins: Filters of the joins on the way: what they do not select does not come.
-        kept: Filters of what nodes on the way keep local: what they select does not come.
+        between: What stands on the way.
     """
 
     filter: str
     span: Span | None
-    joins: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
+    between: Between = NOTHING
 
     def concerns(self, subject: str) -> bool:
         """Say whether messages of a valid subject are claimed."""
-        return all(selects(one, subject) for one in (self.filter, *self.joins)) and not any(
-            selects(one, subject) for one in self.kept
+        wanted = (self.filter, *self.between.joins)
+        return all(selects(one, subject) for one in wanted) and not any(
+            selects(one, subject) for one in self.between.kept
         )
 
 
@@ -168,18 +172,35 @@ class Interest:
                 return wish
         return None
 
-    def cut(self, cut: Cut) -> None:
-        """Take a cut; one that tells no newer `clients` offset than an earlier one is no news."""
+    def cut(self, cut: Cut, since: int = 0) -> None:
+        """Take a cut; one that tells no newer `clients` offset than an earlier one is no news.
+
+        Args:
+            cut: The cut.
+            since: Where its source began to be routed by the topology in force: what was told
+                before may have been forgotten.
+        """
         key = CutKey(TopicPartition(cut.topic, cut.partition), cut.uuid)
         known = self.cuts.setdefault(key, [])
-        if not known or (cut.clients_offset > known[-1][1] and cut.position >= known[-1][0]):
+        is_anew = bool(known) and known[-1][0] < since <= cut.position
+        least = known[-1][1] + (0 if is_anew else 1) if known else -1
+        if not known or (cut.clients_offset >= least and cut.position >= known[-1][0]):
             known.append((cut.position, cut.clients_offset))
             self.version += 1
 
-    def _position(self, place: TopicPartition, uuid: str, version: int) -> int | None:
-        """Return where routing at a source partition began to know a version, if it does."""
+    def _position(
+        self, place: TopicPartition, uuid: str, version: int, since: int = 0
+    ) -> int | None:
+        """Return where routing at a source partition began to know a version, if it does.
+
+        Args:
+            place: The partition.
+            uuid: Whose version.
+            version: What must be known.
+            since: What was known before this position does not count: it was forgotten.
+        """
         cuts = self.cuts.get(CutKey(place, uuid), [])
-        number = bisect_left(cuts, version, key=lambda cut: cut[1])
+        number = _first(cuts, version, since)
         return cuts[number][0] if number < len(cuts) else None
 
     def certified(self) -> Iterator[EndpointKey]:
@@ -197,8 +218,7 @@ class Interest:
         *,
         is_local: bool,
         carriers: Carriers,
-        joins: Sequence[str] = (),
-        kept: Sequence[str] = (),
+        stretches: Sequence[Stretch] = (Stretch(),),
     ) -> Sequence[Claim]:
         """Return what an endpoint claims of one ingress partition.
 
@@ -209,17 +229,17 @@ class Interest:
             source: The same by topic id, if known.
             is_local: Whether the ingress belongs to the endpoint's own node.
             carriers: How messages came to the endpoint's node.
-            joins: Filters of the joins between the ingress and the endpoint.
-            kept: Filters of what nodes between them keep local.
+            stretches: Where in the ingress messages can come to the endpoint at all.
         """
         claims = []
         for wish in self.wishes.get(endpoint, ()):
-            span = None
-            is_owed = wish.is_certified and (is_local or not wish.noexport)
-            if is_owed and uuid is not None and source is not None:
-                ways = (place,) if is_local else tuple(carriers(endpoint.node, source))
-                span = self._span(wish, uuid, place, source, ways)
-            claims.append(Claim(wish.filter, span, tuple(joins), tuple(kept)))
+            for stretch in stretches:
+                span = None
+                is_owed = wish.is_certified and (is_local or not wish.noexport)
+                if is_owed and uuid is not None and source is not None:
+                    ways = (place,) if is_local else tuple(carriers(endpoint.node, source))
+                    span = self._span(wish, uuid, place, source, ways, stretch)
+                claims.append(Claim(wish.filter, span, stretch.between))
         return claims
 
     def _span(
@@ -229,16 +249,19 @@ class Interest:
         place: TopicPartition,
         source: SourceKey,
         ways: Sequence[TopicPartition],
+        stretch: Stretch,
     ) -> Span | None:
-        first = self._position(place, uuid, wish.added)
-        if first is None:
+        first = self._position(place, uuid, wish.added, stretch.first)
+        if first is None or (stretch.last is not None and first > stretch.last):
             return None
         if wish.removed is None:
-            return Span(first)
+            return Span(first, stretch.last)
         last = max((self._end(way, place, source, uuid, wish.removed) for way in ways), default=-1)
         forgotten = self._position(place, uuid, wish.removed)
         if forgotten is not None:
             last = min(last, forgotten - 1)
+        if stretch.last is not None:
+            last = min(last, stretch.last)
         return Span(first, last) if first <= last else None
 
     def _end(
@@ -285,7 +308,7 @@ class Interest:
         self.ends = {key: last for key, last in self.ends.items() if key in found}
         return sorted(key for key in found if key not in self.ends)
 
-    def prune(self, uuids: Mapping[str, str]) -> None:
+    def prune(self, uuids: Mapping[str, str], starts: Starts = lambda _: (0,)) -> None:
         """Forget what no judgement will ask for any more, once enough has gathered.
 
         Of the wishes that have ended the newest of each endpoint stay, of the cuts those that
@@ -293,6 +316,7 @@ class Interest:
 
         Args:
             uuids: Node -> uuid.
+            starts: Where each source partition began to be routed by a topology.
         """
         if self.version - self.pruned < PRUNE_EVERY:
             return
@@ -308,8 +332,9 @@ class Interest:
                     asked[wish.removed] = None
         for key, cuts in self.cuts.items():
             numbers = [
-                bisect_left(cuts, version, key=lambda cut: cut[1])
+                _first(cuts, version, since)
                 for version in versions.get(key.uuid, ())
+                for since in starts(key.place)
             ]
             kept = {number: None for number in (*numbers, len(cuts) - 1) if number < len(cuts)}
             self.cuts[key] = [cuts[number] for number in sorted(kept)]
@@ -318,3 +343,11 @@ class Interest:
         """Take what was read of an outbox: last origin offset per source below the position."""
         self.ends[key] = last
         self.version += 1
+
+
+def _first(cuts: Sequence[tuple[int, int]], version: int, since: int) -> int:
+    """Return the number of the first cut from a position on that knows a version."""
+    number = bisect_left(cuts, version, key=lambda cut: cut[1])
+    while number < len(cuts) and cuts[number][0] < since:
+        number += 1
+    return number

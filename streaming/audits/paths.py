@@ -64,6 +64,20 @@ class LinkPlan:
                 return FindingKind.UNPLANNED_PATH, f"{text}, of which one allows {min(row) + 1}"
         return None
 
+    def is_planned(self, finding: Finding) -> bool:
+        """Say whether a way that was found fault with is one of this plan."""
+        sender, is_frame, receiver = finding.link.partition("->")
+        here = sender if is_frame else finding.endpoint.partition("/")[0]
+        path = finding.path
+        if not path or path[-1] != here or not finding.source.startswith(self._ingress(path[0])):
+            return False
+        if self.fault_of_path((*path, receiver) if is_frame else path) is not None:
+            return False
+        return not is_frame or finding.anchor in self.zones[sender, receiver]
+
+    def _ingress(self, node: str) -> str:
+        return f"{self.prefix}{node}.in."
+
     def frame_fault(self, row: FrameRow, names: Names) -> Finding | None:
         """Return what is wrong with the way that frames took, or None."""
         place = place_of(self.prefix, row.place.topic)

@@ -67,6 +67,21 @@ class Splits:
         pairs = sorted({link.ends: None for link in topology.links})
         return cls(tuple(sorted(topology.nodes)), tuple(pairs))
 
+    def follow(self, topologies: Sequence[Topology]) -> None:
+        """Look at the links that all of these have: others come or go just now.
+
+        What was said of links that went is forgotten, so their end is no split.
+        """
+        pairs = [{link.ends: None for link in topology.links} for topology in topologies]
+        self.nodes = sorted({name: None for topology in topologies for name in topology.nodes})
+        self.links = sorted(pair for pair in pairs[0] if all(pair in others for others in pairs))
+        self.cut = {link: None for link in self.cut if link in self.links}
+        directions = {
+            PairKey(ends[0], ends[1]) for link in self.links for ends in (link, link[::-1])
+        }
+        self.since = {pair: one for pair, one in self.since.items() if pair in directions}
+        self.read = {pair: one for pair, one in self.read.items() if pair in directions}
+
     def beat(self, node: str, heartbeat: Heartbeat, now_s: float) -> None:
         """Take a heartbeat; one that is not newer is no sign of life."""
         known = self.beats.get(node)

@@ -5,12 +5,30 @@ Found from the reader back to every origin, apart from the mesh's own walks. Spe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from mesh.model.topology import Topology
 
 _WITHIN_ONE_HOP = ("cluster", "one-hop")
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """What stands between the node of an ingress and a reader.
+
+    Attributes:
+        joins: Filters of the joins on the way, in order: what they do not select does not come.
+        kept: Filters of what nodes on the way keep local: what they select does not come. EMS-11.
+        ends_with_join: Whether the reader gets it over a join.
+    """
+
+    joins: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    ends_with_join: bool = False
+
+
+NOTHING = Between()
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,57 +40,55 @@ class _Trail:
         zone: Zone of the last link, empty at the reader.
         is_abroad: Whether an external link is among them.
         limits: `hops` of the joins at the far end, in a row.
-        filters: Of all joins, the reader's last.
+        between: What stands on the way so far.
     """
 
     nodes: tuple[str, ...]
     zone: str = ""
     is_abroad: bool = False
     limits: tuple[int, ...] = ()
-    filters: tuple[str, ...] = ()
+    between: Between = NOTHING
 
 
 @dataclass(slots=True)
 class Ways:
-    """Filters between nodes; pairs without any are left out.
+    """What stands between nodes; pairs with nothing are left out.
 
     Attributes:
-        filters: (origin, reader) -> filters of the joins between them, in order.
-        locals: (origin, reader) -> filters of what crosses no link of some node on the way.
+        found: (origin, reader) -> what stands between them.
     """
 
-    filters: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
-    locals: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+    found: Mapping[tuple[str, str], Between] = field(default_factory=dict)
 
     @classmethod
     def of(cls, topology: Topology) -> Ways:
-        """Return the ways of a topology; without joins or local subjects nothing stands there."""
-        found: dict[tuple[str, str], Sequence[str]] = {}
-        kept: dict[tuple[str, str], Sequence[str]] = {}
-        local: dict[str, list[str]] = {}
-        for control in topology.interest:
-            if control.kind.value == "local":
-                local.setdefault(control.node, []).append(control.filter)
-        for reader in topology.nodes if topology.joins or local else ():
-            trails = [_Trail((reader,))]
-            for trail in trails:
-                if trail.filters:
-                    found.setdefault((trail.nodes[-1], reader), trail.filters)
-                barred = [one for node in trail.nodes for one in local.get(node, ())]
-                if barred and len(trail.nodes) > 1:
-                    kept.setdefault((trail.nodes[-1], reader), barred)
-                trails += [
-                    one for one in _before(topology, trail) if one.nodes[-1] not in trail.nodes
-                ]
-        return cls(found, kept)
+        """Return the ways of a topology; where nothing can stand there is nothing to find."""
+        found: dict[tuple[str, str], Between] = {}
+        for reader in topology.nodes if topology.joins or topology.interest else ():
+            for origin, between in origins_of(topology, reader).items():
+                if between != NOTHING:
+                    found[origin, reader] = between
+        return cls(found)
 
-    def between(self, origin: str, reader: str) -> Sequence[str]:
-        """Return what must select a message of the origin for it to come to the reader."""
-        return self.filters.get((origin, reader), ())
+    def between(self, origin: str, reader: str) -> Between:
+        """Return what stands between two nodes."""
+        return self.found.get((origin, reader), NOTHING)
 
-    def kept_from(self, origin: str, reader: str) -> Sequence[str]:
-        """Return what must not select a message of the origin for it to come. Spec: EMS-11."""
-        return self.locals.get((origin, reader), ())
+
+def origins_of(topology: Topology, reader: str) -> Mapping[str, Between]:
+    """Return from where messages can come to a node, and what stands on the way."""
+    local: dict[str, list[str]] = {}
+    for control in topology.interest:
+        if control.kind.value == "local":
+            local.setdefault(control.node, []).append(control.filter)
+    found: dict[str, Between] = {}
+    trails = [_Trail((reader,))]
+    for trail in trails:
+        if len(trail.nodes) > 1:
+            kept = tuple(one for node in trail.nodes for one in local.get(node, ()))
+            found.setdefault(trail.nodes[-1], replace(trail.between, kept=kept))
+        trails += [one for one in _before(topology, trail) if one.nodes[-1] not in trail.nodes]
+    return {reader: NOTHING, **found}
 
 
 def _before(topology: Topology, trail: _Trail) -> Iterator[_Trail]:
@@ -81,15 +97,19 @@ def _before(topology: Topology, trail: _Trail) -> Iterator[_Trail]:
     for link in topology.links_of(here):
         other, kind = link.other(here), topology.kind_of(link).value
         nodes = (*trail.nodes, other)
+        between = trail.between
         turns = link.zone == trail.zone and (other,) == next_
         if kind == "join":
             join = topology.joins.get((other, here))
             limits = () if join is None else (join.hops, *trail.limits)
             if join is None or turns or len(limits) > 1 + min(limits):
                 continue
-            yield _Trail(nodes, link.zone, trail.is_abroad, limits, (join.filter, *trail.filters))
+            joins = (join.filter, *between.joins)
+            is_end = between.ends_with_join or not next_
+            between = replace(between, joins=joins, ends_with_join=is_end)
+            yield _Trail(nodes, link.zone, trail.is_abroad, limits, between)
             continue
         is_external = kind == "external"
         is_second = kind in _WITHIN_ONE_HOP and link.zone == trail.zone
         if not (turns or is_second or (is_external and trail.is_abroad)):
-            yield _Trail(nodes, link.zone, trail.is_abroad or is_external, (), trail.filters)
+            yield _Trail(nodes, link.zone, trail.is_abroad or is_external, (), between)

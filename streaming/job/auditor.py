@@ -17,13 +17,12 @@ from mesh.errors import ConfigError, Problem
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from streaming.audits.cases import fault
+from streaming.audits.eras import OF_THE_FILE
 from streaming.audits.findings import Finding, FindingKind, message_id
 from streaming.audits.interest import EndpointKey
 from streaming.audits.order import DeliverySuspicion
 from streaming.audits.origins import FrameSuspicion
 from streaming.audits.passing import Now
-from streaming.audits.paths import LinkPlan
-from streaming.audits.ways import Ways
 from streaming.connectors.sink import Output
 from streaming.job.intake import take_batch
 from streaming.job.outputs import status_json, take_outputs
@@ -71,8 +70,6 @@ class Auditor:
     offsets_max: int
     clock: Callable[[], float] = time.monotonic
     state: State = field(init=False)
-    plan: LinkPlan = field(init=False)
-    ways: Ways = field(init=False)
     batch_at_s: float = field(init=False)
     is_lagging: bool = False
     losses_at_s: float = -LOSSES_EVERY_S
@@ -83,9 +80,11 @@ class Auditor:
         """Go on where the last run ended."""
         fresh = State.of(self.topology)
         self.state = self.snapshots.load() or fresh
-        # Who is linked to whom is the file's to say, not a former run's.
-        self.state.splits.nodes, self.state.splits.links = fresh.splits.nodes, fresh.splits.links
-        self.plan, self.ways = LinkPlan.of(self.topology), Ways.of(self.topology)
+        if self.state.eras.number == OF_THE_FILE:
+            # Where `mesh.config` tells nothing, the file does, and not a former run.
+            self.state.eras.texts = fresh.eras.texts
+        self.state.splits.follow(self.state.eras.linked())
+        self._find_homes()
         self.batch_at_s = self.clock()
 
     def take(self, records: DataFrame, batch: int) -> None:
@@ -106,12 +105,17 @@ class Auditor:
         before, state.read = state.read, dict(self.positions(batch))
         state.batch = batch
         self.is_lagging = self._is_full(before)
-        suspicions = take_batch(state, self.plan, read_batch(rows), self.clock())
+        suspicions = take_batch(state, read_batch(rows), self.clock())
+        self._find_homes()
         self._look_at_deliveries(suspicions.deliveries)
         self._look_at_frames(suspicions.frames)
         self._look_for_losses()
         self.judge(rates_over_s=began_s - self.batch_at_s)
         self.batch_at_s = self.clock()
+
+    def _find_homes(self) -> None:
+        """Know the Kafka clusters of nodes that a change of the topology has brought."""
+        self.rereader.homes.update(self.state.eras.homes())
 
     def _rows(self, records: DataFrame) -> Sequence[str]:
         topology = self.topology
@@ -138,7 +142,8 @@ class Auditor:
         state, now_s = self.state, self.clock()
         now = Now(now_s, state.batch, now_s - self.batch_at_s >= IDLE_S)
         self._find_ends()
-        world = state.world(self.ways)
+        state.eras.settle(now_s, is_lagging=self.is_lagging)
+        world = state.world()
         round_ = state.certifier.judge(world, now, is_last=is_last)
         if round_.cases:
             outcomes = self.rereader.cases(round_.cases)
@@ -182,7 +187,7 @@ class Auditor:
     def _find_ends(self) -> None:
         """Read where unsubscribes took effect, if some did."""
         interest = self.state.interest
-        interest.prune(self.state.names.uuids)
+        interest.prune(self.state.names.uuids, self.state.eras.starts)
         keys = interest.unknown_ends(self.state.names.uuids, self._reader_of)
         if keys:
             for key, last in zip(keys, self.rereader.ends(keys), strict=True):

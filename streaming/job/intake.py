@@ -6,25 +6,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mesh.codec.control import (
+    decode_change,
+    decode_config,
     decode_heartbeat,
     decode_identity,
     decode_link_state,
     decode_stop,
     decode_subscription,
 )
-from mesh.codec.keys import parse_subscription_key
+from mesh.codec.keys import config_key, parse_subscription_key
 from mesh.codec.state import decode_ledger, decode_progress
 from mesh.errors import RemoteProtocolError
 from mesh.model.control import Stop
 from mesh.model.names import name_fault
+from streaming.audits.eras import CHANGED
 from streaming.audits.findings import Finding, FindingKind
 from streaming.audits.interest import EndpointKey
 from streaming.audits.matching import is_filter
 from streaming.audits.order import DeliverySuspicion
 from streaming.audits.origins import FrameSuspicion
-from streaming.audits.paths import LinkPlan
 from streaming.job.state import State
-from streaming.tables.rows import Batch, DeliveryRow, FrameRow, SmallRow, StrayRow
+from streaming.tables.rows import Batch, DeliveryRow, FrameRow, SmallRow, StrayRow, TopicPartition
 from streaming.tables.topics import ENDPOINT, OUTBOX, TopicPlace, place_of
 
 
@@ -36,24 +38,24 @@ class Suspicions:
     frames: list[FrameSuspicion] = field(default_factory=list)
 
 
-def take_batch(state: State, plan: LinkPlan, batch: Batch, now_s: float) -> Suspicions:
+def take_batch(state: State, batch: Batch, now_s: float) -> Suspicions:
     """Take a batch; findings go to the state's register.
 
     Args:
         state: All audits.
-        plan: The links of the topology.
         batch: The small rows.
         now_s: The auditor's clock, in seconds.
     """
+    prefix = state.eras.prefix
     for row in batch.small:
-        _take_small(state, plan.prefix, row, now_s)
+        _take_small(state, prefix, row, now_s)
     for row in batch.ledgers:
         _take_ledger(state, row)
     state.certifier.blocks.publish(batch.ingress, now_s)
     state.certifier.blocks.deliver(batch.deliveries, state.names, now_s)
-    _take_paths(state, plan, batch.deliveries, batch.frames)
+    _take_paths(state, batch.deliveries, batch.frames)
     for stray in batch.strays:
-        state.register.add(_stray_finding(place_of(plan.prefix, stray.place.topic), stray))
+        state.register.add(_stray_finding(place_of(prefix, stray.place.topic), stray))
     for finding in state.chains.absorb(batch.frames, state.names):
         state.register.add(finding)
     state.links.frames(batch.frames)
@@ -68,6 +70,8 @@ def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
     place = place_of(prefix, row.place.topic)
     try:
         match place.role, row.key, row.value:
+            case "config", _, value:
+                _take_config(state, row, value, now_s)
             case "clients", _, _:
                 _take_subscription(state, place.node, row)
             case _, _, None:
@@ -108,19 +112,48 @@ def _take_ledger(state: State, row: SmallRow) -> None:
     except RemoteProtocolError:
         return
     for cut in ledger.cuts:
-        state.interest.cut(cut)
+        if cut.uuid == CHANGED:
+            state.interest.version += state.eras.cut(cut)
+        else:
+            since = state.eras.starts(TopicPartition(cut.topic, cut.partition))[-1]
+            state.interest.cut(cut, since)
     state.links.ledger(ledger)
 
 
 def _take_paths(
-    state: State, plan: LinkPlan, deliveries: Sequence[DeliveryRow], frames: Sequence[FrameRow]
+    state: State, deliveries: Sequence[DeliveryRow], frames: Sequence[FrameRow]
 ) -> None:
-    faults: list[Finding | None] = []
-    faults.extend(plan.delivery_fault(row, state.names) for row in deliveries)
-    faults.extend(plan.frame_fault(row, state.names) for row in frames)
-    for fault in faults:
-        if fault is not None:
-            state.register.add(fault)
+    """Look at the ways; one that any topology plans that may count just now is none to report."""
+    plans = state.eras.plans
+    for row in deliveries:
+        _report(state, [plan.delivery_fault(row, state.names) for plan in plans])
+    for frame in frames:
+        _report(state, [plan.frame_fault(frame, state.names) for plan in plans])
+
+
+def _report(state: State, faults: Sequence[Finding | None]) -> None:
+    if faults and faults[0] is not None and None not in faults:
+        state.register.add(faults[0])
+
+
+def _take_config(state: State, row: SmallRow, value: bytes | None, now_s: float) -> None:
+    """Follow the topology in force. Spec: K28."""
+    if value is None:
+        return
+    if row.key == config_key().decode():
+        config = decode_config(value)
+        is_news = state.eras.configured(config.number, config.topology, now_s)
+    else:
+        is_news = state.eras.changed(decode_change(value), now_s)
+    if not is_news:
+        return
+    state.interest.version += 1
+    state.splits.follow(state.eras.linked())
+    # What came before its topology was known is judged again.
+    for finding in list(state.register.findings.values()):
+        is_way = finding.kind is FindingKind.UNPLANNED_PATH
+        if is_way and any(plan.is_planned(finding) for plan in state.eras.plans):
+            state.register.withdraw(finding.id)
 
 
 def _stop_finding(prefix: str, node: str, stop: Stop) -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
@@ -40,20 +40,22 @@ class Rereader:
 
     Attributes:
         session: Spark.
-        topology: Tells which Kafka cluster a topic is in.
+        topology: The mesh as its file says.
         kafka: Options of Kafka's Java client by Kafka cluster.
+        homes: Node -> Kafka cluster, also of nodes that a change of the topology has brought.
     """
 
     session: SparkSession
     topology: Topology
     kafka: Mapping[str, Mapping[str, str]]
+    homes: dict[str, str] = field(default_factory=dict)
 
     def _records(self, ranges: source.Ranges) -> DataFrame:
         """Return the records of ranges, wherever their topics are."""
         clusters: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
         for place, range_ in ranges.items():
             node = place_of(self.topology.prefix, place.topic).node
-            kafka = self.topology.nodes[node].kafka
+            kafka = self.homes[node]
             clusters.setdefault(kafka, {})[place] = range_
         parts = [
             source.again(self.session, self.kafka[kafka], wanted)

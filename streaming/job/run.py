@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mesh.errors import MeshError, TransportUnavailableError
 from mesh.model.topics import TopicNames
-from mesh.model.topology import Topology
 from streaming.config import AuditSettings
 from streaming.connectors import source
 from streaming.connectors.beginnings import beginnings
@@ -137,19 +136,20 @@ def _audit(session: SparkSession, settings: AuditSettings) -> None:
     topics = AuditTopics(session, kafka[topology.audit_kafka])
     topics.create([names.audit(table) for table in TABLES])
     checkpoint = settings.checkpoint / "spark"
+    rereader = Rereader(session, topology, kafka)
     auditor = Auditor(
         topology=topology,
-        rereader=Rereader(session, topology, kafka),
+        rereader=rereader,
         snapshots=Snapshots(settings.checkpoint / "state", State),
         write=topics.write,
         positions=lambda batch: read_positions(checkpoint, batch),
-        beginnings=lambda places: _beginnings(session, topology, kafka, places),
+        beginnings=lambda places: _beginnings(rereader, places),
         tasks=CORES,
         offsets_max=settings.offsets_max,
     )
     supervisor = Supervisor(auditor)
     _on_signals(supervisor.stopping)
-    pattern = audited_pattern(topology.prefix, list(topology.nodes))
+    pattern = audited_pattern(topology.prefix)
     query = (
         source.live(session, kafka, pattern, settings.offsets_max)
         .writeStream.foreachBatch(supervisor.take)
@@ -166,19 +166,16 @@ def _audit(session: SparkSession, settings: AuditSettings) -> None:
 
 
 def _beginnings(
-    session: SparkSession,
-    topology: Topology,
-    kafka: Mapping[str, Mapping[str, str]],
-    places: Sequence[TopicPartition],
+    rereader: Rereader, places: Sequence[TopicPartition]
 ) -> Mapping[TopicPartition, int]:
     """Return where logs begin, whichever Kafka cluster they are in."""
     clusters: dict[str, list[TopicPartition]] = {}
     for place in places:
-        node = place_of(topology.prefix, place.topic).node
-        clusters.setdefault(topology.nodes[node].kafka, []).append(place)
+        node = place_of(rereader.topology.prefix, place.topic).node
+        clusters.setdefault(rereader.homes[node], []).append(place)
     found: dict[TopicPartition, int] = {}
     for name, wanted in sorted(clusters.items()):
-        found.update(beginnings(session, kafka[name], wanted))
+        found.update(beginnings(rereader.session, rereader.kafka[name], wanted))
     return found
 
 

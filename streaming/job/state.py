@@ -8,6 +8,7 @@ from mesh.model.topology import Topology
 from streaming.audits.blocks import Blocks
 from streaming.audits.certificates import Certifier, World
 from streaming.audits.chains import Chains
+from streaming.audits.eras import Eras
 from streaming.audits.findings import Register
 from streaming.audits.interest import Interest
 from streaming.audits.links import Links
@@ -16,7 +17,6 @@ from streaming.audits.order import Order
 from streaming.audits.origins import Origins
 from streaming.audits.passing import Passing
 from streaming.audits.splits import Splits
-from streaming.audits.ways import Ways
 from streaming.tables.rows import TopicPartition
 
 
@@ -39,6 +39,7 @@ class State:
     links: Links
     certifier: Certifier
     register: Register
+    eras: Eras
     batch: int = -1
     read: dict[TopicPartition, int] = field(default_factory=dict)
 
@@ -57,17 +58,18 @@ class State:
             links=Links.of(topology),
             certifier=Certifier(Blocks(prefix)),
             register=Register(),
+            eras=Eras.of(topology),
         )
 
-    def world(self, ways: Ways) -> World:
-        """Return what certificates look at; which ways there are is the file's to say."""
+    def world(self) -> World:
+        """Return what certificates look at."""
         return World(
             names=self.names,
             interest=self.interest,
             passing=self.passing,
             heads=self.chains.heads,
             carriers=self.origins.carriers,
-            ways=ways,
+            eras=self.eras,
             read=self.read,
             register=self.register,
         )

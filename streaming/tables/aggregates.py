@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from streaming.tables.columns import digest_columns
 from streaming.tables.digest import BLOCK_OFFSETS
-from streaming.tables.topics import CONTROL, ENDPOINT, INGRESS, OUTBOX
+from streaming.tables.topics import CONFIG, CONTROL, ENDPOINT, INGRESS, OUTBOX
 
 EXAMPLES_MAX = 50
 """Broken chains that one batch may spell out per outbox partition and source."""
@@ -185,16 +185,17 @@ def _frame_groups(frames: DataFrame) -> DataFrame:
 
 
 def small_rows(records: DataFrame) -> DataFrame:
-    """Newest value per key of control, `.c` and progress; every record of `clients`."""
+    """Newest value per key of control, `.c` and progress; every record of the others."""
     key = F.col("key").cast("string")
-    is_clients = F.col("role") == "clients"
+    is_config = (F.col("role") == CONFIG) & key.isin("topology", "change")
+    is_kept = (F.col("role") == "clients") | is_config
     is_wanted = (
-        is_clients
+        is_kept
         | ((F.col("role") == "control") & key.rlike("^(identity$|heartbeat$|stop )"))
         | ((F.col("role") == OUTBOX) & (key == "link"))
         | ((F.col("role") == "progress") & key.rlike("^(source|sent|accepted|held) "))
     )
-    version = F.when(is_clients, F.col("offset")).otherwise(-1)
+    version = F.when(is_kept, F.col("offset")).otherwise(-1)
     grouped = records.where(is_wanted).groupBy("topic", "partition", key.alias("key"), version)
     newest = grouped.agg(
         F.max("offset").alias("offset"),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 INGRESS = "in"
 OUTBOX = "to"
 ENDPOINT = "ep"
-SMALL_ROLES = ("clients", "control", "progress", "ledger")
+CONFIG = "config"
+"""What operators say: the topology in force, and the change under way. Spec: kafka.md 1, K28."""
+
+SMALL_ROLES = ("clients", "control", "progress", "ledger", CONFIG)
 """Topics of few and small records, whose bytes may reach Python."""
 
 ANNOUNCEMENT = "gap"
@@ -66,23 +68,26 @@ def place_of(prefix: str, topic: str) -> TopicPlace:
             return TopicPlace(node, OUTBOX, other, letter)
         case [node, "ep", other]:
             return TopicPlace(node, ENDPOINT, other)
-        case [node, role] if role in SMALL_ROLES:
+        case ["config"]:
+            return TopicPlace("", CONFIG)
+        case [node, role] if role in SMALL_ROLES and role != CONFIG:
             return TopicPlace(node, role)
     raise ValueError(f"{topic!r} has no form that a topic of the mesh may have")
 
 
-def audited_pattern(prefix: str, nodes: Sequence[str]) -> str:
+def audited_pattern(prefix: str) -> str:
     """Return the Java regular expression of all topics that the auditor reads.
 
-    The nodes are spelled out, so that topics of other meshes and `mesh.audit.*` stay out;
-    endpoints are not, because clients make new ones at any time. It is anchored: Spark looks for
-    the pattern anywhere in a name, and `control` would also find `control.log`.
+    Nodes are not spelled out, because a change of the topology may bring others while the auditor
+    runs, and their topics are audited from the first record on; endpoints are not, because
+    clients make new ones at any time. It is anchored: Spark looks for the pattern anywhere in a
+    name, and `control` would also find `control.log`.
     """
-    owners = "|".join(re.escape(node).replace(r"\-", "-") for node in sorted(nodes))
     rests = (
         "in\\.[gd]",
         f"to\\.{_NAME}\\.[gdc]",
         f"ep\\.{_NAME}",
-        *SMALL_ROLES,
+        *(role for role in SMALL_ROLES if role != CONFIG),
     )
-    return f"^{re.escape(prefix)}(?:{owners})\\.(?:{'|'.join(rests)})$"
+    of_nodes = f"(?!audit\\.|config\\.){_NAME}\\.(?:{'|'.join(rests)})"
+    return f"^{re.escape(prefix)}(?:{of_nodes}|{CONFIG})$"

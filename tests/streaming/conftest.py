@@ -96,7 +96,7 @@ class Bench:
         """Begin anew from the last snapshot, as a new process would."""
         self.auditor = Auditor(
             topology=self.topology,
-            rereader=PlantReader(self.spark, self.topology, {}, self.plant),
+            rereader=PlantReader(self.spark, self.topology, {}, plant=self.plant),
             snapshots=Snapshots(self.folder, State),
             write=self.outputs.extend,
             positions=lambda _: {

@@ -21,7 +21,8 @@ from mesh.model.control import Change, Stage
 from mesh.model.effects import Relinked
 from mesh.model.inputs import ChangeRead
 from mesh.model.topology import Topology
-from mesh.node.relinking import change_version, with_node
+from mesh.node.machine import NodeMachine
+from mesh.node.relinking import change_version, link_changes, with_node
 from mesh.runtime.host.errands import Errand, Errands, Steps
 from mesh.runtime.host.intake import Intake
 from mesh.runtime.topics.provision import node_topics
@@ -54,11 +55,13 @@ class Start:
         topology: What it works by.
         number: Of that; -1 if there was no record and its file stands for it.
         change: The newest word on a change, or None.
+        added: Neighbours whose links that change brings, if it is under way at this moment.
     """
 
     topology: Topology
     number: int = -1
     change: Change | None = None
+    added: Sequence[str] = ()
 
 
 def read_start(file: Topology, node: str, records: Iterable[Record]) -> Start:
@@ -74,6 +77,7 @@ def read_start(file: Topology, node: str, records: Iterable[Record]) -> Start:
         ProtocolError: A record was written by a newer version.
     """
     change: Change | None = None
+    before: tuple[int, str] | None = None
     texts: dict[int, str] = {}
     for record in records:
         value = record.value()
@@ -82,15 +86,37 @@ def read_start(file: Topology, node: str, records: Iterable[Record]) -> Start:
             texts[config.number] = max(config.topology, texts.get(config.number, ""))
         elif value is not None and record.key() == change_key():
             change = newest(change, decode_change(value))
+    if texts:
+        before = max(texts.items())
     if change is not None and change.stage in FOLLOWED:
         texts.setdefault(change.number, change.topology)
     if not texts:
         return Start(file, change=change)
     number = max(texts)
-    if texts[number] == published_text(file):
-        return Start(file, number, change)
-    log.warning("topology.differs", in_force=number, text="the node's file says something else")
-    return Start(with_node(published_topology(texts[number]), node, file), number, change)
+    topology = file
+    if texts[number] != published_text(file):
+        log.warning("topology.differs", in_force=number, text="the node's file says something else")
+        topology = with_node(published_topology(texts[number]), node, file)
+    return Start(topology, number, change, _added(before, change, topology, node))
+
+
+def _added(
+    before: tuple[int, str] | None, change: Change | None, topology: Topology, node: str
+) -> Sequence[str]:
+    """Return the neighbours whose links a change that nodes just follow brings.
+
+    Once the target is published as what is in force, every node that had to be there has been
+    linked: nobody is waited for again.
+    """
+    if change is None or change.stage is not Stage.SWITCH:
+        return ()
+    if before is None:
+        return topology.neighbours(node)  # nobody knows what was in force
+    if before[0] >= change.number:
+        return ()
+    return link_changes(
+        with_node(published_topology(before[1]), node, topology), topology, node
+    ).added
 
 
 def newest(known: Change | None, read: Change) -> Change:
@@ -155,6 +181,13 @@ class Changing:
         for name in self._missing(self.topology):
             self._add(name, *self._open(self.topology, name))
 
+    def new_machine(self, uuid: str) -> NodeMachine:
+        """Return a machine that knows of the change that is under way."""
+        told = self.told
+        change = None if told is None else (told.number, told.stage)
+        added = self.start.added if told == self.start.change else ()
+        return NodeMachine(self.topology, self.node, uuid, change=change, added=added)
+
     def is_held(self, change: Change | None) -> bool:
         """Say whether the node takes nothing of its own clients. Spec: K28."""
         known = self.told if change is None else change
@@ -174,7 +207,7 @@ class Changing:
             return
         if change.stage not in FOLLOWED or change.number <= self._number:
             yield self._tell(change, None)
-        elif now_ms - self._tried_ms >= RETRY_MS:
+        elif change != self._prepared_for or now_ms - self._tried_ms >= RETRY_MS:
             self._tried_ms = now_ms
             self._prepared_for = change
             self._preparing = self.errands.begin(self._prepare(change))

@@ -72,6 +72,10 @@ UNREACHABLE_AFTER_MS = 15_000
 RETRY_MS = 1_000
 """How often a topic that does not exist yet is looked for."""
 
+SOON_RETRY_MS, SOON_MS = 100, 3_000
+"""How often, and for how long, those of a link that a change has brought are: both ends make their
+topics at the same moment, and sources hold until each has read the other's. Spec: K28."""
+
 T = TypeVar("T")
 N = TypeVar("N")
 
@@ -225,7 +229,7 @@ class Listener:
             if feed.neighbour in self._cut:
                 yield from self._give_up(feed, now_ms)
                 continue
-            if not feed.assigned and now_ms - feed.tried_ms >= RETRY_MS:
+            if not feed.assigned and now_ms - feed.tried_ms >= self._retry_ms(feed, now_ms):
                 feed.tried_ms = now_ms
                 yield from self._find(feed, now_ms)
             is_due = feed.assigned and not feed.told and feed.end is not None
@@ -236,6 +240,10 @@ class Listener:
                     yield feed.caught_up
         if self.knows_wishes:
             yield from self._close()
+
+    def _retry_ms(self, feed: _Feed, now_ms: int) -> int:
+        is_brought = feed.since_ms > self.started_ms
+        return SOON_RETRY_MS if is_brought and now_ms - feed.since_ms < SOON_MS else RETRY_MS
 
     def _find(self, feed: _Feed, now_ms: int) -> Iterator[Input]:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mesh.client.apply import Means, read_begun
 from mesh.client.in_force import publish
+from mesh.client.overview import observe
 from mesh.client.view import MeshView
 from mesh.codec.control import encode_heartbeat
 from mesh.codec.keys import heartbeat_key, progress_key
@@ -75,6 +76,7 @@ class Following:
             now_ms=self.now_ms,
             pause=self.pause,
             tell=self.lines.append,
+            beats=observe(view, self.now_ms, self.pause),
         )
 
     def _neighbours(self, node: str) -> set[str]:

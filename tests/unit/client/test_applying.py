@@ -149,3 +149,14 @@ def test_a_change_that_holds_can_go_back() -> None:
     assert "a has not read stage abort" in waits_for(applying.next(answers.seen))
     answers.say(Stage.ABORT, "a", "b", "c", "d")
     assert applying.next(answers.seen) is Ended.ABORTED
+
+
+def test_who_is_down_and_no_part_of_the_change_need_not_acknowledge_new_links() -> None:
+    """c is down: what is open beyond it is excused, and nothing else. Spec: K24, K28."""
+    answers, applying = Answers(), way(Stage.SWITCH, is_written=True)
+    answers.say(Stage.SWITCH, "a", "n", "c")
+    answers.down("c")
+    for links, is_over in (([("b", "c"), ("c", "x")], True), ([("b", "c"), ("b", "n")], False)):
+        status = ChangeStatus(7, Stage.SWITCH, is_done=False, open_links=links)
+        answers.nodes["b"] = replace(answers.nodes["b"], change=status)
+        assert isinstance(applying.next(answers.seen), Publish) == is_over

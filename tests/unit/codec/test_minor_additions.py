@@ -28,7 +28,8 @@ def test_a_heartbeat_tells_which_endpoints_are_full() -> None:
 
 def test_a_heartbeat_tells_how_far_a_node_follows_a_change() -> None:
     """It is a record of its own, with a version."""
-    beat = replace(BEAT, change=ChangeStatus(8, Stage.SWITCH, is_done=False))
+    status = ChangeStatus(8, Stage.SWITCH, is_done=False, open_links=(("a", "b"),))
+    beat = replace(BEAT, change=status)
     assert decode_heartbeat(encode_heartbeat(beat)) == beat
     fields = by_fastavro("heartbeat", encode_heartbeat(BEAT))
     wrong = of_fastavro("heartbeat", {**fields, "ext": {"beat.change": b"\x02"}})

@@ -6,7 +6,17 @@ from dataclasses import replace
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.digest import entry_digest
-from mesh.model.control import Acknowledgement, Mark, Ownership, Scope, Stage, Subscription, Wish
+from mesh.model.control import (
+    Acknowledgement,
+    ChangeStatus,
+    EndpointStatus,
+    Mark,
+    Ownership,
+    Scope,
+    Stage,
+    Subscription,
+    Wish,
+)
 from mesh.model.effects import (
     Note,
     Relinked,
@@ -14,6 +24,7 @@ from mesh.model.effects import (
     WriteAck,
     WriteAdvert,
     WriteHeartbeat,
+    WriteLinkState,
     WriteMark,
 )
 from mesh.model.inputs import (
@@ -22,10 +33,12 @@ from mesh.model.inputs import (
     BeatRead,
     ChangeRead,
     ClientsCaughtUp,
+    EndpointSeen,
     LaneApplied,
     LeadershipTaken,
     MarkRead,
     NeighbourCaughtUp,
+    NeighbourUnreachable,
     SubscriptionRead,
     Ticked,
 )
@@ -106,6 +119,8 @@ def test_a_new_link_begins_unproven_while_the_node_goes_on() -> None:
     assert [type(e) for e in effects] == [Relinked, Reroute]
     assert effects[0] == Relinked(WITH_BOTH, (), ("c",))
     assert effects[1].in_force[CHANGE] == (8, 1)
+    assert effects[1].cuts == {CHANGE: 8}  # the auditor asks from where on
+    assert led.machine.learner.all_cuts()[CHANGE] == 8  # so does it of a lane that is taken later
     assert led.machine.is_ready
     assert led.status() == (8, "switch", False)
     foreign = replace(TO_C, ownership=Ownership.FOREIGN)
@@ -124,14 +139,64 @@ def test_a_stage_is_done_when_every_lane_has_committed_it() -> None:
     led = Led(WITH_B)
     [reroute] = led.feed(ChangeRead(8, Stage.HOLD))
     assert reroute.in_force[CHANGE] == (8, 0)
+    assert reroute.cuts == {}
     later = [led.feed(Ticked(led.now_ms + ms)) for ms in range(100, 1_300, 100)]
-    [beat] = [e.heartbeat for es in later for e in es if isinstance(e, WriteHeartbeat)]
-    assert (beat.change.stage, beat.change.is_done) == (Stage.HOLD, False)
+    beats = [e.heartbeat for es in later for e in es if isinstance(e, WriteHeartbeat)]
+    assert {(one.change.stage, one.change.is_done) for one in beats} == {(Stage.HOLD, False)}
     led.now_ms += 1_200
     assert led.status() == (8, "hold", True)
     led.feed(ChangeRead(8, Stage.ABORT))
     assert led.status() == (8, "abort", True)
     assert led.machine.topology == WITH_B
+
+
+def test_what_is_done_is_told_at_once_and_is_no_further_beat() -> None:
+    """Who waits for a stage does not wait for the second; misses count beats. Spec: K28, K32."""
+    led = Led(WITH_B)
+    [last] = [e for e in led.pass_time(1_000) if isinstance(e, WriteHeartbeat)]
+    led.feed(ChangeRead(8, Stage.HOLD))
+    effects = led.feed(LaneApplied(0, led.machine.in_force))
+    [told] = [e.heartbeat for e in effects if isinstance(e, WriteHeartbeat)]
+    assert (told.beat, told.change) == (
+        last.heartbeat.beat,
+        ChangeStatus(8, Stage.HOLD, is_done=True),
+    )
+    assert [e for e in effects if isinstance(e, WriteLinkState)] == []
+    quiet = [e for e in led.pass_time(500) if isinstance(e, WriteHeartbeat)]
+    assert len(quiet) <= 1
+
+
+def test_other_news_are_told_a_few_times_a_second_at_most() -> None:
+    """Spec: K32."""
+    led = Led(WITH_B)
+    led.pass_time(1_000)
+    beats = []
+    for number in range(200):
+        led.now_ms += 10
+        seen = EndpointStatus("e", "full", str(number))
+        beats += led.feed(EndpointSeen("e", seen), Ticked(led.now_ms))
+    told = [e for e in beats if isinstance(e, WriteHeartbeat)]
+    assert 15 <= len(told) <= 22
+    assert len({e.heartbeat.beat for e in told}) <= 3
+
+
+def test_a_leader_that_begins_in_the_middle_awaits_only_what_the_change_has_brought() -> None:
+    """The link to b is as it was, and b may be down. Spec: K16, K28."""
+    for added, is_done in (("c",), False), ((), True):
+        machine = NodeMachine(WITH_BOTH, "a", "uuid-a", change=(8, Stage.SWITCH), added=added)
+        machine.step(LeadershipTaken(4, {}))
+        inputs = [ClientsCaughtUp(), NeighbourUnreachable("b", {}), NeighbourCaughtUp("c")]
+        for input_ in (*inputs, LaneApplied(0, {CHANGE: (8, 1)})):
+            machine.step(input_)
+        status = machine._change_status()
+        assert status is not None
+        assert status.is_done == is_done
+        assert status.open_links == ((("a", "c"),) if added else ())
+        for ownership in Ownership:
+            machine.step(AckRead("c", replace(TO_C, ownership=ownership), Acknowledgement(4, 9, 9)))
+        status = machine._change_status()
+        assert status is not None
+        assert status.is_done
 
 
 def test_what_is_in_force_cannot_be_aborted_and_older_words_change_nothing() -> None:

@@ -9,11 +9,11 @@ from mesh.model.state import Cut, Progress, ProgressKind
 from streaming.audits.blocks import Blocks
 from streaming.audits.cases import Outcome
 from streaming.audits.certificates import Certifier, World
+from streaming.audits.eras import Eras
 from streaming.audits.findings import Register
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.names import Names
 from streaming.audits.passing import Now, Passing
-from streaming.audits.ways import Ways
 from streaming.tables.digest import Digest
 from streaming.tables.rows import DeliveryRow, IngressRow, SourceKey, TopicPartition
 
@@ -47,7 +47,7 @@ class Table:
             passing=Passing("mesh."),
             heads={},
             carriers=lambda *_: [],
-            ways=Ways(),
+            eras=Eras("mesh."),
             read={},
             register=Register(),
         )

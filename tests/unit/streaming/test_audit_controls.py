@@ -11,6 +11,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Subscription
 from mesh.model.controls import ControlKind, InterestControl
 from mesh.model.state import Cut
+from streaming.audits.eras import Stretch
 from streaming.audits.interest import Claim, EndpointKey, Interest, Level
 from streaming.audits.verdicts import _level
 from streaming.audits.ways import Ways
@@ -47,7 +48,7 @@ def claims(wish: Subscription, *, node: str = "c", filter_: str = ">") -> list[C
             SOURCE,
             is_local=node == "a",
             carriers=lambda *_: [],
-            kept=Ways.of(CHAIN).kept_from("a", node),
+            stretches=[Stretch(between=Ways.of(CHAIN).between("a", node))],
         )
     )
 
@@ -95,9 +96,9 @@ def test_ways_agree_with_the_words_of_the_design(seed: int) -> None:
     topology = replace(drawn, interest=tuple(sorted(controls)))
     ways = Ways.of(topology)
     for origin in topology.nodes:
-        assert list(ways.kept_from(origin, origin)) == []
+        assert list(ways.between(origin, origin).kept) == []
         for way in naive_ways(topology, origin):
-            kept = ways.kept_from(origin, way.nodes[-1])
+            kept = ways.between(origin, way.nodes[-1]).kept
             for subject in (random_subject(rng) for _ in range(20)):
                 is_kept = any(
                     naive_matches(one.filter, subject) for one in controls if one.node in way.nodes

@@ -1,0 +1,218 @@
+"""Which topology counts for which message: a mesh changes while it is audited.
+
+Every source partition goes through the same topologies, each from a position of its own on: that
+of the cut with which its lane began to route by it. Spec: K25, K28, K31.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from mesh.config.published import published_text, published_topology
+from mesh.errors import ConfigError
+from mesh.model.control import Change, Stage
+from mesh.model.state import Cut
+from mesh.model.topology import Topology
+from streaming.audits.paths import LinkPlan
+from streaming.audits.ways import NOTHING, Between, Ways, origins_of
+from streaming.tables.rows import TopicPartition
+
+OF_THE_FILE = -1
+"""Number of the topology that the auditor was given, until `mesh.config` tells its own."""
+
+CHANGED = "$change"
+"""Stands in a cut for a node's uuid, where a lane begins to route by another topology; the
+topology's number stands for the `clients` offset."""
+
+IN_FORCE = (Stage.SWITCH, Stage.RUN)
+
+SETTLE_S = 10.0
+"""How long after the end of a change walks of the former topology may still come to light."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Offsets of a source partition from which a reader can be reached all the time.
+
+    Attributes:
+        first: The first of them.
+        last: The last, or None without end.
+        between: What stands between it and the reader.
+    """
+
+    first: int = 0
+    last: int | None = None
+    between: Between = NOTHING
+
+
+@dataclass(slots=True)
+class Eras:
+    """All topologies that were in force, and from where on.
+
+    Attributes:
+        prefix: Start of every topic name.
+        texts: Number -> topology as it is published.
+        begins: Per source partition: numbers and positions from which on it was routed by them.
+        stage: Stage of the newest change that is in force.
+        settled: Walks of topologies below this number have come to an end.
+        run_at_s: When it was read that the newest one is in force everywhere; None: long ago.
+    """
+
+    prefix: str
+    texts: dict[int, str] = field(default_factory=dict)
+    begins: dict[TopicPartition, list[tuple[int, int]]] = field(default_factory=dict)
+    stage: str = Stage.RUN.value
+    settled: int = OF_THE_FILE
+    run_at_s: float | None = None
+
+    @classmethod
+    def of(cls, topology: Topology) -> Eras:
+        """Return the eras of a mesh that was given by its file."""
+        return cls(topology.prefix, {OF_THE_FILE: published_text(topology)})
+
+    # -- what is told -----------------------------------------------------------------------
+
+    def configured(self, number: int, text: str, now_s: float) -> bool:
+        """Take the record of the topology in force; say whether it is news."""
+        return self._put(number, text, Stage.RUN, now_s)
+
+    def changed(self, change: Change, now_s: float) -> bool:
+        """Take a stage of a change; say whether it is news. Spec: K28."""
+        if change.stage not in IN_FORCE:
+            return False
+        return self._put(change.number, change.topology, change.stage, now_s)
+
+    def _put(self, number: int, text: str, stage: Stage, now_s: float) -> bool:
+        is_newest = number >= self.number
+        is_further = is_newest and (number > self.number or stage is Stage.RUN)
+        is_news = self.texts.get(number) != text or (is_further and stage.value != self.stage)
+        if not is_news or not is_readable(text):
+            return False
+        if is_newest:
+            self.stage = stage.value
+            self.run_at_s = now_s if stage is Stage.RUN else None
+        self.texts[number] = text
+        if self.texts.get(OF_THE_FILE) == text:
+            del self.texts[OF_THE_FILE]
+        return True
+
+    def cut(self, cut: Cut) -> bool:
+        """Take the cut of a topology; say whether it is news."""
+        known = self.begins.setdefault(TopicPartition(cut.topic, cut.partition), [])
+        if known and known[-1][0] >= cut.clients_offset:
+            return False
+        known.append((cut.clients_offset, cut.position))
+        return True
+
+    def settle(self, now_s: float, *, is_lagging: bool) -> None:
+        """End the walks of former topologies once nothing of them can come any more.
+
+        By then everything that was written before the change ended has been read: sources held
+        until all that was on its way had come to the end of its walk.
+        """
+        if self.run_at_s is None or self.stage != Stage.RUN.value or is_lagging:
+            return
+        if now_s < self.run_at_s:
+            self.run_at_s = now_s  # another process, another clock
+        elif now_s - self.run_at_s >= SETTLE_S:
+            self.settled, self.run_at_s = self.number, None
+
+    # -- what follows from it -------------------------------------------------------------------
+
+    @property
+    def number(self) -> int:
+        """Return the number of the newest topology."""
+        return max(self.texts, default=OF_THE_FILE)
+
+    @property
+    def plans(self) -> Sequence[LinkPlan]:
+        """Return the links that walks may go over just now, newest first."""
+        numbers = [number for number in sorted(self.texts, reverse=True) if number >= self.settled]
+        return [_known(self.texts[number]).plan for number in numbers]
+
+    def linked(self) -> Sequence[Topology]:
+        """Return the topology in force; while nodes take it one by one, the former one too."""
+        numbers = sorted(self.texts)[-1 if self.stage == Stage.RUN.value else -2 :]
+        return [_known(self.texts[number]).topology for number in numbers]
+
+    def homes(self) -> Mapping[str, str]:
+        """Return node -> Kafka cluster, of all nodes that there ever were."""
+        return {
+            name: node.kafka
+            for _, text in sorted(self.texts.items())
+            for name, node in _known(text).topology.nodes.items()
+        }
+
+    def starts(self, place: TopicPartition) -> Sequence[int]:
+        """Return the positions at which a source partition began an era, rising."""
+        return [0, *(position for _, position in self.begins.get(place, ()))]
+
+    def stretches(self, place: TopicPartition, origin: str, reader: str) -> Sequence[Stretch]:
+        """Return where in a source partition messages can come to a reader, in order.
+
+        Args:
+            place: The partition.
+            origin: Whose clients wrote it.
+            reader: A node.
+        """
+        found: list[Stretch] = []
+        eras = list(self._eras(place))
+        for (first, number), (end, _) in zip(eras, [*eras[1:], (None, 0)], strict=True):
+            between = self._between(number, origin, reader, is_only=len(eras) == 1)
+            last = None if end is None else end - 1
+            if between is None or (last is not None and last < first):
+                continue
+            before = found[-1] if found else None
+            if before is not None and before.last == first - 1 and before.between == between:
+                found[-1] = Stretch(before.first, last, between)
+            else:
+                found.append(Stretch(first, last, between))
+        return found
+
+    def _eras(self, place: TopicPartition) -> Iterator[tuple[int, int]]:
+        """Yield the first offset and the number of each era of a source partition."""
+        numbers = sorted(number for number in self.texts if number != OF_THE_FILE)
+        begins = dict(self.begins.get(place, ()))
+        yield 0, numbers[0] if numbers else OF_THE_FILE
+        for number in numbers[1:]:
+            if number in begins:
+                yield begins[number], number
+
+    def _between(self, number: int, origin: str, reader: str, *, is_only: bool) -> Between | None:
+        """Return what stands between two nodes, or None if nothing can come."""
+        if origin == reader or number not in self.texts:
+            return NOTHING
+        known = _known(self.texts[number])
+        if is_only:
+            return known.ways.between(origin, reader)
+        return _origins(self.texts[number], reader).get(origin)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    topology: Topology
+    plan: LinkPlan
+    ways: Ways
+
+
+@lru_cache(maxsize=32)
+def _known(text: str) -> _Known:
+    topology = published_topology(text)
+    return _Known(topology, LinkPlan.of(topology), Ways.of(topology))
+
+
+@lru_cache(maxsize=4096)
+def _origins(text: str, reader: str) -> Mapping[str, Between]:
+    topology = _known(text).topology
+    return origins_of(topology, reader) if reader in topology.nodes else {}
+
+
+def is_readable(text: str) -> bool:
+    """Say whether this version knows what a record says; nodes tell it if not."""
+    try:
+        _known(text)
+    except ConfigError:
+        return False
+    return True

@@ -1,0 +1,107 @@
+"""The auditor follows a change of the topology on `mesh.config`, and goes on after a restart."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mesh.codec.control import encode_change, encode_config, encode_identity
+from mesh.codec.keys import change_key, config_key
+from mesh.codec.state import encode_ledger
+from mesh.config.published import published_text
+from mesh.model.control import Change, Identity, Stage, TopicIdentity
+from mesh.model.state import Cut, Ledger, ProgressKind
+from mesh.model.topology import Node, Topology, Zone, ZoneKind
+from streaming.audits.eras import CHANGED, SETTLE_S
+from streaming.tables.topics import audited_pattern
+from tests.streaming.planted import PARTITIONS, Plant, chain_topology, topic_id
+from tests.streaming.test_planted import found
+
+pytestmark = pytest.mark.spark
+
+
+def with_d() -> Topology:
+    """The chain, and a fourth node at its end."""
+    chain = chain_topology()
+    links = [("a", "b"), ("b", "c"), ("c", "d")]
+    return Topology(
+        name=chain.name,
+        kafka=chain.kafka,
+        nodes={**chain.nodes, "d": Node(name="d", kafka="k2", partitions=PARTITIONS)},
+        zones={"Z": Zone.of_links("Z", ZoneKind.MULTI_HOP, links)},
+        prefix=chain.prefix,
+        audit_kafka="k1",
+    )
+
+
+def put_in_force(plant: Plant, number: int, topology: Topology, *stages: Stage) -> None:
+    text = published_text(topology)
+    for stage in stages:
+        plant.put("config", 0, change_key(), encode_change(Change(number, stage, text)))
+    plant.put("config", 0, config_key(), encode_config(number, text))
+
+
+def routed_anew(plant: Plant, node: str, partition: int, position: int) -> None:
+    """A lane says from where on it routes by topology 2."""
+    name = f"mesh.{node}.in.g"
+    cut = Cut(name, topic_id(name), partition, position, CHANGED, 2)
+    ledger = Ledger(node=node, lane=0, lane_epoch=1, cuts=[cut])
+    plant.put(f"{node}.ledger", 0, b"0", encode_ledger(ledger))
+
+
+def test_a_restart_counts_nothing_twice_and_new_topics_are_audited_from_offset_0(bench, plant):
+    """d wrote and lost a message before the auditor was told that there is a d. Spec: K-12, K28."""
+    put_in_force(plant, 1, chain_topology())
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.carry(5, ["c/s1"])
+    assert found(bench) == []
+    topics = [f"mesh.d.{name}" for name in ("in.g", "to.c.g")]
+    assert all(re.fullmatch(audited_pattern("mesh."), topic) for topic in topics)
+    told = [TopicIdentity(topic, topic_id(topic), PARTITIONS) for topic in topics]
+    plant.put(
+        "d.control", 0, b"identity", encode_identity(Identity("d", "uuid-d", 1, "x", 1, told))
+    )
+    plant.cut("d", "d.in.g", 0, "d", plant.subscribe("d", "s1", "acme/>"))
+    plant.publish("d", "acme/x", 3)
+    plant.deliver("d/s1", [0, 2], ["d"], origin="d.in.g")
+    plant.progress("d", ProgressKind.SOURCE, "d.in.g", 0, 3)
+    bench.take()
+    bench.restart()
+    put_in_force(plant, 2, with_d(), Stage.HOLD, Stage.SWITCH, Stage.RUN)
+    missing = [("missing", "d/s1", "", 1, 1)]
+    assert found(bench) == missing
+    published = [one for one in bench.outputs if one.topic == "mesh.audit.findings"]
+    bench.restart()
+    plant.carry(5, ["c/s1"])
+    assert found(bench) == missing
+    assert [one for one in bench.outputs if one.topic == "mesh.audit.findings"] == published
+    certificate = bench.certificates["mesh.a.in.g/0", "c/s1"]
+    assert (certificate.expected, certificate.delivered) == (10, 10)
+
+
+def test_a_node_that_a_change_takes_off_misses_nothing_that_is_published_after(bench, plant):
+    """Up to the cut of the new topology it must get all, and nothing behind it. Spec: K28, K31."""
+    put_in_force(plant, 1, chain_topology())
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.carry(5, ["c/s1"], lost=[4])
+    zones = {"Z": Zone.of_links("Z", ZoneKind.MULTI_HOP, [("a", "b")])}
+    chain = chain_topology()
+    nodes = {name: chain.nodes[name] for name in "ab"}
+    shorter = Topology(
+        name=chain.name,
+        kafka=chain.kafka,
+        nodes=nodes,
+        zones=zones,
+        prefix=chain.prefix,
+        audit_kafka="k1",
+    )
+    for partition in range(PARTITIONS):
+        routed_anew(plant, "a", partition, 5 if partition == 0 else 0)
+    put_in_force(plant, 2, shorter, Stage.SWITCH, Stage.RUN)
+    offsets = plant.publish("a", "acme/x", 5)
+    plant.progress("a", ProgressKind.SOURCE, "a.in.g", 0, offsets[-1] + 1)
+    assert found(bench) == [("missing", "c/s1", "", 4, 4)]
+    bench.wait(SETTLE_S + 5)
+    plant.frame("b->c", offsets, path=["a", "b"], source="a.to.b.g", span=(5, 5))
+    assert ("unplanned-path", "b->c", "a>b", 5, 9) in found(bench)

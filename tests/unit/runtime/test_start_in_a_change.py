@@ -1,0 +1,65 @@
+"""A node that starts in the middle of a change knows which links the change has brought."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from mesh.codec.control import encode_change, encode_config
+from mesh.codec.keys import change_key, config_key
+from mesh.config.published import published_text
+from mesh.config.topology_file import topology_from_mapping
+from mesh.model.control import Change, Stage
+from mesh.model.topology import Topology
+from mesh.runtime.control.changing import read_start
+
+
+@dataclass(frozen=True)
+class Told:
+    told_key: bytes
+    told_value: bytes
+
+    def key(self) -> bytes:
+        return self.told_key
+
+    def value(self) -> bytes:
+        return self.told_value
+
+
+def topology(nodes: str, *links: str) -> Topology:
+    zones = {"Z": {"kind": "multi-hop", "links": [list(link) for link in links]}}
+    return topology_from_mapping(
+        {"kafka": {"k": {}}, "nodes": {name: {} for name in nodes}, "zones": zones}
+    )
+
+
+BEFORE, AFTER = topology("abc", "ab"), topology("abcd", "ab", "ac", "cd")
+
+
+def change(stage: Stage) -> Told:
+    return Told(change_key(), encode_change(Change(2, stage, published_text(AFTER))))
+
+
+def in_force(number: int, one: Topology) -> Told:
+    return Told(config_key(), encode_config(number, published_text(one)))
+
+
+@pytest.mark.parametrize(
+    ("node", "records", "added"),
+    [
+        ("a", [in_force(1, BEFORE), change(Stage.SWITCH)], ("c",)),
+        ("d", [in_force(1, BEFORE), change(Stage.SWITCH)], ("c",)),  # it is new itself
+        ("b", [in_force(1, BEFORE), change(Stage.SWITCH)], ()),
+        ("a", [in_force(1, BEFORE), change(Stage.SWITCH), in_force(2, AFTER)], ()),
+        ("a", [in_force(1, BEFORE), change(Stage.HOLD)], ()),
+        ("a", [in_force(1, BEFORE), change(Stage.RUN)], ()),
+        ("a", [change(Stage.SWITCH)], ["b", "c"]),  # nobody knows what was in force
+    ],
+)
+def test_a_leader_awaits_what_the_change_brings(
+    node: str, records: list[Told], added: tuple[str, ...]
+) -> None:
+    """Spec: K28."""
+    start = read_start(AFTER, node, records)
+    assert start.added == added

@@ -1,0 +1,178 @@
+"""The auditor follows a change: what counts is the topology by which each source was routed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mesh.codec.control import encode_change, encode_config
+from mesh.config.published import published_text
+from mesh.config.topology_file import topology_from_mapping
+from mesh.model.control import Change, Heartbeat, LinkState, Stage, Subscription
+from mesh.model.state import Cut
+from mesh.model.topology import Topology
+from streaming.audits.eras import CHANGED, SETTLE_S, Eras, Stretch
+from streaming.audits.findings import FindingKind
+from streaming.audits.interest import EndpointKey, Interest, Span
+from streaming.job.intake import take_batch
+from streaming.job.state import State
+from streaming.tables.digest import Digest
+from streaming.tables.rows import Batch, DeliveryRow, SmallRow, SourceKey, TopicPartition
+
+PLACE = TopicPartition("mesh.a.in.g", 0)
+SOURCE = SourceKey("aa", 0)
+CONFIG = TopicPartition("mesh.config", 0)
+
+
+def topology(nodes: str, *links: str) -> Topology:
+    zones = {"Z": {"kind": "multi-hop", "links": [list(link) for link in links]}}
+    return topology_from_mapping(
+        {"kafka": {"k": {}}, "nodes": {name: {} for name in nodes}, "zones": zones}
+    )
+
+
+BEFORE = topology("abcd", "ab", "bc", "cd")
+AFTER = topology("abcd", "ab", "bd", "cd")
+WITHOUT = topology("abc", "ab", "bc")
+
+
+def cut(uuid: str, position: int, offset: int) -> Cut:
+    return Cut(PLACE.topic, b"", 0, position, uuid, offset)
+
+
+def eras(*topologies: Topology) -> Eras:
+    """The eras of a mesh that was given by the first, each from ten offsets further on."""
+    made = Eras.of(topologies[0])
+    for number, one in enumerate(topologies, 1):
+        assert made.configured(number, published_text(one), 0.0)
+        made.cut(cut(CHANGED, 10 * (number - 1), number))
+    return made
+
+
+def told(change: Change) -> SmallRow:
+    return SmallRow(CONFIG, 0, "change", encode_change(change), 0)
+
+
+def in_force(number: int, one: Topology) -> SmallRow:
+    return SmallRow(CONFIG, 0, "topology", encode_config(number, published_text(one)), 0)
+
+
+def delivery(*path: str) -> DeliveryRow:
+    place = TopicPartition(f"mesh.{path[-1]}.ep.s", 0)
+    return DeliveryRow(place, SOURCE, 0, tuple(path), 0, Digest(1, 1, 1, 1), 0, 0, 0, 0, 0)
+
+
+def kinds(state: State) -> list[FindingKind]:
+    return [one.kind for one in state.register.findings.values()]
+
+
+@pytest.fixture
+def state() -> State:
+    made = State.of(BEFORE)
+    made.names.topics["aa"] = PLACE.topic
+    take_batch(made, Batch(small=[in_force(1, BEFORE)]), 0.0)
+    return made
+
+
+def test_a_node_that_can_be_reached_all_the_time_has_one_stretch() -> None:
+    """Spec: K28, K31."""
+    assert eras(BEFORE, AFTER).stretches(PLACE, "a", "d") == [Stretch()]
+    assert eras(BEFORE).stretches(PLACE, "a", "d") == [Stretch()]
+
+
+def test_what_cannot_come_any_more_is_not_expected_and_what_comes_back_is() -> None:
+    """Spec: K28, K31."""
+    made = eras(BEFORE, WITHOUT, AFTER)
+    assert made.stretches(PLACE, "a", "d") == [Stretch(0, 9), Stretch(20)]
+    assert made.stretches(PLACE, "a", "a") == [Stretch()]
+    interest = Interest()
+    interest.subscribe(EndpointKey("d", "s"), ">", Subscription(), 0)
+    for position, since in ((3, 0), (15, 10), (25, 20), (26, 20)):
+        interest.cut(cut("u", position, 0), since)
+    claims = interest.claims(
+        EndpointKey("d", "s"),
+        "u",
+        PLACE,
+        SOURCE,
+        is_local=False,
+        carriers=lambda *_: [],
+        stretches=made.stretches(PLACE, "a", "d"),
+    )
+    assert [claim.span for claim in claims] == [Span(3, 9), Span(25)]
+
+
+def test_a_source_that_has_not_followed_is_in_the_former_era() -> None:
+    """A node that was down takes the new topology when it starts. Spec: K25, K28."""
+    made = Eras.of(BEFORE)
+    for number, one in ((1, BEFORE), (2, WITHOUT)):
+        made.configured(number, published_text(one), 0.0)
+    assert made.stretches(PLACE, "a", "d") == [Stretch()]
+    assert made.cut(cut(CHANGED, 7, 2))
+    assert not made.cut(cut(CHANGED, 9, 2))  # a lane says it again when it is taken
+    assert made.stretches(PLACE, "a", "d") == [Stretch(0, 6)]
+
+
+def test_walks_of_both_topologies_are_planned_in_the_middle_of_a_change(state: State) -> None:
+    """Spec: DESIGN 7, K28."""
+    change = Change(2, Stage.HOLD, published_text(AFTER), ("a",))
+    new, old = delivery("a", "b", "d"), delivery("a", "b", "c", "d")
+    take_batch(state, Batch(small=[told(change)], deliveries=[old]), 0.0)
+    assert kinds(state) == []
+    take_batch(state, Batch(deliveries=[new]), 0.0)
+    assert kinds(state) == [FindingKind.UNPLANNED_PATH]  # nobody works by it yet
+    switch = replace(change, stage=Stage.SWITCH)
+    take_batch(state, Batch(small=[told(switch)], deliveries=[old, new]), 0.0)
+    assert kinds(state) == []  # what came before its topology was known is judged again
+    mixed = delivery("a", "b", "d", "c", "b")
+    take_batch(state, Batch(deliveries=[mixed, delivery("a", "c", "d")]), 0.0)
+    assert sorted(kinds(state)) == [FindingKind.LOOP, FindingKind.UNPLANNED_PATH]
+
+
+def test_walks_of_the_former_topology_end(state: State) -> None:
+    """Spec: DESIGN 7, K28."""
+    old = delivery("a", "b", "c", "d")
+    rows = [told(Change(2, Stage.RUN, published_text(AFTER))), in_force(2, AFTER)]
+    take_batch(state, Batch(small=rows, deliveries=[old]), 100.0)
+    state.eras.settle(100.0 + 2 * SETTLE_S, is_lagging=True)
+    take_batch(state, Batch(deliveries=[old]), 100.0)
+    assert kinds(state) == []
+    state.eras.settle(100.0 + 2 * SETTLE_S, is_lagging=False)
+    take_batch(state, Batch(deliveries=[old]), 100.0)
+    assert kinds(state) == [FindingKind.UNPLANNED_PATH]
+
+
+def test_a_change_that_is_aborted_counts_for_nothing(state: State) -> None:
+    """Spec: K28."""
+    rows = [told(Change(2, stage, published_text(AFTER))) for stage in (Stage.HOLD, Stage.ABORT)]
+    take_batch(state, Batch(small=rows), 0.0)
+    assert list(state.eras.texts) == [1]
+
+
+def test_a_link_that_a_change_removes_is_no_split(state: State) -> None:
+    """Spec: K28, K32."""
+    splits = state.splits
+
+    def live(since: int, *pairs: str) -> list[FindingKind]:
+        found = []
+        for beat in range(since, since + 40):
+            for node in "abcd":
+                splits.beat(node, Heartbeat(1, beat, True), float(beat))
+            for one, other in pairs:
+                for reader, neighbour in ((one, other), (other, one)):
+                    splits.acknowledge(reader, neighbour, LinkState(1, beat))
+            found += [one.kind for one in splits.judge(float(beat))]
+        return found
+
+    take_batch(state, Batch(small=[told(Change(2, Stage.RUN, published_text(WITHOUT)))]), 0.0)
+    assert live(1, "ab", "bc") == []
+    assert splits.links == [("a", "b"), ("b", "c")]
+    assert live(41, "ab") == [FindingKind.SPLIT]
+
+
+def test_an_auditor_that_is_told_of_an_older_file_goes_by_what_is_in_force(state: State) -> None:
+    """Spec: K28."""
+    take_batch(state, Batch(small=[in_force(2, AFTER)]), 0.0)
+    assert state.eras.number == 2
+    assert [one.nodes for one in state.eras.linked()] == [AFTER.nodes]
+    assert state.eras.homes() == dict.fromkeys("abcd", "k")
