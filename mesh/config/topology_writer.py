@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
 
+from mesh.config.selectors import written_selectors
 from mesh.model.topology import (
     EndpointLimit,
     KafkaCluster,
@@ -49,6 +50,10 @@ def topology_spec(topology: Topology) -> Mapping[str, object]:
     ]
     if limits:
         spec["limits"] = limits
+    if topology.selectors:
+        spec["selectors"] = written_selectors(topology.selectors)
+    if topology.covering:
+        spec["covering"] = True
     if topology.audit_kafka:
         spec["audit"] = {"kafka": topology.audit_kafka}
     return spec

@@ -24,6 +24,7 @@ class What(StrEnum):
     ZONE = "zone"
     LINK = "link"
     LIMIT = "limit"
+    SELECTOR = "selector"
 
 
 class Deed(StrEnum):
@@ -48,7 +49,8 @@ class Change:
     """One thing that differs.
 
     Attributes:
-        name: Of the Kafka cluster, node, zone or setting; `a-b` for a link and its limit.
+        name: Of the Kafka cluster, node, zone or setting; `a-b` for a link and its limit; `a->b`
+            for what selects on it.
         attributes: Those that differ; all of them for what is created or deleted.
     """
 
@@ -123,12 +125,15 @@ def _things(of: Described, what: What) -> Mapping[str, Attributes]:
             return _links(of.topology)
         case What.LIMIT:
             return dict(_limits(spec.get("limits")))
+        case What.SELECTOR:
+            conditions = of.topology.conditions.items()
+            return {f"{a}->{b}": {"when": list(when)} for (a, b), when in sorted(conditions)}
 
 
 def _settings(document: Attributes, spec: Attributes) -> Iterator[tuple[str, object]]:
     yield "name", _mapping(document.get("metadata")).get("name")
     for name, value in spec.items():
-        if name not in {"kafka", "nodes", "zones", "limits"}:
+        if name not in {"kafka", "nodes", "zones", "limits", "selectors"}:
             if isinstance(value, Mapping):
                 yield from ((f"{name}.{key}", one) for key, one in value.items())
             else:

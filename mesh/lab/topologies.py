@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from mesh.core.walks import walks_from
 from mesh.model.subject import matches
@@ -42,7 +43,10 @@ class Topologies:
         )
 
     def _carries(self, index: int, source: str, target: str, subject: str) -> bool:
-        """Say so of one topology: there is one way at most."""
+        """Say so of one topology: there is one way at most.
+
+        What a selector may refuse on its way may come, but need not.
+        """
         topology = self.found[index][1]
         if (index, source) not in self._filters:
             joins = {join.zone: join.filter for join in topology.joins.values()}
@@ -50,6 +54,7 @@ class Topologies:
             self._filters[index, source] = {source: ()} | {
                 node: tuple(joins[link.zone] for link in ways[0].links if link.zone in joins)
                 for node, ways in walks.items()
+                if not any(step in topology.conditions for step in pairwise(ways[0].nodes))
             }
         filters = self._filters[index, source].get(target)
         return filters is not None and all(matches(one, subject) for one in filters)

@@ -12,6 +12,7 @@ from enum import StrEnum
 from itertools import combinations
 
 from mesh.model.joins import Join
+from mesh.model.selectors import Selector, by_direction
 
 MESSAGE_BYTES_DEFAULT = 900_000
 """With key and headers, uncompressed. Spec: K6."""
@@ -273,9 +274,12 @@ class Topology:
         endpoint_limits: Of endpoints; for each the one that names it most exactly is good.
         quarantine_after: How often a target refuses a record alone, for what it is, before that
             is put aside. Spec: R12.
+        selectors: Conditions on directions of links, in the order of the file. Spec: EMS-14.
+        covering: Whether a node offers no filter that another one it offers covers.
         links: Every link, sorted by zone and ends. Two joins between the same nodes in opposite
             directions are one link, known by the first of their names.
         joins: By source and target.
+        conditions: The selectors by source and target.
     """
 
     name: str
@@ -289,8 +293,13 @@ class Topology:
     limits: Mapping[frozenset[str], LinkLimit] = field(default_factory=dict)
     endpoint_limits: Sequence[EndpointLimit] = ()
     quarantine_after: int = QUARANTINE_AFTER_DEFAULT
+    selectors: Sequence[Selector] = ()
+    covering: bool = False
     links: Sequence[Link] = field(init=False, repr=False, compare=False)
     joins: Mapping[tuple[str, str], Join] = field(init=False, repr=False, compare=False)
+    conditions: Mapping[tuple[str, str], Sequence[str]] = field(
+        init=False, repr=False, compare=False
+    )
     _links_of: Mapping[str, Sequence[Link]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -308,6 +317,7 @@ class Topology:
                 by_node[node].append(link)
         object.__setattr__(self, "links", tuple(links))
         object.__setattr__(self, "joins", joins)
+        object.__setattr__(self, "conditions", by_direction(self.selectors))
         object.__setattr__(self, "_links_of", by_node)
 
     def links_of(self, node: str) -> Sequence[Link]:

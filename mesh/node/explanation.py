@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from mesh.core.conditions import condition, first_refusing
 from mesh.core.forwarding import crosses_external
 from mesh.core.joins import row_over
 from mesh.core.routing import PUBLISHED_HERE, Arrival, LocalLink, Route, Router, local_links
@@ -24,6 +25,8 @@ from mesh.node.closing import close
 from mesh.node.learner import DOWN_AFTER_MS, Learner
 
 NOT_WANTED = "no_interest"
+NO_HEADERS: Mapping[str, str] = {}
+
 NO_WAY = "no_way"
 """No walk leads there, whatever it wants."""
 
@@ -84,11 +87,16 @@ class Crossed:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A link that a node does not send the message over, with the one reason."""
+    """A link that a node does not send the message over, with the one reason.
+
+    Attributes:
+        selector: The condition that the message does not meet, if that is why.
+    """
 
     node: str
     neighbour: str
     reason: str
+    selector: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +140,7 @@ def explain(
     subject: str,
     source: str,
     message_class: MessageClass,
+    headers: Mapping[str, str] = NO_HEADERS,
 ) -> Explanation:
     """Walk a message through the mesh as it is now.
 
@@ -141,7 +150,9 @@ def explain(
         subject: A valid subject.
         source: Where the message is published.
         message_class: Its class.
+        headers: The client's own: selectors may ask for them.
     """
+    raw = [(name, text.encode()) for name, text in headers.items()]
     routers = {node: router_of(topology, node, known) for node in topology.nodes}
     told = Explanation(subject, source, message_class)
     edge: list[tuple[tuple[str, ...], Arrival]] = [((source,), PUBLISHED_HERE)]
@@ -150,8 +161,13 @@ def explain(
         for path, arrival in edge:
             node = path[-1]
             route = routers[node].route(subject, arrival, message_class)
+            if route.asks:
+                route = routers[node].selected(route, subject, raw)
             told.reached.append(_reached(known, path, route))
-            told.refused += [Refusal(node, to, str(reason)) for to, reason in route.refused]
+            for to, reason in route.refused:
+                is_filter = reason is Reason.FILTER
+                text = _selector(topology, (node, to), subject, headers) if is_filter else ""
+                told.refused.append(Refusal(node, to, str(reason), text))
             for link in _left_on(routers[node], route):
                 told.crossed.append(Crossed(node, link.neighbour, link.zone_out))
                 if link.neighbour in path:
@@ -198,6 +214,15 @@ def _learn(learner: Learner, neighbour: str, known: KnownNode) -> None:
         for filter_, wish in known.offers.get(scope, {}).items():
             learner.advert_read(neighbour, scope, filter_, wish)
         learner.mark_read(neighbour, scope, mark)
+
+
+def _selector(
+    topology: Topology, step: tuple[str, str], subject: str, headers: Mapping[str, str]
+) -> str:
+    """Return the text of the first condition on a step that a message does not meet, or nothing."""
+    conditions = [condition(text) for text in topology.conditions.get(step, ())]
+    found = first_refusing(conditions, subject, headers)
+    return "" if found is None else found.text
 
 
 def _left_on(router: Router, route: Route) -> Iterator[LocalLink]:

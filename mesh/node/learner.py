@@ -320,6 +320,7 @@ class Learner:
         for link in links:
             name = link.neighbour
             self.neighbours[name] = Neighbour(link) if name in changes.added else known[name]
+            self.neighbours[name].link = link  # what selects on it may be another
         self._link_changes = changes
 
     def _forget_interest(self, gone: Sequence[str]) -> None:

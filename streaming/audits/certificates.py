@@ -265,6 +265,7 @@ def _claims_of(place: TopicPartition, endpoint: EndpointKey, world: World) -> Se
         is_local=origin == endpoint.node,
         carriers=world.carriers,
         joins=world.ways.between(origin, endpoint.node),
+        is_sure=world.ways.is_sure(origin, endpoint.node),
     )
 
 

@@ -191,6 +191,7 @@ class Interest:
         is_local: bool,
         carriers: Carriers,
         joins: Sequence[str] = (),
+        is_sure: bool = True,
     ) -> Sequence[Claim]:
         """Return what an endpoint claims of one ingress partition.
 
@@ -202,11 +203,12 @@ class Interest:
             is_local: Whether the ingress belongs to the endpoint's own node.
             carriers: How messages came to the endpoint's node.
             joins: Filters of the joins between the ingress and the endpoint.
+            is_sure: Whether nothing else may refuse a message in between.
         """
         claims = []
         for wish in self.wishes.get(endpoint, ()):
             span = None
-            if wish.is_certified and uuid is not None and source is not None:
+            if wish.is_certified and is_sure and uuid is not None and source is not None:
                 ways = (place,) if is_local else tuple(carriers(endpoint.node, source))
                 span = self._span(wish, uuid, place, source, ways)
             claims.append(Claim(wish.filter, span, tuple(joins)))

@@ -1,4 +1,7 @@
-"""Which filters of joins stand between two nodes: what they do not select cannot come.
+"""What stands between two nodes: filters of joins, and selectors.
+
+What a join's filter does not select cannot come; what meets a selector may come, or may not: what
+conditions say is not judged here a second time.
 
 Found from the reader back to every origin, apart from the mesh's own walks. Spec: DESIGN 3, K31.
 """
@@ -23,6 +26,7 @@ class _Trail:
         is_abroad: Whether an external link is among them.
         limits: `hops` of the joins at the far end, in a row.
         filters: Of all joins, the reader's last.
+        is_selected: Whether a selector stands on one of the links, in its direction.
     """
 
     nodes: tuple[str, ...]
@@ -30,6 +34,7 @@ class _Trail:
     is_abroad: bool = False
     limits: tuple[int, ...] = ()
     filters: tuple[str, ...] = ()
+    is_selected: bool = False
 
 
 @dataclass(slots=True)
@@ -38,27 +43,36 @@ class Ways:
 
     Attributes:
         filters: (origin, reader) -> filters of the joins between them, in order.
+        selected: (origin, reader), where a selector may refuse what goes from one to the other.
     """
 
     filters: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+    selected: Mapping[tuple[str, str], None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, topology: Topology) -> Ways:
-        """Return the ways of a topology; without joins there is nothing to find."""
+        """Return the ways of a topology; without joins and selectors there is nothing to find."""
         found: dict[tuple[str, str], Sequence[str]] = {}
-        for reader in topology.nodes if topology.joins else ():
+        selected: dict[tuple[str, str], None] = {}
+        for reader in topology.nodes if topology.joins or topology.selectors else ():
             trails = [_Trail((reader,))]
             for trail in trails:
                 if trail.filters:
                     found.setdefault((trail.nodes[-1], reader), trail.filters)
+                if trail.is_selected:
+                    selected[trail.nodes[-1], reader] = None
                 trails += [
                     one for one in _before(topology, trail) if one.nodes[-1] not in trail.nodes
                 ]
-        return cls(found)
+        return cls(found, selected)
 
     def between(self, origin: str, reader: str) -> Sequence[str]:
         """Return what must select a message of the origin for it to come to the reader."""
         return self.filters.get((origin, reader), ())
+
+    def is_sure(self, origin: str, reader: str) -> bool:
+        """Say whether all that is wanted of the origin must come to the reader. Spec: EMS-14."""
+        return (origin, reader) not in self.selected
 
 
 def _before(topology: Topology, trail: _Trail) -> Iterator[_Trail]:
@@ -67,15 +81,19 @@ def _before(topology: Topology, trail: _Trail) -> Iterator[_Trail]:
     for link in topology.links_of(here):
         other, kind = link.other(here), topology.kind_of(link).value
         nodes = (*trail.nodes, other)
+        asked = any((one.source, one.target) == (other, here) for one in topology.selectors)
+        is_selected = trail.is_selected or asked
         turns = link.zone == trail.zone and (other,) == next_
         if kind == "join":
             join = topology.joins.get((other, here))
             limits = () if join is None else (join.hops, *trail.limits)
             if join is None or turns or len(limits) > 1 + min(limits):
                 continue
-            yield _Trail(nodes, link.zone, trail.is_abroad, limits, (join.filter, *trail.filters))
+            filters = (join.filter, *trail.filters)
+            yield _Trail(nodes, link.zone, trail.is_abroad, limits, filters, is_selected)
             continue
         is_external = kind == "external"
         is_second = kind in _WITHIN_ONE_HOP and link.zone == trail.zone
         if not (turns or is_second or (is_external and trail.is_abroad)):
-            yield _Trail(nodes, link.zone, trail.is_abroad or is_external, (), trail.filters)
+            is_abroad = trail.is_abroad or is_external
+            yield _Trail(nodes, link.zone, is_abroad, (), trail.filters, is_selected)
