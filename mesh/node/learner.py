@@ -65,6 +65,7 @@ class Learner:
         node: Name of this node.
         uuid: Its intrinsic identity.
         router: Routes by what is in force.
+        covering: Whether entries that others cover are not offered.
         offered: Scopes in which each neighbour may offer interest; None: in all. Records of others
             are left over from another topology, or ahead of it.
         neighbours: By name.
@@ -80,6 +81,7 @@ class Learner:
     links: Sequence[LocalLink]
     router: Router
     offered: Mapping[str, Sequence[Scope]] | None = None
+    covering: bool = False
     neighbours: dict[str, Neighbour] = field(default_factory=dict)
     subscriptions: dict[tuple[str, str], Subscription] = field(default_factory=dict)
     clients_offset: int = -1

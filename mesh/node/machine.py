@@ -124,7 +124,8 @@ class NodeMachine:
         """Build the learner for the node's links."""
         links = local_links(self.topology, self.node)
         offered = scopes_read(self.topology, self.node)
-        self.learner = Learner(self.node, self.uuid, links, Router(links), offered)
+        covering = self.topology.covering
+        self.learner = Learner(self.node, self.uuid, links, Router(links), offered, covering)
         if self.change is not None:
             self.learner.change_read(change_version(*self.change))
 
@@ -270,6 +271,7 @@ class NodeMachine:
         self.topology, self._target = topology, None
         offered = scopes_read(topology, self.node)
         self.learner.relink(local_links(topology, self.node), offered, changes)
+        self.learner.covering = topology.covering
         return Relinked(topology, changes.gone, changes.added)
 
     def _change_status(self) -> ChangeStatus | None:
