@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from mesh.config.conditions import condition_fault
 from mesh.config.located import KeyPath, Locate
 from mesh.config.shapes import StrictModel, nearest
-from mesh.core.conditions import condition_fault
 from mesh.errors import Problem
 from mesh.model.selectors import Selector
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+SUBJECT, HEADERS = "subject", "headers"
+"""The two names that a condition may use."""
+
 CONDITION_CHARS_MAX = 1_000
 """Longest condition: a person wrote it, and every message may ask it."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mesh.config.conditions import condition_fault
 from mesh.core.conditions import (
     condition,
-    condition_fault,
     first_refusing,
     header_texts,
     needs_headers,
