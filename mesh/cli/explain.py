@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 
 from mesh.cli.faults import wrong_input
 from mesh.cli.looking import look
-from mesh.cli.publish import ClassOption, class_of
+from mesh.cli.publish import ClassOption, class_of, headers_of
 from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node, topology_of
 from mesh.cli.topology import legal_or_refused
@@ -45,6 +45,10 @@ def explain(
             "mesh. Repeatable."
         ),
     ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=VALUE, of the message: selectors may ask for it. Repeatable."),
+    ] = None,
     file: FileOption = None,
     bootstrap: BootstrapOption = None,
     context: ContextOption = None,
@@ -62,7 +66,7 @@ def explain(
 
     if (fault := subject_fault(subject)) is not None:
         raise wrong_input("SUBJECT", fault)
-    message_class = class_of(class_)
+    message_class, given = class_of(class_), headers_of(header or [])
     if subscribe:
         supposed = (
             topology_of(file, bootstrap, context)
@@ -79,7 +83,8 @@ def explain(
             topology = legal_or_refused(proposed, output)[0]
             known = suppose(topology, {node: one.subscriptions for node, one in known.items()})
     check_node(topology, source, "--from")
-    told = explain_message(topology, known, subject, source, message_class)
+    headers = {name: raw.decode(errors="ignore") for name, raw in reversed(given)}
+    told = explain_message(topology, known, subject, source, message_class, headers)
     data = as_mapping(told, unknown, dead_ends(topology, source))
     render(View(data=data, table=lambda: _table(told, data)), output)
 
@@ -138,6 +143,7 @@ def as_mapping(
                 "neighbour": one.neighbour,
                 "reason": one.reason,
                 "text": one.text,
+                "selector": one.selector or None,
             }
             for one in told.refused
         ],
@@ -163,7 +169,10 @@ def _not_reached(one: NotReached, end: DeadEnd | None) -> dict[str, Any]:
 
 
 def _table(told: Explanation, data: Mapping[str, Any]) -> RenderableType:
-    refused = [(one.node, one.neighbour, _with_text(one.reason, one.text)) for one in told.refused]
+    refused = [
+        (one.node, one.neighbour, _with_text(one.reason, one.text or one.selector))
+        for one in told.refused
+    ]
     missed = [
         (
             one["node"],

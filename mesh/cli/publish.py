@@ -54,7 +54,7 @@ def publish(
     from mesh.client import SubjectError, connect
 
     message_class = class_of(class_)
-    headers = _headers(header or [])
+    headers = headers_of(header or [])
     topology = running_topology(file, bootstrap, context, near=node)
     check_node(topology, node, "--node")
     quiet_client_library()
@@ -102,7 +102,12 @@ def class_of(text: str) -> MessageClass:
     return MessageClass(text)
 
 
-def _headers(options: list[str]) -> list[tuple[str, bytes]]:
+def headers_of(options: list[str]) -> list[tuple[str, bytes]]:
+    """Return the headers that `NAME=VALUE` options name, in order.
+
+    Raises:
+        ConfigError: One has another form.
+    """
     found: list[tuple[str, bytes]] = []
     for option in options:
         name, equals, value = option.partition("=")

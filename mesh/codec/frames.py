@@ -28,7 +28,7 @@ from mesh.codec.messages import (
     scan_value,
 )
 from mesh.codec.subjects import subject_table
-from mesh.codec.tails import Headers, encode_bare_tails, encode_tail
+from mesh.codec.tails import Headers, encode_bare_tails, encode_tail, read_headers
 from mesh.errors import LocalProtocolError
 from mesh.model.frames import FrameHeader, Message, Origin
 
@@ -53,6 +53,7 @@ __all__ = [
     "key_tail",
     "origin_of",
     "peek",
+    "read_headers",
     "relay_key",
     "scan_value",
     "subject_table",

@@ -128,6 +128,16 @@ def read_tail(value: bytes, at: int) -> tuple[bytes | None, Headers, bytes | Non
     return key, headers, payload, NO_EXT, at + 1
 
 
+def read_headers(value: bytes, at: int) -> Headers:
+    """Read the client headers of a tail, and nothing else of it.
+
+    Raises:
+        DecodeError, IndexError: As for `read_tail`.
+    """
+    at = _read_optional(value, at)[1]
+    return _read_headers(value, at)[0] if value[at] else ()
+
+
 def skip_tail(value: bytes, at: int) -> int:
     """Return the position after a tail, whose headers are not decoded.
 

@@ -12,6 +12,7 @@ from mesh.config.control_rules import controls_of
 from mesh.config.kafka_options import option_text
 from mesh.config.located import Document, Locate, dotted, read_document
 from mesh.config.scalars import duration_s
+from mesh.config.selectors import selectors_of
 from mesh.config.shapes import check_shape, shown
 from mesh.config.topology_models import LimitSpec, MeshFile, MeshSpec, NodeSpec, ZoneSpec
 from mesh.config.topology_rules import spec_problems
@@ -120,6 +121,8 @@ def _built(spec: MeshSpec, name: str) -> Topology:
         endpoint_limits=[_endpoint_limit(one) for one in spec.limits if one.endpoint],
         quarantine_after=spec.quarantine_after,
         interest=controls_of(spec.interest),
+        selectors=selectors_of(spec.selectors),
+        covering=spec.covering,
         keep_s=KEEP_DEFAULT_S if keep_s is None else keep_s,
     )
 

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from mesh.config.control_models import InterestSpec
+from mesh.config.selectors import SelectorSpec
 from mesh.config.shapes import StrictModel
 from mesh.model.joins import JOIN_HOPS_DEFAULT, JOIN_HOPS_MAX
 from mesh.model.names import NAME_PATTERN
@@ -124,6 +125,12 @@ class MeshSpec(StrictModel):
         ge=1,
         le=1_000_000,
         description="How often a target refuses a record before that becomes a dead letter.",
+    )
+    selectors: list[SelectorSpec] = Field(
+        default_factory=list, description="What messages must meet to leave on a link."
+    )
+    covering: bool = Field(
+        False, description="Offer no filter that another one offered with it covers."
     )
     audit: AuditSpec = Field(default_factory=AuditSpec)
     keep: str = Field(

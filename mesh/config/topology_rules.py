@@ -16,6 +16,7 @@ from mesh.config.exclusive import exclusive_faults
 from mesh.config.kafka_options import option_faults
 from mesh.config.located import KeyPath, Locate
 from mesh.config.scalars import DURATION_RULE, duration_s
+from mesh.config.selectors import selector_problems
 from mesh.config.shapes import nearest
 from mesh.errors import Problem
 from mesh.model.names import fold, name_fault, prefix_fault
@@ -39,7 +40,11 @@ def spec_problems(spec: object, locate: Locate) -> list[Problem]:
     """
     checker = _Checker(locate=locate, spec=_mapping(spec))
     checker.check()
-    return checker.problems
+    zones = checker.zones.values()
+    linked = [ends for zone in zones for ends in _pairs(zone)]
+    joins = [e for z in zones for e in _pairs(z) if _mapping(z).get("kind") == ZoneKind.JOIN]
+    found = selector_problems(checker.spec, locate, checker.nodes, linked, joins)
+    return [*checker.problems, *found]
 
 
 def _mapping(value: object) -> Entries:

@@ -11,6 +11,7 @@ from itertools import combinations
 from pathlib import Path
 
 from mesh.config.control_rules import controls_written
+from mesh.config.selectors import written_selectors
 from mesh.model.topology import (
     EndpointLimit,
     KafkaCluster,
@@ -51,6 +52,10 @@ def topology_spec(topology: Topology) -> Mapping[str, object]:
     if limits:
         spec["limits"] = limits
     spec.update(controls_written(topology.interest))
+    if topology.selectors:
+        spec["selectors"] = written_selectors(topology.selectors)
+    if topology.covering:
+        spec["covering"] = True
     if topology.audit_kafka:
         spec["audit"] = {"kafka": topology.audit_kafka}
     return spec

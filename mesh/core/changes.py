@@ -25,6 +25,7 @@ class What(StrEnum):
     LINK = "link"
     LIMIT = "limit"
     INTEREST = "interest"
+    SELECTOR = "selector"
 
 
 class Deed(StrEnum):
@@ -49,8 +50,8 @@ class Change:
     """One thing that differs.
 
     Attributes:
-        name: Of the Kafka cluster, node, zone or setting; `a-b` for a link and its limit; of a
-            control of interest what it says.
+        name: Of the Kafka cluster, node, zone or setting; `a-b` for a link and its limit; `a->b`
+            for what selects on it; of a control of interest what it says.
         attributes: Those that differ; all of them for what is created or deleted.
     """
 
@@ -130,12 +131,15 @@ def _things(of: Described, what: What) -> Mapping[str, Attributes]:
                 str(control): {"node": control.node, str(control.kind): control.filter}
                 for control in of.topology.interest
             }
+        case What.SELECTOR:
+            conditions = of.topology.conditions.items()
+            return {f"{a}->{b}": {"when": list(when)} for (a, b), when in sorted(conditions)}
 
 
 def _settings(document: Attributes, spec: Attributes) -> Iterator[tuple[str, object]]:
     yield "name", _mapping(document.get("metadata")).get("name")
     for name, value in spec.items():
-        if name not in {"kafka", "nodes", "zones", "limits", "interest"}:
+        if name not in {"kafka", "nodes", "zones", "limits", "interest", "selectors"}:
             if isinstance(value, Mapping):
                 yield from ((f"{name}.{key}", one) for key, one in value.items())
             else:

@@ -96,13 +96,15 @@ def _ends_of_changes(before: Topology, after: Topology) -> Iterator[str]:
 
 
 def _links(topology: Topology) -> Mapping[tuple[str, str], object]:
-    """Return what makes links what they are, by their ends."""
+    """Return what makes links what they are and carry, by their ends."""
     return {
         link.ends: (
             link.zone,
             topology.kind_of(link),
             topology.joins.get(link.ends),
             topology.joins.get((link.ends[1], link.ends[0])),
+            topology.conditions.get(link.ends),
+            topology.conditions.get((link.ends[1], link.ends[0])),
         )
         for link in topology.links
     }

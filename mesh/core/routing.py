@@ -8,6 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from mesh.core.conditions import (
+    Condition,
+    Headers,
+    condition,
+    first_refusing,
+    header_texts,
+    needs_headers,
+    selects_subject,
+)
 from mesh.core.controls import NO_LOCALS, Locals, locals_on
 from mesh.core.forwarding import may_join, may_leave
 from mesh.core.interest import InterestTable, Members, union
@@ -32,6 +41,7 @@ class LocalLink:
         out, into: Joins by which messages leave on it and come by it; None if it is another link.
         back: Rows by which addresses go back over the join that leads here.
         locals: What does not cross it, because an end of it keeps it local.
+        when: Conditions that messages must meet to leave on it. Spec: EMS-14.
     """
 
     neighbour: str
@@ -41,6 +51,7 @@ class LocalLink:
     into: Join | None = field(default=None, compare=False)
     back: tuple[JoinRow, ...] = field(default=(), compare=False)
     locals: Locals = field(default=NO_LOCALS, compare=False)
+    when: tuple[Condition, ...] = field(default=(), compare=False)
 
     @property
     def sends(self) -> bool:
@@ -73,6 +84,7 @@ def local_links(topology: Topology, node: str) -> Sequence[LocalLink]:
                 into=into,
                 back=() if into is None else tuple(rows_back(topology.joins, into)),
                 locals=locals_on(topology, node, other),
+                when=tuple(map(condition, topology.conditions.get((node, other), ()))),
             )
         )
     return sorted(found)
@@ -106,11 +118,13 @@ class Route:
         neighbours: Links they leave on, sorted.
         endpoints: Endpoints of this node that they are delivered to, sorted.
         refused: For every other link of this node, the one reason.
+        asks: Of `neighbours`, those whose links select by headers too: see `Router.selected`.
     """
 
     neighbours: tuple[str, ...]
     endpoints: tuple[str, ...]
     refused: tuple[tuple[str, Reason], ...]
+    asks: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -177,6 +191,25 @@ class Router:
             memo.put(subject, route)
         return route
 
+    def selected(self, route: Route, subject: str, headers: Headers) -> Route:
+        """Return where one message of a route goes, by its headers. Spec: EMS-14."""
+        texts = header_texts(headers)
+        failed = [
+            link.neighbour
+            for link in self.links
+            if link.neighbour in route.asks
+            and first_refusing(link.when, subject, texts) is not None
+        ]
+        reasons = dict(route.refused) | dict.fromkeys(failed, Reason.FILTER)
+        refused = [(one.neighbour, reasons.get(one.neighbour)) for one in self.links]
+        key = (
+            tuple(name for name in route.neighbours if name not in failed),
+            route.endpoints,
+            tuple((name, reason) for name, reason in refused if reason is not None),
+            (),
+        )
+        return self._routes.setdefault(key, Route(*key))
+
     def allowed(self, arrival: Arrival) -> Sequence[str]:
         """Return every link that messages may leave on, whether or not somebody wants them."""
         return [link.neighbour for link in self.links if self._forbids(link, arrival) is None]
@@ -184,6 +217,7 @@ class Router:
     def _decide(self, subject: str, arrival: Arrival, message_class: MessageClass) -> Route:
         wanted = list(self.table.matching(subject))
         neighbours: list[str] = []
+        asks: list[str] = []
         refused: list[tuple[str, Reason]] = []
         for link in self.links:
             reason: Reason | None
@@ -192,9 +226,11 @@ class Router:
             elif link.kind is ZoneKind.JOIN:
                 reason = self._reason_over_join(link, subject, arrival, message_class)
             else:
-                reason = self._reason(link, wanted, arrival, message_class)
+                reason = self._reason(link, subject, wanted, arrival, message_class)
             if reason is None:
                 neighbours.append(link.neighbour)
+                if needs_headers(link.when, subject):
+                    asks.append(link.neighbour)
             else:
                 refused.append((link.neighbour, reason))
         endpoints: dict[str, None] = {}
@@ -204,12 +240,13 @@ class Router:
                     continue
                 if matches(filter_, subject):
                     endpoints[member.name] = None
-        key = (tuple(neighbours), tuple(sorted(endpoints)), tuple(refused))
+        key = (tuple(neighbours), tuple(sorted(endpoints)), tuple(refused), tuple(asks))
         return self._routes.setdefault(key, Route(*key))
 
     def _reason(
         self,
         link: LocalLink,
+        subject: str,
         wanted: Sequence[tuple[str, Members]],
         arrival: Arrival,
         message_class: MessageClass,
@@ -218,6 +255,8 @@ class Router:
         reason = self._forbids(link, arrival)
         if reason is not None:
             return reason
+        if not selects_subject(link.when, subject):
+            return Reason.FILTER
         is_direct = message_class is MessageClass.DIRECT
         closed = self.closed.get(link.neighbour)
         if closed is not None and is_direct:
@@ -244,7 +283,7 @@ class Router:
         reason = self._forbids(link, arrival)
         if reason is not None or link.out is None:
             return reason
-        if not matches(link.out.filter, subject):
+        if not (matches(link.out.filter, subject) and selects_subject(link.when, subject)):
             return Reason.FILTER
         if message_class is not MessageClass.DIRECT:
             return None

@@ -280,7 +280,8 @@ class Driver:
         begins = kafka.admin().ends(places)
         writer = self._writer(step.node)
         key = None if step.key is None else step.key.encode()
-        headers = [(SUBJECT_HEADER, step.subject.encode())]
+        own = [(name, text.encode()) for name, text in step.headers.items()]
+        headers = [(SUBJECT_HEADER, step.subject.encode()), *own]
         for index in range(step.count):
             payload = step.payload if step.count == 1 else f"{step.payload}-{index}"
             writer.produce(topic, payload.encode(), key, headers=headers)

@@ -68,6 +68,7 @@ class Publish(_Timed):
     class_: ClassName = Field("guaranteed", alias="class")
     key: str | None = None
     payload: str = ""
+    headers: dict[str, str] = Field(default_factory=dict, description="The client's own.")
 
 
 class Drain(_Timed):

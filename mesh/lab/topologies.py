@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from mesh.core.controls import controls_barring
 from mesh.core.walks import walks_from
@@ -57,7 +58,10 @@ class Topologies:
         )
 
     def _carries(self, index: int, source: str, target: str, subject: str) -> bool:
-        """Say so of one topology: there is one way at most."""
+        """Say so of one topology: there is one way at most.
+
+        What a selector may refuse on its way may come, but need not.
+        """
         topology = self.found[index][1]
         if (index, source) not in self._ways:
             joins = {join.zone: join.filter for join in topology.joins.values()}
@@ -68,6 +72,7 @@ class Topologies:
                     tuple(joins[link.zone] for link in ways[0].links if link.zone in joins),
                 )
                 for node, ways in walks.items()
+                if not any(step in topology.conditions for step in pairwise(ways[0].nodes))
             }
         way = self._ways[index, source].get(target)
         return (

@@ -13,6 +13,7 @@ from itertools import combinations
 
 from mesh.model.controls import InterestControl
 from mesh.model.joins import Join
+from mesh.model.selectors import Selector, by_direction
 
 MESSAGE_BYTES_DEFAULT = 900_000
 """With key and headers, uncompressed. Spec: K6."""
@@ -275,9 +276,12 @@ class Topology:
         quarantine_after: How often a target refuses a record alone, for what it is, before that
             is put aside. Spec: R12.
         interest: Controls at nodes, sorted. Spec: EMS-11, UM-1.
+        selectors: Conditions on directions of links, in the order of the file. Spec: EMS-14.
+        covering: Whether a node offers no filter that another one it offers covers.
         links: Every link, sorted by zone and ends. Two joins between the same nodes in opposite
             directions are one link, known by the first of their names.
         joins: By source and target.
+        conditions: The selectors by source and target.
     """
 
     name: str
@@ -292,8 +296,13 @@ class Topology:
     endpoint_limits: Sequence[EndpointLimit] = ()
     quarantine_after: int = QUARANTINE_AFTER_DEFAULT
     interest: tuple[InterestControl, ...] = ()
+    selectors: Sequence[Selector] = ()
+    covering: bool = False
     links: Sequence[Link] = field(init=False, repr=False, compare=False)
     joins: Mapping[tuple[str, str], Join] = field(init=False, repr=False, compare=False)
+    conditions: Mapping[tuple[str, str], Sequence[str]] = field(
+        init=False, repr=False, compare=False
+    )
     _links_of: Mapping[str, Sequence[Link]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -311,6 +320,7 @@ class Topology:
                 by_node[node].append(link)
         object.__setattr__(self, "links", tuple(links))
         object.__setattr__(self, "joins", joins)
+        object.__setattr__(self, "conditions", by_direction(self.selectors))
         object.__setattr__(self, "_links_of", by_node)
 
     def links_of(self, node: str) -> Sequence[Link]:

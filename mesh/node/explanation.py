@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from mesh.core.conditions import condition, first_refusing
 from mesh.core.controls import controls_barring
 from mesh.core.forwarding import crosses_external
 from mesh.core.joins import row_over
@@ -25,6 +26,8 @@ from mesh.node.closing import close
 from mesh.node.learner import DOWN_AFTER_MS, Learner
 
 NOT_WANTED = "no_interest"
+NO_HEADERS: Mapping[str, str] = {}
+
 NO_WAY = "no_way"
 """No walk leads there, whatever it wants."""
 
@@ -89,12 +92,14 @@ class Refusal:
 
     Attributes:
         text: A sentence that names the control of interest that is why; else empty.
+        selector: The condition that the message does not meet, if that is why.
     """
 
     node: str
     neighbour: str
     reason: str
     text: str = ""
+    selector: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +146,7 @@ def explain(
     subject: str,
     source: str,
     message_class: MessageClass,
+    headers: Mapping[str, str] = NO_HEADERS,
 ) -> Explanation:
     """Walk a message through the mesh as it is now.
 
@@ -150,7 +156,9 @@ def explain(
         subject: A valid subject.
         source: Where the message is published.
         message_class: Its class.
+        headers: The client's own: selectors may ask for them.
     """
+    raw = [(name, text.encode()) for name, text in headers.items()]
     routers = {node: router_of(topology, node, known) for node in topology.nodes}
     told = Explanation(subject, source, message_class)
     edge: list[tuple[tuple[str, ...], Arrival]] = [((source,), PUBLISHED_HERE)]
@@ -159,11 +167,14 @@ def explain(
         for path, arrival in edge:
             node = path[-1]
             route = routers[node].route(subject, arrival, message_class)
+            if route.asks:
+                route = routers[node].selected(route, subject, raw)
             told.reached.append(_reached(known, path, route))
-            told.refused += [
-                Refusal(node, to, str(reason), _why(topology, (node, to), subject, str(reason)))
-                for to, reason in route.refused
-            ]
+            for to, reason in route.refused:
+                why = _why(topology, (node, to), subject, str(reason))
+                is_filter = reason is Reason.FILTER and not why
+                text = _selector(topology, (node, to), subject, headers) if is_filter else ""
+                told.refused.append(Refusal(node, to, str(reason), why, text))
             for link in _left_on(routers[node], route):
                 told.crossed.append(Crossed(node, link.neighbour, link.zone_out))
                 if link.neighbour in path:
@@ -210,6 +221,15 @@ def _learn(learner: Learner, neighbour: str, known: KnownNode) -> None:
         for filter_, wish in known.offers.get(scope, {}).items():
             learner.advert_read(neighbour, scope, filter_, wish)
         learner.mark_read(neighbour, scope, mark)
+
+
+def _selector(
+    topology: Topology, step: tuple[str, str], subject: str, headers: Mapping[str, str]
+) -> str:
+    """Return the text of the first condition on a step that a message does not meet, or nothing."""
+    conditions = [condition(text) for text in topology.conditions.get(step, ())]
+    found = first_refusing(conditions, subject, headers)
+    return "" if found is None else found.text
 
 
 def _left_on(router: Router, route: Route) -> Iterator[LocalLink]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh.core.completion import Completion, Need
+from mesh.core.covering import Covering, Difference
 from mesh.core.interest import ADDRESS, Members
 from mesh.core.routing import LocalLink
 from mesh.core.scopes import ScopeWriter
@@ -31,7 +32,15 @@ from mesh.model.effects import (
 )
 from mesh.node.beating import Beating
 from mesh.node.learner import CLIENTS, Learner, Round, neighbour_of
-from mesh.node.offers import link_of, offered, readers_of, scopes_fed, scopes_of, scopes_offering
+from mesh.node.offers import (
+    differing,
+    link_of,
+    offered,
+    readers_of,
+    scopes_fed,
+    scopes_of,
+    scopes_offering,
+)
 from mesh.node.relinking import CHANGE
 
 REMEMBER_MS = 2_000
@@ -71,6 +80,7 @@ class Leader:
     completion: Completion = field(init=False)
     beating: Beating = field(init=False)
     _scopes: dict[Scope, ScopeWriter] = field(init=False)
+    _covers: dict[Scope, Covering] = field(default_factory=dict)
     _applied: dict[str, tuple[int, int]] = field(default_factory=dict)
     _has_offered: bool = False
     _remembered_at_ms: int = -REMEMBER_MS
@@ -112,9 +122,12 @@ class Leader:
                 wish = offered(filter_, entries[filter_], scope, self._link(scope))
                 if wish is not None:
                     wanted[filter_] = wish
-                    writer.change(filter_, None, wish)
-                    if written.get(filter_) != wish:
-                        yield WriteAdvert(scope, filter_, wish)
+            if learner.covering:
+                wanted = self._covered(scope, wanted)
+            for filter_, wish in wanted.items():
+                writer.change(filter_, None, wish)
+                if written.get(filter_) != wish:
+                    yield WriteAdvert(scope, filter_, wish)
             for filter_ in sorted(written):
                 if filter_ not in wanted:
                     yield WriteAdvert(scope, filter_, None)
@@ -130,15 +143,14 @@ class Leader:
         table = learner.router.table
         for scope, writer in self._scopes.items():
             link = self._link(scope)
-            is_changed = False
-            for filter_ in sorted(touched):
-                before = offered(filter_, touched[filter_], scope, link)
-                after = offered(filter_, table.members(filter_), scope, link)
-                if before != after:
-                    is_changed = True
-                    writer.change(filter_, before, after)
-                    yield WriteAdvert(scope, filter_, after)
-            if is_changed:
+            differences: Sequence[Difference] = differing(touched, table, scope, link)
+            if scope in self._covers:
+                changes = {filter_: after for filter_, _, after in differences}
+                differences = self._covers[scope].apply(changes)
+            for filter_, before, after in differences:
+                writer.change(filter_, before, after)
+                yield WriteAdvert(scope, filter_, after)
+            if differences:
                 yield WriteMark(scope, writer.next_mark(self.epoch))
 
     def _relink(self, learner: Learner, round_: Round) -> Iterator[Writes]:
@@ -155,16 +167,24 @@ class Leader:
             was = link_of(old, scope) if scope in self._scopes else None
             now = link_of(self.links, scope) if scope in wanted else None
             writer = self._scopes.pop(scope, ScopeWriter(self._numbers.pop(scope, 0)))
-            is_changed = was is None
+            before: dict[str, Wish] = {}
+            after: dict[str, Wish] = {}
             for filter_ in filters:
                 members = table.members(filter_)
                 known = touched.get(filter_, members)
-                before = None if was is None else offered(filter_, known, scope, was)
-                after = None if now is None else offered(filter_, members, scope, now)
-                if before != after:
-                    is_changed = True
-                    writer.change(filter_, before, after)
-                    yield WriteAdvert(scope, filter_, after)
+                if was is not None and (wish := offered(filter_, known, scope, was)):
+                    before[filter_] = wish
+                if now is not None and (wish := offered(filter_, members, scope, now)):
+                    after[filter_] = wish
+            if (cover := self._covers.pop(scope, None)) is not None:
+                before = cover.offered_of(before)
+            if learner.covering and now is not None:
+                after = self._covered(scope, after)
+            is_changed = was is None or before != after
+            for filter_ in sorted({**before, **after}):
+                if (old_wish := before.get(filter_)) != (wish := after.get(filter_)):
+                    writer.change(filter_, old_wish, wish)
+                    yield WriteAdvert(scope, filter_, wish)
             if now is None:
                 self._numbers[scope] = writer.number
                 yield WriteMark(scope, None)
@@ -174,6 +194,12 @@ class Leader:
                 yield WriteMark(scope, writer.next_mark(self.epoch))
         self._forget(round_.links.gone)
         self._await(round_.links.added)
+
+    def _covered(self, scope: Scope, entries: Mapping[str, Wish]) -> dict[str, Wish]:
+        """Begin to offer no entry of a scope that another covers; return the others."""
+        cover = self._covers[scope] = Covering()
+        cover.apply(entries)
+        return cover.offered_of(entries)
 
     def _forget(self, gone: Sequence[str]) -> None:
         readers = {scope: readers_of(self.links, scope) for scope in self._scopes}
@@ -216,6 +242,8 @@ class Leader:
     def entry(self, learner: Learner, scope: Scope, filter_: str) -> Wish | None:
         """Return what is offered of a filter; None in a scope that this node does not write."""
         if scope not in self._scopes:
+            return None
+        if scope in self._covers and filter_ in self._covers[scope].keepers:
             return None
         members = learner.router.table.members(filter_)
         return offered(filter_, members, scope, self._link(scope))

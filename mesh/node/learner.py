@@ -66,6 +66,7 @@ class Learner:
         node: Name of this node.
         uuid: Its intrinsic identity.
         router: Routes by what is in force.
+        covering: Whether entries that others cover are not offered.
         offered: Scopes in which each neighbour may offer interest; None: in all. Records of others
             are left over from another topology, or ahead of it.
         static: Filters that the topology has this node want.
@@ -83,6 +84,7 @@ class Learner:
     router: Router
     offered: Mapping[str, Sequence[Scope]] | None = None
     static: Sequence[str] = ()
+    covering: bool = False
     neighbours: dict[str, Neighbour] = field(default_factory=dict)
     subscriptions: dict[tuple[str, str], Subscription] = field(default_factory=dict)
     clients_offset: int = -1

@@ -129,7 +129,9 @@ class NodeMachine:
         links = local_links(self.topology, self.node)
         offered = scopes_read(self.topology, self.node)
         static = filters_at(self.topology, self.node, ControlKind.STATIC)
-        self.learner = Learner(self.node, self.uuid, links, Router(links), offered, static)
+        covering = self.topology.covering
+        router = Router(links)
+        self.learner = Learner(self.node, self.uuid, links, router, offered, static, covering)
         if self.change is not None:
             self.learner.change_read(change_version(*self.change))
 
@@ -276,6 +278,7 @@ class NodeMachine:
         offered = scopes_read(topology, self.node)
         static = filters_at(topology, self.node, ControlKind.STATIC)
         self.learner.relink(local_links(topology, self.node), offered, changes, static)
+        self.learner.covering = topology.covering
         return Relinked(topology, changes.gone, changes.added)
 
     def _change_status(self) -> ChangeStatus | None:

@@ -236,6 +236,7 @@ class Interest:
             for stretch in stretches:
                 span = None
                 is_owed = wish.is_certified and (is_local or not wish.noexport)
+                is_owed &= stretch.between.is_sure
                 if is_owed and uuid is not None and source is not None:
                     ways = (place,) if is_local else tuple(carriers(endpoint.node, source))
                     span = self._span(wish, uuid, place, source, ways, stretch)

@@ -1,4 +1,6 @@
-"""What stands between two nodes: joins, which must select a message, and local subjects.
+"""What stands between two nodes: joins, which must select a message, local subjects, selectors.
+
+What meets a selector may come, or may not: what conditions say is not judged here a second time.
 
 Found from the reader back to every origin, apart from the mesh's own walks. Spec: DESIGN 3, K31.
 """
@@ -21,11 +23,13 @@ class Between:
         joins: Filters of the joins on the way, in order: what they do not select does not come.
         kept: Filters of what nodes on the way keep local: what they select does not come. EMS-11.
         ends_with_join: Whether the reader gets it over a join.
+        is_sure: Whether no selector stands on the way, which may refuse a message. EMS-14.
     """
 
     joins: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     ends_with_join: bool = False
+    is_sure: bool = True
 
 
 NOTHING = Between()
@@ -64,7 +68,8 @@ class Ways:
     def of(cls, topology: Topology) -> Ways:
         """Return the ways of a topology; where nothing can stand there is nothing to find."""
         found: dict[tuple[str, str], Between] = {}
-        for reader in topology.nodes if topology.joins or topology.interest else ():
+        stands = topology.joins or topology.interest or topology.selectors
+        for reader in topology.nodes if stands else ():
             for origin, between in origins_of(topology, reader).items():
                 if between != NOTHING:
                     found[origin, reader] = between
@@ -98,6 +103,8 @@ def _before(topology: Topology, trail: _Trail) -> Iterator[_Trail]:
         other, kind = link.other(here), topology.kind_of(link).value
         nodes = (*trail.nodes, other)
         between = trail.between
+        if any((one.source, one.target) == (other, here) for one in topology.selectors):
+            between = replace(between, is_sure=False)
         turns = link.zone == trail.zone and (other,) == next_
         if kind == "join":
             join = topology.joins.get((other, here))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mesh.model.topology import Topology
 
 Origins = dict[str, dict[str, tuple[str, ...]]]
-"""Node -> the nodes whose messages can come to it -> the filters of the joins on the way."""
+"""Node -> the nodes whose messages must come to it -> the filters of the joins on the way.
+
+Those whose messages a selector may refuse on the way are left out."""
 
 _ONE_HOP = ("one-hop", "cluster")
 
@@ -23,10 +25,11 @@ class _Copy:
     has_crossed: bool = False
     limits: tuple[int, ...] = ()
     filters: tuple[str, ...] = ()
+    is_selected: bool = False
 
 
 def origins(topology: Topology) -> Origins:
-    """Return for every node the nodes whose messages can come to it, itself included."""
+    """Return for every node the nodes whose messages must come to it, itself included."""
     found: Origins = {node: {node: ()} for node in topology.nodes}
     for source in topology.nodes:
         todo = [_Copy((source,))]
@@ -35,8 +38,10 @@ def origins(topology: Topology) -> Origins:
             for further in [*_over_links(topology, copy), *_over_joins(topology, copy)]:
                 node = further.path[-1]
                 if node not in copy.path:
-                    found[node][source] = further.filters
-                    todo.append(further)
+                    is_selected = copy.is_selected or further.path[-2:] in topology.conditions
+                    if not is_selected:
+                        found[node][source] = further.filters
+                    todo.append(replace(further, is_selected=is_selected))
     return found
 
 

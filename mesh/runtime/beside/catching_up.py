@@ -185,7 +185,7 @@ def shadow_of(
     """
     shadow = Lane(lane.topology, lane.node, lane.number, lane.learner, writer, positions)
     router = lane.learner.router
-    links = [link] if link is not None else []
+    links = [] if link is None else [lane.link(link.neighbour)]  # with what selects now
     shadow.narrowed = Router(links, router.table, router.down, router.closed, only=endpoint)
     shadow.written = lane.written
     return shadow

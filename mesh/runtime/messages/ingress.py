@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mesh.codec.frames import NO_EXT, MessageTuple, encode_bare_tails, encode_tail
 from mesh.core.routing import PUBLISHED_HERE, Route
@@ -14,6 +14,7 @@ from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.messages.delivering import deliver
 from mesh.runtime.messages.outgoing import Came, Stretch, count_routes, send_stretch
 from mesh.runtime.messages.refusing import refuse
+from mesh.runtime.messages.selecting import selected
 from mesh.transport.port import Headers, Record
 
 _BARE: Headers = ()
@@ -58,6 +59,9 @@ def _send(
 ) -> None:
     """Write what was gathered of these offsets, all that were read, to wherever it is wanted."""
     counts = count_routes(gathered.routes)
+    if any(route.asks for route in counts):
+        routes = selected(lane.router, gathered.routes, gathered.subjects, gathered.kept)
+        gathered, counts = replace(gathered, routes=routes), count_routes(routes)
     for route, count in counts.items():
         batch.refused(route.refused, source.message_class, count)
     came = Came(

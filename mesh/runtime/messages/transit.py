@@ -14,6 +14,7 @@ from mesh.codec.frames import (
     decode_messages,
     flagged_tail,
     peek,
+    read_headers,
     relay_key,
     scan_value,
     subject_table,
@@ -30,8 +31,9 @@ from mesh.runtime.lane.lane import Lane, Plan, Source
 from mesh.runtime.lane.troubles import ask_again, ask_repair, end_repair
 from mesh.runtime.messages.delivering import deliver
 from mesh.runtime.messages.gaps import relay as relay_gap
-from mesh.runtime.messages.outgoing import Came, Stretch, next_hop, send_stretch
+from mesh.runtime.messages.outgoing import Came, Stretch, count_routes, next_hop, send_stretch
 from mesh.runtime.messages.refusing import refuse
+from mesh.runtime.messages.selecting import selected
 from mesh.transport.port import Record
 
 
@@ -110,7 +112,7 @@ def _take_frame(
     else:
         header = decode_header(peeked.key)
         came = replace(came, ext=header.ext)
-        _split(lane, batch, source, came, header.origin, value, plan, after)
+        _split(lane, batch, source, came, header.origin, peeked, value, plan, after)
     if plan.delivers:
         _deliver(lane, batch, source, came, _origin(peeked, plan), value, plan, after)
 
@@ -229,6 +231,8 @@ def _new_plan(lane: Lane, arrival: Arrival, message_class: MessageClass, table: 
         for subject, route in zip(subjects, routes, strict=True)
     ]
     only = found[0] if found and found.count(found[0]) == len(found) else None
+    if only is not None and only.asks:
+        only = None
     return Plan(subjects, found, only, any(route.endpoints for route in dict.fromkeys(found)))
 
 
@@ -258,31 +262,42 @@ def _split(
     source: Source,
     came: Came,
     origin: Origin,
+    peeked: Peeked,
     value: bytes,
     plan: Plan,
     after: int,
 ) -> None:
-    """Cut the messages apart, without decoding them, for links that want only some."""
+    """Cut the messages apart, without decoding them, for links that want only some.
+
+    Where selectors refuse none, or all, the value is handed on untouched after all.
+    """
     offsets: list[int] = []
     subjects: list[str] = []
     stamps: list[int] = []
     tails: list[bytes] = []
     routes: list[Route] = []
-    counts: dict[Route, int] = {}
     base, items = scan_value(value, origin)
     for delta, index, stamp, begin, end in items:
         offset = origin.first + delta
         if offset <= after:
             continue
-        route = plan.routes[index]
         offsets.append(offset)
         subjects.append(origin.subjects[index])
         stamps.append(base + stamp)
         tails.append(value[begin:end])
-        routes.append(route)
-        counts[route] = counts.get(route, 0) + 1
+        routes.append(plan.routes[index])
     if len(offsets) < origin.count:
         batch.dropped("duplicate", source.at, origin.count - len(offsets))
+    if any(route.asks for route in plan.routes):
+        headers = [
+            read_headers(tail, 0) if route.asks else ()
+            for route, tail in zip(routes, tails, strict=True)
+        ]
+        routes = selected(lane.router, routes, subjects, headers)
+    counts = count_routes(routes) if routes else {}
+    if len(counts) == 1 and len(offsets) == origin.count:
+        _relay(lane, batch, source, came, peeked, value, routes[0])
+        return
     for route, count in counts.items():
         batch.refused(route.refused, source.message_class, count)
     stretch = Stretch(offsets, subjects, stamps, tails, routes)

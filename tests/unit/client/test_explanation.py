@@ -9,10 +9,12 @@ import pytest
 
 from mesh.client.knowledge import known_nodes
 from mesh.client.overview import observe
-from mesh.config.topology_file import load_topology
+from mesh.config.topology_file import load_topology, topology_from_mapping
+from mesh.model.control import Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
 from mesh.node.explanation import Explanation, Reached, explain
+from mesh.node.supposing import suppose
 from tests.unit.client.conftest import Mesh
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "topologies"
@@ -99,3 +101,26 @@ def test_nodes_without_a_way_are_said_to_have_none(
         mesh.subscribe(node, "e", ">")
     reasons = {one.node: one.reason for one in told(mesh, "x", nodes[0]).not_reached}
     assert set(reasons.values()) == {"no_way"}
+
+
+def test_the_selector_that_refuses_is_named() -> None:
+    """Spec: EMS-14."""
+    order, acme = 'headers["kind"] == "order"', 'subject.startsWith("acme/")'
+    topology = topology_from_mapping(
+        {
+            "kafka": {"k": {}},
+            "nodes": {"a": {}, "b": {}},
+            "zones": {"Z": {"kind": "one-hop", "nodes": ["a", "b"]}},
+            "selectors": [
+                {"link": ["a", "b"], "from": "a", "when": when} for when in (acme, order)
+            ],
+        }
+    )
+    known = suppose(topology, {"b": {("e", ">"): Subscription()}})
+    guaranteed = MessageClass.GUARANTEED
+    (refusal,) = explain(topology, known, "acme/x", "a", guaranteed, {"kind": "quote"}).refused
+    assert (refusal.neighbour, refusal.reason, refusal.selector) == ("b", "filter", order)
+    (refusal,) = explain(topology, known, "other", "a", guaranteed, {"kind": "order"}).refused
+    assert refusal.selector == acme
+    found = explain(topology, known, "acme/x", "a", guaranteed, {"kind": "order"})
+    assert [one.target for one in found.crossed] == ["b"]

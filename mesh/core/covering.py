@@ -1,0 +1,219 @@
+"""Which entries of a scope need not be offered, because another one says as much. Spec: K22.
+
+An entry covers another if its filter matches whatever the other's does, and it wants it at least
+as strongly: who reads both routes as if it had read the wider one alone. Addresses of the mesh,
+which start with `$`, neither cover nor are covered.
+
+Nothing here looks at all entries for one change. What covers an entry is found by the wildcard
+shapes in use, one look-up each; what a new entry covers, by walking a tree of the offered ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.core.matcher import Shape
+from mesh.model.control import Wish
+from mesh.model.subject import ANY_LEVEL, ANY_REST
+
+Flags = tuple[bool, bool, bool]
+
+Difference = tuple[str, Wish | None, Wish | None]
+"""Filter, and what is offered of it before and after."""
+
+_END = ""
+"""Key at a tree's node where a filter ends; no level is empty."""
+
+
+class _Tree(dict[str, "_Tree"]):
+    """Filters by their levels."""
+
+    def put(self, levels: Sequence[str]) -> None:
+        """Take a filter in."""
+        node = self
+        for level in levels:
+            node = node.setdefault(level, _Tree())
+        node[_END] = _Tree()
+
+    def remove(self, levels: Sequence[str]) -> None:
+        """Take a filter out that is in."""
+        path = [self]
+        for level in levels:
+            path.append(path[-1][level])
+        del path[-1][_END]
+        for node, level in zip(path[-2::-1], reversed(levels), strict=True):
+            if node[level]:
+                break
+            del node[level]
+
+    def covered_by(self, levels: Sequence[str], at: int = 0) -> Iterator[tuple[str, ...]]:
+        """Yield the filters that the one with these levels covers, itself included."""
+        if at == len(levels):
+            if _END in self:
+                yield ()
+            return
+        level = levels[at]
+        if level == ANY_REST:
+            yield from (rest for rest in self._all() if rest)
+            return
+        if level == ANY_LEVEL:
+            chosen = [one for one in self if one not in (_END, ANY_REST)]
+        else:
+            chosen = [level] if level in self else []
+        for one in chosen:
+            for rest in self[one].covered_by(levels, at + 1):
+                yield (one, *rest)
+
+    def _all(self) -> Iterator[tuple[str, ...]]:
+        for level, node in self.items():
+            if level == _END:
+                yield ()
+                continue
+            for rest in node._all():  # noqa: SLF001 - of the same class
+                yield (level, *rest)
+
+
+def _flags(wish: Wish) -> Flags:
+    return wish.durable, wish.live, wish.static
+
+
+def _is_strong(wish: Wish, other: Flags) -> bool:
+    """Say whether a wish wants all that these flags want."""
+    return all(mine >= its for mine, its in zip(_flags(wish), other, strict=True))
+
+
+def _is_address(filter_: str) -> bool:
+    return filter_.startswith("$")
+
+
+@dataclass(slots=True)
+class Covering:
+    """The entries of one scope, and which of them need not be offered.
+
+    Attributes:
+        keepers: Covered filter -> one that covers it; that may be covered itself.
+    """
+
+    keepers: dict[str, str] = field(default_factory=dict)
+    _wishes: dict[str, Wish] = field(default_factory=dict)
+    _kept: dict[str, dict[str, None]] = field(default_factory=dict)
+    _shapes: dict[Shape, int] = field(default_factory=dict)
+    _offered: dict[Flags, _Tree] = field(default_factory=dict)
+
+    def apply(self, changes: Mapping[str, Wish | None]) -> Sequence[Difference]:
+        """Change entries at once; return what that changes of those offered, sorted by filter.
+
+        Args:
+            changes: Filter -> its wish, or None for an entry that goes.
+        """
+        before: dict[str, Wish | None] = {}
+        new: dict[str, None] = {}
+        loose: dict[str, None] = {}
+        for filter_, wish in changes.items():
+            before.setdefault(filter_, self._offered_of(filter_))
+            let_go = self._take_out(filter_, is_loose=filter_ in loose)
+            loose |= let_go
+            for other in let_go:
+                before.setdefault(other, None)  # it was covered
+            if wish is not None:
+                self._take_in(filter_, wish)
+                new[filter_] = None
+        for filter_ in {**loose, **new}:
+            if filter_ in self._wishes:
+                self._place(filter_)
+        for filter_ in new:
+            for other in self._newly_covered(filter_):
+                before.setdefault(other, self._wishes[other])
+                self._tree_of(other).remove(other.split("/"))
+                self._keep(other, filter_)
+        found = [(name, was, self._offered_of(name)) for name, was in sorted(before.items())]
+        return [one for one in found if one[1] != one[2]]
+
+    def offered_of(self, entries: Mapping[str, Wish]) -> dict[str, Wish]:
+        """Return those of the entries that are offered."""
+        return {name: wish for name, wish in entries.items() if name not in self.keepers}
+
+    def _offered_of(self, filter_: str) -> Wish | None:
+        return None if filter_ in self.keepers else self._wishes.get(filter_)
+
+    # -- one entry ------------------------------------------------------------------------
+
+    def _take_in(self, filter_: str, wish: Wish) -> None:
+        self._wishes[filter_] = wish
+        shape = Shape.of(filter_)
+        if not (shape.is_literal or _is_address(filter_)):
+            self._shapes[shape] = self._shapes.get(shape, 0) + 1
+
+    def _take_out(self, filter_: str, *, is_loose: bool) -> Mapping[str, None]:
+        """Forget an entry, if it is there; return those of which it was the keeper.
+
+        Args:
+            filter_: The entry.
+            is_loose: Whether its own keeper was taken out before.
+        """
+        if filter_ not in self._wishes:
+            return {}
+        keeper = self.keepers.pop(filter_, None)
+        if keeper is not None:
+            self._let_go(filter_, keeper)
+        elif not (is_loose or _is_address(filter_)):
+            self._tree_of(filter_).remove(filter_.split("/"))
+        del self._wishes[filter_]
+        shape = Shape.of(filter_)
+        if shape in self._shapes and not _is_address(filter_):
+            self._shapes[shape] -= 1
+            if not self._shapes[shape]:
+                del self._shapes[shape]
+        loose = self._kept.pop(filter_, {})
+        for other in loose:
+            del self.keepers[other]
+        return loose
+
+    def _place(self, filter_: str) -> None:
+        """Have an entry that is neither be offered, or kept by one that covers it."""
+        if _is_address(filter_):
+            return
+        keeper = self._find_keeper(filter_)
+        if keeper is None:
+            self._tree_of(filter_).put(filter_.split("/"))
+        else:
+            self._keep(filter_, keeper)
+
+    def _keep(self, filter_: str, keeper: str) -> None:
+        self.keepers[filter_] = keeper
+        self._kept.setdefault(keeper, {})[filter_] = None
+
+    def _let_go(self, filter_: str, keeper: str) -> None:
+        kept = self._kept.get(keeper)
+        if kept is not None:
+            kept.pop(filter_, None)
+            if not kept:
+                del self._kept[keeper]
+
+    def _tree_of(self, filter_: str) -> _Tree:
+        return self._offered.setdefault(_flags(self._wishes[filter_]), _Tree())
+
+    # -- what covers what -----------------------------------------------------------------
+
+    def _find_keeper(self, filter_: str) -> str | None:
+        levels, flags = filter_.split("/"), _flags(self._wishes[filter_])
+        for shape in self._shapes:
+            wider = shape.covers(levels)
+            if wider is None or wider == filter_:
+                continue
+            wish = self._wishes.get(wider)
+            if wish is not None and _is_strong(wish, flags):
+                return wider
+        return None
+
+    def _newly_covered(self, filter_: str) -> Sequence[str]:
+        """Return the offered entries that an entry covers; none if it is covered itself."""
+        if filter_ in self.keepers or _is_address(filter_) or Shape.of(filter_).is_literal:
+            return ()
+        wish, levels = self._wishes[filter_], filter_.split("/")
+        trees: Iterable[_Tree] = [
+            tree for flags, tree in self._offered.items() if _is_strong(wish, flags)
+        ]
+        found = ["/".join(path) for tree in trees for path in tree.covered_by(levels)]
+        return sorted(name for name in found if name != filter_)
