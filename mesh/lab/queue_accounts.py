@@ -91,9 +91,25 @@ class QueueAccounts:
             for identity in other.seen
         )
 
+    def certified(self) -> Mapping[str, int]:
+        """Return how many guaranteed messages the auditor certifies, by what it calls endpoints.
+
+        All members of a queue of which one gets a message are one: `*/name`. Spec: K29.
+        """
+        found: dict[str, int] = {}
+        for name, tally in self.driver.tally.endpoints.items():
+            if self._is_shared(name):
+                name = f"*/{fold(name.partition('/')[2])}"
+            found[name] = found.get(name, 0) + tally.guaranteed - tally.moves
+        return found
+
+    def _is_shared(self, name: str) -> bool:
+        mine = [one for one in self.driver.wishes if f"{one.node}/{one.endpoint}" == name]
+        return any(policy_of(one, self.driver.topology) in SHARED for one in mine)
+
     def _other_tallies(self, name: str) -> Sequence[tuple[str, EndpointTally]]:
         mine = [one for one in self.driver.wishes if f"{one.node}/{one.endpoint}" == name]
-        if not any(policy_of(one, self.driver.topology) in SHARED for one in mine):
+        if not self._is_shared(name):
             return []
         names = {f"{one.node}/{one.endpoint}" for wish in mine for one in self._members(wish)}
         found = self.driver.tally.endpoints
