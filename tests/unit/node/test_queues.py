@@ -9,7 +9,9 @@ from mesh.core.interest import InterestTable, Member
 from mesh.model.control import REFUSED, EndpointKind, Subscription, Wish
 from mesh.model.frames import MessageClass
 from mesh.model.queues import Attraction, Queue, QueuePolicy, Role
+from mesh.node.explanation import explain
 from mesh.node.queues import OwnQueues, is_offered
+from mesh.node.supposing import suppose
 
 HERE = Member("", "q")
 THERE = Member("Z", "b")
@@ -130,3 +132,40 @@ def test_names_of_nodes_survive_in_a_topology() -> None:
         {"kafka": {"k": {}}, "nodes": {"a": {}}, "queues": {"q": {"policy": "any"}}}
     )
     assert OwnQueues("a", topology.queues).policy_of("Q", queue()) is QueuePolicy.ANY
+
+
+CHAIN = topology_from_mapping(
+    {
+        "kafka": {"k": {}},
+        "nodes": {name: {} for name in "abcd"},
+        "zones": {"Z": {"kind": "multi-hop", "links": [["a", "b"], ["b", "c"], ["c", "d"]]}},
+        "queues": {"h": {"policy": "home", "home": "c"}},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "told", "way"),
+    [
+        ("b", ["queue q: a, 1 link away as c, and first by name", "queue h: c, its home"], "abc"),
+        ("d", ["queue q: c, the nearest, 1 link away; a is 3", "queue h: c, its home"], "cd"),
+        (
+            "a",
+            [
+                "queue h: nobody, since its home is not linked to a",
+                "queue q: a, the nearest, 0 links away; c is 2",
+            ],
+            "a",
+        ),
+    ],
+)
+def test_an_explanation_names_the_member_and_why(source: str, told: list[str], way: str) -> None:
+    """Spec: DESIGN 6. And the way of each copy is told, under whatever subject it goes."""
+    wanted = {
+        "a": {("q", "x/>"): queue("any"), ("h", "x/>"): queue()},
+        "c": {("q", "x/>"): queue("any"), ("h", "x/>"): queue()},
+    }
+    found = explain(CHAIN, suppose(CHAIN, wanted), "x/1", source, MessageClass.GUARANTEED)
+    assert sorted(found.queues) == sorted(told)
+    assert "".join(sorted(one.node for one in found.reached)) == way
+    assert not any(one.wants for one in found.not_reached)
