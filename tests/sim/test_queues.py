@@ -37,7 +37,7 @@ def random_queues(seed: int, *, joined: bool) -> tuple[Scenario, dict[str, str]]
     rng = random.Random(seed)
     topology = random_legal_topology(rng, joined=joined)
     nodes = sorted(topology.nodes)
-    policies = {f"q{number}": rng.choice(POLICIES) for number in range(3)}
+    policies = {f"q{number}": rng.choice(POLICIES) for number in range(2)}
     declared = {
         name: Queue(
             name=name.upper(),
@@ -49,14 +49,16 @@ def random_queues(seed: int, *, joined: bool) -> tuple[Scenario, dict[str, str]]
     }
     topology = replace(topology, queues={one.name: one for one in declared.values()})
     wishes = []
-    for _ in range(rng.randint(2, 10)):
-        name = rng.choice([*policies, "channel"])
+    for _ in range(rng.randint(4, 14)):
+        name = rng.choice([*policies, *policies, "channel"])
         wish: dict[str, object] = {"node": rng.choice(nodes), "endpoint": name}
         if name in policies:
             wish["kind"] = "queue"
             if name not in declared or rng.random() < 0.5:
                 wish["policy"] = policies[name]
-        wishes.append(Subscribe.model_validate({**wish, "filter": random_filter(rng)}))
+        # Few members would ever match the same message by filters drawn at random.
+        filter_ = rng.choice([">", "a/>", "*", "*/*", random_filter(rng)])
+        wishes.append(Subscribe.model_validate({**wish, "filter": filter_}))
     steps = [NamedStep("subscribe", wish) for wish in wishes]
     steps.append(NamedStep("settle", Settle()))
     for _ in range(rng.randint(3, 10)):
