@@ -14,6 +14,7 @@ from mesh.lab.scenario import Drain, NamedStep, Publish, Scenario, Settle, Subsc
 from mesh.model.queues import Queue, QueuePolicy
 from tests.sim.meshes import Way, naive_copies, naive_matches, naive_ways, random_legal_topology
 from tests.sim.test_exact import random_filter, random_subject
+from tests.sim.test_faults import with_faults
 
 POLICIES = ["every", "local", "home", "any"]
 
@@ -125,6 +126,28 @@ def expected(scenario: Scenario, policies: dict[str, str]) -> Counts:
         for link in crossed:
             counts.links[link] += message.count
     return counts
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_faults_lose_and_double_nothing_of_queues(seed: int) -> None:
+    """Members die and links are cut: each message waits for whom it was for, in order.
+
+    Spec: DESIGN 6, DMR-6, K21.
+    """
+    calm, policies = random_queues(seed, joined=False)
+    scenario = with_faults(calm, random.Random(seed))
+    backend = SimulatedBackend(scenario.topology, scenario.seed)
+    result = run_scenario(scenario, backend, backend_name="sim")
+    counts = expected(scenario, policies)
+    assert result["ok"], result["steps"]
+    endpoints = result["endpoints"]
+    assert isinstance(endpoints, dict)
+    found = {
+        name: (one["count"], one["distinct"], one["disordered"])
+        for name, one in endpoints.items()
+        if one["count"]
+    }
+    assert found == {name: (n, n, 0) for name, n in counts.endpoints.items()}
 
 
 @pytest.mark.parametrize("joined", [False, True], ids=["plain", "joined"])

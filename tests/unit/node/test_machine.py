@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
+from mesh.core.scopes import ScopeWriter
 from mesh.model.control import (
     Acknowledgement,
     EndpointKind,
@@ -28,6 +29,7 @@ from mesh.model.effects import (
     WriteAck,
     WriteAdvert,
     WriteHeartbeat,
+    WriteLearned,
     WriteMark,
     WriteSubscribed,
 )
@@ -350,3 +352,15 @@ def test_what_is_declared_of_queues_is_followed_in_place(machine: NodeMachine) -
     machine.step(ChangeRead(8, Stage.SWITCH, topology))
     machine.step(Ticked(800))
     assert [str(one) for one in machine.router.table.attractions.all()] == ["$queue/q/a/any/x/>"]
+
+
+def test_members_of_queues_are_remembered_for_starts_without_them(machine: NodeMachine) -> None:
+    """But addresses of nodes are not: nothing waits for those. Spec: K21."""
+    writer = ScopeWriter()
+    for filter_ in ("$node/u", "$queue/q/b", "$queue/q/b/any/x", "x"):
+        writer.change(filter_, None, Wish())
+        machine.step(AdvertRead("b", FROM_B, filter_, Wish()))
+    machine.step(MarkRead("b", FROM_B, writer.next_mark(1)))
+    effects = effects_of(machine, Ticked(5000))
+    (learned,) = [one for one in effects if isinstance(one, WriteLearned) and one.filters]
+    assert learned.filters == ("$queue/q/b", "$queue/q/b/any/x", "x")
