@@ -9,9 +9,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from mesh.model.queues import MOVED_EXT
 from streaming.tables.aggregates import frame_columns
-from streaming.tables.columns import header_column, offset_deltas_column
+from streaming.tables.columns import header_column, moves_column, offset_deltas_column
 from streaming.tables.digest import BLOCK_OFFSETS
 from streaming.tables.topics import ENDPOINT, INGRESS
 
@@ -111,7 +110,7 @@ def _received(records: DataFrame, cases: DataFrame) -> DataFrame:
         told["partition"].alias("source_partition"),
         told["generation"].alias("generation"),
         told["offset"].alias("source_offset"),
-        _moves().alias("moves"),
+        moves_column().alias("moves"),
     ).alias("copy")
     is_in_case = (
         F.col("one.endpoint_topics").contains(
@@ -129,13 +128,6 @@ def _received(records: DataFrame, cases: DataFrame) -> DataFrame:
     return each.groupBy("case", "source_offset").agg(F.max_by("copies", "moves").alias("copies"))
 
 
-def _moves() -> Column:
-    """Return how often a delivered message was moved to another member of its queue."""
-    return F.coalesce(
-        F.conv(F.hex(F.col("delivery")["ext"][MOVED_EXT]), 16, 10).cast("long"), F.lit(0)
-    )
-
-
 def delivery_faults(records: DataFrame, requests: DataFrame) -> DataFrame:
     """Return per request and block which deliveries repeat or come after later ones.
 
@@ -145,7 +137,7 @@ def delivery_faults(records: DataFrame, requests: DataFrame) -> DataFrame:
         requests: As `DELIVERY_REQUESTS`.
     """
     told = F.col("delivery")
-    delivered = records.where(told.isNotNull() & (_moves() == 0)).select(
+    delivered = records.where(told.isNotNull() & (moves_column() == 0)).select(
         "topic",
         "partition",
         "offset",
