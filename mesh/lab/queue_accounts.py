@@ -9,7 +9,7 @@ from mesh.core.walks import walks_from
 from mesh.lab.driver import Driver, Publication, Wish
 from mesh.lab.tally import EndpointTally, MessageId
 from mesh.model.names import fold
-from mesh.model.queues import QueuePolicy
+from mesh.model.queues import QueuePolicy, declared_queue, policy_in_force
 from mesh.model.subject import matches
 from mesh.model.topology import Topology, ZoneKind
 
@@ -21,10 +21,7 @@ def policy_of(wish: Wish, topology: Topology) -> QueuePolicy | None:
     """Return the policy of the queue that a wish is for, or None if it is for a channel."""
     if wish.policy is None:
         return None
-    for name, queue in topology.queues.items():
-        if fold(name) == fold(wish.endpoint):
-            return queue.policy
-    return QueuePolicy(wish.policy)
+    return policy_in_force(topology.queues, wish.endpoint, wish.policy)
 
 
 @dataclass(slots=True)
@@ -137,8 +134,8 @@ class QueueAccounts:
 
     @staticmethod
     def _is_home(wish: Wish, topology: Topology) -> bool:
-        homes = [q.home for n, q in topology.queues.items() if fold(n) == fold(wish.endpoint)]
-        return not homes or homes[0] in (None, wish.node)
+        queue = declared_queue(topology.queues, wish.endpoint)
+        return queue is None or queue.home in (None, wish.node)
 
     def _way(self, topology: Topology, source: str, target: str) -> tuple[int, bool, bool]:
         """Return the links between, -1 if there is no way; whether some, or the last, are joins."""

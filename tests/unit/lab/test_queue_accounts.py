@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mesh.codec.deliveries import decode_delivery, encode_delivery
+from mesh.errors import ConfigError
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario
@@ -79,3 +80,10 @@ def test_a_second_copy_is_a_duplicate_unless_it_was_moved(
     assert {name: one["count"] for name, one in found.items()} == {"a/q": 3, "b/q": 3}
     assert {name: one["duplicates"] for name, one in found.items()} == {"a/q": 0, "b/q": doubled}
     assert all(one["missing"] == 0 for one in found.values())
+
+
+def test_only_a_queue_has_a_policy(tmp_path: Path) -> None:
+    path = tmp_path / "queues.yaml"
+    path.write_text(TEXT.replace("kind: queue, policy: any", "policy: any"))
+    with pytest.raises(ConfigError, match="only a queue has a policy; write kind: queue"):
+        load_scenario(path)
