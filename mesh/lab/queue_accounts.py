@@ -73,8 +73,10 @@ class QueueAccounts:
 
     def seen_by_all(self, name: str, tally: EndpointTally) -> set[MessageId]:
         """Return what the members of a shared queue have together; of others what one has."""
-        others = self._other_tallies(name)
-        return tally.seen.union(*(other.seen for _, other in others))
+        found = set(tally.seen)
+        for _, other in self._other_tallies(name):
+            found.update(one for one in other.seen - found if self._was_shared(name, one))
+        return found
 
     def doubled(self, name: str, tally: EndpointTally) -> int:
         """Return how many messages another member has as well, none of both taken away by a mover.
@@ -82,11 +84,22 @@ class QueueAccounts:
         They are counted at one of both: where the name is greater.
         """
         return sum(
-            identity in tally.seen and other.place(identity) == tally.place(identity)
+            other.place(identity) == tally.place(identity) and self._was_shared(name, identity)
             for other_name, other in self._other_tallies(name)
             if other_name < name
-            for identity in other.seen
+            for identity in other.seen & tally.seen
         )
+
+    def _was_shared(self, name: str, identity: MessageId) -> bool:
+        """Say whether one member was to get a message, by the topology when it was published."""
+        message = self.driver.tally.published.get(identity)
+        if message is None:
+            return False
+        for publication in self.driver.publications:
+            begin = publication.begins.get(message.place, 0)
+            if begin <= message.offset < publication.ends.get(message.place, -1):
+                return self._is_shared(name, self._topology(publication.step))
+        return False
 
     def certified(self) -> Mapping[str, int]:
         """Return how many guaranteed messages the auditor certifies, by what it calls endpoints.
@@ -95,19 +108,17 @@ class QueueAccounts:
         """
         found: dict[str, int] = {}
         for name, tally in self.driver.tally.endpoints.items():
-            if self._is_shared(name):
+            if self._is_shared(name, self.driver.topology):
                 name = f"*/{fold(name.partition('/')[2])}"
             found[name] = found.get(name, 0) + tally.guaranteed - tally.moves
         return found
 
-    def _is_shared(self, name: str) -> bool:
+    def _is_shared(self, name: str, topology: Topology) -> bool:
         mine = [one for one in self.driver.wishes if f"{one.node}/{one.endpoint}" == name]
-        return any(policy_of(one, self.driver.topology) in SHARED for one in mine)
+        return any(policy_of(one, topology) in SHARED for one in mine)
 
     def _other_tallies(self, name: str) -> Sequence[tuple[str, EndpointTally]]:
         mine = [one for one in self.driver.wishes if f"{one.node}/{one.endpoint}" == name]
-        if not self._is_shared(name):
-            return []
         names = {f"{one.node}/{one.endpoint}" for wish in mine for one in self._members(wish)}
         found = self.driver.tally.endpoints
         return [(one, found[one]) for one in sorted(names) if one != name and one in found]

@@ -8,10 +8,13 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from mesh.codec.state import decode_ledger
+from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Drain, NamedStep, Publish, Scenario, Settle, Subscribe
 from mesh.model.queues import Queue, QueuePolicy
+from mesh.transport.port import TopicPartition
 from tests.sim.meshes import Way, naive_copies, naive_matches, naive_ways, random_legal_topology
 from tests.sim.test_exact import random_filter, random_subject
 from tests.sim.test_faults import with_faults
@@ -171,3 +174,43 @@ def test_every_message_comes_to_whom_its_queues_policies_say(seed: int, *, joine
         +counts.links
     )
     assert all(one["missing"] == one["duplicates"] == 0 for one in endpoints.values()), endpoints
+
+
+def test_what_a_proxy_cannot_send_home_is_counted() -> None:
+    """Spec: EMS-12, DESIGN 4.4: no message disappears silently."""
+    topology = topology_from_mapping(
+        {
+            "kafka": {"k": {}},
+            "nodes": {"r": {}, "p": {}, "t": {}},
+            "zones": {"Z": {"kind": "multi-hop", "links": [["r", "p"], ["p", "t"]]}},
+            "queues": {"q": {"policy": "home", "home": "r"}},
+        }
+    )
+    asked = {"endpoint": "q", "filter": ">", "kind": "queue"}
+    steps = [
+        *(
+            NamedStep("subscribe", Subscribe.model_validate({**asked, "node": node}))
+            for node in "rpt"
+        ),
+        NamedStep("settle", Settle()),
+        NamedStep("publish", Publish(node="t", subject="x", count=4)),
+        NamedStep("publish", Publish(node="p", subject="x", count=3)),
+        NamedStep("drain", Drain()),
+    ]
+    scenario = Scenario(name="far", seed=1, audit=False, topology=topology, steps=tuple(steps))
+    backend = SimulatedBackend(topology, 1)
+    result = run_scenario(scenario, backend, backend_name="sim")
+    assert isinstance(result["endpoints"], dict)
+    assert {name: one["count"] for name, one in result["endpoints"].items()} == {
+        "p/q": 0,
+        "r/q": 3,
+        "t/q": 0,
+    }
+    reader = backend.kafka["k"].reader("test")
+    reader.assign({TopicPartition("mesh.t.ledger", 0): 0})
+    dropped = Counter[str]()
+    while records := reader.read(0.0, 100):
+        for record in records:
+            for one in decode_ledger(record.value() or b"").dropped:
+                dropped[one.reason] += one.messages
+    assert dropped == {"home_unreachable": 4}
