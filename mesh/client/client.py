@@ -11,6 +11,7 @@ from mesh.client.connection import open_kafka
 from mesh.client.disabling import is_to_be_disabled
 from mesh.client.messages import Deliveries
 from mesh.client.pressure import Pressure
+from mesh.client.refusals import refusal
 from mesh.client.subject_pauses import SubjectPauses
 from mesh.client.view import MeshView
 from mesh.codec.frames import encode_tail
@@ -30,6 +31,7 @@ from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER, is_reserved
 from mesh.model.names import name_fault
+from mesh.model.queues import QueuePolicy
 from mesh.model.subject import check_filter, check_subject
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -204,6 +206,8 @@ class MeshClient:
         message_class: MessageClass = MessageClass.GUARANTEED,
         lease_s: int | None = None,
         noexport: bool = False,
+        kind: EndpointKind = EndpointKind.CHANNEL,
+        policy: QueuePolicy | None = None,
     ) -> int:
         """Subscribe an endpoint to a filter; return the version, to be given to `wait`.
 
@@ -213,6 +217,8 @@ class MeshClient:
             message_class: Of the endpoint: whether messages wait for it while the node is down.
             lease_s: Seconds after which the subscription ends unless it is renewed.
             noexport: Attract nothing from other nodes; get what comes to this one.
+            kind: Of the endpoint.
+            policy: Of a queue; as it is declared, or `every`, if left out.
 
         Raises:
             SubjectError: The endpoint or the filter is not allowed.
@@ -220,8 +226,7 @@ class MeshClient:
 
         Spec: K13, DMR-12.
         """
-        channel = EndpointKind.CHANNEL
-        subscription = Subscription(channel, message_class, None, lease_s, noexport)
+        subscription = Subscription(kind, message_class, policy, lease_s, noexport)
         return self._tell(endpoint, filter_, encode_subscription(subscription))
 
     def unsubscribe(self, endpoint: str, filter_: str) -> int:
@@ -297,6 +302,14 @@ class MeshClient:
                     open_links=late,
                 )
             self._pause(POLL_S)
+
+    def refusal(self, endpoint: str, timeout_s: float = 10.0) -> str | None:
+        """Return why the node refuses what a queue asked for, once `wait` has returned, or None."""
+        until_ms = self._now_ms() + int(timeout_s * 1000)
+        view, pause = self._open_view(), self._pause
+        return refusal(
+            view, self._node, endpoint, until_ms=until_ms, now_ms=self._now_ms, pause=pause
+        )
 
     def _open_view(self) -> MeshView:
         if self._view is None:

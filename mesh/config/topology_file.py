@@ -11,6 +11,7 @@ from pathlib import Path
 from mesh.config.control_rules import controls_of
 from mesh.config.kafka_options import option_text
 from mesh.config.located import Document, Locate, dotted, read_document
+from mesh.config.queue_models import queue_of
 from mesh.config.scalars import duration_s
 from mesh.config.selectors import selectors_of
 from mesh.config.shapes import check_shape, shown
@@ -123,6 +124,7 @@ def _built(spec: MeshSpec, name: str) -> Topology:
         interest=controls_of(spec.interest),
         selectors=selectors_of(spec.selectors),
         covering=spec.covering,
+        queues={key: queue_of(key, queue) for key, queue in spec.queues.items()},
         keep_s=KEEP_DEFAULT_S if keep_s is None else keep_s,
     )
 

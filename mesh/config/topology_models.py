@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from mesh.config.control_models import InterestSpec
+from mesh.config.queue_models import QueueSpec
 from mesh.config.selectors import SelectorSpec
 from mesh.config.shapes import StrictModel
 from mesh.model.joins import JOIN_HOPS_DEFAULT, JOIN_HOPS_MAX
@@ -131,6 +132,11 @@ class MeshSpec(StrictModel):
     )
     covering: bool = Field(
         False, description="Offer no filter that another one offered with it covers."
+    )
+    queues: dict[str, QueueSpec] = Field(
+        default_factory=dict,
+        description="Others are what their subscriptions say.",
+        json_schema_extra=_NAMED,
     )
     audit: AuditSpec = Field(default_factory=AuditSpec)
     keep: str = Field(

@@ -15,6 +15,7 @@ from mesh.config.control_rules import interest_problems
 from mesh.config.exclusive import exclusive_faults
 from mesh.config.kafka_options import option_faults
 from mesh.config.located import KeyPath, Locate
+from mesh.config.queue_rules import queue_faults
 from mesh.config.scalars import DURATION_RULE, duration_s
 from mesh.config.selectors import selector_problems
 from mesh.config.shapes import nearest
@@ -110,6 +111,8 @@ class _Checker:
             self._zone(name, _mapping(zone))
         self._limits()
         self.problems += interest_problems(self.spec.get("interest"), self.nodes, self.locate)
+        for code, message, path in queue_faults(self.spec):
+            self._note(code, message, path)
         self._one_cluster_per_node()
         self._exclusive()
         self._beside_joins()

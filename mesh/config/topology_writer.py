@@ -12,6 +12,7 @@ from pathlib import Path
 
 from mesh.config.control_rules import controls_written
 from mesh.config.selectors import written_selectors
+from mesh.model.queues import Queue
 from mesh.model.topology import (
     EndpointLimit,
     KafkaCluster,
@@ -56,6 +57,8 @@ def topology_spec(topology: Topology) -> Mapping[str, object]:
         spec["selectors"] = written_selectors(topology.selectors)
     if topology.covering:
         spec["covering"] = True
+    if topology.queues:
+        spec["queues"] = {name: _queue(queue) for name, queue in topology.queues.items()}
     if topology.audit_kafka:
         spec["audit"] = {"kafka": topology.audit_kafka}
     return spec
@@ -103,6 +106,17 @@ def _endpoint_limit(limit: EndpointLimit) -> Mapping[str, object]:
     if limit.age_s is not None:
         written["age"] = f"{round(limit.age_s * 1000)}ms"
     return {**written, "whenFull": limit.when_full.value}
+
+
+def _queue(queue: Queue) -> Mapping[str, object]:
+    written: dict[str, object] = {"policy": queue.policy.value}
+    if queue.home is not None:
+        written["home"] = queue.home
+    if queue.max_deliveries is not None:
+        written["maxDeliveries"] = queue.max_deliveries
+    if queue.max_age_s is not None:
+        written["maxAge"] = _duration(queue.max_age_s)
+    return written
 
 
 def _node(node: Node) -> Mapping[str, object]:

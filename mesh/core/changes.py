@@ -26,6 +26,7 @@ class What(StrEnum):
     LIMIT = "limit"
     INTEREST = "interest"
     SELECTOR = "selector"
+    QUEUE = "queue"
 
 
 class Deed(StrEnum):
@@ -134,12 +135,14 @@ def _things(of: Described, what: What) -> Mapping[str, Attributes]:
         case What.SELECTOR:
             conditions = of.topology.conditions.items()
             return {f"{a}->{b}": {"when": list(when)} for (a, b), when in sorted(conditions)}
+        case What.QUEUE:
+            return {name: _mapping(one) for name, one in _mapping(spec.get("queues")).items()}
 
 
 def _settings(document: Attributes, spec: Attributes) -> Iterator[tuple[str, object]]:
     yield "name", _mapping(document.get("metadata")).get("name")
     for name, value in spec.items():
-        if name not in {"kafka", "nodes", "zones", "limits", "interest", "selectors"}:
+        if name not in {"kafka", "nodes", "zones", "limits", "interest", "selectors", "queues"}:
             if isinstance(value, Mapping):
                 yield from ((f"{name}.{key}", one) for key, one in value.items())
             else:

@@ -21,15 +21,15 @@ from mesh.core.controls import NO_LOCALS, Locals, locals_on
 from mesh.core.forwarding import may_join, may_leave
 from mesh.core.interest import InterestTable, Members, union
 from mesh.core.joins import rows_back
+from mesh.core.queues import Nearness, choose, chosen_locally
+from mesh.core.routes import PUBLISHED_HERE, Arrival, Memo, Route, RouteSum
 from mesh.model.control import Ownership
 from mesh.model.frames import MessageClass
-from mesh.model.joins import NO_JOINS, Join, JoinRow
+from mesh.model.joins import Join, JoinRow
+from mesh.model.queues import addressed, addresses_of, is_of_queue
 from mesh.model.reasons import Reason
 from mesh.model.subject import matches
 from mesh.model.topology import Topology, ZoneKind
-
-MEMO_MAX = 65_536
-"""Subjects remembered per arrival before the older half is forgotten."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -90,64 +90,6 @@ def local_links(topology: Topology, node: str) -> Sequence[LocalLink]:
     return sorted(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """How a message came here; with its subject and class it decides where it goes.
-
-    Attributes:
-        zone: Zone it arrived on, or empty if it was published here.
-        neighbour: The node it came from, or empty.
-        crossed_external: Whether it has crossed an external link.
-        row: Joins crossed in a row.
-    """
-
-    zone: str = ""
-    neighbour: str = ""
-    crossed_external: bool = False
-    row: JoinRow = NO_JOINS
-
-
-PUBLISHED_HERE = Arrival()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Route:
-    """Where messages go; equal routes of one router are one object.
-
-    Attributes:
-        neighbours: Links they leave on, sorted.
-        endpoints: Endpoints of this node that they are delivered to, sorted.
-        refused: For every other link of this node, the one reason.
-        asks: Of `neighbours`, those whose links select by headers too: see `Router.selected`.
-    """
-
-    neighbours: tuple[str, ...]
-    endpoints: tuple[str, ...]
-    refused: tuple[tuple[str, Reason], ...]
-    asks: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class Memo:
-    """Subject -> route for one arrival and class, in two generations instead of a true LRU."""
-
-    young: dict[str, Route] = field(default_factory=dict)
-    old: dict[str, Route] = field(default_factory=dict)
-
-    def get(self, subject: str) -> Route | None:
-        """Return what is remembered."""
-        route = self.young.get(subject)
-        if route is None and (route := self.old.get(subject)) is not None:
-            self.put(subject, route)
-        return route
-
-    def put(self, subject: str, route: Route) -> None:
-        """Remember a route."""
-        if len(self.young) >= MEMO_MAX // 2:
-            self.old, self.young = self.young, {}
-        self.young[subject] = route
-
-
 @dataclass(slots=True)
 class Router:
     """Routes the messages of one node.
@@ -159,6 +101,7 @@ class Router:
         closed: Neighbours that nothing direct goes to, and why: the link is disabled, or enabled
             again and not yet proven. Guaranteed messages are queued. Spec: DMR-10.
         only: Of the endpoints of this node, only this one gets messages; None is all of them.
+        near: How far members of queues are; without it no queue gets anything.
     """
 
     links: Sequence[LocalLink]
@@ -166,6 +109,7 @@ class Router:
     down: dict[str, None] = field(default_factory=dict)
     closed: dict[str, Reason] = field(default_factory=dict)
     only: str | None = None
+    near: Nearness | None = None
     _memos: dict[tuple[Arrival, MessageClass], Memo] = field(default_factory=dict)
     _routes: dict[tuple[object, ...], Route] = field(default_factory=dict)
 
@@ -192,21 +136,32 @@ class Router:
         return route
 
     def selected(self, route: Route, subject: str, headers: Headers) -> Route:
-        """Return where one message of a route goes, by its headers. Spec: EMS-14."""
+        """Return where one message of a route goes, by its headers. Spec: EMS-14.
+
+        Copies for members of queues pass where the message itself does not.
+        """
         texts = header_texts(headers)
+        [client] = [one for one in addresses_of(subject) if not is_of_queue(one)]
         failed = [
             link.neighbour
             for link in self.links
-            if link.neighbour in route.asks
-            and first_refusing(link.when, subject, texts) is not None
+            if link.neighbour in route.asks and first_refusing(link.when, client, texts) is not None
         ]
-        reasons = dict(route.refused) | dict.fromkeys(failed, Reason.FILTER)
+        addresses = dict(route.addressed)
+        for link in failed:
+            if link in addresses:
+                several = addresses_of(addresses[link])
+                addresses[link] = addressed([one for one in several if is_of_queue(one)])
+        barred = [name for name in failed if name not in addresses]
+        reasons = dict(route.refused) | dict.fromkeys(barred, Reason.FILTER)
         refused = [(one.neighbour, reasons.get(one.neighbour)) for one in self.links]
         key = (
-            tuple(name for name in route.neighbours if name not in failed),
+            tuple(name for name in route.neighbours if name not in barred),
             route.endpoints,
             tuple((name, reason) for name, reason in refused if reason is not None),
             (),
+            tuple(sorted(addresses.items())),
+            route.homeless,
         )
         return self._routes.setdefault(key, Route(*key))
 
@@ -215,6 +170,70 @@ class Router:
         return [link.neighbour for link in self.links if self._forbids(link, arrival) is None]
 
     def _decide(self, subject: str, arrival: Arrival, message_class: MessageClass) -> Route:
+        several = addresses_of(subject)
+        if len(several) > 1:
+            return self._on_the_way([(s, self.route(s, arrival, message_class)) for s in several])
+        route = self._to_all(subject, arrival, message_class)
+        if self.near is None or not self.table.attractions:
+            return route
+        return self._to_queues(route, subject, arrival, message_class, self.near)
+
+    def _on_the_way(self, routes: Sequence[tuple[str, Route]]) -> Route:
+        """Return the route of a message for several; what each is must be known only if asked."""
+        total = RouteSum.of(route for _, route in routes)
+        names = {link: [s for s, one in routes if link in one.neighbours] for link in total.asks}
+        total.addressed = tuple(
+            (link, addressed(several)) for link, several in sorted(names.items()) if several[1:]
+        )
+        return self._shared(total)
+
+    def _shared(self, total: RouteSum) -> Route:
+        key = total.key()
+        return self._routes.setdefault(key, Route(*key))
+
+    def _to_queues(
+        self,
+        route: Route,
+        subject: str,
+        arrival: Arrival,
+        message_class: MessageClass,
+        near: Nearness,
+    ) -> Route:
+        """Return a route with what queues get that do not all get a copy. Spec: DESIGN 6.
+
+        Members are chosen where a message is published; from then on it follows their addresses.
+        What came over a join is published once more for queues that are local. Spec: UM-7.
+        """
+        is_published = arrival == PUBLISHED_HERE
+        if not is_published and not arrival.row.joins:
+            return route
+        found = self.table.attractions.matching(subject)
+        if not found:
+            return route
+        total = RouteSum.of([route])
+        if not is_published:
+            self._deliver_to(total, chosen_locally(found, near.node))
+            return self._shared(total)
+        chosen = choose(found, near, subject)
+        self._deliver_to(total, chosen.here)
+        by_link: dict[str, list[str]] = {}
+        for member in chosen.members:
+            way = self.route(member.address, arrival, message_class)
+            total.add(way)
+            for neighbour in way.neighbours:
+                by_link.setdefault(neighbour, []).append(member.address)
+        total.homeless = chosen.homeless
+        total.addressed = tuple(
+            (link, addressed([*([subject] if link in route.neighbours else []), *addresses]))
+            for link, addresses in sorted(by_link.items())
+        )
+        return self._shared(total)
+
+    def _deliver_to(self, total: RouteSum, queues: Sequence[str]) -> None:
+        total.endpoints.update(dict.fromkeys(q for q in queues if self.only in (None, q)))
+
+    def _to_all(self, subject: str, arrival: Arrival, message_class: MessageClass) -> Route:
+        """Return the route to everybody who wants a subject."""
         wanted = list(self.table.matching(subject))
         neighbours: list[str] = []
         asks: list[str] = []
@@ -240,7 +259,7 @@ class Router:
                     continue
                 if matches(filter_, subject):
                     endpoints[member.name] = None
-        key = (tuple(neighbours), tuple(sorted(endpoints)), tuple(refused), tuple(asks))
+        key = (tuple(neighbours), tuple(sorted(endpoints)), tuple(refused), tuple(asks), (), ())
         return self._routes.setdefault(key, Route(*key))
 
     def _reason(

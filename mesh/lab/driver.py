@@ -43,6 +43,7 @@ from mesh.lab.topologies import Topologies
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.queues import QueuePolicy
 from mesh.model.state import Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -64,6 +65,8 @@ class Wish:
         settled_at: Step of the settle that followed, or -1.
         ended_at: Step of its unsubscribe, or None.
         noexport: Whether it attracts nothing, so that only messages of its node are owed to it.
+        policy: What is wanted of a queue; None of a channel.
+        began_at: Step of its subscribe.
     """
 
     node: str
@@ -73,6 +76,8 @@ class Wish:
     settled_at: int = -1
     ended_at: int | None = None
     noexport: bool = False
+    policy: str | None = None
+    began_at: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,13 +248,22 @@ class Driver:
 
     def _subscribe(self, number: int, step: Subscribe) -> Detail:
         kind, class_ = EndpointKind(step.kind), MessageClass(step.class_)
-        subscription = Subscription(kind, class_, noexport=step.noexport)
+        subscription = Subscription(kind, class_, step.policy, noexport=step.noexport)
         key = subscription_key(step.endpoint, step.filter)
         self._write(
             step.node, self._names.clients(step.node), key, encode_subscription(subscription)
         )
         self.tally.follow_endpoint(step.node, step.endpoint)
-        wish = Wish(step.node, step.endpoint, step.filter, class_, noexport=step.noexport)
+        policy = (step.policy or QueuePolicy.EVERY) if step.kind == "queue" else None
+        wish = Wish(
+            step.node,
+            step.endpoint,
+            step.filter,
+            class_,
+            noexport=step.noexport,
+            policy=policy,
+            began_at=number,
+        )
         self._end_wishes(number, step, noexport=not step.noexport)
         self.wishes.append(wish)
         return {}

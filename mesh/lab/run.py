@@ -8,8 +8,9 @@ from pathlib import Path
 
 from mesh.client.view import MeshView
 from mesh.lab.backend import Audited, Backend
-from mesh.lab.driver import Driver, Wish
+from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
+from mesh.lab.queue_accounts import QueueAccounts
 from mesh.lab.scenario import Expect, NamedStep, Scenario
 from mesh.lab.tally import EndpointTally, LinkTally, MessageId, Tally
 from mesh.lab.wanted import interest_faults
@@ -49,7 +50,7 @@ def run_scenario(
         for number, named in enumerate(scenario.steps):
             steps.append(_run_step(driver, number, named))
         driver.count_everything()
-        audited = backend.audit({name: t.guaranteed for name, t in tally.endpoints.items()})
+        audited = backend.audit(QueueAccounts(driver).certified())
         if audited is not None and audited.fault:
             steps.append({"step": "audit", "ok": False, "detail": {"error": audited.fault}})
         return {
@@ -128,20 +129,21 @@ class _Owed:
 
 
 def _endpoint(driver: Driver, name: str, tally: EndpointTally) -> Mapping[str, object]:
-    owed = _owed(driver, name)
-    missing = len(owed.guaranteed - tally.seen)
-    absent_direct = len(owed.direct - tally.seen)
+    accounts = QueueAccounts(driver)
+    owed, seen = _owed(driver, name, accounts), accounts.seen_by_all(name, tally)
+    missing = len(owed.guaranteed - seen)
+    absent_direct = len(owed.direct - seen)
     return {
         "count": tally.count,
         "distinct": tally.distinct,
-        "duplicates": tally.count - tally.distinct,
+        "duplicates": tally.count - tally.distinct - tally.again + accounts.doubled(name, tally),
         "missing": missing + max(0, absent_direct - driver.tally.discarded_direct),
         "disordered": tally.disordered,
         "paths": dict(sorted(tally.paths.items())),
     }
 
 
-def _owed(driver: Driver, name: str) -> _Owed:
+def _owed(driver: Driver, name: str, accounts: QueueAccounts) -> _Owed:
     """Return what an endpoint must hold: published after the settle, drained before the end.
 
     Spec: lab.md 2 (`missing`).
@@ -155,7 +157,7 @@ def _owed(driver: Driver, name: str) -> _Owed:
         served = [
             wish
             for wish in wishes
-            if _is_served(wish, at, driver) and not (is_remote and wish.noexport)
+            if accounts.is_served(wish, at) and not (is_remote and wish.noexport)
         ]
         if not served:
             continue
@@ -165,20 +167,14 @@ def _owed(driver: Driver, name: str) -> _Owed:
             end = publication.ends.get(message.place, -1)
             if (
                 begin <= message.offset < end
-                and any(matches(wish.filter_, message.subject) for wish in served)
+                and any(
+                    matches(wish.filter_, message.subject)
+                    and accounts.is_owed(publication, wish, message.subject)
+                    for wish in served
+                )
                 and driver.topologies.carry(
                     publication.node, node, message.subject, (settled_at, at)
                 )
             ):
                 owed[message.message_class].add(identity)
     return _Owed(frozenset(owed[MessageClass.GUARANTEED]), frozenset(owed[MessageClass.DIRECT]))
-
-
-def _is_served(wish: Wish, step: int, driver: Driver) -> bool:
-    """Say whether a wish was known when a step published, and all of it drained before an end."""
-    drained = next((drain for drain in driver.drains if drain > step), None)
-    if not 0 <= wish.settled_at < step or drained is None:
-        return False
-    if driver.topologies.is_changed(step, drained):
-        return False
-    return wish.ended_at is None or drained < wish.ended_at

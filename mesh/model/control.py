@@ -139,6 +139,7 @@ class LinkStatus:
 LOSSY = "lossy"
 HELD = "held"
 MISSING = "missing"
+REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,8 @@ class EndpointStatus:
     Attributes:
         endpoint: Its name.
         state: `full`: as much waits as may; `lossy`: the oldest of its messages became dead
-            letters; `held`: its topic refuses records; `missing`: it has no topic.
+            letters; `held`: its topic refuses records; `missing`: it has no topic; `refused`: it
+            is a queue that attracts nothing of what was subscribed.
         reason: In words.
     """
 

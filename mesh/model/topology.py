@@ -13,6 +13,7 @@ from itertools import combinations
 
 from mesh.model.controls import InterestControl
 from mesh.model.joins import Join
+from mesh.model.queues import Queue
 from mesh.model.selectors import Selector, by_direction
 
 MESSAGE_BYTES_DEFAULT = 900_000
@@ -278,6 +279,7 @@ class Topology:
         interest: Controls at nodes, sorted. Spec: EMS-11, UM-1.
         selectors: Conditions on directions of links, in the order of the file. Spec: EMS-14.
         covering: Whether a node offers no filter that another one it offers covers.
+        queues: What is declared of queues, by name; others are what their subscriptions say.
         links: Every link, sorted by zone and ends. Two joins between the same nodes in opposite
             directions are one link, known by the first of their names.
         joins: By source and target.
@@ -298,6 +300,7 @@ class Topology:
     interest: tuple[InterestControl, ...] = ()
     selectors: Sequence[Selector] = ()
     covering: bool = False
+    queues: Mapping[str, Queue] = field(default_factory=dict)
     links: Sequence[Link] = field(init=False, repr=False, compare=False)
     joins: Mapping[tuple[str, str], Join] = field(init=False, repr=False, compare=False)
     conditions: Mapping[tuple[str, str], Sequence[str]] = field(

@@ -52,7 +52,7 @@ class Beating:
             learner.troubles.seen(neighbour.status(learner.troubles.of_neighbour(name)))
             for name, neighbour in learner.neighbours.items()
         ]
-        endpoints = tuple(learner.troubles.endpoints.values())
+        endpoints = (*learner.troubles.endpoints.values(), *learner.queues.statuses())
         beat = Heartbeat(self.epoch, number + is_due, is_ready, tuple(links), endpoints, change)
         self._told_at_ms = now_ms
         if beat == told:

@@ -14,7 +14,9 @@ from mesh.core.conditions import condition, first_refusing
 from mesh.core.controls import controls_barring
 from mesh.core.forwarding import crosses_external
 from mesh.core.joins import row_over
-from mesh.core.routing import PUBLISHED_HERE, Arrival, LocalLink, Route, Router, local_links
+from mesh.core.queues import Nearness
+from mesh.core.routes import PUBLISHED_HERE, Arrival, Route
+from mesh.core.routing import LocalLink, Router, local_links
 from mesh.core.walks import walks_from
 from mesh.model.control import Heartbeat, Mark, Scope, Subscription, Wish
 from mesh.model.frames import MessageClass
@@ -24,6 +26,8 @@ from mesh.model.subject import matches
 from mesh.model.topology import Topology
 from mesh.node.closing import close
 from mesh.node.learner import DOWN_AFTER_MS, Learner
+from mesh.node.queue_choices import queue_choices
+from mesh.node.queues import OwnQueues
 
 NOT_WANTED = "no_interest"
 NO_HEADERS: Mapping[str, str] = {}
@@ -129,6 +133,7 @@ class Explanation:
         crossed: Links that it crosses.
         refused: Every other link of the reached nodes.
         not_reached: Every other node.
+        queues: For each queue of which not all get a copy, who gets it and why, for people.
     """
 
     subject: str
@@ -138,6 +143,7 @@ class Explanation:
     crossed: list[Crossed] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
     not_reached: list[NotReached] = field(default_factory=list)
+    queues: list[str] = field(default_factory=list)
 
 
 def explain(
@@ -161,14 +167,16 @@ def explain(
     raw = [(name, text.encode()) for name, text in headers.items()]
     routers = {node: router_of(topology, node, known) for node in topology.nodes}
     told = Explanation(subject, source, message_class)
-    edge: list[tuple[tuple[str, ...], Arrival]] = [((source,), PUBLISHED_HERE)]
+    edge: list[tuple[tuple[str, ...], Arrival, str]] = [((source,), PUBLISHED_HERE, subject)]
+    told.queues += queue_choices(routers[source], subject)
     while edge:
-        further: list[tuple[tuple[str, ...], Arrival]] = []
-        for path, arrival in edge:
+        further: list[tuple[tuple[str, ...], Arrival, str]] = []
+        for path, arrival, named in edge:
             node = path[-1]
-            route = routers[node].route(subject, arrival, message_class)
+            route = routers[node].route(named, arrival, message_class)
             if route.asks:
-                route = routers[node].selected(route, subject, raw)
+                route = routers[node].selected(route, named, raw)
+            addressed = dict(route.addressed)
             told.reached.append(_reached(known, path, route))
             for to, reason in route.refused:
                 why = _why(topology, (node, to), subject, str(reason))
@@ -182,7 +190,8 @@ def explain(
                 mark = arrival.crossed_external or crosses_external(link.kind)
                 row = NO_JOINS if link.out is None else row_over(arrival.row, link.out.hops)
                 behind = Arrival(link.zone, node, mark, row or NO_JOINS)
-                further.append(((*path, link.neighbour), behind))
+                onward = addressed.get(link.neighbour, named)
+                further.append(((*path, link.neighbour), behind, onward))
         edge = further
     told.not_reached += _not_reached(topology, known, told)
     return told
@@ -200,7 +209,9 @@ def router_of(topology: Topology, node: str, known: Mapping[str, KnownNode]) -> 
     """Return a router that knows what the node's own would know."""
     links = local_links(topology, node)
     own = known[node]
-    learner = Learner(node, own.uuid or f"unknown-{node}", links, Router(links))
+    router = Router(links, near=Nearness(topology, node))
+    queues = OwnQueues(node, topology.queues)
+    learner = Learner(node, own.uuid or f"unknown-{node}", links, router, queues=queues)
     for number, ((endpoint, filter_), subscription) in enumerate(own.subscriptions.items()):
         for _ in learner.subscription_read(number, endpoint, filter_, subscription, 0):
             pass
@@ -247,10 +258,11 @@ def _not_reached(
     for node in sorted(topology.nodes):
         if node in reached:
             continue
+        own = OwnQueues(node, topology.queues)
         wishes = [
             wish
-            for (_, filter_), wish in known[node].subscriptions.items()
-            if matches(filter_, told.subject)
+            for (endpoint, filter_), wish in known[node].subscriptions.items()
+            if matches(filter_, told.subject) and own.wants_every(endpoint, wish)
         ]
         reason, link = NO_WAY, ("", "")
         for walk in walks.get(node, ())[:1]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from mesh.core.controls import filters_at
+from mesh.core.queues import Nearness
 from mesh.core.routing import Router, local_links
 from mesh.model.control import ChangeStatus, Stage
 from mesh.model.controls import ControlKind
@@ -69,6 +70,7 @@ from mesh.node.closing import close
 from mesh.node.foreign import Foreign
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner, Round, neighbour_of
+from mesh.node.queues import OwnQueues
 from mesh.node.relinking import CHANGE, UNCHANGED, change_version, link_changes, scopes_read
 
 OF_NEIGHBOUR = (
@@ -130,8 +132,9 @@ class NodeMachine:
         offered = scopes_read(self.topology, self.node)
         static = filters_at(self.topology, self.node, ControlKind.STATIC)
         covering = self.topology.covering
-        router = Router(links)
+        router = Router(links, near=Nearness(self.topology, self.node))
         self.learner = Learner(self.node, self.uuid, links, router, offered, static, covering)
+        self.learner.queues = OwnQueues(self.node, self.topology.queues)
         if self.change is not None:
             self.learner.change_read(change_version(*self.change))
 
@@ -276,6 +279,8 @@ class NodeMachine:
         changes = link_changes(self.topology, topology, self.node)
         self.topology, self._target, self.added = topology, None, changes.added
         offered = scopes_read(topology, self.node)
+        self.learner.queues.declared = topology.queues
+        self.router.near = Nearness(topology, self.node)
         static = filters_at(topology, self.node, ControlKind.STATIC)
         self.learner.relink(local_links(topology, self.node), offered, changes, static)
         self.learner.covering = topology.covering

@@ -19,6 +19,7 @@ from mesh.model.topology import Topology
 from mesh.node.explanation import KnownNode
 from mesh.node.learner import Learner
 from mesh.node.offers import offered, readers_of, scopes_of
+from mesh.node.queues import OwnQueues
 
 Subscriptions = Mapping[tuple[str, str], Subscription]
 """(endpoint, filter) -> subscription, of one node."""
@@ -36,7 +37,9 @@ def suppose(topology: Topology, wanted: Mapping[str, Subscriptions]) -> Mapping[
     todo: dict[str, dict[str, None]] = {}
     for node in topology.nodes:
         static = filters_at(topology, node, ControlKind.STATIC)
-        learner = Learner(node, _uuid(node), links[node], Router(links[node]), static=static)
+        queues = OwnQueues(node, topology.queues)
+        router = Router(links[node])
+        learner = Learner(node, _uuid(node), links[node], router, static=static, queues=queues)
         tables[node] = _own_table(learner, wanted.get(node, {}))
         if tables[node].entries:
             todo[node] = dict.fromkeys(sorted(tables[node].entries))

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import NamedTuple
 
-from mesh.model.control import EndpointKind, Subscription
+from mesh.model.control import Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.state import Cut
 from streaming.audits.eras import Stretch
 from streaming.audits.matching import selects
+from streaming.audits.queues import EACH, EVERYWHERE, SHARED, QueueRules
 from streaming.audits.ways import NOTHING, Between
 from streaming.tables.rows import SourceKey, TopicPartition
 
@@ -49,10 +50,11 @@ class Wish:
 
     Attributes:
         filter: What it asks for.
-        is_certified: Guaranteed channel: the mesh promises each message exactly once.
+        is_certified: Of the guaranteed class: the mesh promises each message exactly once.
         noexport: It attracts nothing: of other nodes' messages it may get any, and must none.
         added: Offset of the record; its version. Spec: K13.
         removed: Offset of the record that ends it, or None.
+        policy: Of a queue; empty for a channel.
     """
 
     filter: str
@@ -60,6 +62,7 @@ class Wish:
     added: int
     removed: int | None = None
     noexport: bool = False
+    policy: str = ""
 
 
 class EndpointKey(NamedTuple):
@@ -134,6 +137,7 @@ class Interest:
         ends: For unsubscribes: last origin offset per source in the frames below a position.
         version: Rises with every change, so that answers can be kept until then.
         pruned: Version at which needless things were forgotten the last time.
+        queues: What the topology says of queues.
     """
 
     wishes: dict[EndpointKey, list[Wish]] = field(default_factory=dict)
@@ -141,21 +145,20 @@ class Interest:
     ends: dict[EndKey, dict[SourceKey, int]] = field(default_factory=dict)
     version: int = 0
     pruned: int = 0
+    queues: QueueRules = field(default_factory=QueueRules)
 
     def subscribe(
         self, endpoint: EndpointKey, filter_: str, subscription: Subscription, offset: int
     ) -> None:
         """Take a subscription record; one that repeats what is in force changes nothing."""
-        is_certified = (
-            subscription.kind is EndpointKind.CHANNEL
-            and subscription.message_class is MessageClass.GUARANTEED
-        )
-        known = self._open(endpoint, filter_)
+        policy = self.queues.policy_of(endpoint.name, subscription)
+        is_certified = policy is not None and subscription.message_class is MessageClass.GUARANTEED
         noexport = subscription.noexport
-        if known is not None and (known.is_certified, known.noexport) == (is_certified, noexport):
+        wish = Wish(filter_, is_certified, offset, noexport=noexport, policy=policy or "")
+        known = self._open(endpoint, filter_)
+        if known is not None and known == replace(wish, added=known.added):
             return
         self.unsubscribe(endpoint, filter_, offset)
-        wish = Wish(filter_, is_certified, offset, noexport=noexport)
         self.wishes.setdefault(endpoint, []).append(wish)
         self.version += 1
 
@@ -206,8 +209,17 @@ class Interest:
     def certified(self) -> Iterator[EndpointKey]:
         """Yield the endpoints that certificates speak of, sorted."""
         for endpoint, wishes in sorted(self.wishes.items()):
-            if any(wish.is_certified for wish in wishes):
+            if any(wish.is_certified and wish.policy in EACH for wish in wishes):
                 yield endpoint
+
+    def shared(self) -> Mapping[EndpointKey, Sequence[EndpointKey]]:
+        """Return the queues of which one member gets a message, each with its members, sorted."""
+        found: dict[EndpointKey, list[EndpointKey]] = {}
+        for endpoint, wishes in sorted(self.wishes.items()):
+            if any(wish.is_certified and wish.policy in SHARED for wish in wishes):
+                together = EndpointKey(EVERYWHERE, endpoint.name.casefold())
+                found.setdefault(together, []).append(endpoint)
+        return found
 
     def claims(
         self,
@@ -219,6 +231,7 @@ class Interest:
         is_local: bool,
         carriers: Carriers,
         stretches: Sequence[Stretch] = (Stretch(),),
+        origin: str = "",
     ) -> Sequence[Claim]:
         """Return what an endpoint claims of one ingress partition.
 
@@ -230,17 +243,23 @@ class Interest:
             is_local: Whether the ingress belongs to the endpoint's own node.
             carriers: How messages came to the endpoint's node.
             stretches: Where in the ingress messages can come to the endpoint at all.
+            origin: Whose ingress it is: a queue with a home is for its neighbours alone.
         """
         claims = []
         for wish in self.wishes.get(endpoint, ()):
             for stretch in stretches:
+                between = stretch.between
+                if wish.policy and not self.queues.may_come(
+                    wish.policy, endpoint.name, (origin, endpoint.node), between, is_local=is_local
+                ):
+                    continue
                 span = None
                 is_owed = wish.is_certified and (is_local or not wish.noexport)
-                is_owed &= stretch.between.is_sure
+                is_owed &= between.is_sure or wish.policy in SHARED  # selectors let those pass
                 if is_owed and uuid is not None and source is not None:
                     ways = (place,) if is_local else tuple(carriers(endpoint.node, source))
                     span = self._span(wish, uuid, place, source, ways, stretch)
-                claims.append(Claim(wish.filter, span, stretch.between))
+                claims.append(Claim(wish.filter, span, between))
         return claims
 
     def _span(

@@ -23,6 +23,7 @@ from streaming.audits.interest import EndpointKey
 from streaming.audits.order import DeliverySuspicion
 from streaming.audits.origins import FrameSuspicion
 from streaming.audits.passing import Now
+from streaming.audits.queues import QueueRules
 from streaming.connectors.sink import Output
 from streaming.job.intake import take_batch
 from streaming.job.outputs import status_json, take_outputs
@@ -84,7 +85,7 @@ class Auditor:
             # Where `mesh.config` tells nothing, the file does, and not a former run.
             self.state.eras.texts = fresh.eras.texts
         self.state.splits.follow(self.state.eras.linked())
-        self._find_homes()
+        self._follow_topology()
         self.batch_at_s = self.clock()
 
     def take(self, records: DataFrame, batch: int) -> None:
@@ -106,16 +107,17 @@ class Auditor:
         state.batch = batch
         self.is_lagging = self._is_full(before)
         suspicions = take_batch(state, read_batch(rows), self.clock())
-        self._find_homes()
+        self._follow_topology()
         self._look_at_deliveries(suspicions.deliveries)
         self._look_at_frames(suspicions.frames)
         self._look_for_losses()
         self.judge(rates_over_s=began_s - self.batch_at_s)
         self.batch_at_s = self.clock()
 
-    def _find_homes(self) -> None:
-        """Know the Kafka clusters of nodes that a change of the topology has brought."""
+    def _follow_topology(self) -> None:
+        """Know what a change of the topology has brought: nodes, and what is said of queues."""
         self.rereader.homes.update(self.state.eras.homes())
+        self.state.interest.queues = QueueRules.of(self.state.eras.linked()[-1])
 
     def _rows(self, records: DataFrame) -> Sequence[str]:
         topology = self.topology

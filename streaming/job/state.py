@@ -16,6 +16,7 @@ from streaming.audits.names import Names
 from streaming.audits.order import Order
 from streaming.audits.origins import Origins
 from streaming.audits.passing import Passing
+from streaming.audits.queues import QueueRules
 from streaming.audits.splits import Splits
 from streaming.tables.rows import TopicPartition
 
@@ -52,7 +53,7 @@ class State:
             chains=Chains(prefix),
             origins=Origins(prefix),
             order=Order(),
-            interest=Interest(),
+            interest=Interest(queues=QueueRules.of(topology)),
             passing=Passing(prefix),
             splits=Splits.of(topology),
             links=Links.of(topology),

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mesh.core.digest import entry_digest
-from mesh.core.routing import PUBLISHED_HERE, Arrival, local_links
+from mesh.core.routes import PUBLISHED_HERE, Arrival
+from mesh.core.routing import local_links
 from mesh.model.control import Mark, Scope, Stage, Subscription, Wish, node_address
 from mesh.model.effects import Effect, WriteAdvert, WriteMark
 from mesh.model.frames import MessageClass

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import structlog
 
 from mesh.core.chain import Chains
-from mesh.core.routing import Arrival, LocalLink, Route, Router
+from mesh.core.routes import Arrival, Route
+from mesh.core.routing import LocalLink, Router
 from mesh.errors import TransportError
 from mesh.model.frames import NONE_OFFSET, Chain, FrameFlags, MessageClass, SourcePartition
 from mesh.model.headers import SUBJECT_HEADER

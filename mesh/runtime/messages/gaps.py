@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from mesh.codec.frames import Peeked, assemble_value, decode_header, key_tail, relay_key
 from mesh.core.forwarding import crosses_external
 from mesh.core.joins import row_of
-from mesh.core.routing import PUBLISHED_HERE, Arrival
+from mesh.core.routes import PUBLISHED_HERE, Arrival
 from mesh.model.control import Stop
 from mesh.model.frames import NONE_OFFSET, Chain, FrameKind, MessageClass, Origin
 from mesh.model.headers import GAP_HEADER

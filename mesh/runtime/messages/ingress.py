@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mesh.codec.frames import NO_EXT, MessageTuple, encode_bare_tails, encode_tail
-from mesh.core.routing import PUBLISHED_HERE, Route
+from mesh.core.routes import PUBLISHED_HERE, Route
 from mesh.model.headers import SUBJECT_HEADER, is_reserved
 from mesh.model.subject import matches, subject_fault
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
+from mesh.runtime.messages.addressing import by_address
 from mesh.runtime.messages.delivering import deliver
 from mesh.runtime.messages.outgoing import Came, Stretch, count_routes, send_stretch
 from mesh.runtime.messages.refusing import refuse
@@ -64,6 +65,8 @@ def _send(
         gathered, counts = replace(gathered, routes=routes), count_routes(routes)
     for route, count in counts.items():
         batch.refused(route.refused, source.message_class, count)
+        if route.homeless:
+            batch.dropped("home_unreachable", source.at, count * len(route.homeless))
     came = Came(
         node=lane.node,
         source=source.identity,
@@ -79,7 +82,8 @@ def _send(
     stamps = [stamp for _, stamp in [record.timestamp() for record in gathered.records]]
     if any(route.neighbours for route in counts):
         stretch = Stretch(offsets, gathered.subjects, stamps, gathered.tails, gathered.routes)
-        send_stretch(lane, batch, source, came, stretch, list(counts))
+        for some, its_routes in by_address(stretch, list(counts)):
+            send_stretch(lane, batch, source, came, some, its_routes)
     if any(route.endpoints for route in counts):
         _deliver(lane, batch, source, came, gathered, offsets, stamps)
 

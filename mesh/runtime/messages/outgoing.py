@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from mesh.codec.frames import assemble_columns, key_tail, relay_key
 from mesh.core.forwarding import crosses_external, next_hop_count
-from mesh.core.routing import LocalLink, Route
+from mesh.core.routes import Route
+from mesh.core.routing import LocalLink
 from mesh.model.frames import Chain, Hop, Origin, SourcePartition
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source

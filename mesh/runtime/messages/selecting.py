@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mesh.core.routing import Route, Router
+from mesh.core.routes import Route
+from mesh.core.routing import Router
 from mesh.transport.port import Headers
 
 

@@ -21,7 +21,8 @@ from mesh.codec.frames import (
 )
 from mesh.core.chain import Verdict
 from mesh.core.joins import row_of
-from mesh.core.routing import Arrival, LocalLink, Route
+from mesh.core.routes import Arrival, Route
+from mesh.core.routing import LocalLink
 from mesh.errors import ProtocolError, UnknownVersionError
 from mesh.model.frames import NONE_OFFSET, FrameFlags, FrameKind, Hop, MessageClass, Origin
 from mesh.model.state import Progress, ProgressKind
@@ -29,6 +30,7 @@ from mesh.model.topology import Topology
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Plan, Source
 from mesh.runtime.lane.troubles import ask_again, ask_repair, end_repair
+from mesh.runtime.messages.addressing import by_address
 from mesh.runtime.messages.delivering import deliver
 from mesh.runtime.messages.gaps import relay as relay_gap
 from mesh.runtime.messages.outgoing import Came, Stretch, count_routes, next_hop, send_stretch
@@ -295,13 +297,14 @@ def _split(
         ]
         routes = selected(lane.router, routes, subjects, headers)
     counts = count_routes(routes) if routes else {}
-    if len(counts) == 1 and len(offsets) == origin.count:
+    if len(counts) == 1 and len(offsets) == origin.count and not routes[0].addressed:
         _relay(lane, batch, source, came, peeked, value, routes[0])
         return
     for route, count in counts.items():
         batch.refused(route.refused, source.message_class, count)
     stretch = Stretch(offsets, subjects, stamps, tails, routes)
-    send_stretch(lane, batch, source, came, stretch, list(counts))
+    for some, its_routes in by_address(stretch, list(counts)):
+        send_stretch(lane, batch, source, came, some, its_routes)
 
 
 def _deliver(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mesh.core.interest import JOINED, Member
-from mesh.core.routing import PUBLISHED_HERE, Arrival, LocalLink, Router
+from mesh.core.routes import PUBLISHED_HERE, Arrival
+from mesh.core.routing import LocalLink, Router
 from mesh.model.control import Ownership, Wish
 from mesh.model.frames import MessageClass
 from mesh.model.joins import Join, JoinRow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mesh.core.digest import entry_digest
-from mesh.core.routing import PUBLISHED_HERE
+from mesh.core.routes import PUBLISHED_HERE
 from mesh.model.control import Acknowledgement, Mark, Scope, Stage, Subscription, Wish
 from mesh.model.controls import ControlKind, InterestControl
 from mesh.model.effects import Relinked, WriteAdvert, WriteMark

@@ -1,0 +1,124 @@
+"""Routes: where messages go from a node, and why nowhere else; remembered, and added up.
+
+Spec: DESIGN 3, lab.md 2 (`not_forwarded`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Self
+
+from mesh.model.joins import NO_JOINS, JoinRow
+from mesh.model.reasons import Reason
+
+MEMO_MAX = 65_536
+"""Subjects remembered per arrival before the older half is forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """How a message came here; with its subject and class it decides where it goes.
+
+    Attributes:
+        zone: Zone it arrived on, or empty if it was published here.
+        neighbour: The node it came from, or empty.
+        crossed_external: Whether it has crossed an external link.
+        row: Joins crossed in a row.
+    """
+
+    zone: str = ""
+    neighbour: str = ""
+    crossed_external: bool = False
+    row: JoinRow = NO_JOINS
+
+
+PUBLISHED_HERE = Arrival()
+
+RouteKey = tuple[
+    tuple[str, ...],
+    tuple[str, ...],
+    tuple[tuple[str, Reason], ...],
+    tuple[str, ...],
+    tuple[tuple[str, str], ...],
+    tuple[str, ...],
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Route:
+    """Where messages go; equal routes of one router are one object.
+
+    Attributes:
+        neighbours: Links they leave on, sorted.
+        endpoints: Endpoints of this node that they are delivered to, sorted.
+        refused: For every other link of this node, the one reason.
+        asks: Of `neighbours`, those whose links select by headers too: see `Router.selected`.
+        addressed: Links on which they leave under another subject, and that one: it names members
+            of queues, and the clients' subject too if somebody else behind the link wants them.
+        homeless: Queues of this node that they are for, and whose home is not linked to it.
+    """
+
+    neighbours: tuple[str, ...]
+    endpoints: tuple[str, ...]
+    refused: tuple[tuple[str, Reason], ...]
+    asks: tuple[str, ...] = ()
+    addressed: tuple[tuple[str, str], ...] = ()
+    homeless: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class RouteSum:
+    """Several routes of one message: it leaves on a link if one of them does."""
+
+    neighbours: dict[str, None] = field(default_factory=dict)
+    endpoints: dict[str, None] = field(default_factory=dict)
+    refused: dict[str, Reason] = field(default_factory=dict)
+    asks: dict[str, None] = field(default_factory=dict)
+    addressed: tuple[tuple[str, str], ...] = ()
+    homeless: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, routes: Iterable[Route]) -> Self:
+        """Return the sum of some routes."""
+        total = cls()
+        for route in routes:
+            total.add(route)
+        return total
+
+    def add(self, route: Route) -> None:
+        """Take in one route: that nobody wants a message is the least of all reasons."""
+        self.neighbours.update(dict.fromkeys(route.neighbours))
+        self.endpoints.update(dict.fromkeys(route.endpoints))
+        self.asks.update(dict.fromkeys(route.asks))
+        for neighbour, reason in route.refused:
+            if self.refused.get(neighbour, Reason.NO_INTEREST) is Reason.NO_INTEREST:
+                self.refused[neighbour] = reason
+
+    def key(self) -> RouteKey:
+        """Return what a route is made of."""
+        refused = sorted(item for item in self.refused.items() if item[0] not in self.neighbours)
+        neighbours, endpoints = tuple(sorted(self.neighbours)), tuple(sorted(self.endpoints))
+        asks = tuple(sorted(self.asks))
+        return neighbours, endpoints, tuple(refused), asks, self.addressed, self.homeless
+
+
+@dataclass(slots=True)
+class Memo:
+    """Subject -> route for one arrival and class, in two generations instead of a true LRU."""
+
+    young: dict[str, Route] = field(default_factory=dict)
+    old: dict[str, Route] = field(default_factory=dict)
+
+    def get(self, subject: str) -> Route | None:
+        """Return what is remembered."""
+        route = self.young.get(subject)
+        if route is None and (route := self.old.get(subject)) is not None:
+            self.put(subject, route)
+        return route
+
+    def put(self, subject: str, route: Route) -> None:
+        """Remember a route."""
+        if len(self.young) >= MEMO_MAX // 2:
+            self.old, self.young = self.young, {}
+        self.young[subject] = route
