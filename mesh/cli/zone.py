@@ -6,8 +6,8 @@ file. Spec: DESIGN 3, UM-8, UM-9, EMS-13, K28.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mesh.client.apply import Begun
     from mesh.client.in_force import InForce
     from mesh.config.located import KeyPath
+    from mesh.errors import Problem
     from mesh.model.topology import Topology
 
 Edit = Callable[["Topology"], Mapping[str, object]]
@@ -289,7 +290,7 @@ def _change(command: str, edit: Edit, asked: Asked) -> None:
     """Put the edited topology in force, or show the plan of it."""
     with look_in_force(asked.file, asked.bootstrap, asked.context) as (found, seen):
         begun = read_begun_last(found, seen)
-        after = _wanted(found, begun, edit)
+        after = _wanted(found, begun, edit, asked.output)
         if asked.dry_run:
             _show_plan(found, seen, after, command, asked)
             return
@@ -303,7 +304,7 @@ def _change(command: str, edit: Edit, asked: Asked) -> None:
         put_in_force(found, seen, after, begun, _where, how)
 
 
-def _wanted(found: InForce, begun: Begun | None, edit: Edit) -> Topology:
+def _wanted(found: InForce, begun: Begun | None, edit: Edit, output: Output) -> Topology:
     """Return the legal topology that an edit leads to.
 
     A change that was left when some Kafka clusters had it in force already is gone on with by the
@@ -319,10 +320,21 @@ def _wanted(found: InForce, begun: Begun | None, edit: Edit) -> Topology:
     before = found.topology
     try:
         return legal_topology_from(edit(before), _where, name=before.name)
-    except ConfigError:
+    except ConfigError as error:
         if begun is None or not begun.is_open or begun.change.topology != published_text(before):
-            raise
+            raise ConfigError(_in_one_line(error.problems, output)) from error
         return before
+
+
+def _in_one_line(problems: Sequence[Problem], output: Output) -> Sequence[Problem]:
+    """Return the first of several loops for people: one edit of one zone ends them all."""
+    from mesh.core.legality import ILLEGAL
+
+    loops = sum(problem.code == ILLEGAL for problem in problems)
+    if output is not Output.TABLE or loops < max(2, len(problems)):
+        return problems
+    message = f"{problems[0].message}, which ends {loops - 1} more such loops"
+    return [replace(problems[0], message=message)]
 
 
 def _show_plan(found: InForce, seen: Look, after: Topology, command: str, asked: Asked) -> None:
