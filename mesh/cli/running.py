@@ -102,6 +102,8 @@ def running_topology(
 def _read_side_by_side(kafka: Mapping[str, KafkaCluster], prefix: str) -> Records:
     """Return the records of all Kafka clusters; several dead ones are waited for but once.
 
+    Whoever may publish but not read `mesh.config` finds no record and goes by the file.
+
     Raises:
         TransportUnavailableError: Not one answers.
         ProtocolError: A record was written by a newer version.
@@ -113,11 +115,13 @@ def _read_side_by_side(kafka: Mapping[str, KafkaCluster], prefix: str) -> Record
         asked = [pool.submit(read_records, {name: one}, prefix) for name, one in kafka.items()]
         parts = [one.result() for one in asked]
     silent = {name: fault for part in parts for name, fault in part.silent.items()}
-    if silent and len(silent) == len(kafka):
+    denied = [name for part in parts for name in part.denied]
+    if silent and len(silent) == len(kafka) and len(denied) < len(silent):
         raise TransportUnavailableError(next(iter(silent.values())))
     return Records(
         found={name: record for part in parts for name, record in part.found.items()},
         silent=silent,
+        denied=denied,
     )
 
 

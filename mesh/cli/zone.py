@@ -6,31 +6,21 @@ file. Spec: DESIGN 3, UM-8, UM-9, EMS-13, K28.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mesh.cli.apply import How, put_in_force, read_begun_last
 from mesh.cli.faults import wrong_input
 from mesh.cli.in_force import in_force_of, look_in_force
-from mesh.cli.plan import against_mesh, plan_view
 from mesh.cli.render import Output, OutputOption, View, render
 from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node
+from mesh.cli.zone_change import Asked, put_edit_in_force
 from mesh.cli.zone_tables import list_table, show_table, states_of, zone_as_mapping
 from mesh.cli.zone_words import names_of, pairs_of
 
 if TYPE_CHECKING:
-    from mesh.cli.looking import Look
-    from mesh.client.apply import Begun
-    from mesh.client.in_force import InForce
-    from mesh.config.located import KeyPath
     from mesh.model.topology import Topology
-
-Edit = Callable[["Topology"], Mapping[str, object]]
-"""The topology in force -> the spec that is wanted instead."""
 
 app = typer.Typer(help="Make, change and show zones.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -51,20 +41,6 @@ WaitOption = Annotated[
 LinkOption = Annotated[
     list[str] | None, typer.Option("--link", metavar="A-B", help="A link; repeatable.")
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What every changing command is asked for."""
-
-    yes: bool
-    allow_delete: bool
-    dry_run: bool
-    wait: float | None
-    file: Path | None
-    bootstrap: list[str] | None
-    context: str | None
-    output: Output
 
 
 @app.command("create")
@@ -123,7 +99,7 @@ def create(
         yes=yes, allow_delete=allow_delete, dry_run=dry_run, wait=wait, file=file,
         bootstrap=bootstrap, context=context, output=output,
     )  # fmt: skip
-    _change(f"zone create {name}", edit, asked)
+    put_edit_in_force(f"zone create {name}", edit, asked)
 
 
 @app.command("delete")
@@ -153,7 +129,7 @@ def delete(
         yes=yes, allow_delete=allow_delete, dry_run=dry_run, wait=wait, file=file,
         bootstrap=bootstrap, context=context, output=output,
     )  # fmt: skip
-    _change(f"zone delete {zone}", edit, asked)
+    put_edit_in_force(f"zone delete {zone}", edit, asked)
 
 
 @app.command("add")
@@ -183,7 +159,7 @@ def add(
         yes=yes, allow_delete=allow_delete, dry_run=dry_run, wait=wait, file=file,
         bootstrap=bootstrap, context=context, output=output,
     )  # fmt: skip
-    _change(f"zone add {zone}", edit, asked)
+    put_edit_in_force(f"zone add {zone}", edit, asked)
 
 
 @app.command("remove")
@@ -213,7 +189,7 @@ def remove(
         yes=yes, allow_delete=allow_delete, dry_run=dry_run, wait=wait, file=file,
         bootstrap=bootstrap, context=context, output=output,
     )  # fmt: skip
-    _change(f"zone remove {zone}", edit, asked)
+    put_edit_in_force(f"zone remove {zone}", edit, asked)
 
 
 @app.command("rename")
@@ -235,7 +211,7 @@ def rename(
         yes=yes, allow_delete=False, dry_run=dry_run, wait=wait, file=file,
         bootstrap=bootstrap, context=context, output=output,
     )  # fmt: skip
-    _change(f"zone rename {zone}", lambda before: retitled(before, zone, title), asked)
+    put_edit_in_force(f"zone rename {zone}", lambda before: retitled(before, zone, title), asked)
 
 
 @app.command("list")
@@ -283,59 +259,3 @@ def show(
 def _one_of(nodes: list[str] | None, links: list[str] | None) -> None:
     if bool(nodes) == bool(links):
         raise wrong_input("NODE", "name either nodes, or links with --link A-B")
-
-
-def _change(command: str, edit: Edit, asked: Asked) -> None:
-    """Put the edited topology in force, or show the plan of it."""
-    with look_in_force(asked.file, asked.bootstrap, asked.context) as (found, seen):
-        begun = read_begun_last(found, seen)
-        after = _wanted(found, begun, edit)
-        if asked.dry_run:
-            _show_plan(found, seen, after, command, asked)
-            return
-        how = How(
-            name=f"mesh {command}",
-            yes=asked.yes,
-            allow_delete=asked.allow_delete,
-            wait=asked.wait,
-            output=asked.output,
-        )
-        put_in_force(found, seen, after, begun, _where, how)
-
-
-def _wanted(found: InForce, begun: Begun | None, edit: Edit) -> Topology:
-    """Return the legal topology that an edit leads to.
-
-    A change that was left when some Kafka clusters had it in force already is gone on with by the
-    same command, although what it wants is there by now.
-
-    Raises:
-        ConfigError: The edit cannot be made, or leads to none that is legal.
-    """
-    from mesh.config.legal import legal_topology_from
-    from mesh.config.published import published_text
-    from mesh.errors import ConfigError
-
-    before = found.topology
-    try:
-        return legal_topology_from(edit(before), _where, name=before.name)
-    except ConfigError:
-        if begun is None or not begun.is_open or begun.change.topology != published_text(before):
-            raise
-        return before
-
-
-def _show_plan(found: InForce, seen: Look, after: Topology, command: str, asked: Asked) -> None:
-    from mesh.client.plan import lost_by
-    from mesh.errors import ConfigError
-
-    made = against_mesh(found, seen, after, _where)
-    if not asked.allow_delete and (problems := lost_by(made.unread, _where)):
-        raise ConfigError(problems)
-    render(plan_view(made, f"mesh {command}", allow_delete=asked.allow_delete), asked.output)
-
-
-def _where(path: KeyPath) -> str:
-    from mesh.config.located import dotted
-
-    return dotted(("spec", *path))

@@ -5,7 +5,7 @@ Written by whoever starts or changes a mesh; the highest number wins. Spec: kafk
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mesh.client.overview import read_range
@@ -18,7 +18,7 @@ from mesh.config.published import (
     published_text,
     published_topology,
 )
-from mesh.errors import TransportError, TransportUnavailableError
+from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, TopicPartition
@@ -54,10 +54,12 @@ class Records:
     Attributes:
         found: Number and text by Kafka cluster; those without a record are left out.
         silent: Kafka clusters that do not answer, with the reason.
+        denied: Those among them that do not let us read it.
     """
 
     found: Mapping[str, tuple[int, str]]
     silent: Mapping[str, str]
+    denied: Sequence[str] = ()
 
     @property
     def highest(self) -> tuple[int, str] | None:
@@ -73,15 +75,18 @@ def read_records(kafka: Mapping[str, KafkaCluster], prefix: str) -> Records:
     """
     found: dict[str, tuple[int, str]] = {}
     silent: dict[str, str] = {}
+    denied: list[str] = []
     for name, cluster in kafka.items():
         try:
             record = _record_of(cluster, prefix)
         except TransportError as error:
             silent[name] = str(error)
+            if isinstance(error, TransportDeniedError):
+                denied.append(name)
         else:
             if record is not None:
                 found[name] = record
-    return Records(found=found, silent=silent)
+    return Records(found=found, silent=silent, denied=denied)
 
 
 def read_in_force(kafka: Mapping[str, KafkaCluster], prefix: str) -> tuple[InForce | None, Records]:

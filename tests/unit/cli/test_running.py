@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Never
 
 import pytest
 
 from mesh.client.in_force import publish
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
+from mesh.errors import TransportDeniedError
 from mesh.lab.fleet import with_addresses
 from mesh.transport.port import KafkaCluster
 from tests.unit.cli.conftest import Mesh, Run
@@ -60,6 +62,19 @@ def test_where_nobody_wrote_what_is_in_force_the_file_stands_for_it(run: Run, ch
     _, file = chain
     status = run("status", "-f", file, "-o", "json")
     assert (len(status.data["nodes"]), status.err) == (3, "")
+
+
+def test_who_may_not_read_the_record_goes_by_the_file(
+    run: Run, chain: Chain, old: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients that publish need no right to `mesh.config`."""
+
+    def deny(*_args: object) -> Never:
+        raise TransportDeniedError("topic mesh.config: not authorised")
+
+    monkeypatch.setattr("mesh.client.in_force.config_values", deny)
+    assert run("publish", "x", "y", "-n", "a", "-f", old).code == 0
+    assert "no node is called 'c'" in run("publish", "x", "y", "-n", "c", "-f", old).err
 
 
 def test_an_address_may_be_of_what_only_the_mesh_knows(

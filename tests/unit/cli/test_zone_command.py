@@ -217,6 +217,11 @@ REFUSED: list[tuple[dict[str, object], str, str]] = [
         "node e is in zone B, and its cluster C is by d a member of zone U, which is exclusive",
     ),
     (
+        {"C": CLUSTER, "U": {**PRICES, "nodes": ["d", "g"]}},
+        "add U e",
+        "which ends 3 more such loops",
+    ),
+    (
         {"A": {"kind": "join", "from": "a", "to": "b"}, "B": {"kind": "join", "from": "b", "to": "c"}},
         "create J --kind join --from c --to a",
         "a reaches itself: a -A-> b -B-> c -J-> a",
