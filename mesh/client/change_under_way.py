@@ -108,6 +108,7 @@ class UnderWay:
             if self.way.cut.rounds:
                 self._progresses = FollowedProgresses(self.before, self.kafka, self.now_ms)
                 opened.callback(self._progresses.close)
+                self._progresses.begin()
                 for name, kafka in self.kafka.items():
                     self._readers[name] = kafka.reader("drain", patience_ms=PATIENCE_MS)
                     opened.callback(self._readers[name].close)

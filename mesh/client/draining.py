@@ -26,11 +26,7 @@ PATIENCE_MS = 10
 
 
 class FollowedProgresses(Progresses):
-    """The progress of all nodes, by readers that stay open: sources stand still meanwhile.
-
-    Raises:
-        TransportError: A Kafka cluster does not answer.
-    """
+    """The progress of all nodes, by readers that stay open: sources stand still meanwhile."""
 
     def __init__(
         self, topology: Topology, kafka: Mapping[str, KafkaCluster], now_ms: Callable[[], int]
@@ -40,8 +36,15 @@ class FollowedProgresses(Progresses):
         for name, places in self._places.items():
             self._followers[name] = Follower(kafka[name], "progress", now_ms, PATIENCE_MS)
             self._followers[name].add(places)
+
+    def begin(self) -> None:
+        """Have all readers begin to fetch, before one is waited for.
+
+        Raises:
+            TransportError: A Kafka cluster does not answer.
+        """
         for follower in self._followers.values():
-            for record in follower.glance():  # all begin to fetch before one is waited for
+            for record in follower.glance():
                 self._take(record)
 
     def _new(

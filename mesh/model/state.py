@@ -124,7 +124,8 @@ class Dropped:
 class Cut:
     """From `position` of a source on, routing knows `uuid`'s subscriptions up to an offset.
 
-    Spec: K25.
+    Or it goes by another topology: then `$change` stands for the uuid, and the topology's number
+    for the offset. Spec: K25, K28.
     """
 
     topic: str

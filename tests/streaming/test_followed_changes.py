@@ -58,10 +58,15 @@ def test_a_restart_counts_nothing_twice_and_new_topics_are_audited_from_offset_0
     assert found(bench) == []
     topics = [f"mesh.d.{name}" for name in ("in.g", "to.c.g")]
     assert all(re.fullmatch(audited_pattern("mesh."), topic) for topic in topics)
-    told = [TopicIdentity(topic, topic_id(topic), PARTITIONS) for topic in topics]
-    plant.put(
-        "d.control", 0, b"identity", encode_identity(Identity("d", "uuid-d", 1, "x", 1, told))
+    identity = Identity(
+        node="d",
+        uuid="uuid-d",
+        epoch=1,
+        cluster_id="x",
+        lanes=1,
+        topics=[TopicIdentity(topic, topic_id(topic), PARTITIONS) for topic in topics],
     )
+    plant.put("d.control", 0, b"identity", encode_identity(identity))
     plant.cut("d", "d.in.g", 0, "d", plant.subscribe("d", "s1", "acme/>"))
     plant.publish("d", "acme/x", 3)
     plant.deliver("d/s1", [0, 2], ["d"], origin="d.in.g")

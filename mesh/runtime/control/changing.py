@@ -172,6 +172,7 @@ class Changing:
     _number: int = field(init=False)
     _preparing: Errand[Prepared] | None = None
     _prepared_for: Change | None = None
+    _ready: Prepared | None = None
     _tried_ms: int = -RETRY_MS
 
     def __post_init__(self) -> None:
@@ -207,6 +208,9 @@ class Changing:
             return
         if change.stage not in FOLLOWED or change.number <= self._number:
             yield self._tell(change, None)
+            self._get_ready(change, now_ms)
+        elif (ready := self._ready_for(change)) is not None:
+            yield from self._take(change, ready)
         elif change != self._prepared_for or now_ms - self._tried_ms >= RETRY_MS:
             self._tried_ms = now_ms
             self._prepared_for = change
@@ -228,11 +232,36 @@ class Changing:
             self._tried_ms = now_ms
             log.error("change.not_prepared", fault=str(error))  # noqa: TRY400 - one line for people
             return
+        if change is not None and change.stage is Stage.HOLD:
+            self._ready = prepared
+        elif change is not None:
+            yield from self._take(change, prepared)
+
+    def _get_ready(self, change: Change, now_ms: int) -> None:
+        """Make while others drain what the next stage needs; give it back if there is none."""
+        if self._ready is not None:
+            self._ready.close()
+            self._ready = None
+        if change.stage is Stage.HOLD and change.number > self._number:
+            self._tried_ms, self._prepared_for = now_ms, change
+            self._preparing = self.errands.begin(self._prepare(change))
+
+    def _ready_for(self, change: Change) -> Prepared | None:
+        """Return what was made for a change, once; what was made for another is given back."""
+        ready, self._ready = self._ready, None
+        made_for = self._prepared_for
+        if ready is None or made_for is None:
+            return None
+        if (made_for.number, made_for.topology) == (change.number, change.topology):
+            return ready
+        ready.close()
+        return None
+
+    def _take(self, change: Change, prepared: Prepared) -> Iterator[ChangeRead]:
         for name, opened in prepared.opened.items():
             self._add(name, *opened)
-        if change is not None:
-            self._number = change.number
-            yield self._tell(change, prepared.topology)
+        self._number = change.number
+        yield self._tell(change, prepared.topology)
 
     def _prepare(self, change: Change) -> Steps[Prepared]:
         """Make the topics of new links, and open what they are read from.
