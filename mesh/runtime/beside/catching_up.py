@@ -185,7 +185,8 @@ def shadow_of(
     """
     shadow = Lane(lane.topology, lane.node, lane.number, lane.learner, writer, positions)
     router = lane.learner.router
-    links = [link] if link is not None else []
+    # As the link is now: what is kept off it may have changed since the catch-up began.
+    links = [one for one in lane.learner.links if one == link]
     shadow.narrowed = Router(links, router.table, router.down, router.closed, only=endpoint)
     shadow.written = lane.written
     return shadow
