@@ -97,11 +97,16 @@ def random_filter(rng: random.Random) -> str:
     return rng.choice([random_subject(rng), random_subject(rng), "a/*", "*/b", "a/>", ">", "*"])
 
 
-def random_controls(rng: random.Random, nodes: Sequence[str]) -> list[dict[str, str]]:
+def random_controls(
+    rng: random.Random, nodes: Sequence[str], wishes: Sequence[tuple[str, str, str]]
+) -> list[dict[str, str]]:
+    """Draw controls; some are of the very filters that somebody there subscribes to."""
     found: dict[tuple[str, ...], dict[str, str]] = {}
     for _ in range(rng.randint(1, 5)):
         node, kind = rng.choice(nodes), rng.choice(["static", "local", "local"])
         filter_ = random_filter(rng)
+        if kind == "local" and rng.random() < 0.6:
+            node, _, filter_ = rng.choice(wishes)
         found[node, kind, filter_] = {"node": node, kind: filter_}
     return list(found.values())
 
@@ -111,10 +116,6 @@ def random_scenario(seed: int, *, changes: int = 0) -> tuple[Scenario, list[Cont
     rng = random.Random(f"controls {seed}")
     drawn = random_legal_topology(rng, nodes_max=7, lanes_max=2, joined=seed % 3 == 0)
     nodes = sorted(drawn.nodes)
-    phases = [random_controls(rng, nodes) for _ in range(changes + 1)]
-    spec = {**topology_spec(drawn), "interest": phases[0]}
-    topology = topology_from_mapping(spec)
-    mesh = Mesh(spec=spec, topology=topology)
     wishes = {}
     for _ in range(rng.randint(3, 8)):
         node, endpoint = rng.choice(nodes), f"e{rng.randrange(3)}"
@@ -127,6 +128,10 @@ def random_scenario(seed: int, *, changes: int = 0) -> tuple[Scenario, list[Cont
                 "noexport": rng.random() < 0.4,
             }
         )
+    phases = [random_controls(rng, nodes, [*wishes]) for _ in range(changes + 1)]
+    spec = {**topology_spec(drawn), "interest": phases[0]}
+    topology = topology_from_mapping(spec)
+    mesh = Mesh(spec=spec, topology=topology)
     steps = [NamedStep("subscribe", wish) for wish in wishes.values()]
     proposals = {}
     for number, controls in enumerate(phases):

@@ -60,3 +60,19 @@ def test_a_wish_that_is_not_exported_is_shown_as_such(run: Run, chain: Chain) ->
     assert (made.code, made.data["known_everywhere"]) == (0, True)
     [shown] = run("interest", "-f", file, "-o", "json").data["interest"]
     assert (shown["node"], shown["wish"]) == ("c", "guaranteed, noexport")
+
+
+def test_what_the_topology_says_of_interest_is_listed(run: Run, chain: Chain) -> None:
+    """Spec: UM-1, EMS-11."""
+    _, file = chain
+    document = json.loads(Path(file).read_text())
+    document["spec"]["interest"] = CONTROLS
+    Path(file).write_text(json.dumps(document))
+    shown = run("interest", "-f", file, "-o", "json").data["interest"]
+    assert [(one["node"], one["by"], one["filter"]) for one in shown] == [
+        ("a", "static", "prices"),
+        ("b", "local", "acme/private/>"),
+    ]
+    table = " ".join(run("interest", "-f", file).out.split())
+    assert "a prices the node itself static topology" in table
+    assert "b acme/private/> nobody over its links local topology" in table

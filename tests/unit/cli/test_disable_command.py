@@ -53,7 +53,9 @@ def test_explain_names_it(run: Run, chain: Chain) -> None:
     mesh.pause(3)
     words = ("explain", "x/1", "--from", "a", "-f", file)
     direct = run(*words, "--class", "direct", "-o", "json").data
-    assert direct["refused"] == [{"node": "a", "neighbour": "b", "reason": "link_disabled"}]
+    assert direct["refused"] == [
+        {"node": "a", "neighbour": "b", "reason": "link_disabled", "text": ""}
+    ]
     assert [one["node"] for one in direct["reached"]] == ["a"]
     assert {(one["node"], one["reason"]) for one in direct["not_reached"]} >= {
         ("c", "link_disabled")

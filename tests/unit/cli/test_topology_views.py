@@ -166,6 +166,7 @@ def test_a_proposed_file_under_the_wishes_of_the_mesh(
     told = run(*explained, "--proposed", str(proposed)).data
     assert told["not_reached"][-1] == {
         "node": "c", "reason": "no_way", "rule": "arrival_zone", "link": "b->c", "wants": True,
+        "text": "",
     }  # fmt: skip
 
 
