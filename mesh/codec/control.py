@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from mesh.codec.records import RecordCodec
@@ -310,7 +311,9 @@ _CONFIG = RecordCodec[Config](
 )
 
 encode_identity, decode_identity = _IDENTITY.encode, _IDENTITY.decode
-encode_advert, decode_advert = _ADVERT.encode, _ADVERT.decode
+# Entries by the hundred thousand say one of a few things; only those of addresses differ.
+encode_advert = lru_cache(maxsize=4_096)(_ADVERT.encode)
+decode_advert = lru_cache(maxsize=4_096)(_ADVERT.decode)
 encode_mark, decode_mark = _MARK.encode, _MARK.decode
 encode_heartbeat, decode_heartbeat = _HEARTBEAT.encode, _HEARTBEAT.decode
 encode_acknowledgement, decode_acknowledgement = _ACKNOWLEDGEMENT.encode, _ACKNOWLEDGEMENT.decode

@@ -7,6 +7,7 @@ may, so it stands last.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mesh.errors import DecodeError, LocalProtocolError
 from mesh.model.control import Scope
@@ -311,7 +312,9 @@ def _parse(kind: str, rest: str | None = None) -> ControlKey:
     raise ValueError(kind)
 
 
+@lru_cache(maxsize=4_096)
 def _scope(text: str) -> Scope:
+    """Return a scope; entries by the hundred thousand have the same few."""
     scope = Scope.parse(text)
     # A scope that is written back differently would be two keys for one thing.
     if str(scope) != text or " " in text:

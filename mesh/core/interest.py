@@ -75,7 +75,14 @@ class InterestTable:
 
     def put(self, filter_: str, member: Member, wish: Wish | None) -> bool:
         """Set or, with None, remove one member's wish; say whether anything changed."""
-        before = self.entries.get(filter_, ())
+        before = self.entries.get(filter_)
+        if before is None:
+            if wish is None:
+                return False
+            self._index.add(filter_)
+            alone = ((member, wish),)
+            self.entries[filter_] = self._shared.setdefault(alone, alone)
+            return True
         kept = [pair for pair in before if pair[0] != member]
         if wish is not None:
             kept.append((member, wish))
@@ -87,8 +94,6 @@ class InterestTable:
             del self.entries[filter_]
             self._index.remove(filter_)
             return True
-        if not before:
-            self._index.add(filter_)
         self.entries[filter_] = self._shared.setdefault(after, after)
         return True
 

@@ -31,6 +31,8 @@ class Shape:
     @classmethod
     def of(cls, filter_: str) -> Shape:
         """Return the shape of a filter."""
+        if "*" not in filter_ and ">" not in filter_:
+            return cls(filter_.count("/") + 1, (), tail=False)
         levels = filter_.split("/")
         tail = levels[-1] == ">"
         if tail:

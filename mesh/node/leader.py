@@ -33,7 +33,15 @@ from mesh.model.effects import (
     WriteSubscribed,
 )
 from mesh.node.learner import CLIENTS, Learner, Round, neighbour_of
-from mesh.node.offers import link_of, offered, readers_of, scopes_fed, scopes_of, scopes_offering
+from mesh.node.offers import (
+    differing,
+    link_of,
+    offered,
+    readers_of,
+    scopes_fed,
+    scopes_of,
+    scopes_offering,
+)
 from mesh.node.relinking import CHANGE
 
 BEAT_MS = 1000
@@ -138,12 +146,7 @@ class Leader:
         table = learner.router.table
         for scope, writer in self._scopes.items():
             link = self._link(scope)
-            differences: Sequence[Difference] = [
-                (filter_, before, after)
-                for filter_ in sorted(touched)
-                if (before := offered(filter_, touched[filter_], scope, link))
-                != (after := offered(filter_, table.members(filter_), scope, link))
-            ]
+            differences: Sequence[Difference] = differing(touched, table, scope, link)
             if scope in self._covers:
                 changes = {filter_: after for filter_, _, after in differences}
                 differences = self._covers[scope].apply(changes)

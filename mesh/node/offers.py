@@ -5,10 +5,11 @@ Spec: DESIGN 3, K22, K26.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 from mesh.core.forwarding import offers, ownership_after, scope_is_per_link
-from mesh.core.interest import Member, Members, union
+from mesh.core.interest import InterestTable, Member, Members, union
 from mesh.core.joins import row_over
 from mesh.core.routing import LocalLink
 from mesh.model.control import Ownership, Scope, Wish, is_address
@@ -63,6 +64,38 @@ def offered(filter_: str, members: Members, scope: Scope, link: LocalLink) -> Wi
     if link.kind is ZoneKind.JOIN and not is_address(filter_):
         return None
     return union(wish for member, wish in members if _is_offered(member, scope, link))
+
+
+def differing(
+    touched: Mapping[str, Members], table: InterestTable, scope: Scope, link: LocalLink
+) -> Sequence[tuple[str, Wish | None, Wish | None]]:
+    """Return (filter, before, after) where what is offered in a scope changes, sorted.
+
+    Thousands of filters have the same members, as one object each: what that is worth in this
+    scope is found once. Those of addresses differ each from the other.
+
+    Args:
+        touched: Filters whose members changed, with those of before.
+        table: What is in force now.
+        scope: Where it is offered.
+        link: A link that the scope is offered on.
+    """
+    worth: dict[int, Wish | None] = {}
+    found = []
+    for filter_, was in touched.items():
+        wishes = []
+        for members in (was, table.members(filter_)):
+            if filter_.startswith("$"):
+                wishes.append(offered(filter_, members, scope, link))
+                continue
+            key = id(members)
+            if key not in worth:
+                worth[key] = offered(filter_, members, scope, link)
+            wishes.append(worth[key])
+        before, after = wishes
+        if before != after:
+            found.append((filter_, before, after))
+    return sorted(found, key=itemgetter(0))
 
 
 def _is_offered(member: Member, scope: Scope, link: LocalLink) -> bool:
