@@ -138,12 +138,8 @@ def as_mapping(
             {"link": f"{one.source}->{one.target}", "zone": one.zone} for one in told.crossed
         ],
         "refused": [
-            {
-                "node": one.node,
-                "neighbour": one.neighbour,
-                "reason": one.reason,
-                "selector": one.selector or None,
-            }
+            {"node": one.node, "neighbour": one.neighbour, "reason": one.reason}
+            | ({"selector": one.selector} if one.selector else {})
             for one in told.refused
         ],
         "not_reached": [_not_reached(one, ends.get(one.node)) for one in told.not_reached],

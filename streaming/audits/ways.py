@@ -81,8 +81,7 @@ def _before(topology: Topology, trail: _Trail) -> Iterator[_Trail]:
     for link in topology.links_of(here):
         other, kind = link.other(here), topology.kind_of(link).value
         nodes = (*trail.nodes, other)
-        asked = any((one.source, one.target) == (other, here) for one in topology.selectors)
-        is_selected = trail.is_selected or asked
+        is_selected = trail.is_selected or (other, here) in topology.conditions
         turns = link.zone == trail.zone and (other,) == next_
         if kind == "join":
             join = topology.joins.get((other, here))
