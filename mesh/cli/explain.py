@@ -143,8 +143,8 @@ def as_mapping(
                 "neighbour": one.neighbour,
                 "reason": one.reason,
                 "text": one.text,
-                "selector": one.selector or None,
             }
+            | ({"selector": one.selector} if one.selector else {})
             for one in told.refused
         ],
         "not_reached": [_not_reached(one, ends.get(one.node)) for one in told.not_reached],

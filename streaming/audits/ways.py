@@ -103,7 +103,7 @@ def _before(topology: Topology, trail: _Trail) -> Iterator[_Trail]:
         other, kind = link.other(here), topology.kind_of(link).value
         nodes = (*trail.nodes, other)
         between = trail.between
-        if any((one.source, one.target) == (other, here) for one in topology.selectors):
+        if (other, here) in topology.conditions:
             between = replace(between, is_sure=False)
         turns = link.zone == trail.zone and (other,) == next_
         if kind == "join":

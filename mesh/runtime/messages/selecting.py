@@ -14,7 +14,7 @@ def selected(
 ) -> list[Route]:
     """Return the route of each message by its headers, from the routes of their subjects.
 
-    Messages without headers are asked once per subject: they are all alike.
+    Messages with the same subject and headers are alike, and asked once.
 
     Args:
         router: Which made the routes.
@@ -22,16 +22,14 @@ def selected(
         subjects: Of each message.
         headers: The clients' own, of each; not looked at where a route does not ask.
     """
-    bare: dict[tuple[Route, str], Route] = {}
+    known: dict[tuple[Route, str, Headers], Route] = {}
     found: list[Route] = []
     for route, subject, its_headers in zip(routes, subjects, headers, strict=True):
         if not route.asks:
             found.append(route)
-        elif its_headers:
-            found.append(router.selected(route, subject, its_headers))
-        else:
-            known = bare.get((route, subject))
-            if known is None:
-                known = bare[route, subject] = router.selected(route, subject, ())
-            found.append(known)
+            continue
+        key = (route, subject, tuple(its_headers))
+        if key not in known:
+            known[key] = router.selected(route, subject, its_headers)
+        found.append(known[key])
     return found

@@ -55,7 +55,7 @@ def test_only_what_asks_for_headers_must_be_asked_per_message() -> None:
 
 
 def test_addresses_of_the_mesh_are_not_asked() -> None:
-    """Queue messages follow no zone and no selector. Spec: EMS-12, EMS-14."""
+    """Queue messages follow no zone and no selector. Spec: EMS-14."""
     conditions = [condition(ACME), condition(ORDER)]
     assert selects_subject(conditions, "$queue/orders/u")
     assert not needs_headers(conditions, "$queue/orders/u")
