@@ -56,7 +56,8 @@ class Route:
         asks: Of `neighbours`, those whose links select by headers too: see `Router.selected`.
         addressed: Links on which they leave under another subject, and that one: it names members
             of queues, and the clients' subject too if somebody else behind the link wants them.
-        homeless: Queues of this node that they are for, and whose home is not linked to it.
+        homeless: Queues for which nobody gets them: this node's, whose home is not linked to it,
+            or one that left it while copies were under way.
     """
 
     neighbours: tuple[str, ...]
@@ -91,6 +92,7 @@ class RouteSum:
         self.neighbours.update(dict.fromkeys(route.neighbours))
         self.endpoints.update(dict.fromkeys(route.endpoints))
         self.asks.update(dict.fromkeys(route.asks))
+        self.homeless += route.homeless
         for neighbour, reason in route.refused:
             if self.refused.get(neighbour, Reason.NO_INTEREST) is Reason.NO_INTEREST:
                 self.refused[neighbour] = reason

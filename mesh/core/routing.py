@@ -26,7 +26,7 @@ from mesh.core.routes import PUBLISHED_HERE, Arrival, Memo, Route, RouteSum
 from mesh.model.control import Ownership
 from mesh.model.frames import MessageClass
 from mesh.model.joins import Join, JoinRow
-from mesh.model.queues import addressed, addresses_of, is_of_queue
+from mesh.model.queues import addressed, addresses_of, is_of_queue, member_of
 from mesh.model.reasons import Reason
 from mesh.model.subject import matches
 from mesh.model.topology import Topology, ZoneKind
@@ -174,7 +174,11 @@ class Router:
         if len(several) > 1:
             return self._on_the_way([(s, self.route(s, arrival, message_class)) for s in several])
         route = self._to_all(subject, arrival, message_class)
-        if self.near is None or not self.table.attractions:
+        if self.near is None:
+            return route
+        if is_of_queue(subject):
+            return self._to_member(route, subject, self.near.node)
+        if not self.table.attractions:
             return route
         return self._to_queues(route, subject, arrival, message_class, self.near)
 
@@ -190,6 +194,15 @@ class Router:
     def _shared(self, total: RouteSum) -> Route:
         key = total.key()
         return self._routes.setdefault(key, Route(*key))
+
+    def _to_member(self, route: Route, subject: str, here: str) -> Route:
+        """Return the route of a copy for a member, which may have left meanwhile."""
+        queue, node = member_of(subject)
+        if node != here or route.endpoints or self.only is not None:
+            return route
+        total = RouteSum.of([route])
+        total.homeless += (queue,)
+        return self._shared(total)
 
     def _to_queues(
         self,
@@ -222,7 +235,7 @@ class Router:
             total.add(way)
             for neighbour in way.neighbours:
                 by_link.setdefault(neighbour, []).append(member.address)
-        total.homeless = chosen.homeless
+        total.homeless += chosen.homeless
         total.addressed = tuple(
             (link, addressed([*([subject] if link in route.neighbours else []), *addresses]))
             for link, addresses in sorted(by_link.items())

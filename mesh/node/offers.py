@@ -80,7 +80,7 @@ def differing(
     """Return (filter, before, after) where what is offered in a scope changes, sorted.
 
     Thousands of filters have the same members, as one object each: what that is worth in this
-    scope is found once. Those of addresses differ each from the other.
+    scope is found once. What is local, and addresses, differ each from the other.
 
     Args:
         touched: Filters whose members changed, with those of before.
@@ -93,39 +93,7 @@ def differing(
     for filter_, was in touched.items():
         wishes = []
         for members in (was, table.members(filter_)):
-            if filter_.startswith("$"):
-                wishes.append(offered(filter_, members, scope, link))
-                continue
-            key = id(members)
-            if key not in worth:
-                worth[key] = offered(filter_, members, scope, link)
-            wishes.append(worth[key])
-        before, after = wishes
-        if before != after:
-            found.append((filter_, before, after))
-    return sorted(found, key=itemgetter(0))
-
-
-def differing(
-    touched: Mapping[str, Members], table: InterestTable, scope: Scope, link: LocalLink
-) -> Sequence[tuple[str, Wish | None, Wish | None]]:
-    """Return (filter, before, after) where what is offered in a scope changes, sorted.
-
-    Thousands of filters have the same members, as one object each: what that is worth in this
-    scope is found once. Those of addresses differ each from the other.
-
-    Args:
-        touched: Filters whose members changed, with those of before.
-        table: What is in force now.
-        scope: Where it is offered.
-        link: A link that the scope is offered on.
-    """
-    worth: dict[int, Wish | None] = {}
-    found = []
-    for filter_, was in touched.items():
-        wishes = []
-        for members in (was, table.members(filter_)):
-            if filter_.startswith("$"):
+            if filter_.startswith("$") or link.locals.hides(filter_):
                 wishes.append(offered(filter_, members, scope, link))
                 continue
             key = id(members)
