@@ -13,8 +13,8 @@ from mesh.runtime.messages.addressing import by_address, restored
 from mesh.runtime.messages.outgoing import Stretch
 
 PLAIN = Route(("b", "c"), (), ())
-TO_B = Route(("b", "c"), (), (), (("b", "$queue/q/b"),))
-ONLY_B = Route(("b",), (), (), (("b", "$queue/q/b"),))
+TO_B = Route(("b", "c"), (), (), addressed=(("b", "$queue/q/b"),))
+ONLY_B = Route(("b",), (), (), addressed=(("b", "$queue/q/b"),))
 
 
 def stretch(*routes: Route) -> Stretch:
