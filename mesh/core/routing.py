@@ -140,6 +140,7 @@ class Router:
         down: Neighbours whose heartbeat has stopped. Spec: K19, K32.
         closed: Neighbours that nothing direct goes to, and why: the link is disabled, or enabled
             again and not yet proven. Guaranteed messages are queued. Spec: DMR-10.
+        refused: Neighbours that nothing at all goes to: the link is refused, or probed. Spec: K27.
         only: Of the endpoints of this node, only this one gets messages; None is all of them.
     """
 
@@ -147,6 +148,7 @@ class Router:
     table: InterestTable = field(default_factory=InterestTable)
     down: dict[str, None] = field(default_factory=dict)
     closed: dict[str, Reason] = field(default_factory=dict)
+    refused: dict[str, None] = field(default_factory=dict)
     only: str | None = None
     _memos: dict[tuple[Arrival, MessageClass], Memo] = field(default_factory=dict)
     _routes: dict[tuple[object, ...], Route] = field(default_factory=dict)
@@ -211,6 +213,8 @@ class Router:
         reason = self._forbids(link, arrival)
         if reason is not None:
             return reason
+        if link.neighbour in self.refused:
+            return Reason.NOT_RESYNCED
         is_direct = message_class is MessageClass.DIRECT
         closed = self.closed.get(link.neighbour)
         if closed is not None and is_direct:
@@ -239,6 +243,8 @@ class Router:
             return reason
         if not matches(link.out.filter, subject):
             return Reason.FILTER
+        if link.neighbour in self.refused:
+            return Reason.NOT_RESYNCED
         if message_class is not MessageClass.DIRECT:
             return None
         closed = self.closed.get(link.neighbour)

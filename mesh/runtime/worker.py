@@ -276,7 +276,8 @@ class Worker:
     def _know(self, uuid: str) -> None:
         told = self._changing.told
         change = None if told is None else (told.number, told.stage)
-        self.machine = NodeMachine(self.topology, self.node, uuid, change=change)
+        kafka, number = self._home.admin().cluster_id(), self._changing.start.number
+        self.machine = NodeMachine(self.topology, self.node, uuid, change, kafka, number)
         learner = self.machine.learner
         sources = Sources(
             self.topology, self.node, learner, self._admins, self.readers, self.intake
@@ -364,11 +365,10 @@ class Worker:
         """Read nothing of what is cut or paused, and again of what is so no more."""
         if self._lanes is None:
             return
-        still, lanes = self._lanes.sources.still, self._lanes
-        now = self.clock.now_ms()
+        still, lanes, now = self._lanes.sources.still, self._lanes, self.clock.now_ms()
         wishes = self._listener.wishes
         lanes.pause_subjects(wishes.paused_subjects, now)
-        closed = frozenset(lanes.machine.router.closed)
+        closed = frozenset({**lanes.machine.router.closed, **lanes.machine.router.refused})
         holding = self._changing.is_held(wishes.change)
         wanted = (self._cut, wishes.paused, closed, holding)
         if still.wake(now) or wanted != (still.cut, still.paused, still.closed, still.holding):
