@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import random
 
 import pytest
 
+from mesh.codec.control import encode_change
+from mesh.codec.keys import change_key
+from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
+from mesh.model.control import Change, Stage
 from mesh.model.topology import Topology
-from tests.sim.apart import ApartMesh
+from mesh.transport.port import TopicSpec
+from tests.sim.apart import ApartMesh, held_by_both, random_apart
 
 
 def links(kind: str, *pairs: str) -> dict[str, object]:
@@ -108,9 +114,7 @@ def cities(**zones: object) -> Topology:
 def test_an_implicit_route_known_to_its_ends_alone(seed: int) -> None:
     """Figure 36 and TK3-NY1, of which only those two know; each file is legal. Spec: EMS-6, K27."""
     tokyo, world = one_hop("tk1-tk2", "tk1-tk3", "tk2-tk3"), multi_hop("tk1-ny1")
-    files = dict.fromkeys(
-        ("tk1", "tk2", "ny2"), cities(TK=tokyo, NY=one_hop("ny1-ny2"), WO=world)
-    )
+    files = dict.fromkeys(("tk1", "tk2", "ny2"), cities(TK=tokyo, NY=one_hop("ny1-ny2"), WO=world))
     files["tk3"] = cities(TK=one_hop("tk1-tk3", "tk2-tk3"), XX=one_hop("tk3-ny1"))
     files["ny1"] = cities(NY=one_hop("ny1-ny2"), WO=world, XX=one_hop("tk3-ny1"))
     mesh = ApartMesh(files, seed=seed)
@@ -119,3 +123,158 @@ def test_an_implicit_route_known_to_its_ends_alone(seed: int) -> None:
     mesh.settle()
     assert mesh.refused() == {frozenset(("tk3", "ny1"))}
     mesh.assert_settled()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_files_in_any_order(seed: int) -> None:
+    """Messages flow all the time, and none comes twice. Spec: DESIGN 3, K26, K27."""
+    rng = random.Random(seed)
+    mesh = ApartMesh(random_apart(rng), seed=seed)
+    for node in rng.sample(sorted(mesh.files), len(mesh.files)):
+        mesh.start(node)
+        mesh.run(rng.choice([0, 0, 50, 1_000]), load=True)
+    mesh.settle()
+    mesh.assert_settled()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nodes_die_and_come_back_while_links_are_judged(seed: int) -> None:
+    """What was judged before is known again at the start. Spec: K16, K27."""
+    rng = random.Random(seed)
+    mesh = ApartMesh(random_apart(rng, nodes_max=8), seed=seed)
+    mesh.start(*rng.sample(sorted(mesh.files), len(mesh.files)))
+    for _ in range(8):
+        mesh.restart(rng.choice(sorted(mesh.files)), after_ms=rng.choice([0, 200, 2_000]))
+        mesh.run(rng.choice([0, 200, 3_000]), load=True)
+    mesh.settle()
+    mesh.assert_settled()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_refused_link_comes_up_when_its_cause_is_gone(seed: int) -> None:
+    """Another link of the loop is taken out at its two ends, one after the other. Spec: K27."""
+    rng = random.Random(seed)
+    mesh = ApartMesh(ring("abcd"[: rng.choice([3, 4])]), seed=seed)
+    mesh.start(*rng.sample(sorted(mesh.files), len(mesh.files)))
+    mesh.settle()
+    [refused] = mesh.refused()
+    a, b = rng.choice(
+        [one.ends for one in held_by_both(mesh.files).links if frozenset(one.ends) != refused]
+    )
+    for node, other in ((a, b), (b, a)):
+        rest = [one for one in mesh.files[node].links_of(node) if one.other(node) != other]
+        pairs = ["".join(one.ends) for one in rest]
+        mesh.restart(node, file("abcd", Z=multi_hop(*pairs)), after_ms=rng.choice([0, 1_000]))
+        mesh.run(rng.choice([0, 2_000]), load=True)
+    mesh.settle()
+    assert not mesh.refused()
+    mesh.assert_settled()
+
+
+def test_a_refused_link_comes_up_after_a_change_of_a_mesh_that_lives() -> None:
+    """Each node follows what is in force in its own Kafka cluster. Spec: K27, K28."""
+    mesh = ApartMesh(ring("abc"), seed=3)
+    mesh.start("c", "a", "b")
+    mesh.settle()
+    assert mesh.refused() == {frozenset("bc")}
+    for node, left in (("a", "ac"), ("b", "bc")):
+        mesh.files[node] = file("abc", Z=multi_hop(left))
+        text = published_text(mesh.files[node])
+        for stage in (Stage.SWITCH, Stage.RUN):
+            change = Change(1, stage, text)
+            mesh.write(node, mesh.names.config(), encode_change(change), change_key())
+            mesh.run(3_000, load=True)
+    mesh.settle()
+    assert not mesh.refused()
+    mesh.assert_settled()
+
+
+def test_the_link_that_was_created_last_loses_whatever_its_name() -> None:
+    """A change with number 5 at both ends adds a-b, the first by its id. Spec: K27."""
+    files = ring("abc")
+    whole = {node: files[node] for node in "ab"}
+    files["a"], files["b"] = file("abc", Z=multi_hop("ac")), file("abc", Z=multi_hop("bc"))
+    mesh = ApartMesh(files, seed=4)
+    mesh.start("a", "b", "c")
+    mesh.settle()
+    mesh.assert_settled()
+    for node in "ab":
+        mesh.files[node] = whole[node]
+        for stage in (Stage.SWITCH, Stage.RUN):
+            change = Change(5, stage, published_text(whole[node]))
+            mesh.write(node, mesh.names.config(), encode_change(change), change_key())
+        mesh.run(2_000, load=True)
+    mesh.settle()
+    assert mesh.refused() == {frozenset("ab")}
+    assert not mesh.displaced
+    mesh.assert_settled({frozenset("ab"): 5})
+    for node in "abc":
+        mesh.restart(node, after_ms=500)
+    mesh.settle()
+    mesh.assert_settled({frozenset("ab"): 5})
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_two_halves_of_a_loop_are_created_at_one_time(seed: int) -> None:
+    """At most one survives, always the same; and nothing goes round meanwhile. Spec: EMS-15."""
+    lines = {
+        "a": file("abcd", Z=multi_hop("ab")),
+        "b": file("abcd", Z=multi_hop("ab")),
+        "c": file("abcd", Z=multi_hop("cd")),
+        "d": file("abcd", Z=multi_hop("cd")),
+    }
+    mesh = ApartMesh(dict(lines), seed=seed)
+    mesh.start(*mesh.rng.sample("abcd", 4))
+    mesh.settle()
+    halves = {"a": ("ab", "ac"), "c": ("cd", "ac"), "b": ("ab", "bd"), "d": ("cd", "bd")}
+    for node in mesh.rng.sample("abcd", 4):
+        mesh.files[node] = file("abcd", Z=multi_hop(*halves[node]))
+        for stage in (Stage.SWITCH, Stage.RUN):
+            change = Change(1, stage, published_text(mesh.files[node]))
+            mesh.write(node, mesh.names.config(), encode_change(change), change_key())
+        mesh.run(mesh.rng.choice([0, 0, 20, 200]), load=True)
+    mesh.run(5_000, load=True)
+    mesh.settle()
+    assert mesh.refused() == {frozenset("bd")}
+    assert not mesh.displaced
+    mesh.assert_settled({frozenset("ac"): 1, frozenset("bd"): 1})
+
+
+def test_a_node_is_who_it_says_whatever_its_kafka_cluster_is_called() -> None:
+    """`b` is found under two aliases of one Kafka cluster, and is one node. Spec: EMS-16."""
+    files = ring("abc")
+    aliased = {
+        "kafka": {"ka": {}, "alias": {}, "kc": {}},
+        "nodes": {"a": {"kafka": "ka"}, "b": {"kafka": "alias"}, "c": {"kafka": "kc"}},
+        "zones": {"Z": multi_hop("bc", "ac")},
+    }
+    files["c"] = topology_from_mapping(aliased)
+    mesh = ApartMesh(files, seed=5)
+    mesh.world.kafka["alias"] = mesh.world.kafka["kb"]
+    mesh.start("c", "b", "a")
+    mesh.settle()
+    assert mesh.refused() == {frozenset("bc")}
+    mesh.assert_settled()
+
+
+def test_a_copy_of_a_control_topic_is_not_taken_for_the_node() -> None:
+    """Somebody mirrored it to another Kafka cluster, and the file leads there. Spec: EMS-16."""
+    spec = {
+        "kafka": {"ka": {}, "kb": {}},
+        "nodes": {"a": {"kafka": "ka"}, "b": {"kafka": "kb"}},
+        "zones": {"Z": multi_hop("ab")},
+    }
+    wrong = {**spec, "kafka": {"ka": {}, "copy": {}}}
+    wrong["nodes"] = {"a": {"kafka": "ka"}, "b": {"kafka": "copy"}}
+    mesh = ApartMesh({"a": topology_from_mapping(wrong), "b": topology_from_mapping(spec)}, seed=6)
+    mesh.world.add_kafka(mesh.files["b"])
+    mesh.start("b", gap_ms=3_000)
+    copy = mesh.world.kafka["copy"]
+    topic = mesh.names.control("b")
+    copy.admin().create([TopicSpec(name=topic, partitions=1)])
+    writer = copy.writer("mirror")
+    for record in mesh.read("kb", topic):
+        writer.produce(topic, record.value(), record.key(), 0)
+    assert writer.flush() == 0
+    mesh.start("a", gap_ms=3_000)
+    assert mesh.reason("a", "b").startswith("refused: the control topic of b is a copy: ")
