@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh.codec.keys import subscription_key
+from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.world import World
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
@@ -81,6 +82,26 @@ def losers(
         if is_legal(only(union, [*taken, link])):
             taken.append(link)
     return {frozenset(link.ends) for link in union.links if link not in taken}
+
+
+def links(kind: str, *pairs: str) -> dict[str, object]:
+    """Pairs of one-letter names, or of names with a dash between."""
+    ends = [pair.split("-") if "-" in pair else list(pair) for pair in pairs]
+    return {"kind": kind, "links": ends}
+
+
+def multi_hop(*pairs: str) -> dict[str, object]:
+    return links("multi-hop", *pairs)
+
+
+def one_hop(*pairs: str) -> dict[str, object]:
+    return links("one-hop", *pairs)
+
+
+def file(nodes: str, **zones: object) -> Topology:
+    declared = {name: {"kafka": f"k{name}"} for name in nodes}
+    kafka = {f"k{name}": {} for name in nodes}
+    return topology_from_mapping({"kafka": kafka, "nodes": declared, "zones": zones})
 
 
 @dataclass

@@ -12,29 +12,17 @@ from mesh.codec.keys import change_key
 from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Change, Stage
+from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
 from mesh.transport.port import TopicSpec
-from tests.sim.apart import ApartMesh, held_by_both, random_apart
-
-
-def links(kind: str, *pairs: str) -> dict[str, object]:
-    """Pairs of one-letter names, or of names with a dash between."""
-    ends = [pair.split("-") if "-" in pair else list(pair) for pair in pairs]
-    return {"kind": kind, "links": ends}
-
-
-def multi_hop(*pairs: str) -> dict[str, object]:
-    return links("multi-hop", *pairs)
-
-
-def one_hop(*pairs: str) -> dict[str, object]:
-    return links("one-hop", *pairs)
-
-
-def file(nodes: str, **zones: object) -> Topology:
-    declared = {name: {"kafka": f"k{name}"} for name in nodes}
-    kafka = {f"k{name}": {} for name in nodes}
-    return topology_from_mapping({"kafka": kafka, "nodes": declared, "zones": zones})
+from tests.sim.apart import (
+    ApartMesh,
+    file,
+    held_by_both,
+    multi_hop,
+    one_hop,
+    random_apart,
+)
 
 
 def ring(nodes: str) -> dict[str, Topology]:
@@ -74,6 +62,15 @@ LOOPS = {
         },
         {frozenset("ac")},
     ),
+    "the knowledge base's star": (
+        {
+            "a": file("abcd", Z=multi_hop("ab", "ac", "ad")),
+            "b": file("abcd", Z=multi_hop("ab", "bd")),
+            "c": file("abcd", Z=multi_hop("ab", "ac", "ad")),
+            "d": file("abcd", Z=multi_hop("ad", "bd")),
+        },
+        {frozenset("bd")},
+    ),
     "a ring of joins": (
         {
             "a": file("abc", J1=join("a", "b"), J3=join("c", "a")),
@@ -95,7 +92,7 @@ LOOPS = {
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops_of_all_kinds(name: str) -> None:
-    """Spec: K26, K27, EMS-9, UM-10."""
+    """Spec: K26, K27, EMS-7, EMS-9, UM-10."""
     files, wanted = LOOPS[name]
     mesh = ApartMesh(dict(files), seed=2)
     mesh.start(*mesh.rng.sample(sorted(files), len(files)), gap_ms=mesh.rng.choice([0, 2_000]))
@@ -278,3 +275,64 @@ def test_a_copy_of_a_control_topic_is_not_taken_for_the_node() -> None:
     assert writer.flush() == 0
     mesh.start("a", gap_ms=3_000)
     assert mesh.reason("a", "b").startswith("refused: the control topic of b is a copy: ")
+
+
+def test_a_node_with_another_kind_of_the_zone_does_not_touch_the_mesh() -> None:
+    """One clear line at both ends of its link; the others go on. Spec: EMS-13, K27."""
+    whole = file("abcd", Z=multi_hop("ab", "bc", "cd"))
+    files = {**dict.fromkeys("abc", whole), "d": file("abcd", Z=one_hop("cd"))}
+    mesh = ApartMesh(files, seed=8)
+    mesh.start("a", "b", "c")
+    mesh.settle()
+    mesh.start("d")
+    mesh.settle()
+    assert mesh.refused() == {frozenset("cd")}
+    assert mesh.reason("c", "d") == (
+        "refused: its ends hold different links: c has multi-hop in zone Z, d has one-hop in zone "
+        "Z; give both the same zone and kind"
+    )
+    for node in "abc":
+        mesh.publish(node)
+    mesh.run(3_000)
+    for node in "abc":
+        assert sorted(mesh.delivered(node)) == sorted(mesh.published)
+    assert not mesh.delivered("d")
+
+
+def test_parallel_routes_in_different_zones_are_refused() -> None:
+    """Each end knows of one of them. Spec: EMS-9, K27."""
+    files = {"a": file("ab", Z=multi_hop("ab")), "b": file("ab", Y=multi_hop("ab"))}
+    mesh = ApartMesh(files, seed=9)
+    mesh.start("b", "a")
+    mesh.settle()
+    assert mesh.refused() == {frozenset("ab")}
+
+
+def test_a_link_of_which_the_other_end_knows_nothing_is_refused() -> None:
+    """Nothing is queued for it, and it comes up when the other end has it too. Spec: K27."""
+    files = {
+        "a": file("abc", Z=multi_hop("ab", "ac")),
+        "b": file("abc", Z=multi_hop("ab", "ac")),
+        "c": file("abc", Z=multi_hop("bc")),
+    }
+    mesh = ApartMesh(files, seed=10)
+    mesh.start("a", "b", "c")
+    mesh.run(5_000)
+    assert mesh.reason("a", "c").startswith("refused: c holds no link to a: ")
+    mesh.publish("b")
+    mesh.run(2_000)
+    assert not mesh.read("ka", mesh.names.outbox("a", "c", MessageClass.GUARANTEED))
+    mesh.restart("c", file("abc", Z=multi_hop("ac")))
+    mesh.settle()
+    mesh.assert_settled()
+
+
+def test_nodes_of_one_file_tell_nobody_of_others() -> None:
+    """As long as all work by one topology, nothing is judged, awaited or handed on. Spec: K27."""
+    mesh = ApartMesh(dict.fromkeys("abcd", file("abcd", Z=multi_hop("ab", "bc", "cd"))), seed=11)
+    mesh.start(*"abcd")
+    mesh.settle()
+    mesh.assert_settled()
+    for node in "abcd":
+        keys = {record.key() for record in mesh.read(f"k{node}", mesh.names.control(node))}
+        assert sum(key.startswith(b"links ") for key in keys if key) == 1

@@ -7,7 +7,7 @@ import itertools
 from mesh.core.loops import component, facts_digest, refusals, topology_digest
 from mesh.model.joins import Join
 from mesh.model.links import HeldLink, NodeLinks
-from tests.sim.test_apart import file, multi_hop
+from tests.sim.apart import file, multi_hop
 
 
 def told(node: str, *links: HeldLink, uuid: str = "", number: int = 1) -> NodeLinks:
