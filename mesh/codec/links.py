@@ -38,7 +38,12 @@ _NODE_LINKS = RecordCodec[NodeLinks](
             for link in value.links
         ],
         "gates": [
-            {"neighbour": gate.neighbour, "state": gate.state, "reason": gate.reason}
+            {
+                "neighbour": gate.neighbour,
+                "state": gate.state,
+                "reason": gate.reason,
+                "drains": gate.drains,
+            }
             for gate in value.gates
         ],
     },
@@ -63,7 +68,7 @@ _NODE_LINKS = RecordCodec[NodeLinks](
             for link in fields["links"]
         ),
         gates=tuple(
-            GateStatus(gate["neighbour"], Gate(gate["state"]), gate["reason"])
+            GateStatus(gate["neighbour"], Gate(gate["state"]), gate["reason"], gate["drains"])
             for gate in fields["gates"]
         ),
     ),

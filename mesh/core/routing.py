@@ -140,7 +140,8 @@ class Router:
         down: Neighbours whose heartbeat has stopped. Spec: K19, K32.
         closed: Neighbours that nothing direct goes to, and why: the link is disabled, or enabled
             again and not yet proven. Guaranteed messages are queued. Spec: DMR-10.
-        refused: Neighbours that nothing at all goes to: the link is refused, or probed. Spec: K27.
+        refused: Neighbours that nothing at all goes to, because the link is refused or probed;
+            and whether what they wrote before is still read. Spec: K27.
         only: Of the endpoints of this node, only this one gets messages; None is all of them.
     """
 
@@ -148,7 +149,7 @@ class Router:
     table: InterestTable = field(default_factory=InterestTable)
     down: dict[str, None] = field(default_factory=dict)
     closed: dict[str, Reason] = field(default_factory=dict)
-    refused: dict[str, None] = field(default_factory=dict)
+    refused: dict[str, bool] = field(default_factory=dict)
     only: str | None = None
     _memos: dict[tuple[Arrival, MessageClass], Memo] = field(default_factory=dict)
     _routes: dict[tuple[object, ...], Route] = field(default_factory=dict)
@@ -157,6 +158,11 @@ class Router:
         """Drop every remembered route: the table or the liveness of a neighbour has changed."""
         self._memos.clear()
         self._routes.clear()
+
+    def unread(self) -> frozenset[str]:
+        """Return the neighbours of whose outboxes nothing is read. Spec: DMR-10, K27."""
+        shut = [name for name, drains in self.refused.items() if not drains]
+        return frozenset([*self.closed, *shut])
 
     def memo(self, arrival: Arrival, message_class: MessageClass) -> Memo:
         """Return the memo for one arrival and class, to be asked before `route`."""

@@ -56,11 +56,13 @@ class GateStatus:
         neighbour: Name of the other end.
         state: A `Gate`.
         reason: Why it is not open, in words: of a loop both walks.
+        drains: It was open before: what the other end wrote until then is still read.
     """
 
     neighbour: str
     state: Gate
     reason: str = ""
+    drains: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,9 @@ it goes by them, and the leader knows when all do."""
 def set_gates(learner: Learner, gates: Mapping[str, GateStatus], number: int) -> Sequence[str]:
     """Have data go over exactly those links that are open; return which were shut by it.
 
-    Of a link that is not open nothing is wanted, nothing is read and nothing is sent, in either
-    class; its control topics are read on. Who has no gate here has not been heard of, and does
-    not hear either.
+    Of a link that is not open nothing is wanted and nothing is sent, in either class, and nothing
+    is read but what was sent while it was open; its control topics are read on. A link without
+    a gate here has not been heard of, and is open.
 
     Args:
         learner: Of the worker.
@@ -39,7 +39,9 @@ def set_gates(learner: Learner, gates: Mapping[str, GateStatus], number: int) ->
         if gate is not None:
             shut.append(name)
         learner.regather(name)
-    refused = {name: None for name, one in learner.neighbours.items() if one.gate is not None}
+    refused = {
+        name: one.gate.drains for name, one in learner.neighbours.items() if one.gate is not None
+    }
     if refused != router.refused:
         router.refused = refused
         router.forget()

@@ -189,10 +189,8 @@ class NodeMachine:
                 self._lanes[lane] = in_force
                 if learner.lacks(in_force):
                     yield LearnAnew()
-            case LinksRead(record):
-                self.probing.heard(record)
-            case IdentityRead():
-                self.probing.identified(input_)
+            case LinksRead() | IdentityRead():
+                self.probing.take(input_)
             case LeadershipTaken() | LeadershipLost():
                 self._follow_leadership(input_)
             case OwnAdvertRead() | OwnMarkRead():

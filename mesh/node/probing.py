@@ -23,7 +23,7 @@ from mesh.core.loops import (
 )
 from mesh.core.routing import LocalLink, local_links
 from mesh.model.effects import Note, WriteLinks
-from mesh.model.inputs import IdentityRead
+from mesh.model.inputs import IdentityRead, LinksRead
 from mesh.model.links import Gate, GateStatus, HeldLink, NodeLinks
 from mesh.model.topology import Topology
 from mesh.node.gates import LINKS, set_gates
@@ -79,9 +79,11 @@ class Probing:
 
     # -- what is heard --------------------------------------------------------------------
 
-    def identified(self, read: IdentityRead) -> None:
-        """Take note of who writes a neighbour's control topic."""
-        if self._identities.get(read.neighbour) != read:
+    def take(self, read: LinksRead | IdentityRead) -> None:
+        """Take note of what a node says of its links, or of who writes a control topic."""
+        if isinstance(read, LinksRead):
+            self.heard(read.record)
+        elif self._identities.get(read.neighbour) != read:
             self._identities[read.neighbour] = read
             self._is_dirty = self._is_urgent = True
 
@@ -227,13 +229,15 @@ class Probing:
         found: dict[str, GateStatus] = {}
         for held in told.links:
             name = held.neighbour
+            known = gates.get(name)
+            drains = known is not None and (known.state is Gate.OPEN or known.drains)
             reason = self._mistaken(held) or refused.get((self.uuid, name)) or self._alone(held)
             if reason:
-                found[name] = GateStatus(name, Gate.REFUSED, reason)
-            elif name in gates and gates[name].state is Gate.OPEN:
-                found[name] = gates[name]
+                found[name] = GateStatus(name, Gate.REFUSED, reason, drains)
+            elif known is not None and known.state is Gate.OPEN:
+                found[name] = known
             elif link_back(self.records, told, held) is not None:
-                found[name] = GateStatus(name, Gate.PROBING)
+                found[name] = GateStatus(name, Gate.PROBING, "", drains)
         return found
 
     def _mistaken(self, held: HeldLink) -> str | None:

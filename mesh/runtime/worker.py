@@ -368,7 +368,7 @@ class Worker:
         still, lanes, now = self._lanes.sources.still, self._lanes, self.clock.now_ms()
         wishes = self._listener.wishes
         lanes.pause_subjects(wishes.paused_subjects, now)
-        closed = frozenset({**lanes.machine.router.closed, **lanes.machine.router.refused})
+        closed = lanes.machine.router.unread()
         holding = self._changing.is_held(wishes.change)
         wanted = (self._cut, wishes.paused, closed, holding)
         if still.wake(now) or wanted != (still.cut, still.paused, still.closed, still.holding):

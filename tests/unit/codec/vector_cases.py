@@ -225,7 +225,7 @@ CONTROL = [
                     "tk1", "J", "join", 0, "", (Join(zone="J", source="tk3", target="tk1", hops=2),)
                 ),
             ),
-            gates=(GateStatus("ny1", Gate.REFUSED, "tk1 would reach ny1 by two walks: ..."),),
+            gates=(GateStatus("ny1", Gate.REFUSED, "by two walks: ...", drains=True),),
         ),
         links.encode_node_links,
         links.decode_node_links,
