@@ -13,6 +13,7 @@ from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Change, Stage
 from mesh.model.frames import MessageClass
+from mesh.model.links import Gate
 from mesh.model.topology import Topology
 from mesh.transport.port import TopicSpec
 from tests.sim.apart import (
@@ -336,3 +337,30 @@ def test_nodes_of_one_file_tell_nobody_of_others() -> None:
     for node in "abcd":
         keys = {record.key() for record in mesh.read(f"k{node}", mesh.names.control(node))}
         assert sum(key.startswith(b"links ") for key in keys if key) == 1
+
+
+def test_no_half_opens_before_the_other_side_has_heard_of_it() -> None:
+    """Both halves are created while the lines between them are cut. Spec: EMS-15, K27."""
+    mesh = ApartMesh(ring("abcd"), seed=12)
+    for node, left in {"a": "ab", "b": "ab", "c": "cd", "d": "cd"}.items():
+        mesh.files[node] = file("abcd", Z=multi_hop(left))
+    mesh.start(*"abcd")
+    mesh.settle()
+    for node, other in itertools.chain(("ab", "ba"), ("cd", "dc")):
+        mesh.world.cut(node, [other])
+    for node, pairs in {"a": "ab ad", "b": "ab bc", "c": "cd bc", "d": "cd ad"}.items():
+        mesh.files[node] = file("abcd", Z=multi_hop(*pairs.split()))
+        for stage in (Stage.SWITCH, Stage.RUN):
+            change = Change(1, stage, published_text(mesh.files[node]))
+            mesh.write(node, mesh.names.config(), encode_change(change), change_key())
+            mesh.run(500)
+    mesh.run(5_000, load=True)
+    assert {mesh.gate(*pair) for pair in ("ad", "da", "bc", "cb")} == {Gate.PROBING}
+    assert mesh.reason("a", "d") == ("probing: waits until the links of all nodes are seen by b, c")
+    for node in "abcd":
+        mesh.world.cut(node, [])
+    mesh.run(2_000, load=True)
+    mesh.settle()
+    assert mesh.refused() == {frozenset("bc")}
+    assert not mesh.displaced
+    mesh.assert_settled({frozenset("ad"): 1, frozenset("bc"): 1})
