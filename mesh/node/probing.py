@@ -31,7 +31,7 @@ from mesh.node.leader import Leader
 from mesh.node.learner import Learner
 
 JUDGE_MS = 20
-"""Least time between two judgements, unless somebody's links have changed."""
+"""Least time between two judgements, unless a neighbour's links have changed."""
 
 LAGGARDS_MAX = 5
 """Nodes named that a link waits for; more would not be read."""
@@ -100,7 +100,9 @@ class Probing:
             return
         self.records[record.uuid] = record
         self._is_dirty = True
-        self._is_urgent |= known is None or known.facts != record.facts
+        if record.node in self.topology.neighbours(self.node):
+            # Its link must be shut before it is used; what is farther away can wait for more.
+            self._is_urgent |= known is None or known.facts != record.facts
 
     def lead(self, written: Sequence[NodeLinks]) -> None:
         """Begin to judge, with what the own control topic says."""
