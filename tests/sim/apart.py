@@ -104,6 +104,11 @@ def file(nodes: str, **zones: object) -> Topology:
     return topology_from_mapping({"kafka": kafka, "nodes": declared, "zones": zones})
 
 
+def with_lanes(topology: Topology, lanes: int) -> Topology:
+    nodes = {name: replace(node, lanes=lanes) for name, node in topology.nodes.items()}
+    return replace(topology, nodes=nodes)
+
+
 @dataclass
 class ApartMesh:
     """Everybody wants everything; each message is its source and number."""
@@ -142,14 +147,15 @@ class ApartMesh:
         while self.world.clock.ms < end:
             step = min(end, self.world.clock.ms + 100) if load else end
             self.world.run_until(lambda step=step: self.world.clock.ms >= step, ms + 1_000)
-            for node in self.world.workers if load else ():
-                self.publish(node)
+            for node in sorted({name.partition("#")[0] for name in self.world.workers}):
+                if load:
+                    self.publish(node)
             self._look()
 
     def _look(self) -> None:
         """Take note of links that carried data and were then refused: their walks have moved."""
-        for node, worker in self.world.workers.items():
-            machine = worker.machine
+        for name, worker in self.world.workers.items():
+            machine, node = worker.machine, name.partition("#")[0]
             own = machine.probing.records.get(machine.uuid) if machine is not None else None
             for gate in own.gates if own is not None else ():
                 pair = (node, gate.neighbour)
@@ -187,7 +193,8 @@ class ApartMesh:
     def gates(self) -> Mapping[tuple[str, str], Gate]:
         return {
             (node, other): self.gate(node, other)
-            for node in self.world.workers
+            for node in self.files
+            if node in self.world.workers
             for other in self.files[node].neighbours(node)
         }
 

@@ -23,6 +23,7 @@ from tests.sim.apart import (
     multi_hop,
     one_hop,
     random_apart,
+    with_lanes,
 )
 
 
@@ -123,7 +124,7 @@ def test_an_implicit_route_known_to_its_ends_alone(seed: int) -> None:
     mesh.assert_settled()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(12))
 def test_random_files_in_any_order(seed: int) -> None:
     """Messages flow all the time, and none comes twice. Spec: DESIGN 3, K26, K27."""
     rng = random.Random(seed)
@@ -135,20 +136,20 @@ def test_random_files_in_any_order(seed: int) -> None:
     mesh.assert_settled()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 def test_nodes_die_and_come_back_while_links_are_judged(seed: int) -> None:
     """What was judged before is known again at the start. Spec: K16, K27."""
     rng = random.Random(seed)
-    mesh = ApartMesh(random_apart(rng, nodes_max=8), seed=seed)
+    mesh = ApartMesh(random_apart(rng, nodes_max=6), seed=seed)
     mesh.start(*rng.sample(sorted(mesh.files), len(mesh.files)))
-    for _ in range(8):
+    for _ in range(6):
         mesh.restart(rng.choice(sorted(mesh.files)), after_ms=rng.choice([0, 200, 2_000]))
         mesh.run(rng.choice([0, 200, 3_000]), load=True)
     mesh.settle()
     mesh.assert_settled()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 def test_a_refused_link_comes_up_when_its_cause_is_gone(seed: int) -> None:
     """Another link of the loop is taken out at its two ends, one after the other. Spec: K27."""
     rng = random.Random(seed)
@@ -212,7 +213,7 @@ def test_the_link_that_was_created_last_loses_whatever_its_name() -> None:
     mesh.assert_settled({frozenset("ab"): 5})
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(6))
 def test_two_halves_of_a_loop_are_created_at_one_time(seed: int) -> None:
     """At most one survives, always the same; and nothing goes round meanwhile. Spec: EMS-15."""
     lines = {
@@ -364,3 +365,28 @@ def test_no_half_opens_before_the_other_side_has_heard_of_it() -> None:
     assert mesh.refused() == {frozenset("bc")}
     assert not mesh.displaced
     mesh.assert_settled({frozenset("ad"): 1, frozenset("bc"): 1})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_all_workers_of_a_node_go_by_what_its_leader_judges(seed: int) -> None:
+    """Leaders die, and another worker goes on with what was said. Spec: K16, K25, K27."""
+    rng = random.Random(seed)
+    files = {node: with_lanes(one, 2) for node, one in ring("abc").items()}
+    mesh = ApartMesh(files, seed=seed)
+    for node in rng.sample("abc", 3):
+        mesh.start(node)
+        mesh.world.start(node, 1)
+        mesh.run(rng.choice([0, 1_000]), load=True)
+    for _ in range(4):
+        node = rng.choice("abc")
+        mesh.world.kill(node, 0)
+        mesh.run(rng.choice([0, 7_000]), load=True)
+        mesh.world.start(node, 0)
+        mesh.run(rng.choice([0, 3_000]), load=True)
+    mesh.settle()
+    for node in "bc":
+        machines = [mesh.world.workers[name].machine for name in (node, f"{node}#1")]
+        assert [list(one.router.refused) for one in machines if one is not None] == [
+            ["c" if node == "b" else "b"]
+        ] * 2
+    mesh.assert_settled()
