@@ -18,6 +18,7 @@ from mesh.cli.target import BootstrapOption, ContextOption, FileOption
 
 if TYPE_CHECKING:
     from mesh.client.view import MeshView
+    from mesh.model.control import LinkStatus
 
 EXIT_UNHEALTHY = 10
 
@@ -39,6 +40,7 @@ def status(
     Exit code 10: some node or link is not up. A link that operators disabled is no fault.
     """
     from mesh.client.endpoint_topics import missing_endpoints, with_missing
+    from mesh.client.gates import shut_links
     from mesh.client.overview import node_statuses
 
     with look(file, bootstrap, context) as seen:
@@ -46,6 +48,11 @@ def status(
         nodes = with_missing(node_statuses(seen.topology, seen.view, seen.beats), missing)
         name = seen.topology.name
         change = _change_as_mapping(seen.view)
+        shut = {
+            node.node: [_shut_as_mapping(one) for one in shut_links(seen.view.nodes[node.node])]
+            for node in nodes
+            if node.state in ("up", "starting")
+        }
     is_well = all(node.is_well for node in nodes)
     listed: list[dict[str, Any]] = [
         {
@@ -60,6 +67,7 @@ def status(
             "known_everywhere": node.is_known_everywhere,
             "open_links": [f"{a}->{b}" for a, b in node.open_links],
             "links": dict(node.links),
+            "shut": shut.get(node.node, []),
             "stopped": [stop_as_mapping(stop) for stop in node.stops],
             "paused": [pause_as_mapping(key, pause.why) for key, pause in node.pauses.items()],
             "disabled": [
@@ -79,6 +87,16 @@ def status(
     data = {"mesh": name, "ok": is_well, "change": change, "nodes": listed}
     render(View(data=data, table=lambda: _status_table(listed, change)), output)
     raise typer.Exit(0 if is_well else EXIT_UNHEALTHY)
+
+
+def _shut_as_mapping(link: LinkStatus) -> Mapping[str, str]:
+    """Return a link that carries no data; of a loop the reason shows both walks. Spec: K27."""
+    return {
+        "neighbour": link.neighbour,
+        "zone": link.zone,
+        "state": link.state,
+        "reason": link.reason,
+    }
 
 
 def _change_as_mapping(view: MeshView) -> Mapping[str, Any] | None:
@@ -118,6 +136,9 @@ def _status_table(
                 node["known_everywhere"]
             ],
             _link_states(node["links"]),
+            "; ".join(
+                f"{one['neighbour']} {one['state']}: {one['reason']}" for one in node["shut"]
+            ),
             "; ".join(one["text"] for one in node["stopped"]),
             ", ".join(dict.fromkeys(one["from"] for one in node["paused"])),
             ", ".join(_with_why(one["neighbour"], one["why"]) for one in node["disabled"]),
@@ -132,6 +153,7 @@ def _status_table(
             *columns,
             "KNOWN EVERYWHERE",
             "LINKS",
+            "SHUT",
             "STOPPED",
             "PAUSED FROM",
             "DISABLED",

@@ -137,8 +137,16 @@ class ChangeKey:
     """A change of the topology, on `mesh.config`."""
 
 
+@dataclass(frozen=True, slots=True)
+class LinksKey:
+    """Every link of the node with this uuid."""
+
+    uuid: str
+
+
 ControlKey = (
     IdentityKey
+    | LinksKey
     | HeartbeatKey
     | SubscribedKey
     | AdvertKey
@@ -241,6 +249,11 @@ def subject_pause_key(key: SubjectPauseKey) -> bytes:
     return f"pause-subject {key.node} {key.filter}".encode()
 
 
+def links_key(uuid: str) -> bytes:
+    """Return the key on `.control` of what a node says of its links. Spec: K27."""
+    return f"links {uuid}".encode()
+
+
 def config_key() -> bytes:
     """Return the key on `mesh.config` of the topology in force."""
     return b"topology"
@@ -285,6 +298,8 @@ def _parse(kind: str, rest: str | None = None) -> ControlKey:
             return MarkKey(_scope(rest))
         case "ack", str():
             return AckKey(_scope(rest))
+        case "links", str() if rest and " " not in rest:
+            return LinksKey(rest)
         case "learned", str():
             neighbour, scope, *part = rest.split(" ")
             if not neighbour or len(part) > 1:

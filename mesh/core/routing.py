@@ -100,6 +100,8 @@ class Router:
         down: Neighbours whose heartbeat has stopped. Spec: K19, K32.
         closed: Neighbours that nothing direct goes to, and why: the link is disabled, or enabled
             again and not yet proven. Guaranteed messages are queued. Spec: DMR-10.
+        refused: Neighbours that nothing at all goes to, because the link is refused or probed;
+            and whether what they wrote before is still read. Spec: K27.
         only: Of the endpoints of this node, only this one gets messages; None is all of them.
         near: How far members of queues are; without it no queue gets anything.
     """
@@ -108,6 +110,7 @@ class Router:
     table: InterestTable = field(default_factory=InterestTable)
     down: dict[str, None] = field(default_factory=dict)
     closed: dict[str, Reason] = field(default_factory=dict)
+    refused: dict[str, bool] = field(default_factory=dict)
     only: str | None = None
     near: Nearness | None = None
     _memos: dict[tuple[Arrival, MessageClass], Memo] = field(default_factory=dict)
@@ -117,6 +120,11 @@ class Router:
         """Drop every remembered route: the table or the liveness of a neighbour has changed."""
         self._memos.clear()
         self._routes.clear()
+
+    def unread(self) -> frozenset[str]:
+        """Return the neighbours of whose outboxes nothing is read. Spec: DMR-10, K27."""
+        shut = [name for name, drains in self.refused.items() if not drains]
+        return frozenset([*self.closed, *shut])
 
     def memo(self, arrival: Arrival, message_class: MessageClass) -> Memo:
         """Return the memo for one arrival and class, to be asked before `route`."""
@@ -287,6 +295,8 @@ class Router:
         reason = self._forbids(link, arrival)
         if reason is not None:
             return reason
+        if link.neighbour in self.refused:
+            return Reason.NOT_RESYNCED
         if not selects_subject(link.when, subject):
             return Reason.FILTER
         is_direct = message_class is MessageClass.DIRECT
@@ -317,6 +327,8 @@ class Router:
             return reason
         if not (matches(link.out.filter, subject) and selects_subject(link.when, subject)):
             return Reason.FILTER
+        if link.neighbour in self.refused:
+            return Reason.NOT_RESYNCED
         if message_class is not MessageClass.DIRECT:
             return None
         closed = self.closed.get(link.neighbour)

@@ -57,6 +57,7 @@ class World:
 
     Attributes:
         topology: What is simulated.
+        apart: Topology files of nodes that are configured apart from the others.
         seed: Decides every order and delay.
         clock: Virtual time.
         kafka: In-memory Kafka clusters by name.
@@ -67,6 +68,7 @@ class World:
 
     topology: Topology
     seed: int
+    apart: dict[str, Topology] = field(default_factory=dict)
     clock: VirtualClock = field(default_factory=VirtualClock)
     kafka: dict[str, MemoryKafka] = field(init=False)
     workers: dict[str, Worker] = field(default_factory=dict)
@@ -99,12 +101,13 @@ class World:
 
     def _try_to_start(self, name: str) -> bool:
         node = _node_of(name)
-        clusters = kafka_of(self.topology, node, self.kafka)
+        topology = self.apart.get(node, self.topology)
+        clusters = kafka_of(topology, node, self.kafka)
         try:
             readers = {kafka: one.reader(f"mesh-{node}") for kafka, one in clusters.items()}
             intake = SlowIntake(PolledIntake(readers), self.clock.now_ms, self._random.random)
             self.workers[name] = Worker(
-                self.topology,
+                topology,
                 node,
                 clusters,
                 readers,

@@ -126,8 +126,9 @@ DISABLED = "disabled"
 class LinkStatus:
     """How a node sees a link.
 
-    `state`: up, down, unproven, frozen, stopped, full, refused or disabled. Full is a link that is
-    up, and for whose other end as much waits as may.
+    `state`: up, down, unproven, frozen, stopped, full, probing, refused or disabled. Full is a
+    link that is up, and for whose other end as much waits as may; probing and refused links carry
+    no data (K27).
     """
 
     neighbour: str

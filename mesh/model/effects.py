@@ -15,6 +15,7 @@ from mesh.model.control import (
     Wish,
 )
 from mesh.model.frames import MessageClass
+from mesh.model.links import NodeLinks
 from mesh.model.topology import Topology
 
 
@@ -125,6 +126,13 @@ class WriteStop:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteLinks:
+    """Tell which links a node holds: this one, or another one whose word is handed on. K27."""
+
+    record: NodeLinks
+
+
+@dataclass(frozen=True, slots=True)
 class WriteRepair:
     """Ask a neighbour for a repair, or take the request back: it has come. Spec: K11."""
 
@@ -184,6 +192,7 @@ Effect = (
     | WriteLearned
     | WriteStop
     | WriteRepair
+    | WriteLinks
     | ResumeSource
     | EndSubscription
     | LeadAnew

@@ -17,6 +17,7 @@ from mesh.model.control import (
     Subscription,
     Wish,
 )
+from mesh.model.links import NodeLinks
 from mesh.model.topology import Topology
 
 
@@ -145,11 +146,13 @@ class LeadershipTaken:
         epoch: The node's new epoch.
         written: What its control topic offers at this moment, per scope.
         stops: Topic partitions that its control topic calls stopped.
+        links: What stands there of all nodes' links.
     """
 
     epoch: int
     written: Mapping[Scope, Mapping[str, Wish]]
     stops: Sequence[tuple[str, int]] = ()
+    links: Sequence[NodeLinks] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +197,29 @@ class GapMended:
 
     neighbour: str
     request: RepairRequest
+
+
+@dataclass(frozen=True, slots=True)
+class LinksRead:
+    """What a node says of its links, on its own control topic or on one that hands it on. K27."""
+
+    record: NodeLinks
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityRead:
+    """Who writes a neighbour's control topic. Spec: K4, EMS-16.
+
+    Attributes:
+        neighbour: Its name here.
+        uuid, cluster_id: As it says.
+        read_in: Id of the Kafka cluster that the topic is read from; empty if it is not known.
+    """
+
+    neighbour: str
+    uuid: str
+    cluster_id: str
+    read_in: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +296,8 @@ Input = (
     | GapFound
     | GapMended
     | OutboxFull
+    | LinksRead
+    | IdentityRead
     | OwnAdvertRead
     | OwnMarkRead
     | OwnControlCaughtUp

@@ -30,6 +30,7 @@ from mesh.model.effects import (
     WriteStop,
     WriteSubscribed,
 )
+from mesh.model.links import Gate
 from mesh.node.beating import Beating
 from mesh.node.learner import CLIENTS, Learner, Round, neighbour_of
 from mesh.node.offers import (
@@ -41,7 +42,6 @@ from mesh.node.offers import (
     scopes_of,
     scopes_offering,
 )
-from mesh.node.relinking import CHANGE
 
 REMEMBER_MS = 2_000
 """Least time between two looks at what neighbours want: sets may be large, and change often."""
@@ -221,8 +221,10 @@ class Leader:
 
     def is_linked(self, learner: Learner) -> bool:
         """Say whether both ends of the newest links know all that the other offers. Spec: K27."""
+        gates = {name: learner.neighbours[name].gate for name in self.added}
+        refused = [n for n, gate in gates.items() if gate and gate.state is Gate.REFUSED]
         return self.knows_added(learner) and all(
-            self.completion.has(reader, scope, number)
+            reader in refused or self.completion.has(reader, scope, number)
             for (reader, scope), number in self._awaited.items()
         )
 
@@ -261,9 +263,10 @@ class Leader:
 
     def _apply(self, learner: Learner, round_: Round) -> None:
         for source, (epoch, number) in round_.in_force.items():
-            if neighbour_of(source) in learner.router.closed:
-                continue  # nobody reads it; what counts is what is proven after the enabling
-            if source != CHANGE and self._applied.get(source) != (epoch, number):
+            name = neighbour_of(source)
+            if name in learner.router.closed or name in learner.router.refused:
+                continue  # nobody reads it; what counts is what is proven when it opens
+            if source[0] != "$" and self._applied.get(source) != (epoch, number):
                 self._applied[source] = (epoch, number)
                 self.completion.applied(source, epoch, number, self._needs(source, learner))
 
@@ -277,8 +280,17 @@ class Leader:
         return [
             Need(scope, self._scopes[scope].number, readers)
             for scope in fed
-            if (readers := tuple(r for r in readers_of(self.links, scope) if r != name))
+            if (readers := self._readers(learner, scope, name))
         ]
+
+    def _readers(self, learner: Learner, scope: Scope, but: str) -> tuple[str, ...]:
+        """Return who must acknowledge a scope: over a link that is not open nobody does."""
+        refused = learner.router.refused
+        return tuple(r for r in readers_of(self.links, scope) if r != but and r not in refused)
+
+    def shut(self, names: Sequence[str]) -> None:
+        """Wait no more for neighbours whose link carries nothing now. Spec: K24, K27."""
+        self._forget(names)
 
     def acknowledge(self) -> Iterator[Writes]:
         """Tell neighbours and clients what is news about applied, complete and open. Spec: K24."""

@@ -29,7 +29,7 @@ from mesh.model.effects import EndSubscription, EnsureEndpoint, Note
 from mesh.model.frames import MessageClass
 from mesh.model.reasons import Reason
 from mesh.node.closing import begin_again, open_if_proven
-from mesh.node.neighbour import Neighbour, while_down
+from mesh.node.neighbour import Neighbour
 from mesh.node.queues import OwnQueues
 from mesh.node.relinking import CHANGE, NO_CHANGES, UNCHANGED, LinkChanges, topology_cut
 from mesh.node.standing import endpoint_wishes, standing_changes, standing_wishes
@@ -255,8 +255,8 @@ class Learner:
 
     def _gather(self, name: str, scope: Scope, filter_: str, wish: Wish | None) -> None:
         neighbour = self.neighbours[name]
-        if wish is not None and neighbour.is_down:
-            wish = while_down(wish)
+        if wish is not None:
+            wish = neighbour.left_of(wish)
         ownership = ownership_after(neighbour.link.kind, scope.ownership)
         self._put(filter_, Member(scope.zone, name, ownership, scope.row), wish)
         if wish is not None and wish.clients_offset is not None:
@@ -293,15 +293,19 @@ class Learner:
         else:
             self.router.down.pop(name, None)
         self.router.forget()
-        for scope, reader in neighbour.scopes.items():
+        self.regather(name)
+
+    def regather(self, name: str) -> None:
+        """Gather anew what a neighbour wants: how much of it counts has changed."""
+        for scope, reader in self.neighbours[name].scopes.items():
             for filter_, wish in reader.in_force():
                 self._gather(name, scope, filter_, wish)
 
     # -- changes of the topology ----------------------------------------------------------
 
-    def change_read(self, version: tuple[int, int]) -> None:
-        """Take note of how far a change of the topology is: the lanes commit it in a round."""
-        self._read[CHANGE] = version
+    def version_read(self, source: str, version: tuple[int, int]) -> None:
+        """Take note of an input's version, as of a change's: the lanes commit it in a round."""
+        self._read[source] = version
 
     def relink(
         self,

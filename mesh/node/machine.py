@@ -44,12 +44,14 @@ from mesh.model.inputs import (
     EndpointSeen,
     GapFound,
     GapMended,
+    IdentityRead,
     Input,
     LaneApplied,
     LeadershipLost,
     LeadershipTaken,
     LinkDisabled,
     LinkEnabled,
+    LinksRead,
     LossAccepted,
     MarkRead,
     NeighbourCaughtUp,
@@ -70,6 +72,7 @@ from mesh.node.closing import close
 from mesh.node.foreign import Foreign
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner, Round, neighbour_of
+from mesh.node.probing import Probing
 from mesh.node.queues import OwnQueues
 from mesh.node.relinking import CHANGE, UNCHANGED, change_version, link_changes, scopes_read
 
@@ -106,18 +109,23 @@ class NodeMachine:
         has_routed: Whether the router may be asked: before the first round it knows nothing.
         change: Number and stage of the newest change of the topology, if one is known.
         added: Neighbours whose links that change has brought.
+        cluster_id: Of the node's Kafka cluster; without it links are not probed.
+        number: Of the topology; 0 for a file.
     """
 
     topology: Topology
     node: str
     uuid: str
+    change: tuple[int, Stage] | None = None
+    cluster_id: str = ""
+    number: int = 0
     learner: Learner = field(init=False)
     leader: Leader | None = None
     is_ready: bool = False
     in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     has_routed: bool = False
-    change: tuple[int, Stage] | None = None
     added: Sequence[str] = ()
+    probing: Probing = field(init=False)
     _lanes: dict[int, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
     _round: Round | None = None
     _round_at_ms: int = -ROUND_MS
@@ -136,7 +144,10 @@ class NodeMachine:
         self.learner = Learner(self.node, self.uuid, links, router, offered, static, covering)
         self.learner.queues = OwnQueues(self.node, self.topology.queues)
         if self.change is not None:
-            self.learner.change_read(change_version(*self.change))
+            self.learner.version_read(CHANGE, change_version(*self.change))
+        self.probing = Probing(
+            self.topology, self.node, self.uuid, self.cluster_id, max(0, self.number)
+        )
 
     @property
     def router(self) -> Router:
@@ -147,7 +158,10 @@ class NodeMachine:
         """Take one input; return what must be done, in order."""
         if isinstance(input_, OF_NEIGHBOUR) and input_.neighbour not in self.learner.neighbours:
             return [*self._turn_rounds()]  # read before its link was removed
-        return [*self._take(input_), *self._turn_rounds(), *self._tell_change()]
+        return [*self._take(input_), *self._probe(), *self._turn_rounds(), *self._tell_change()]
+
+    def _probe(self) -> Iterator[Effect]:
+        yield from self.probing.step(self.learner, self.leader, self._now_ms)
 
     def _take(self, input_: Input) -> Iterator[Effect]:
         learner = self.learner
@@ -185,6 +199,8 @@ class NodeMachine:
                 self._lanes[lane] = in_force
                 if learner.lacks(in_force):
                     yield LearnAnew()
+            case LinksRead() | IdentityRead():
+                self.probing.take(input_)
             case LeadershipTaken() | LeadershipLost():
                 self._follow_leadership(input_)
             case OwnAdvertRead() | OwnMarkRead():
@@ -212,10 +228,12 @@ class NodeMachine:
         if isinstance(input_, LeadershipLost):
             self.leader = None
             self._foreign.forget()
+            self.probing.follow()
             return
         links, epoch = self.learner.links, input_.epoch
         self.leader = Leader(self.node, epoch, links, input_.written, input_.stops, self.added)
         self.learner.request_round()
+        self.probing.lead(input_.links)
 
     def _turn_link(self, input_: LinkDisabled | LinkEnabled) -> Iterator[WriteLearned]:
         """Follow what operators want of a link; what is known of its other end is kept. K21."""
@@ -269,7 +287,9 @@ class NodeMachine:
             yield Note("change.refused", f"change {number} is in force here: it cannot be aborted")
             return
         self.change = (number, stage)
-        self.learner.change_read(version)
+        self.learner.version_read(CHANGE, version)
+        if stage in (Stage.RUN, Stage.ABORT):
+            self.probing.change_ended()
         if topology is not None and topology != self.topology:
             self._target = topology
             if not self.has_routed:
@@ -278,6 +298,7 @@ class NodeMachine:
     def _relink(self, topology: Topology) -> Relinked:
         changes = link_changes(self.topology, topology, self.node)
         self.topology, self._target, self.added = topology, None, changes.added
+        self.probing.relink(topology, self.number if self.change is None else self.change[0])
         offered = scopes_read(topology, self.node)
         self.learner.queues.declared = topology.queues
         self.router.near = Nearness(topology, self.node)
@@ -324,6 +345,7 @@ class NodeMachine:
         return (
             (self.is_ready or learner.is_synced)
             and learner.has_news
+            and self.probing.is_known
             and self._now_ms - self._round_at_ms >= ROUND_MS
         )
 
@@ -356,6 +378,7 @@ class NodeMachine:
     def _close_round(self, round_: Round) -> Iterator[Effect]:
         self._round = None
         self._followed = round_.in_force.get(CHANGE, self._followed)
+        self.probing.in_force(round_.in_force)
         if not self.is_ready:
             self.is_ready = True
             yield BecameReady()

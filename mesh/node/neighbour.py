@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from mesh.core.routing import LocalLink
 from mesh.core.scopes import ScopeReader
 from mesh.model.control import DISABLED, LinkStatus, Mark, Scope, Stop, Wish
+from mesh.model.links import GateStatus
 from mesh.model.reasons import Reason
 
 
@@ -23,6 +24,7 @@ class Neighbour:
         heard_ms: When that arrived, or from when on it was missed; None before the first tick.
         is_down: Ten beats were missed.
         closed: Why no data come and go, or None: see `Router.closed`.
+        gate: Why nothing at all comes and goes, or None: the link is refused or probed. Spec: K27.
         marks: Newest marks read while its control topic is read again; they count at its end.
         scopes: Its scopes that this node reads.
     """
@@ -34,6 +36,7 @@ class Neighbour:
     heard_ms: int | None = None
     is_down: bool = False
     closed: Reason | None = None
+    gate: GateStatus | None = None
     marks: dict[Scope, Mark] = field(default_factory=dict)
     scopes: dict[Scope, ScopeReader] = field(default_factory=dict)
 
@@ -47,11 +50,19 @@ class Neighbour:
         """Whether everything it offers is proven, or it is frozen or disabled. Spec: K23."""
         return self.frozen or self.closed is Reason.LINK_DISABLED or self.is_proven
 
+    def left_of(self, wish: Wish) -> Wish | None:
+        """Return what is in force of a wish of it just now. Spec: K19, K27."""
+        if self.gate is not None:
+            return None
+        return while_down(wish) if self.is_down else wish
+
     def status(self, stops: Sequence[Stop]) -> LinkStatus:
         """Return the link's state as people see it, given what is stopped of it."""
         reason = ""
         if self.closed is Reason.LINK_DISABLED:
             state, reason = DISABLED, "; ".join(map(str, stops))
+        elif self.gate is not None:
+            state, reason = str(self.gate.state), self.gate.reason
         elif stops:
             state, reason = "stopped", "; ".join(map(str, stops))
         elif self.is_down:

@@ -274,7 +274,7 @@ class Worker:
             self._know(self._leadership.uuid)
 
     def _know(self, uuid: str) -> None:
-        self.machine = self._changing.new_machine(uuid)
+        self.machine = self._changing.new_machine(uuid, self._home.admin().cluster_id())
         learner = self.machine.learner
         sources = Sources(
             self.topology, self.node, learner, self._admins, self.readers, self.intake
@@ -362,11 +362,10 @@ class Worker:
         """Read nothing of what is cut or paused, and again of what is so no more."""
         if self._lanes is None:
             return
-        still, lanes = self._lanes.sources.still, self._lanes
-        now = self.clock.now_ms()
+        still, lanes, now = self._lanes.sources.still, self._lanes, self.clock.now_ms()
         wishes = self._listener.wishes
         lanes.pause_subjects(wishes.paused_subjects, now)
-        closed = frozenset(lanes.machine.router.closed)
+        closed = lanes.machine.router.unread()
         holding = self._changing.is_held(wishes.change)
         wanted = (self._cut, wishes.paused, closed, holding)
         if still.wake(now) or wanted != (still.cut, still.paused, still.closed, still.holding):

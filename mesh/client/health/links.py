@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mesh.client.gates import REMEDY, shut_links
 from mesh.client.health.examination import Examination
 from mesh.client.health.findings import SEE_KAFKA, Category, Check, Result, judged
 from mesh.client.overview import UNKNOWN, LinkFlow, link_state
@@ -19,6 +20,12 @@ def check_links(at: Examination) -> Iterator[Check]:
     earlier = {(flow.source, flow.target): flow for flow in before.flows}
     for link in at.topology.links:
         faults = []
+        is_shut = any(
+            one.neighbour == link.other(node)
+            for node in link.ends
+            if at.beats[node]
+            for one in shut_links(at.view.nodes[node])
+        )
         is_away = any(map(at.view.is_unreachable, link.ends))
         disabled = [
             f"disabled by operators at {node}" + (f" ({why.why})" if why.why else "")
@@ -39,6 +46,8 @@ def check_links(at: Examination) -> Iterator[Check]:
             ", ".join(faults),
             SEE_KAFKA
             if is_away
+            else REMEDY
+            if is_shut
             else "each end must reach the other's Kafka cluster; see the checks of nodes",
             note=", ".join(disabled),
         )

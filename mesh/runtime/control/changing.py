@@ -182,12 +182,20 @@ class Changing:
         for name in self._missing(self.topology):
             self._add(name, *self._open(self.topology, name))
 
-    def new_machine(self, uuid: str) -> NodeMachine:
+    def new_machine(self, uuid: str, cluster_id: str) -> NodeMachine:
         """Return a machine that knows of the change that is under way."""
         told = self.told
         change = None if told is None else (told.number, told.stage)
         added = self.start.added if told == self.start.change else ()
-        return NodeMachine(self.topology, self.node, uuid, change=change, added=added)
+        return NodeMachine(
+            self.topology,
+            self.node,
+            uuid,
+            cluster_id=cluster_id,
+            number=self.start.number,
+            change=change,
+            added=added,
+        )
 
     def is_held(self, change: Change | None) -> bool:
         """Say whether the node takes nothing of its own clients. Spec: K28."""

@@ -147,7 +147,8 @@ class Leadership:
         self._control = ControlWriter(self.topology, self.node, led.writer, self.read_positions)
         self.uuid, self._epoch = led.uuid, led.epoch
         log.info("node.leads", epoch=led.epoch)
-        return LeadershipTaken(led.epoch, led.written.offers, tuple(led.written.stops))
+        links = tuple(led.written.links.values())
+        return LeadershipTaken(led.epoch, led.written.offers, tuple(led.written.stops), links)
 
     def _stand_by(self, now_ms: int) -> None:
         """Learn who the node is from the worker that leads it."""

@@ -29,6 +29,7 @@ from mesh.codec.keys import (
     AdvertKey,
     IdentityKey,
     LearnedKey,
+    LinksKey,
     MarkKey,
     StopKey,
     ack_key,
@@ -37,6 +38,7 @@ from mesh.codec.keys import (
     identity_key,
     learned_key,
     link_key,
+    links_key,
     mark_key,
     parse_control_key,
     repair_key,
@@ -44,6 +46,7 @@ from mesh.codec.keys import (
     subscribed_key,
     subscription_key,
 )
+from mesh.codec.links import decode_node_links, encode_node_links
 from mesh.errors import ProtocolError
 from mesh.model.control import Identity, LinkState, RepairRequest, Scope, TopicIdentity, Wish
 from mesh.model.effects import (
@@ -52,6 +55,7 @@ from mesh.model.effects import (
     WriteAdvert,
     WriteHeartbeat,
     WriteLearned,
+    WriteLinks,
     WriteLinkState,
     WriteMark,
     WriteRepair,
@@ -60,6 +64,7 @@ from mesh.model.effects import (
 )
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import Input, LinkDisabled, NeighbourUnreachable
+from mesh.model.links import NodeLinks
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.host.recall import Recall
@@ -75,6 +80,7 @@ Write = (
     | WriteLearned
     | WriteStop
     | WriteRepair
+    | WriteLinks
     | EndSubscription
 )
 
@@ -94,12 +100,14 @@ class Written:
         offers: Entries offered per scope.
         stops: Topic partitions that are called stopped.
         epoch: The highest that stands anywhere.
+        links: What stands there of nodes' links, by uuid.
     """
 
     identity: Identity | None = None
     offers: dict[Scope, dict[str, Wish]] = field(default_factory=dict)
     stops: dict[tuple[str, int], None] = field(default_factory=dict)
     epoch: int = 0
+    links: dict[str, NodeLinks] = field(default_factory=dict)
 
 
 def read_written(records: Iterable[Record]) -> Written:
@@ -126,6 +134,8 @@ def read_written(records: Iterable[Record]) -> Written:
                     written.stops[topic, partition] = None
                 case StopKey(topic, partition):
                     written.stops.pop((topic, partition), None)
+                case LinksKey(uuid) if value is not None:
+                    written.links[uuid] = decode_node_links(value)
                 case _:
                     pass
         except ProtocolError:
@@ -190,6 +200,8 @@ class ControlWriter:
             case WriteStop(topic, partition, stop):
                 content = None if stop is None else encode_stop(stop)
                 self._control(stop_key(topic, partition), content)
+            case WriteLinks(links):
+                self._control(links_key(links.uuid), encode_node_links(links))
             case WriteRepair(neighbour, request, is_open):
                 self._ask(neighbour, request, is_open=is_open)
             case EndSubscription(endpoint, filter_):

@@ -23,7 +23,6 @@ from mesh.codec.keys import (
     AckKey,
     AdvertKey,
     HeartbeatKey,
-    IdentityKey,
     LinkKey,
     MarkKey,
     RepairKey,
@@ -59,6 +58,7 @@ from mesh.model.state import ProgressKind
 from mesh.model.subject import filter_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.runtime.control.identities import about_links
 from mesh.runtime.control.mates import MatesPositions
 from mesh.runtime.control.wishes import Wishes
 from mesh.runtime.host.intake import Intake
@@ -133,6 +133,7 @@ class Listener:
     _closed: frozenset[str] = frozenset()
     _tells_again: bool = False
     _feeds: dict[str, _Feed] = field(default_factory=dict)
+    _cluster_ids: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """List the topics; they are looked for as time passes."""
@@ -248,6 +249,8 @@ class Listener:
     def _find(self, feed: _Feed, now_ms: int) -> Iterator[Input]:
         try:
             end = self.admins[feed.kafka].ends([feed.place]).get(feed.place)
+            if feed.neighbour and feed.kafka not in self._cluster_ids:
+                self._cluster_ids[feed.kafka] = self.admins[feed.kafka].cluster_id()
         except TransportError:
             yield from self._give_up(feed, now_ms)
             return
@@ -348,8 +351,8 @@ class Listener:
             case MarkKey(scope):
                 mark = None if value is None else _read_or(None, decode_mark, value)
                 yield OwnMarkRead(scope, mark)
-            case _:
-                pass
+            case key:
+                yield from about_links(key, value)
 
     def _control_of(self, neighbour: str) -> Callable[[Record], Iterator[Input]]:
         def decode(record: Record) -> Iterator[Input]:
@@ -362,10 +365,9 @@ class Listener:
                     yield MarkRead(neighbour, scope, decode_mark(value))
                 case HeartbeatKey() if value is not None:
                     yield BeatRead(neighbour, decode_heartbeat(value))
-                case IdentityKey():
-                    pass  # read when a link comes up; nothing here depends on it
-                case _:
-                    pass
+                case key:
+                    read_in = self._cluster_ids.get(self.topology.nodes[neighbour].kafka, "")
+                    yield from about_links(key, value, neighbour, read_in)
 
         return decode
 

@@ -80,18 +80,17 @@ def _take_frame(
 ) -> None:
     plan = _plan(lane, source, link, peeked)
     hop = peeked.hop
-    if lane.node in hop.path:
-        refuse(lane, batch, source, record, "LOOP_TRACE", f"path {'>'.join(hop.path)}")
-        return
-    if _is_too_long(hop.path, lane.topology):
-        refuse(lane, batch, source, record, "LOOP_HOPS", f"path {'>'.join(hop.path)}")
-        return
+    fault = _fault(lane, hop.path)
     if not hop.path or hop.path[-1] != link.neighbour:
         # The outbox is the neighbour's alone: who else writes there is no part of its chain.
-        refuse(lane, batch, source, record, "SENDER", f"path {'>'.join(hop.path)}")
+        refuse(lane, batch, source, record, fault or "SENDER", f"path {'>'.join(hop.path)}")
         return
     after = _accepted_after(lane, batch, source, link, peeked)
     if after is None:
+        return
+    if fault is not None:
+        # What went round has been taken all the same: its chain must not break over it.
+        refuse(lane, batch, source, record, fault, f"path {'>'.join(hop.path)}")
         return
     came = Came(
         node=peeked.node,
@@ -117,6 +116,13 @@ def _take_frame(
         _split(lane, batch, source, came, header.origin, peeked, value, plan, after)
     if plan.delivers:
         _deliver(lane, batch, source, came, _origin(peeked, plan), value, plan, after)
+
+
+def _fault(lane: Lane, path: Sequence[str]) -> str | None:
+    """Return why a message that came this way went round, or None if it did not."""
+    if lane.node in path:
+        return "LOOP_TRACE"
+    return "LOOP_HOPS" if _is_too_long(path, lane.topology) else None
 
 
 def _is_too_long(path: Sequence[str], topology: Topology) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fastavro import schemaless_reader, schemaless_writer
 
-from mesh.codec import control, deliveries, frames, state
+from mesh.codec import control, deliveries, frames, links, state
 from mesh.codec.blocks import NO_EXT
 from mesh.codec.varint import zigzag
 from mesh.model.control import (
@@ -41,6 +41,8 @@ from mesh.model.frames import (
     Origin,
     SourcePartition,
 )
+from mesh.model.joins import Join
+from mesh.model.links import Gate, GateStatus, HeldLink, NodeLinks
 from mesh.model.state import (
     Cut,
     DeadLetter,
@@ -213,6 +215,28 @@ CONTROL = [
         ChangeStatus(8, Stage.HOLD, is_done=True),
         control.encode_change_status,
         control.decode_change_status,
+    ),
+    plain(
+        "node_links",
+        NodeLinks(
+            node="tk3",
+            uuid="6f1c",
+            cluster_id="J-8fK2",
+            digest="0011223344556677",
+            number=3,
+            sequence=9,
+            seen="8899aabbccddeeff",
+            gate_number=2,
+            links=(
+                HeldLink("ny1", "XX", "one-hop", 7, "77aa"),
+                HeldLink(
+                    "tk1", "J", "join", 0, "", (Join(zone="J", source="tk3", target="tk1", hops=2),)
+                ),
+            ),
+            gates=(GateStatus("ny1", Gate.REFUSED, "by two walks: ...", drains=True),),
+        ),
+        links.encode_node_links,
+        links.decode_node_links,
     ),
 ]
 

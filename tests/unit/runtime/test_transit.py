@@ -64,6 +64,21 @@ def test_a_loop_is_an_error_with_a_name(mesh: SmallMesh) -> None:
     assert decode_dead_letter(letter.headers()[-1][1]).reason == "LOOP_TRACE"
 
 
+def test_what_went_round_breaks_no_chain(mesh: SmallMesh) -> None:
+    """Links that were refused a moment too late cost a dead letter, and no repair. Spec: R10, K11."""
+    header, value = sent_frame(mesh)
+    chain = replace(header.hop.chain, previous=0, first=1, last=1)
+    looped = replace(header.hop, path=("b", "a"), chain=chain)
+    mesh.write(OUTBOX, value, key=encode_header(replace(header, hop=looped)))
+    behind = replace(header.hop, chain=replace(chain, previous=1, first=2, last=2))
+    mesh.write(OUTBOX, value, key=encode_header(replace(header, hop=behind)))
+    mesh.run()
+    [letter] = mesh.dead_letters("b")
+    assert decode_dead_letter(letter.headers()[-1][1]).reason == "LOOP_TRACE"
+    assert len(mesh.delivered()) == 2
+    assert not [r for r in mesh.read("mesh.b.to.a.c") if r.key().startswith(b"repair ")]
+
+
 @pytest.mark.parametrize("damage", ["key", "value", "none"])
 def test_an_undecodable_frame_is_a_dead_letter_and_the_next_one_is_served(
     mesh: SmallMesh, damage: str

@@ -1,0 +1,249 @@
+"""Which links must carry nothing, judged from what the nodes themselves say of their links.
+
+Every node that has heard the same comes to the same answer: links are taken up one by one, oldest
+first, and one that would give a second way to any node is refused. So of the links of a loop the
+one with the highest (creation version, link id) loses, whoever sees the loop, and in whatever
+order its links came up. Spec: DESIGN 3, K26, K27, EMS-6, EMS-15, EMS-16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+from mesh.core.conflicts import Conflict, first_conflict
+from mesh.core.walks import Graph
+from mesh.model.joins import Join
+from mesh.model.links import HeldLink, NodeLinks
+from mesh.model.topology import Link, Topology, ZoneKind
+
+Records = Mapping[str, NodeLinks]
+"""uuid -> what that node says."""
+
+End = tuple[str, str]
+"""One end of a link: uuid of the node, and what it calls its neighbour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A link that both of its ends hold.
+
+    Attributes:
+        ends: uuids, by the names of the nodes.
+        held: As each of them holds it.
+    """
+
+    ends: tuple[str, str]
+    held: tuple[HeldLink, HeldLink]
+
+    @property
+    def version(self) -> int:
+        """When it was created: its ends may count apart, and the later one completed it."""
+        return max(held.version for held in self.held)
+
+    @property
+    def keys(self) -> tuple[End, End]:
+        """How its ends name it."""
+        (first, second), (there, back) = self.ends, self.held
+        return (first, there.neighbour), (second, back.neighbour)
+
+
+def topology_digest(topology: Topology) -> str:
+    """Return what tells whether two topologies have the same links; addresses do not count."""
+    facts = [
+        (zone.name, str(zone.kind), [link.ends for link in zone.links], repr(zone.join))
+        for zone in sorted(topology.zones.values(), key=lambda one: one.name)
+        if zone.links
+    ]
+    return _digest(facts)
+
+
+def facts_digest(records: Records, uuids: Sequence[str]) -> str:
+    """Return what tells whether two nodes have heard the same of these nodes."""
+    return _digest([(uuid, records[uuid].number) for uuid in sorted(uuids)])
+
+
+def _digest(value: object) -> str:
+    return blake2b(repr(value).encode(), digest_size=8).hexdigest()
+
+
+def peer_of(records: Records, held: HeldLink) -> NodeLinks | None:
+    """Return what the other end of a link says, or None if nothing of it was heard.
+
+    Before it is known who that is, the name decides, if only one node has it.
+    """
+    if held.peer:
+        return records.get(held.peer)
+    named = [one for one in records.values() if one.node == held.neighbour]
+    return named[0] if len(named) == 1 else None
+
+
+def link_back(records: Records, one: NodeLinks, held: HeldLink) -> Pair | None:
+    """Return a link as both ends hold it; None if the other end does not hold it."""
+    peer = peer_of(records, held)
+    if peer is None:
+        return None
+    for back in peer.links:
+        if back.peer == one.uuid or (not back.peer and back.neighbour == one.node):
+            if (one.node, one.uuid) < (peer.node, peer.uuid):
+                return Pair((one.uuid, peer.uuid), (held, back))
+            return Pair((peer.uuid, one.uuid), (back, held))
+    return None
+
+
+def component(records: Records, uuid: str) -> Sequence[str]:
+    """Return the nodes that hang together with one by links that both ends hold, sorted."""
+    found = {uuid: None}
+    todo = [uuid]
+    while todo:
+        one = records[todo.pop()]
+        for held in one.links:
+            pair = link_back(records, one, held)
+            for other in pair.ends if pair is not None else ():
+                if other not in found:
+                    found[other] = None
+                    todo.append(other)
+    return sorted(found)
+
+
+def refusals(records: Records) -> Mapping[End, str]:
+    """Return why links must carry nothing, for both ends of each; they are well without.
+
+    Args:
+        records: Of all nodes that hang together, or of some of them.
+
+    Spec: DESIGN 3, K27, EMS-13.
+    """
+    labels = _labels(records)
+    refused: dict[End, str] = {}
+    taken: list[Pair] = []
+    zones: dict[str, Pair] = {}
+    for pair in sorted(_pairs(records), key=lambda one: _order(one, labels)):
+        reason = _disagreement(pair, labels) or _other_zone(pair, zones, labels)
+        if reason is None:
+            zones |= {zone: zones.get(zone, pair) for zone in _zones(pair)}
+            taken.append(pair)
+        else:
+            refused |= dict.fromkeys(pair.keys, reason)
+    while (loop := _first_loop(taken, labels)) is not None:
+        at, conflict = loop
+        refused |= dict.fromkeys(taken[at].keys, _told(conflict, taken[at], labels))
+        del taken[at]
+    return refused
+
+
+def _pairs(records: Records) -> Iterator[Pair]:
+    for uuid in sorted(records):
+        for held in records[uuid].links:
+            pair = link_back(records, records[uuid], held)
+            if pair is not None and pair.ends[0] == uuid:
+                yield pair
+
+
+def _order(pair: Pair, labels: Mapping[str, str]) -> tuple[object, ...]:
+    """Return (creation version, link id)."""
+    return pair.version, pair.held[0].zone, sorted(labels[end] for end in pair.ends), pair.ends
+
+
+def _labels(records: Records) -> Mapping[str, str]:
+    """Return what people call each node: its name, and its identity where two have one name."""
+    names = [one.node for one in records.values()]
+    return {
+        uuid: one.node if names.count(one.node) == 1 else f"{one.node}({uuid})"
+        for uuid, one in records.items()
+    }
+
+
+def _disagreement(pair: Pair, labels: Mapping[str, str]) -> str | None:
+    """Return how the two ends differ over a link, or None. Spec: K27, EMS-13."""
+    there, back = pair.held
+    if there.facts == back.facts:
+        return None
+    first, second = (labels[end] for end in pair.ends)
+    return (
+        f"its ends hold different links: {first} has {_record(there)}, {second} has "
+        f"{_record(back)}; give both the same zone and kind"
+    )
+
+
+def _record(held: HeldLink) -> str:
+    ways = "".join(
+        f", {join.source}->{join.target} {join.filter} hops {join.hops}" for join in held.joins
+    )
+    return f"{held.kind} in zone {held.zone}{ways}"
+
+
+def _zones(pair: Pair) -> Sequence[str]:
+    held = pair.held[0]
+    return [join.zone for join in held.joins] or [held.zone]
+
+
+def _other_zone(pair: Pair, zones: Mapping[str, Pair], labels: Mapping[str, str]) -> str | None:
+    """Return that a zone is something else elsewhere, or None. A join is a zone. Spec: EMS-13."""
+    held = pair.held[0]
+    for zone in _zones(pair):
+        known = zones.get(zone)
+        if known is None or (known.held[0].kind == held.kind and not held.joins):
+            continue
+        at = "-".join(labels[end] for end in known.ends)
+        return (
+            f"zone {zone} is {known.held[0].kind} at link {at} and another {held.kind} here; "
+            "give one of them another name"
+            if known.held[0].kind == held.kind
+            else f"zone {zone} is {known.held[0].kind} at link {at} and {held.kind} here; "
+            "give one of them another name, or both one kind"
+        )
+    return None
+
+
+def _first_loop(taken: Sequence[Pair], labels: Mapping[str, str]) -> tuple[int, Conflict] | None:
+    """Return the first link that closes a loop with those before it, and the loop.
+
+    More links never make fewer ways, so the place is found by halving.
+    """
+    found = _conflict(taken, labels)
+    if found is None:
+        return None
+    low, high = 0, len(taken)  # the first `low` links are well together, the first `high` not
+    while high - low > 1:
+        middle = (low + high) // 2
+        conflict = _conflict(taken[:middle], labels)
+        if conflict is None:
+            low = middle
+        else:
+            high, found = middle, conflict
+    return high - 1, found
+
+
+def _conflict(pairs: Sequence[Pair], labels: Mapping[str, str]) -> Conflict | None:
+    return first_conflict(_graph(pairs, labels), sorted(labels.values()))
+
+
+def _graph(pairs: Sequence[Pair], labels: Mapping[str, str]) -> Graph:
+    kinds: dict[str, ZoneKind] = {}
+    joins: dict[str, Join] = {}
+    links: list[Link] = []
+    for pair in pairs:
+        ends, held = [labels[end] for end in pair.ends], pair.held[0]
+        if not held.joins:
+            kinds[held.zone] = ZoneKind(held.kind)
+            links.append(Link.between(held.zone, *ends))
+        for join in held.joins:
+            kinds[join.zone] = ZoneKind.JOIN
+            there = join.source == pair.held[1].neighbour
+            source, target = ends if there else ends[::-1]
+            joins[join.zone] = replace(join, source=source, target=target)
+            links.append(Link.between(join.zone, *ends))
+    return Graph.of_links(sorted(labels.values()), kinds, sorted(links), joins)
+
+
+def _told(conflict: Conflict, pair: Pair, labels: Mapping[str, str]) -> str:
+    """Return the loop in one line: both walks, and what to do."""
+    first, second = conflict.walks
+    link = "-".join(labels[end] for end in pair.ends)
+    if conflict.node == conflict.source:
+        fault = f"{conflict.source} would reach itself: {first}"
+    else:
+        fault = f"{conflict.source} would reach {conflict.node} by two walks: {first} and {second}"
+    return f"{fault}; {link} ({pair.held[0].zone}) is the newest link of it: remove it, or another"

@@ -1,0 +1,141 @@
+"""The judgement on links that nodes tell of: the same whoever judges, and by identity alone."""
+
+from __future__ import annotations
+
+import itertools
+
+from mesh.core.loops import component, facts_digest, refusals, topology_digest
+from mesh.model.joins import Join
+from mesh.model.links import HeldLink, NodeLinks
+from tests.sim.apart import file, multi_hop
+
+
+def told(node: str, *links: HeldLink, uuid: str = "", number: int = 1) -> NodeLinks:
+    return NodeLinks(
+        node=node, uuid=uuid or f"u-{node}", cluster_id="k", digest="d", number=number, links=links
+    )
+
+
+def to(neighbour: str, zone: str = "Z", kind: str = "multi-hop", **more: object) -> HeldLink:
+    return HeldLink(neighbour, zone, kind, **{"peer": f"u-{neighbour}", **more})
+
+
+def records(*all_: NodeLinks) -> dict[str, NodeLinks]:
+    return {one.uuid: one for one in all_}
+
+
+def refused(*all_: NodeLinks) -> set[frozenset[str]]:
+    """Return the links that are refused, as pairs of uuid and neighbour."""
+    return {frozenset(end) for end in refusals(records(*all_))}
+
+
+TRIANGLE = (
+    told("a", to("b"), to("c")),
+    told("b", to("a"), to("c")),
+    told("c", to("a"), to("b")),
+)
+
+
+def test_whoever_hears_first_judges_alike() -> None:
+    """Spec: K27."""
+    for order in itertools.permutations(TRIANGLE):
+        found = refusals({one.uuid: one for one in order})
+        assert set(found) == {("u-b", "c"), ("u-c", "b")}
+        assert len(set(found.values())) == 1
+
+
+def test_the_creation_version_comes_before_the_name() -> None:
+    """It counts from the end that was later. Spec: K27."""
+    late = (
+        told("a", to("b", version=2), to("c")),
+        told("b", to("a", version=7), to("c", version=6)),
+        told("c", to("a"), to("b", version=6)),
+    )
+    assert set(refusals(records(*late))) == {("u-a", "b"), ("u-b", "a")}
+
+
+def test_a_link_of_one_end_is_no_link() -> None:
+    """Spec: K27."""
+    assert not refused(TRIANGLE[0], TRIANGLE[1], told("c", to("a")))
+    assert component(records(TRIANGLE[0], told("b"), told("c", to("a"))), "u-b") == ["u-b"]
+
+
+def test_the_ends_must_hold_the_same_link() -> None:
+    """One clear line names both. Spec: K27, EMS-13."""
+    found = refusals(records(told("a", to("b")), told("b", to("a", kind="one-hop"))))
+    assert found[("u-a", "b")] == found[("u-b", "a")]
+    assert found[("u-a", "b")] == (
+        "its ends hold different links: a has multi-hop in zone Z, b has one-hop in zone Z; "
+        "give both the same zone and kind"
+    )
+    assert refused(told("a", to("b", "Y")), told("b", to("a")))
+
+
+def test_a_zone_has_one_kind_everywhere() -> None:
+    """What runs is not touched: the later link is refused. Spec: EMS-13."""
+    found = refusals(
+        records(
+            told("a", to("b")),
+            told("b", to("a"), to("c", "Y")),
+            told("c", to("b", "Y"), to("d", "Z", "one-hop")),
+            told("d", to("c", "Z", "one-hop")),
+        )
+    )
+    assert set(found) == {("u-c", "d"), ("u-d", "c")}
+    assert found[("u-c", "d")].startswith("zone Z is multi-hop at link a-b and one-hop here;")
+
+
+def test_a_join_is_a_zone_of_its_own() -> None:
+    """Two joins of one name between other nodes are not one. Spec: EMS-13, UM-8."""
+
+    def joined(source: str, target: str, neighbour: str) -> HeldLink:
+        join = Join(zone="J", source=source, target=target)
+        return to(neighbour, "J", "join", joins=(join,))
+
+    found = refusals(
+        records(
+            told("a", joined("a", "b", "b")),
+            told("b", joined("a", "b", "a"), joined("b", "c", "c")),
+            told("c", joined("b", "c", "b")),
+        )
+    )
+    assert set(found) == {("u-b", "c"), ("u-c", "b")}
+
+
+def test_two_nodes_of_one_name_are_two_nodes() -> None:
+    """`a` and `c` each have a `b` of their own: no loop. Spec: EMS-16."""
+    two = (
+        told("a", to("b", peer="u1"), to("c")),
+        told("c", to("b", peer="u2"), to("a")),
+        told("b", to("a"), uuid="u1"),
+        told("b", to("c"), uuid="u2"),
+    )
+    assert not refused(*two)
+    assert component(records(*two), "u1") == ["u-a", "u-c", "u1", "u2"]
+
+
+def test_one_node_under_two_names_is_one_node() -> None:
+    """`a` calls it b, `c` calls it x; the loop is one all the same. Spec: EMS-16."""
+    three = (
+        told("a", to("b", peer="u1"), to("c")),
+        told("c", to("x", peer="u1"), to("a")),
+        told("b", to("a"), to("c"), uuid="u1"),
+    )
+    assert set(refusals(records(*three))) == {("u1", "c"), ("u-c", "x")}
+
+
+def test_only_links_make_topologies_differ() -> None:
+    """Spec: K27."""
+    assert topology_digest(file("ab", Z=multi_hop("ab"))) == topology_digest(
+        file("abc", Z=multi_hop("ab"))
+    )
+    assert topology_digest(file("abc", Z=multi_hop("ab"))) != topology_digest(
+        file("abc", Z=multi_hop("ac"))
+    )
+
+
+def test_facts_differ_with_their_numbers() -> None:
+    """Spec: K27."""
+    one, other = records(told("a"), told("b")), records(told("a"), told("b", number=2))
+    assert facts_digest(one, ["u-a", "u-b"]) == facts_digest(one, ["u-b", "u-a"])
+    assert facts_digest(one, ["u-a", "u-b"]) != facts_digest(other, ["u-a", "u-b"])
