@@ -190,6 +190,9 @@ class Leader:
                 yield WriteMark(scope, None)
                 continue
             self._scopes[scope] = writer
+            # Who was a reader before may have acknowledged the mark by its new link already, and
+            # that is forgotten below.
+            is_changed |= any(one in round_.links.added for one in readers_of(self.links, scope))
             if is_changed:
                 yield WriteMark(scope, writer.next_mark(self.epoch))
         self._forget(round_.links.gone)
