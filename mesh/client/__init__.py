@@ -14,6 +14,7 @@ with connect(topology, "tk1") as client:
 from __future__ import annotations
 
 from mesh.client.client import MeshClient, connect
+from mesh.client.consuming import QueueConsumer, QueueMessage
 from mesh.client.messages import Deliveries, MessageIdentity, ReceivedMessage
 from mesh.config.topology_file import load_topology
 from mesh.errors import LaggardsError, MeshError, NotPublishedError, SubjectError, TransportError
@@ -27,6 +28,8 @@ __all__ = [
     "MessageClass",
     "MessageIdentity",
     "NotPublishedError",
+    "QueueConsumer",
+    "QueueMessage",
     "ReceivedMessage",
     "SubjectError",
     "TransportError",

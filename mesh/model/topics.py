@@ -65,6 +65,14 @@ class TopicNames:
         """Refused records."""
         return f"{self.prefix}{node}.dlq"
 
+    def queue_letters(self, node: str, queue: str) -> str:
+        """What consumers of a queue at the node gave up."""
+        return f"{self.endpoint(node, queue)}.dlq"
+
+    def queue_transactions(self, node: str, queue: str, member: str) -> str:
+        """Transactional id under which one consumer of a queue gives messages up."""
+        return f"{self.endpoint(node, queue)}.{member}"
+
     def config(self) -> str:
         """The topology in force."""
         return f"{self.prefix}config"
