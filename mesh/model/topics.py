@@ -93,6 +93,10 @@ class TopicNames:
         """Transactional id of a lane's catch-up reader. Spec: K16, K20."""
         return f"{self.prefix}{node}.lane.{lane}.held"
 
+    def mover_transactions(self, node: str, lane: int, queue: str) -> str:
+        """Transactional id under which a lane moves messages of a queue to other members."""
+        return f"{self.prefix}{node}.lane.{lane}.moved.{queue}"
+
     def control_transactions(self, node: str) -> str:
         """Transactional id of lane 0's control writer."""
         return f"{self.prefix}{node}.control"

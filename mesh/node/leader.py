@@ -31,6 +31,7 @@ from mesh.model.effects import (
     WriteStop,
     WriteSubscribed,
 )
+from mesh.node.demands import Demands
 from mesh.node.learner import CLIENTS, Learner, Round, neighbour_of
 from mesh.node.offers import link_of, offered, readers_of, scopes_fed, scopes_of, scopes_offering
 from mesh.node.relinking import CHANGE
@@ -259,7 +260,13 @@ class Leader:
     # -- heartbeat ------------------------------------------------------------------------
 
     def beat(
-        self, learner: Learner, now_ms: int, *, is_ready: bool, change: ChangeStatus | None = None
+        self,
+        learner: Learner,
+        now_ms: int,
+        *,
+        is_ready: bool,
+        demands: Demands,
+        change: ChangeStatus | None = None,
     ) -> Iterator[Writes]:
         """Beat once a second, and tell each neighbour the last beat read of it. Spec: K32."""
         if self._beat and now_ms - self._beat_at_ms < BEAT_MS:
@@ -271,7 +278,8 @@ class Leader:
             for name, neighbour in learner.neighbours.items()
         ]
         endpoints = tuple(learner.troubles.endpoints.values())
-        beat = Heartbeat(self.epoch, self._beat, is_ready, tuple(links), endpoints, change)
+        queues = demands.told(self.epoch, self._beat)
+        beat = Heartbeat(self.epoch, self._beat, is_ready, tuple(links), endpoints, change, queues)
         yield WriteHeartbeat(beat)
         for name, neighbour in learner.neighbours.items():
             yield WriteLinkState(name, *neighbour.beat)

@@ -55,6 +55,7 @@ from mesh.model.inputs import (
     OwnAdvertRead,
     OwnControlCaughtUp,
     OwnMarkRead,
+    QueueSeen,
     SourceResumed,
     SourceStopped,
     SubscriptionRead,
@@ -64,6 +65,7 @@ from mesh.model.inputs import (
 from mesh.model.reasons import Reason
 from mesh.model.topology import Topology
 from mesh.node.closing import close
+from mesh.node.demands import Demands
 from mesh.node.foreign import Foreign
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner, Round, neighbour_of
@@ -101,6 +103,7 @@ class NodeMachine:
         in_force: Versions that the router works by.
         has_routed: Whether the router may be asked: before the first round it knows nothing.
         change: Number and stage of the newest change of the topology, if one is known.
+        demands: What is known of consumers of queues.
     """
 
     topology: Topology
@@ -112,6 +115,7 @@ class NodeMachine:
     in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     has_routed: bool = False
     change: tuple[int, Stage] | None = None
+    demands: Demands = field(init=False)
     _lanes: dict[int, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
     _round: Round | None = None
     _round_at_ms: int = -ROUND_MS
@@ -122,6 +126,7 @@ class NodeMachine:
 
     def __post_init__(self) -> None:
         """Build the learner for the node's links."""
+        self.demands = Demands(self.node)
         links = local_links(self.topology, self.node)
         offered = scopes_read(self.topology, self.node)
         self.learner = Learner(self.node, self.uuid, links, Router(links), offered)
@@ -158,6 +163,7 @@ class NodeMachine:
             case MarkRead(neighbour, scope, mark):
                 learner.mark_read(neighbour, scope, mark)
             case BeatRead(neighbour, heartbeat):
+                self.demands.hear(heartbeat.queues)
                 if learner.beat_read(neighbour, heartbeat, self._now_ms):
                     yield Note("neighbour.up", f"{neighbour} beats again")
             case NeighbourCaughtUp(neighbour):
@@ -195,6 +201,10 @@ class NodeMachine:
                 learner.troubles.endpoints.pop(endpoint, None)
                 if status is not None:
                     learner.troubles.endpoints[endpoint] = status
+            case QueueSeen(queue, room):
+                self.demands.own.pop(queue, None)
+                if room is not None:
+                    self.demands.own[queue] = room
             case _:
                 assert_never(input_)
 
@@ -240,7 +250,9 @@ class NodeMachine:
         if self.leader is not None:
             yield from self.learner.ended_leases(now_ms)
             change = self._change_status()
-            yield from self.leader.beat(self.learner, now_ms, is_ready=self.is_ready, change=change)
+            yield from self.leader.beat(
+                self.learner, now_ms, is_ready=self.is_ready, change=change, demands=self.demands
+            )
             yield from self.leader.remember(self.learner, now_ms)
             if self._round is None:
                 # In a round the table is ahead of what may be offered.

@@ -191,6 +191,12 @@ class MemoryAdmin:
         known = self._broker.member_groups.get(group)
         return known is not None and known.has_any()
 
+    def passed(self, group: str, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return how far a group has come, of partitions where it has committed anything."""
+        self._broker.require_available()
+        known = self._broker.groups.get(group, {})
+        return {place: known[place] for place in places if place in known}
+
     def group_members(self, group: str) -> Sequence[str]:
         """Return the name of each member of a group."""
         self._broker.require_available()

@@ -315,6 +315,9 @@ class Admin(Protocol):
     def has_members(self, group: str) -> bool:
         """Say whether somebody is a member of a group, perhaps one who died a moment ago."""
 
+    def passed(self, group: str, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return how far a group has come, of partitions where it has committed anything."""
+
     def group_members(self, group: str) -> Sequence[str]:
         """Return the client id of each member of a group, one who died a moment ago included."""
 

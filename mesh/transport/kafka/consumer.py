@@ -45,6 +45,7 @@ class KafkaConsumer:
         self._owned: dict[TopicPartition, Passed] = {}
         self._paused: frozenset[TopicPartition] = frozenset()
         self._told: set[int] = set()
+        self._taking = 0
         try:
             self._consumer = Consumer(settings)
             self._consumer.subscribe(
@@ -82,6 +83,7 @@ class KafkaConsumer:
         self._apply_pause(self._paused & self._owned.keys())
 
     def _on_revoke(self, consumer: Consumer, partitions: Sequence[Place]) -> None:
+        self._taking += 1
         for place in partitions:
             self._owned.pop(TopicPartition(place.topic, place.partition), None)
         consumer.unassign()
@@ -98,14 +100,20 @@ class KafkaConsumer:
         """
         if self.is_closed or limit < 1:
             return ()
-        first = self._consumer.poll(timeout_s)
-        if first is None:
-            return ()
-        found = [first, *(self._consumer.consume(limit - 1, 0) if limit > 1 else ())]
-        records = [message for message in found if self._is_record(message)]
-        # A change of the assignment within the two calls may have taken some away.
-        kept = [one for one in records if _place(one) in self._owned]
-        return cast("Sequence[Record]", kept)
+        found: list[Message] = []
+        taking = self._taking
+        message = self._consumer.poll(timeout_s)
+        while message is not None:
+            if self._taking != taking:
+                # What was read before the assignment changed is read again, here or elsewhere.
+                found.clear()
+                taking = self._taking
+            if self._is_record(message):
+                found.append(message)
+            if len(found) >= limit:
+                return cast("Sequence[Record]", found)
+            message = self._consumer.poll(0)
+        return cast("Sequence[Record]", found if self._taking == taking else ())
 
     def _is_record(self, message: Message) -> bool:
         error = message.error()
@@ -168,7 +176,3 @@ def places_of(positions: Mapping[TopicPartition, Passed]) -> list[Place]:
         Place(at.topic, at.partition, passed.offset, passed.remark or None)
         for at, passed in positions.items()
     ]
-
-
-def _place(message: Message) -> TopicPartition:
-    return TopicPartition(message.topic() or "", message.partition() or 0)

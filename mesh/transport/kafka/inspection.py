@@ -149,7 +149,7 @@ class InspectingAdmin(KafkaAdmin):
     def has_members(self, group: str) -> bool:
         """Say whether somebody is a member of a group, perhaps one who died a moment ago.
 
-        Every broker is asked for its groups, not the group's coordinator: see `_committed`.
+        Every broker is asked for its groups, not the group's coordinator: see `passed`.
 
         Raises:
             TransportDeniedError: Rights to list groups are missing.
@@ -168,7 +168,7 @@ class InspectingAdmin(KafkaAdmin):
     def group_members(self, group: str) -> Sequence[str]:
         """Return the client id of each member of a group, one who died a moment ago included.
 
-        Every broker is asked for its groups, not the group's coordinator: see `_committed`.
+        Every broker is asked for its groups, not the group's coordinator: see `passed`.
         Members by the newer protocol of Kafka 4 (`group.protocol=consumer`) are not seen.
 
         Raises:
