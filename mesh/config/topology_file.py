@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mesh.config.kafka_options import option_text
 from mesh.config.located import Document, Locate, dotted, read_document
+from mesh.config.queue_models import queue_of
 from mesh.config.scalars import duration_s
 from mesh.config.shapes import check_shape, shown
 from mesh.config.topology_models import LimitSpec, MeshFile, MeshSpec, NodeSpec, ZoneSpec
@@ -118,6 +119,7 @@ def _built(spec: MeshSpec, name: str) -> Topology:
         limits={frozenset(one.link): _limit(one) for one in spec.limits if one.link},
         endpoint_limits=[_endpoint_limit(one) for one in spec.limits if one.endpoint],
         quarantine_after=spec.quarantine_after,
+        queues={key: queue_of(key, queue) for key, queue in spec.queues.items()},
         keep_s=KEEP_DEFAULT_S if keep_s is None else keep_s,
     )
 

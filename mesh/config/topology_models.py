@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
+from mesh.config.queue_models import QueueSpec
 from mesh.config.shapes import StrictModel
 from mesh.model.joins import JOIN_HOPS_DEFAULT, JOIN_HOPS_MAX
 from mesh.model.names import NAME_PATTERN
@@ -120,6 +121,11 @@ class MeshSpec(StrictModel):
         ge=1,
         le=1_000_000,
         description="How often a target refuses a record before that becomes a dead letter.",
+    )
+    queues: dict[str, QueueSpec] = Field(
+        default_factory=dict,
+        description="Others are what their subscriptions say.",
+        json_schema_extra=_NAMED,
     )
     audit: AuditSpec = Field(default_factory=AuditSpec)
     keep: str = Field(

@@ -13,6 +13,7 @@ from itertools import combinations
 
 from mesh.config.kafka_options import option_faults
 from mesh.config.located import KeyPath, Locate
+from mesh.config.queue_rules import queue_faults
 from mesh.config.scalars import DURATION_RULE, duration_s
 from mesh.config.shapes import nearest
 from mesh.errors import Problem
@@ -102,6 +103,8 @@ class _Checker:
         for name, zone in self.zones.items():
             self._zone(name, _mapping(zone))
         self._limits()
+        for code, message, path in queue_faults(self.spec):
+            self._note(code, message, path)
         self._one_cluster_per_node()
         self._exclusive()
         self._beside_joins()

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
 
+from mesh.model.queues import Queue
 from mesh.model.topology import (
     EndpointLimit,
     KafkaCluster,
@@ -49,6 +50,8 @@ def topology_spec(topology: Topology) -> Mapping[str, object]:
     ]
     if limits:
         spec["limits"] = limits
+    if topology.queues:
+        spec["queues"] = {name: _queue(queue) for name, queue in topology.queues.items()}
     if topology.audit_kafka:
         spec["audit"] = {"kafka": topology.audit_kafka}
     return spec
@@ -96,6 +99,17 @@ def _endpoint_limit(limit: EndpointLimit) -> Mapping[str, object]:
     if limit.age_s is not None:
         written["age"] = f"{round(limit.age_s * 1000)}ms"
     return {**written, "whenFull": limit.when_full.value}
+
+
+def _queue(queue: Queue) -> Mapping[str, object]:
+    written: dict[str, object] = {"policy": queue.policy.value}
+    if queue.home is not None:
+        written["home"] = queue.home
+    if queue.max_deliveries is not None:
+        written["maxDeliveries"] = queue.max_deliveries
+    if queue.max_age_s is not None:
+        written["maxAge"] = _duration(queue.max_age_s)
+    return written
 
 
 def _node(node: Node) -> Mapping[str, object]:

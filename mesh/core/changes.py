@@ -24,6 +24,7 @@ class What(StrEnum):
     ZONE = "zone"
     LINK = "link"
     LIMIT = "limit"
+    QUEUE = "queue"
 
 
 class Deed(StrEnum):
@@ -123,12 +124,14 @@ def _things(of: Described, what: What) -> Mapping[str, Attributes]:
             return _links(of.topology)
         case What.LIMIT:
             return dict(_limits(spec.get("limits")))
+        case What.QUEUE:
+            return {name: _mapping(one) for name, one in _mapping(spec.get("queues")).items()}
 
 
 def _settings(document: Attributes, spec: Attributes) -> Iterator[tuple[str, object]]:
     yield "name", _mapping(document.get("metadata")).get("name")
     for name, value in spec.items():
-        if name not in {"kafka", "nodes", "zones", "limits"}:
+        if name not in {"kafka", "nodes", "zones", "limits", "queues"}:
             if isinstance(value, Mapping):
                 yield from ((f"{name}.{key}", one) for key, one in value.items())
             else:

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from mesh.core.matcher import ShapeIndex
+from mesh.core.queues import Attractions
 from mesh.model.control import Ownership, Wish
 from mesh.model.joins import NO_JOINS, JoinRow
+from mesh.model.queues import Attraction
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -67,9 +69,15 @@ def _member_of(pair: tuple[Member, Wish]) -> Member:
 
 @dataclass(slots=True)
 class InterestTable:
-    """Filter -> members, and the index that finds the filters of a subject."""
+    """Filter -> members, and the index that finds the filters of a subject.
+
+    Attributes:
+        entries: All there is.
+        attractions: What of it attracts to queues, which no subject matches by itself.
+    """
 
     entries: dict[str, Members] = field(default_factory=dict)
+    attractions: Attractions = field(default_factory=Attractions)
     _index: ShapeIndex = field(default_factory=ShapeIndex)
     _shared: dict[Members, Members] = field(default_factory=dict)
 
@@ -85,12 +93,26 @@ class InterestTable:
             return False
         if not after:
             del self.entries[filter_]
-            self._index.remove(filter_)
+            self._unfile(filter_)
             return True
         if not before:
-            self._index.add(filter_)
+            self._file(filter_)
         self.entries[filter_] = self._shared.setdefault(after, after)
         return True
+
+    def _file(self, filter_: str) -> None:
+        attraction = Attraction.parse(filter_)
+        if attraction is None:
+            self._index.add(filter_)
+        else:
+            self.attractions.add(attraction)
+
+    def _unfile(self, filter_: str) -> None:
+        attraction = Attraction.parse(filter_)
+        if attraction is None:
+            self._index.remove(filter_)
+        else:
+            self.attractions.remove(attraction)
 
     def members(self, filter_: str) -> Members:
         """Return who wants exactly this filter."""

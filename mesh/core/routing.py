@@ -5,15 +5,17 @@ Spec: DESIGN 3, lab.md 2 (`not_forwarded`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.forwarding import may_join, may_leave
 from mesh.core.interest import InterestTable, Members, union
 from mesh.core.joins import rows_back
+from mesh.core.queues import Nearness, choose, chosen_locally
 from mesh.model.control import Ownership
 from mesh.model.frames import MessageClass
 from mesh.model.joins import NO_JOINS, Join, JoinRow
+from mesh.model.queues import addressed, addresses_of
 from mesh.model.reasons import Reason
 from mesh.model.subject import matches
 from mesh.model.topology import Topology, ZoneKind
@@ -93,6 +95,14 @@ class Arrival:
 
 PUBLISHED_HERE = Arrival()
 
+_RouteKey = tuple[
+    tuple[str, ...],
+    tuple[str, ...],
+    tuple[tuple[str, Reason], ...],
+    tuple[tuple[str, str], ...],
+    tuple[str, ...],
+]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Route:
@@ -102,11 +112,49 @@ class Route:
         neighbours: Links they leave on, sorted.
         endpoints: Endpoints of this node that they are delivered to, sorted.
         refused: For every other link of this node, the one reason.
+        addressed: Links on which they leave under another subject, and that one: it names members
+            of queues, and the clients' subject too if somebody else behind the link wants them.
+        homeless: Queues of this node that they are for, and whose home is not linked to it.
     """
 
     neighbours: tuple[str, ...]
     endpoints: tuple[str, ...]
     refused: tuple[tuple[str, Reason], ...]
+    addressed: tuple[tuple[str, str], ...] = ()
+    homeless: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Sum:
+    """Several routes of one message: it leaves on a link if one of them does."""
+
+    neighbours: dict[str, None] = field(default_factory=dict)
+    endpoints: dict[str, None] = field(default_factory=dict)
+    refused: dict[str, Reason] = field(default_factory=dict)
+    addressed: tuple[tuple[str, str], ...] = ()
+    homeless: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, routes: Iterable[Route]) -> _Sum:
+        """Return the sum of some routes."""
+        total = cls()
+        for route in routes:
+            total.add(route)
+        return total
+
+    def add(self, route: Route) -> None:
+        """Take in one route: that nobody wants a message is the least of all reasons."""
+        self.neighbours.update(dict.fromkeys(route.neighbours))
+        self.endpoints.update(dict.fromkeys(route.endpoints))
+        for neighbour, reason in route.refused:
+            if self.refused.get(neighbour, Reason.NO_INTEREST) is Reason.NO_INTEREST:
+                self.refused[neighbour] = reason
+
+    def key(self) -> _RouteKey:
+        """Return what a route is made of."""
+        refused = sorted(item for item in self.refused.items() if item[0] not in self.neighbours)
+        neighbours, endpoints = tuple(sorted(self.neighbours)), tuple(sorted(self.endpoints))
+        return neighbours, endpoints, tuple(refused), self.addressed, self.homeless
 
 
 @dataclass(slots=True)
@@ -141,6 +189,7 @@ class Router:
         closed: Neighbours that nothing direct goes to, and why: the link is disabled, or enabled
             again and not yet proven. Guaranteed messages are queued. Spec: DMR-10.
         only: Of the endpoints of this node, only this one gets messages; None is all of them.
+        near: How far members of queues are; without it no queue gets anything.
     """
 
     links: Sequence[LocalLink]
@@ -148,6 +197,7 @@ class Router:
     down: dict[str, None] = field(default_factory=dict)
     closed: dict[str, Reason] = field(default_factory=dict)
     only: str | None = None
+    near: Nearness | None = None
     _memos: dict[tuple[Arrival, MessageClass], Memo] = field(default_factory=dict)
     _routes: dict[tuple[object, ...], Route] = field(default_factory=dict)
 
@@ -178,6 +228,61 @@ class Router:
         return [link.neighbour for link in self.links if self._forbids(link, arrival) is None]
 
     def _decide(self, subject: str, arrival: Arrival, message_class: MessageClass) -> Route:
+        several = addresses_of(subject)
+        if len(several) > 1:
+            return self._shared(_Sum.of(self.route(s, arrival, message_class) for s in several))
+        route = self._to_all(subject, arrival, message_class)
+        if self.near is None or not self.table.attractions:
+            return route
+        return self._to_queues(route, subject, arrival, message_class, self.near)
+
+    def _shared(self, total: _Sum) -> Route:
+        key = total.key()
+        return self._routes.setdefault(key, Route(*key))
+
+    def _to_queues(
+        self,
+        route: Route,
+        subject: str,
+        arrival: Arrival,
+        message_class: MessageClass,
+        near: Nearness,
+    ) -> Route:
+        """Return a route with what queues get that do not all get a copy. Spec: DESIGN 6.
+
+        Members are chosen where a message is published; from then on it follows their addresses.
+        What came over a join is published once more for queues that are local. Spec: UM-7.
+        """
+        is_published = arrival == PUBLISHED_HERE
+        if not is_published and not arrival.row.joins:
+            return route
+        found = self.table.attractions.matching(subject)
+        if not found:
+            return route
+        total = _Sum.of([route])
+        if not is_published:
+            self._deliver_to(total, chosen_locally(found, near.node))
+            return self._shared(total)
+        chosen = choose(found, near)
+        self._deliver_to(total, chosen.here)
+        by_link: dict[str, list[str]] = {}
+        for member in chosen.members:
+            way = self.route(member.address, arrival, message_class)
+            total.add(way)
+            for neighbour in way.neighbours:
+                by_link.setdefault(neighbour, []).append(member.address)
+        total.homeless = chosen.homeless
+        total.addressed = tuple(
+            (link, addressed([*([subject] if link in route.neighbours else []), *addresses]))
+            for link, addresses in sorted(by_link.items())
+        )
+        return self._shared(total)
+
+    def _deliver_to(self, total: _Sum, queues: Sequence[str]) -> None:
+        total.endpoints.update(dict.fromkeys(q for q in queues if self.only in (None, q)))
+
+    def _to_all(self, subject: str, arrival: Arrival, message_class: MessageClass) -> Route:
+        """Return the route to everybody who wants a subject."""
         wanted = list(self.table.matching(subject))
         neighbours: list[str] = []
         refused: list[tuple[str, Reason]] = []
@@ -197,7 +302,7 @@ class Router:
                     continue
                 if matches(filter_, subject):
                     endpoints[member.name] = None
-        key = (tuple(neighbours), tuple(sorted(endpoints)), tuple(refused))
+        key = (tuple(neighbours), tuple(sorted(endpoints)), tuple(refused), (), ())
         return self._routes.setdefault(key, Route(*key))
 
     def _reason(

@@ -240,7 +240,7 @@ class Driver:
             raise StepFailedError(f"Kafka did not take the record for {topic}")
 
     def _subscribe(self, step: Subscribe) -> Detail:
-        subscription = Subscription(EndpointKind(step.kind), MessageClass(step.class_))
+        subscription = Subscription(EndpointKind(step.kind), MessageClass(step.class_), step.policy)
         key = subscription_key(step.endpoint, step.filter)
         self._write(
             step.node, self._names.clients(step.node), key, encode_subscription(subscription)

@@ -38,8 +38,8 @@ def faults_of(word: str, step: StrictModel, topology: Topology, workers: Workers
         case Subscribe() | Unsubscribe():
             faults += [_node(step.node, topology), filter_fault(step.filter)]
             faults.append(name_fault(step.endpoint))
-            if isinstance(step, Subscribe) and step.kind == "queue":
-                faults.append("kind queue is not supported yet; use channel")
+            if isinstance(step, Subscribe) and step.policy and step.kind != "queue":
+                faults.append("only a queue has a policy; write kind: queue or remove it")
         case Publish():
             faults += [_node(step.node, topology), subject_fault(step.subject)]
         case NodeStep():

@@ -33,6 +33,7 @@ class Subscribe(_Timed):
     endpoint: str
     filter: str
     kind: Literal["channel", "queue"] = "channel"
+    policy: Literal["every", "local", "home", "any"] | None = None
     class_: ClassName = Field("guaranteed", alias="class")
 
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 from itertools import combinations
 
 from mesh.model.joins import Join
+from mesh.model.queues import Queue
 
 MESSAGE_BYTES_DEFAULT = 900_000
 """With key and headers, uncompressed. Spec: K6."""
@@ -273,6 +274,7 @@ class Topology:
         endpoint_limits: Of endpoints; for each the one that names it most exactly is good.
         quarantine_after: How often a target refuses a record alone, for what it is, before that
             is put aside. Spec: R12.
+        queues: What is declared of queues, by name; others are what their subscriptions say.
         links: Every link, sorted by zone and ends. Two joins between the same nodes in opposite
             directions are one link, known by the first of their names.
         joins: By source and target.
@@ -289,6 +291,7 @@ class Topology:
     limits: Mapping[frozenset[str], LinkLimit] = field(default_factory=dict)
     endpoint_limits: Sequence[EndpointLimit] = ()
     quarantine_after: int = QUARANTINE_AFTER_DEFAULT
+    queues: Mapping[str, Queue] = field(default_factory=dict)
     links: Sequence[Link] = field(init=False, repr=False, compare=False)
     joins: Mapping[tuple[str, str], Join] = field(init=False, repr=False, compare=False)
     _links_of: Mapping[str, Sequence[Link]] = field(init=False, repr=False, compare=False)

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from mesh.core.forwarding import crosses_external
 from mesh.core.joins import row_over
+from mesh.core.queues import Nearness
 from mesh.core.routing import PUBLISHED_HERE, Arrival, LocalLink, Route, Router, local_links
 from mesh.core.walks import walks_from
 from mesh.model.control import Heartbeat, Mark, Scope, Subscription, Wish
@@ -22,6 +23,7 @@ from mesh.model.subject import matches
 from mesh.model.topology import Topology
 from mesh.node.closing import close
 from mesh.node.learner import DOWN_AFTER_MS, Learner
+from mesh.node.queues import OwnQueues
 
 NOT_WANTED = "no_interest"
 NO_WAY = "no_way"
@@ -177,7 +179,9 @@ def router_of(topology: Topology, node: str, known: Mapping[str, KnownNode]) -> 
     """Return a router that knows what the node's own would know."""
     links = local_links(topology, node)
     own = known[node]
-    learner = Learner(node, own.uuid or f"unknown-{node}", links, Router(links))
+    router = Router(links, near=Nearness(topology, node))
+    queues = OwnQueues(node, topology.queues)
+    learner = Learner(node, own.uuid or f"unknown-{node}", links, router, queues=queues)
     for number, ((endpoint, filter_), subscription) in enumerate(own.subscriptions.items()):
         for _ in learner.subscription_read(number, endpoint, filter_, subscription, 0):
             pass

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from mesh.core.forwarding import ownership_after
 from mesh.core.interest import ADDRESS, JOINED, Member, Members
@@ -21,6 +22,7 @@ from mesh.model.control import (
     Scope,
     Subscription,
     Wish,
+    is_address,
     node_address,
 )
 from mesh.model.effects import EndSubscription, EnsureEndpoint, Note
@@ -28,6 +30,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.reasons import Reason
 from mesh.node.closing import begin_again, open_if_proven
 from mesh.node.neighbour import Neighbour, while_down
+from mesh.node.queues import OwnQueues
 from mesh.node.relinking import CHANGE, NO_CHANGES, UNCHANGED, LinkChanges
 from mesh.node.troubles import Troubles
 
@@ -73,6 +76,7 @@ class Learner:
         classes: Class of each endpoint that the routing in force knows.
         troubles: What is wrong with the node's sources.
         followed: How far the routing in force follows changes of the topology.
+        queues: What the subscriptions to queues want.
     """
 
     node: str
@@ -88,6 +92,7 @@ class Learner:
     classes: Mapping[str, MessageClass] = field(default_factory=dict)
     troubles: Troubles = field(default_factory=Troubles)
     followed: tuple[int, int] = UNCHANGED
+    queues: OwnQueues = field(default_factory=OwnQueues)
     _leases: dict[tuple[str, str], int] = field(default_factory=dict)
     _pending: dict[tuple[str, Member], Wish | None] = field(default_factory=dict)
     _read: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -126,14 +131,12 @@ class Learner:
                 f"endpoint {endpoint} is a {first.message_class} {first.kind} already",
             )
             return
-        if subscription.kind is EndpointKind.QUEUE:
-            yield Note("subscription.refused", f"endpoint {endpoint}: queues are not supported yet")
-            return
         self.subscriptions[endpoint, filter_] = subscription
         if subscription.lease_s is not None:
             self._leases[endpoint, filter_] = now + 1000 * subscription.lease_s
-        durable = subscription.message_class is MessageClass.GUARANTEED
-        self._put(filter_, Member("", endpoint), Wish(durable=durable))
+        if subscription.kind is EndpointKind.CHANNEL:
+            durable = subscription.message_class is MessageClass.GUARANTEED
+            self._put(filter_, Member("", endpoint), Wish(durable=durable))
         yield EnsureEndpoint(endpoint, subscription.message_class)
 
     def clients_passed(self, offset: int) -> None:
@@ -144,9 +147,11 @@ class Learner:
         self._put(node_address(self.uuid), ADDRESS, Wish(clients_offset=offset))
 
     def _unsubscribe(self, endpoint: str, filter_: str) -> None:
-        if self.subscriptions.pop((endpoint, filter_), None) is None:
+        gone = self.subscriptions.pop((endpoint, filter_), None)
+        if gone is None:
             return
-        self._put(filter_, Member("", endpoint), None)
+        if gone.kind is EndpointKind.CHANNEL:
+            self._put(filter_, Member("", endpoint), None)
         if not any(name == endpoint for name, _ in self.subscriptions):
             del self.endpoints[endpoint]
 
@@ -230,7 +235,7 @@ class Learner:
         for name, neighbour in self.neighbours.items():
             for scope, reader in neighbour.scopes.items():
                 if reader.proven and reader.mark is not None:
-                    wanted = [f for f, w in reader.view.items() if w.durable and f[0] != "$"]
+                    wanted = [f for f, w in reader.view.items() if w.durable and not is_address(f)]
                     yield name, scope, reader.mark, tuple(sorted(wanted))
 
     def _scope(self, name: str, scope: Scope) -> ScopeReader | None:
@@ -355,7 +360,8 @@ class Learner:
         links, self._link_changes = self._link_changes, NO_CHANGES
         touched: dict[str, Members] = {}
         table = self.router.table
-        for (filter_, member), wish in self._pending.items():
+        settled = self.queues.settle(self.subscriptions, table)  # when all else is in force
+        for (filter_, member), wish in chain(self._pending.items(), settled):
             before = table.members(filter_)
             if table.put(filter_, member, wish):
                 touched.setdefault(filter_, before)

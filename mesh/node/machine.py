@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from mesh.core.queues import Nearness
 from mesh.core.routing import Router, local_links
 from mesh.model.control import ChangeStatus, Stage
 from mesh.model.effects import (
@@ -69,6 +70,7 @@ from mesh.node.demands import Demands
 from mesh.node.foreign import Foreign
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner, Round, neighbour_of
+from mesh.node.queues import OwnQueues
 from mesh.node.relinking import CHANGE, UNCHANGED, change_version, link_changes, scopes_read
 
 OF_NEIGHBOUR = (
@@ -129,7 +131,9 @@ class NodeMachine:
         self.demands = Demands(self.node)
         links = local_links(self.topology, self.node)
         offered = scopes_read(self.topology, self.node)
-        self.learner = Learner(self.node, self.uuid, links, Router(links), offered)
+        router = Router(links, near=Nearness(self.topology, self.node))
+        self.learner = Learner(self.node, self.uuid, links, router, offered)
+        self.learner.queues = OwnQueues(self.node, self.topology.queues)
         if self.change is not None:
             self.learner.change_read(change_version(*self.change))
 
@@ -281,6 +285,8 @@ class NodeMachine:
         changes = link_changes(self.topology, topology, self.node)
         self.topology, self._target = topology, None
         offered = scopes_read(topology, self.node)
+        self.learner.queues.declared = topology.queues
+        self.router.near = Nearness(topology, self.node)
         self.learner.relink(local_links(topology, self.node), offered, changes)
         return Relinked(topology, changes.gone, changes.added)
 

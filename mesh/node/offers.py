@@ -13,6 +13,7 @@ from mesh.core.joins import row_over
 from mesh.core.routing import LocalLink
 from mesh.model.control import Ownership, Scope, Wish, is_address
 from mesh.model.topology import ZoneKind
+from mesh.node.queues import is_offered
 
 
 def scopes_of(links: Sequence[LocalLink]) -> Sequence[Scope]:
@@ -62,7 +63,11 @@ def offered(filter_: str, members: Members, scope: Scope, link: LocalLink) -> Wi
     """
     if link.kind is ZoneKind.JOIN and not is_address(filter_):
         return None
-    return union(wish for member, wish in members if _is_offered(member, scope, link))
+    return union(
+        wish
+        for member, wish in members
+        if is_offered(filter_, member) and _is_offered(member, scope, link)
+    )
 
 
 def _is_offered(member: Member, scope: Scope, link: LocalLink) -> bool:

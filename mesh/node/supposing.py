@@ -13,10 +13,12 @@ from mesh.core.interest import InterestTable, Member
 from mesh.core.routing import LocalLink, Router, local_links
 from mesh.core.scopes import ScopeWriter
 from mesh.model.control import Mark, Scope, Subscription, Wish, node_address
+from mesh.model.queues import Queue
 from mesh.model.topology import Topology
 from mesh.node.explanation import KnownNode
 from mesh.node.learner import Learner
 from mesh.node.offers import offered, readers_of, scopes_of
+from mesh.node.queues import OwnQueues
 
 Subscriptions = Mapping[tuple[str, str], Subscription]
 """(endpoint, filter) -> subscription, of one node."""
@@ -33,7 +35,7 @@ def suppose(topology: Topology, wanted: Mapping[str, Subscriptions]) -> Mapping[
     tables: dict[str, InterestTable] = {}
     todo: dict[str, dict[str, None]] = {}
     for node in topology.nodes:
-        tables[node] = _own_table(node, links[node], wanted.get(node, {}))
+        tables[node] = _own_table(node, links[node], wanted.get(node, {}), topology.queues)
         if tables[node].entries:
             todo[node] = dict.fromkeys(sorted(tables[node].entries))
     offers: dict[str, dict[Scope, dict[str, Wish]]] = {
@@ -65,10 +67,14 @@ def suppose(topology: Topology, wanted: Mapping[str, Subscriptions]) -> Mapping[
 
 
 def _own_table(
-    node: str, links: Sequence[LocalLink], subscriptions: Subscriptions
+    node: str,
+    links: Sequence[LocalLink],
+    subscriptions: Subscriptions,
+    declared: Mapping[str, Queue],
 ) -> InterestTable:
     """Return what a node makes of its clients' wishes; those that it refuses are left out."""
-    learner = Learner(node, _uuid(node), links, Router(links))
+    queues = OwnQueues(node, declared)
+    learner = Learner(node, _uuid(node), links, Router(links), queues=queues)
     for number, ((endpoint, filter_), wish) in enumerate(subscriptions.items()):
         for _ in learner.subscription_read(number, endpoint, filter_, wish, 0):
             pass

@@ -186,7 +186,9 @@ def shadow_of(
     shadow = Lane(lane.topology, lane.node, lane.number, lane.learner, writer, positions)
     router = lane.learner.router
     links = [link] if link is not None else []
-    shadow.narrowed = Router(links, router.table, router.down, router.closed, only=endpoint)
+    shadow.narrowed = Router(
+        links, router.table, router.down, router.closed, only=endpoint, near=router.near
+    )
     shadow.written = lane.written
     return shadow
 

@@ -14,6 +14,7 @@ from mesh.core.routing import Route
 from mesh.model.headers import MESH_HEADER
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
+from mesh.runtime.messages.addressing import restored
 from mesh.runtime.messages.outgoing import Came
 from mesh.transport.port import Row, TopicPartition
 
@@ -38,6 +39,7 @@ def deliver(
         subjects: By the index that stands in a message.
         routes: Likewise.
     """
+    messages, subjects, routes = restored(messages, subjects, routes)
     rows = _rows(lane, source, came, messages, subjects)
     delivering = [route for route in dict.fromkeys(routes) if route.endpoints]
     partition = source.at.partition % lane.partitions

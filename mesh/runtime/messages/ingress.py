@@ -11,6 +11,7 @@ from mesh.model.headers import SUBJECT_HEADER, is_reserved
 from mesh.model.subject import matches, subject_fault
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
+from mesh.runtime.messages.addressing import by_address
 from mesh.runtime.messages.delivering import deliver
 from mesh.runtime.messages.outgoing import Came, Stretch, count_routes, send_stretch
 from mesh.runtime.messages.refusing import refuse
@@ -60,6 +61,8 @@ def _send(
     counts = count_routes(gathered.routes)
     for route, count in counts.items():
         batch.refused(route.refused, source.message_class, count)
+        if route.homeless:
+            batch.dropped("home_unreachable", source.at, count * len(route.homeless))
     came = Came(
         node=lane.node,
         source=source.identity,
@@ -75,7 +78,11 @@ def _send(
     stamps = [stamp for _, stamp in [record.timestamp() for record in gathered.records]]
     if any(route.neighbours for route in counts):
         stretch = Stretch(offsets, gathered.subjects, stamps, gathered.tails, gathered.routes)
-        send_stretch(lane, batch, source, came, stretch, list(counts))
+        ways = [(stretch, list(counts))]
+        if any(route.addressed for route in counts):
+            ways = list(by_address(stretch, list(counts)))
+        for some, routes in ways:
+            send_stretch(lane, batch, source, came, some, routes)
     if any(route.endpoints for route in counts):
         _deliver(lane, batch, source, came, gathered, offsets, stamps)
 

@@ -1,0 +1,127 @@
+"""Which member of a queue gets a message: decided where it is published, and by what is in force.
+
+Never by who is alive: what was sent to a member waits for it, so that two looks at one message
+give one answer. Spec: DESIGN 6, EMS-12, UM-7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.core.matcher import ShapeIndex
+from mesh.core.walks import walks_from
+from mesh.model.queues import Attraction, Role
+from mesh.model.subject import matches
+from mesh.model.topology import Topology
+
+
+@dataclass(slots=True)
+class Attractions:
+    """What attracts to queues, as an index: none of it matches a subject by itself."""
+
+    _by_filter: dict[str, dict[Attraction, None]] = field(default_factory=dict)
+    _index: ShapeIndex = field(default_factory=ShapeIndex)
+
+    def __bool__(self) -> bool:
+        return bool(self._by_filter)
+
+    def add(self, one: Attraction) -> None:
+        """Take note of an entry that was not there before."""
+        if one.filter not in self._by_filter:
+            self._by_filter[one.filter] = {}
+            self._index.add(one.filter)
+        self._by_filter[one.filter][one] = None
+
+    def remove(self, one: Attraction) -> None:
+        """Forget an entry that was there."""
+        left = self._by_filter[one.filter]
+        del left[one]
+        if not left:
+            del self._by_filter[one.filter]
+            self._index.remove(one.filter)
+
+    def matching(self, subject: str) -> Sequence[Attraction]:
+        """Return what attracts a subject, sorted."""
+        found = self._index.match(subject, self._by_filter)
+        return sorted(
+            one
+            for filter_ in found
+            if matches(filter_, subject)
+            for one in self._by_filter[filter_]
+        )
+
+    def all(self) -> Sequence[Attraction]:
+        """Return every entry, sorted."""
+        return sorted(one for several in self._by_filter.values() for one in several)
+
+
+@dataclass(slots=True)
+class Nearness:
+    """How far other nodes are: links of the one walk from a node, looked up once.
+
+    Attributes:
+        topology: The mesh; another one has another nearness.
+        node: From where.
+    """
+
+    topology: Topology
+    node: str
+    _links: Mapping[str, int] | None = None
+
+    def links_to(self, node: str) -> int:
+        """Return the links between, 0 for the node itself; behind all others what is unreached."""
+        if self._links is None:
+            walks = walks_from(self.topology, self.node)
+            self._links = {other: len(found[0].links) for other, found in walks.items()}
+        return 0 if node == self.node else self._links.get(node, len(self.topology.nodes))
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Who gets a message of those that queues want.
+
+    Attributes:
+        here: Queues of this node.
+        members: Members elsewhere, one per queue.
+        homeless: Queues of this node whose home cannot be reached from here.
+    """
+
+    here: tuple[str, ...] = ()
+    members: tuple[Attraction, ...] = ()
+    homeless: tuple[str, ...] = ()
+
+
+def chosen_locally(found: Sequence[Attraction], node: str) -> tuple[str, ...]:
+    """Return the `local` queues of a node among those that attract a message. Spec: UM-7."""
+    return tuple(
+        dict.fromkeys(one.queue for one in found if one.role is Role.LOCAL and one.node == node)
+    )
+
+
+def choose(found: Sequence[Attraction], near: Nearness) -> Chosen:
+    """Return who gets a message that is published at a node.
+
+    Of each queue that is one member: the home, or of `any` the nearest, by name among equals.
+
+    Args:
+        found: What attracts the message there.
+        near: How far the members are.
+    """
+    candidates: dict[str, list[Attraction]] = {}
+    proxies: dict[str, str] = {}
+    for one in found:
+        if one.role in (Role.ANY, Role.HOME):
+            candidates.setdefault(one.name, []).append(one)
+        elif one.role is Role.PROXY and one.node == near.node:
+            proxies[one.name] = one.queue
+    here = list(chosen_locally(found, near.node))
+    members: list[Attraction] = []
+    for several in candidates.values():
+        best = min(several, key=lambda one: (near.links_to(one.node), one.node, one.queue))
+        if best.node == near.node:
+            here.append(best.queue)
+        else:
+            members.append(best)
+    homeless = (queue for name, queue in proxies.items() if name not in candidates)
+    return Chosen(tuple(here), tuple(members), tuple(homeless))

@@ -1,0 +1,140 @@
+"""Queues as values: their policies, what a topology declares of them, their addresses.
+
+A copy for one member of a queue travels under that member's address. Its frame may name the
+client's subject and several addresses at once, so that it crosses each link once, whoever is
+behind that. Spec: DESIGN 6, K13, K26.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mesh.model.names import fold
+
+QUEUE_PREFIX = "$queue/"
+
+SUBJECT_EXT = "subject"
+"""Key in a message's `ext`: the client's subject, where the frame's is an address."""
+
+MOVED_EXT = "moved"
+"""Key in a message's `ext`: how often it was moved to another member, 8 bytes, big endian."""
+
+_BETWEEN = "\n"
+"""Stands between the addresses of one message; no subject has control characters."""
+
+
+class QueuePolicy(StrEnum):
+    """What of a queue crosses links. Spec: DESIGN 6, DMR-9, EMS-12, UM-7.
+
+    `every`: each queue of the name gets a copy. `local`: nothing, but what joins bring. `home`:
+    one node has the queue, and its neighbours send there. `any`: one member gets the message, the
+    nearest.
+    """
+
+    EVERY = "every"
+    LOCAL = "local"
+    HOME = "home"
+    ANY = "any"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """What a topology declares of all queues of one name.
+
+    Attributes:
+        name: Of the endpoints, whatever their case.
+        policy: Of all of them.
+        home: The node that has the queue, if the policy is `home`; None where it is subscribed.
+        max_deliveries: How often a consumer may be given a message; None is without end.
+        max_age_s: How long a message may wait in it, in seconds; None is without end.
+    """
+
+    name: str
+    policy: QueuePolicy
+    home: str | None = None
+    max_deliveries: int | None = None
+    max_age_s: float | None = None
+
+
+class Role(StrEnum):
+    """What a node is for a queue of which not every member gets a copy.
+
+    `proxy`: it has the queue, whose home is elsewhere; it attracts nothing.
+    """
+
+    LOCAL = "local"
+    HOME = "home"
+    PROXY = "proxy"
+    ANY = "any"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Attraction:
+    """An entry of interest: a node has a queue, and which subjects it is for.
+
+    Attributes:
+        queue: Name of the queue.
+        node: The member.
+        role: What the member is.
+        filter: Which subjects.
+    """
+
+    queue: str
+    node: str
+    role: Role
+    filter: str
+
+    def __str__(self) -> str:
+        """Return `$queue/orders/ny1/any/acme/>`: the entry."""
+        return f"{QUEUE_PREFIX}{self.queue}/{self.node}/{self.role}/{self.filter}"
+
+    @property
+    def name(self) -> str:
+        """The name that all members of the queue share, whatever its case."""
+        return fold(self.queue)
+
+    @property
+    def address(self) -> str:
+        """The subject under which copies for this member travel."""
+        return queue_address(self.queue, self.node)
+
+    @classmethod
+    def parse(cls, entry: str) -> Attraction | None:
+        """Return what an entry of interest says, or None if it is no attraction of a queue."""
+        if not entry.startswith(QUEUE_PREFIX):
+            return None
+        parts = entry.split("/", 4)
+        if len(parts) < 5 or parts[3] not in set(Role):
+            return None
+        return cls(parts[1], parts[2], Role(parts[3]), parts[4])
+
+
+def queue_address(queue: str, node: str) -> str:
+    """Return the subject that stands for one member of a queue.
+
+    It has the node's name: that is what paths say, and copies that wait for a node are still its
+    own when it begins anew. Spec: DESIGN 6, K26.
+    """
+    return f"{QUEUE_PREFIX}{queue}/{node}"
+
+
+def is_of_queue(text: str) -> bool:
+    """Return whether a subject is a member's address, or an entry what attracts to a queue."""
+    return text.startswith(QUEUE_PREFIX)
+
+
+def addressed(subjects: Sequence[str]) -> str:
+    """Return the subject of a frame's message that goes to several: a client's, and addresses."""
+    return _BETWEEN.join(subjects)
+
+
+def addresses_of(subject: str) -> Sequence[str]:
+    """Return what the subject of a frame's message names; mostly that is the subject itself."""
+    return subject.split(_BETWEEN)
+
+
+def names_a_queue(subject: str) -> bool:
+    """Return whether the subject of a frame's message names a member of a queue."""
+    return is_of_queue(subject) or _BETWEEN in subject

@@ -1,0 +1,144 @@
+"""The queues of a node: what its subscriptions to them want, and which of those it refuses.
+
+Looked at anew in every round, because what others want of the same queues, and what the topology
+declares of them, decides as well. Spec: DESIGN 6, K13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from mesh.core.interest import InterestTable, Member
+from mesh.model.control import EndpointKind, Subscription, Wish
+from mesh.model.frames import MessageClass
+from mesh.model.names import fold
+from mesh.model.queues import Attraction, Queue, QueuePolicy, Role, is_of_queue, queue_address
+
+Subscriptions = Mapping[tuple[str, str], Subscription]
+"""(endpoint, filter) -> what the client asked for."""
+
+
+@dataclass(slots=True)
+class OwnQueues:
+    """What the queues of a node have in the table of interest.
+
+    Attributes:
+        node: Name of the node; the empty one has no queues.
+        declared: What the topology says of queues, by name.
+        refused: (endpoint, filter) -> why it attracts nothing.
+    """
+
+    node: str = ""
+    declared: Mapping[str, Queue] = field(default_factory=dict)
+    refused: dict[tuple[str, str], str] = field(default_factory=dict)
+    _placed: dict[tuple[str, Member], Wish] = field(default_factory=dict)
+
+    def policy_of(self, endpoint: str, subscription: Subscription) -> QueuePolicy:
+        """Return the policy of a queue: the declared one, else what the subscription says."""
+        queue = self._declared(endpoint)
+        if queue is not None:
+            return queue.policy
+        return QueuePolicy(subscription.policy or QueuePolicy.EVERY)
+
+    def settle(
+        self, subscriptions: Subscriptions, table: InterestTable
+    ) -> Iterator[tuple[tuple[str, Member], Wish | None]]:
+        """Yield what changes in the table, by what it holds of other nodes just now.
+
+        Args:
+            subscriptions: All of the node's own; those of channels are left alone.
+            table: Everything else that comes into force is in it.
+        """
+        queues = {key: one for key, one in subscriptions.items() if one.kind is EndpointKind.QUEUE}
+        if not queues and not self._placed:
+            return
+        self.refused.clear()
+        wanted = dict(self._wanted(queues, table))
+        before, self._placed = self._placed, wanted
+        for filter_, member in [key for key in before if key not in wanted]:
+            now = subscriptions.get((member.name, filter_))
+            if now is None or now.kind is EndpointKind.QUEUE:
+                yield (filter_, member), None  # else it is a channel's by now
+        for key, wish in wanted.items():
+            if before.get(key) != wish:
+                yield key, wish
+
+    def _declared(self, endpoint: str) -> Queue | None:
+        name = fold(endpoint)
+        return next((one for key, one in self.declared.items() if fold(key) == name), None)
+
+    def _wanted(
+        self, queues: Subscriptions, table: InterestTable
+    ) -> Iterator[tuple[tuple[str, Member], Wish]]:
+        policies: dict[str, QueuePolicy] = {}
+        for (endpoint, filter_), subscription in queues.items():
+            policy = self.policy_of(endpoint, subscription)
+            fault = self._fault(endpoint, subscription, policies.setdefault(endpoint, policy))
+            role = None if policy is QueuePolicy.EVERY else Role(policy.value)
+            if role is Role.HOME and fault is None:
+                role, fault = self._beside_home(endpoint, table)
+            if fault is not None:
+                self.refused[endpoint, filter_] = fault
+                continue
+            wish = Wish(durable=subscription.message_class is MessageClass.GUARANTEED)
+            member = Member("", endpoint)
+            if role is None:
+                yield (filter_, member), wish
+                continue
+            yield (str(Attraction(endpoint, self.node, role, filter_)), member), wish
+            if role is not Role.LOCAL:
+                yield (queue_address(endpoint, self.node), member), wish
+
+    def _fault(self, endpoint: str, subscription: Subscription, first: QueuePolicy) -> str | None:
+        """Return why a subscription attracts nothing, two homes apart. Spec: K13."""
+        said, queue = subscription.policy, self._declared(endpoint)
+        if queue is not None and said not in (None, queue.policy.value):
+            return (
+                f"queue {queue.name} is declared with policy {queue.policy}, not {said}; "
+                "subscribe with that or with none"
+            )
+        if self.policy_of(endpoint, subscription) is not first:
+            return f"endpoint {endpoint} is a queue with policy {first} already, not {said}"
+        return None
+
+    def _beside_home(self, endpoint: str, table: InterestTable) -> tuple[Role, str | None]:
+        """Return whether the node is the home of a queue or a proxy, or why it is neither.
+
+        Of two undeclared homes that come up at once the one with the lesser name stays.
+        """
+        queue = self._declared(endpoint)
+        if queue is not None and queue.home is not None:
+            return (Role.HOME if queue.home == self.node else Role.PROXY), None
+        others = [
+            one.node
+            for one in table.attractions.all()
+            if one.role is Role.HOME and one.node != self.node and one.name == fold(endpoint)
+        ]
+        if others and not (self._is_home(endpoint) and self.node < min(others)):
+            return Role.HOME, (
+                f"queue {endpoint} has its home at {min(others)} already, and none is declared; "
+                "declare it in spec.queues, or unsubscribe at one of both"
+            )
+        return Role.HOME, None
+
+    def _is_home(self, endpoint: str) -> bool:
+        return any(
+            (found := Attraction.parse(entry)) is not None
+            and found.queue == endpoint
+            and found.role is Role.HOME
+            for entry, _ in self._placed
+        )
+
+
+def is_offered(filter_: str, member: Member) -> bool:
+    """Return whether what a member wants of a filter goes to other nodes, as far as queues decide.
+
+    What is local stays here, and who is near a home knows it from the home itself. Spec: EMS-12.
+    """
+    if not is_of_queue(filter_):
+        return True
+    found = Attraction.parse(filter_)
+    if found is None or found.role is Role.ANY:
+        return True
+    return found.role is not Role.LOCAL and not member.zone
