@@ -32,7 +32,7 @@ from mesh.errors import (
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER, is_reserved
-from mesh.model.names import name_fault
+from mesh.model.names import fold, name_fault
 from mesh.model.subject import check_filter, check_subject
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -337,7 +337,7 @@ class MeshClient:
         Args:
             queue: Its name.
             deliveries_max: How often a message is handed out before it becomes a dead letter;
-                None for as often as it takes.
+                None for what `spec.queues` says, or else for as often as it takes.
 
         Raises:
             SubjectError: The name is none.
@@ -351,7 +351,7 @@ class MeshClient:
             self._topology,
             self._node,
             queue,
-            deliveries_max=deliveries_max,
+            deliveries_max=deliveries_max or _declared_most(self._topology, queue),
             now_ms=self._now_ms,
             pause=self._pause,
         )
@@ -384,3 +384,8 @@ class MeshClient:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _declared_most(topology: Topology, queue: str) -> int | None:
+    found = [one for name, one in topology.queues.items() if fold(name) == fold(queue)]
+    return found[0].max_deliveries if found else None

@@ -215,6 +215,10 @@ class QueueConsumer:
         return self._consumer
 
     def _fetch(self, consumer: Consumer, timeout_s: float) -> None:
+        try:
+            self._tell(consumer)  # what is read next may be that others have these partitions now
+        except TransportMovedError:
+            self._parts.clear()
         # What waits here is of no use to the other consumers: not too much of it.
         consumer.pause([at for at, part in self._parts.items() if len(part.fresh) > PREFETCH // 2])
         records = consumer.read(timeout_s, PREFETCH)

@@ -16,6 +16,15 @@ WINDOW = 1_000
 """Messages that a member gets ahead of what its consumers have read, at most."""
 
 
+MEMBER = "mover"
+"""Ends the client id of a mover: by it the mesh's own members of a group are told from clients."""
+
+
+def is_client(client_id: str) -> bool:
+    """Say whether a member of a queue's group is none of the mesh's own."""
+    return client_id.rpartition("-")[2] != MEMBER
+
+
 def room_for(consumers: int, waiting: int) -> int:
     """Return how much a member may demand.
 

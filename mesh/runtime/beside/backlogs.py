@@ -74,7 +74,7 @@ class Backlogs:
             link_states: What neighbours have read of this node.
             now_ms: The present moment.
         """
-        if not self._limits and not self.topology.endpoint_limits and not self.full:
+        if not self._limits and not self.topology.waiting_limits and not self.full:
             return
         if now_ms - self._looked_ms < LOOK_MS:
             return

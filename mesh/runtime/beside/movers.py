@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from mesh.core.moving import Part, room_for, target_of
+from mesh.core.moving import Part, is_client, room_for, target_of
 from mesh.core.queues import Nearness
 from mesh.core.routing import PUBLISHED_HERE, LocalLink
 from mesh.errors import TransportError
@@ -23,7 +23,7 @@ from mesh.model.inputs import Input, QueueSeen
 from mesh.model.names import fold
 from mesh.model.queues import Attraction, Role
 from mesh.model.topology import Topology
-from mesh.runtime.beside.moving import CHUNK, Mover, is_client
+from mesh.runtime.beside.moving import CHUNK, Mover
 from mesh.runtime.lane.lane import Lane
 from mesh.runtime.lanes.owned import Lanes
 from mesh.transport.port import Consumer, KafkaCluster, TopicPartition

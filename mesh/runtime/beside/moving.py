@@ -8,6 +8,7 @@ lost or doubled: the group's offsets are where the next one goes on.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ from mesh.codec.deliveries import decode_delivery
 from mesh.codec.frames import assemble_value, encode_ext, encode_tail, key_tail, relay_key
 from mesh.codec.keys import progress_key
 from mesh.codec.state import decode_progress, encode_ledger, encode_progress
+from mesh.core.moving import MEMBER
 from mesh.core.redelivery import Share
 from mesh.core.routing import LocalLink
 from mesh.errors import DecodeError
@@ -48,20 +50,12 @@ from mesh.transport.port import (
     Writer,
 )
 
-MEMBER = "mover"
-"""Ends the client id of a mover: by it the mesh's own members of a group are told from clients."""
-
 CHUNK = 500
 """Messages that are moved in one transaction at most."""
 
 MOVED_BYTES = 8
 
 log = structlog.get_logger()
-
-
-def is_client(client_id: str) -> bool:
-    """Say whether a member of a queue's group is none of the mesh's own."""
-    return client_id.rpartition("-")[2] != MEMBER
 
 
 @dataclass(slots=True)
@@ -86,7 +80,7 @@ class Mover:
         writer: Writes its transactions.
         topic_id: Of the endpoint's topic.
         sent: Last offset sent, per outbox partition and partition of the endpoint. Spec: K11.
-        marks: Where the outbox partitions that it wrote ended after its last commit.
+        marks: How far its outbox partitions must be read before all that it wrote there is.
     """
 
     lane: Lane
@@ -152,18 +146,24 @@ class Mover:
         if not records:
             return 0
         sent = dict(self.sent)
+        ends = self.home.admin().ends(self._outboxes(link))
+        written: Counter[TopicPartition] = Counter()
         counts = dict.fromkeys(MessageClass, 0)
         self.writer.begin()
         for record in records:
             part = self._parts[TopicPartition(record.topic(), record.partition())]
             if not part.share.is_done(record.offset()):
-                message_class = self._write(record, link, address, sent)
+                message_class = self._write(record, link, address, sent, written)
                 if message_class is not None:
                     counts[message_class] += 1
         self._pass(records)
         self._account(link, sent, counts)
         self.writer.commit()
-        self._note(sent)
+        self.sent = sent
+        # A neighbour that asks what has become of them is told by the lane. Spec: K11.
+        self.lane.positions.sent.update(sent)
+        # What others wrote meanwhile, and markers, only move the true end further.
+        self.marks.update({at: ends.get(at, 0) + count for at, count in written.items()})
         return sum(counts.values())
 
     def _read(self, most: int) -> list[Record]:
@@ -187,6 +187,7 @@ class Mover:
         link: LocalLink,
         address: str,
         sent: dict[tuple[TopicPartition, SourcePartition], int],
+        written: Counter[TopicPartition],
     ) -> MessageClass | None:
         """Write the copy of a message; return its class, or None if it is no message."""
         headers = record.headers() or []
@@ -205,6 +206,7 @@ class Mover:
         previous = sent.get((outbox, of), NONE_OFFSET)
         chain = Chain(source=of, previous=previous, first=offset, last=offset)
         sent[outbox, of] = offset
+        written[outbox] += 1
         origin = Origin(
             node=delivery.path[0],
             source=delivery.source,
@@ -277,12 +279,14 @@ class Mover:
         )
         self.writer.produce(ledger, encode_ledger(account), None, partition)
 
-    def _note(self, sent: dict[tuple[TopicPartition, SourcePartition], int]) -> None:
-        changed = [key for key, offset in sent.items() if self.sent.get(key) != offset]
-        self.sent = sent
-        # A neighbour that asks what has become of them is told by the lane. Spec: K11.
-        self.lane.positions.sent.update(sent)
-        self.marks.update(self.home.admin().ends([outbox for outbox, _ in changed]))
+    def _outboxes(self, link: LocalLink) -> Sequence[TopicPartition]:
+        """Return the outbox partitions of a link that this mover may write."""
+        lane, lanes = self.lane, self.lane.topology.nodes[self.lane.node].lanes
+        return [
+            TopicPartition(lane.names.outbox(lane.node, link.neighbour, message_class), number)
+            for message_class in MessageClass
+            for number in range(lane.number, lane.partitions, lanes)
+        ]
 
     def close(self) -> None:
         """Leave the group at once."""

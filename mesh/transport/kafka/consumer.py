@@ -173,6 +173,6 @@ class KafkaConsumer:
 def places_of(positions: Mapping[TopicPartition, Passed]) -> list[Place]:
     """Return positions as the client library takes them."""
     return [
-        Place(at.topic, at.partition, passed.offset, passed.remark or None)
+        Place(at.topic, at.partition, passed.offset, passed.remark)
         for at, passed in positions.items()
     ]
