@@ -137,6 +137,7 @@ def as_mapping(
             for one in told.refused
         ],
         "not_reached": [_not_reached(one, ends.get(one.node)) for one in told.not_reached],
+        "queues": list(told.queues),
         "unknown": unknown,
     }
 
@@ -167,7 +168,7 @@ def _table(told: Explanation, data: Mapping[str, Any]) -> RenderableType:
         )
         for one in data["not_reached"]
     ]
-    parts: list[RenderableType] = [_tree(told)]
+    parts: list[RenderableType] = [_tree(told), *told.queues]
     if refused:
         parts += ["", "links that it does not cross", grid(("AT", "TO", "REASON"), refused)]
     if missed:

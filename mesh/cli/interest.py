@@ -15,6 +15,7 @@ from mesh.cli.looking import Look, look
 from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node, say
 from mesh.config.scalars import duration_s
+from mesh.model.queues import Attraction, is_of_queue
 
 if TYPE_CHECKING:
     from mesh.client.past import Past
@@ -152,6 +153,17 @@ def _words(wish: Wish) -> str:
     return ", ".join(words)
 
 
+def _readable(filter_: str) -> str:
+    """Return an entry as people read it: who attracts what to a queue, and where copies go."""
+    found = Attraction.parse(filter_)
+    if found is not None:
+        return f"{found.filter}  for queue {found.queue} ({found.role}) at {found.node}"
+    if is_of_queue(filter_):
+        _, queue, node = filter_.split("/")
+        return f"copies for queue {queue} at {node}"
+    return filter_
+
+
 def _iso(ms: int | None) -> str | None:
     if ms is None:
         return None
@@ -164,7 +176,7 @@ def _table(
     rows = [
         (
             entry["node"],
-            entry["filter"],
+            _readable(entry["filter"]),
             f"endpoint {entry['who']}" if entry["by"] == "endpoint" else f"link to {entry['who']}",
             entry["scope"] or "",
             entry["wish"] or "not on record",

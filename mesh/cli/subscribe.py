@@ -23,6 +23,8 @@ from mesh.cli.target import (
     say,
     topology_of,
 )
+from mesh.model.control import EndpointKind
+from mesh.model.queues import QueuePolicy
 
 if TYPE_CHECKING:
     from mesh.client import Deliveries, MeshClient, ReceivedMessage
@@ -62,6 +64,10 @@ def subscribe(
     lease: Annotated[
         int | None, typer.Option(min=1, help="Seconds after which the subscription ends.")
     ] = None,
+    queue: Annotated[bool, typer.Option("--queue", help="The endpoint is a queue.")] = False,
+    policy: Annotated[
+        str | None, typer.Option(help="Of a queue: every, local, home or any.")
+    ] = None,
     file: FileOption = None,
     bootstrap: BootstrapOption = None,
     context: ContextOption = None,
@@ -69,12 +75,14 @@ def subscribe(
 ) -> None:
     """Subscribe an endpoint to a filter; with --follow or --count print what arrives.
 
-    Exit code 10: subscribed, but not known everywhere in time, or fewer messages than --count.
+    Exit code 10: subscribed, but not known everywhere in time, or refused by the node because of
+    what else is said of the queue; or fewer messages than --count.
     With --count, --timeout also ends a silence of that many seconds.
     """
     from mesh.client import SubjectError, connect
 
-    message_class = class_of(class_)
+    message_class, asked = class_of(class_), _policy_of(policy)
+    kind = EndpointKind.QUEUE if queue or asked is not None else EndpointKind.CHANNEL
     topology = topology_of(file, bootstrap, context)
     check_node(topology, node, "--node")
     quiet_client_library()
@@ -83,14 +91,22 @@ def subscribe(
         try:
             stream = client.deliveries(endpoint, from_beginning=from_beginning)
             version = client.subscribe(
-                endpoint, filter_, message_class=message_class, lease_s=lease
+                endpoint,
+                filter_,
+                message_class=message_class,
+                lease_s=lease,
+                kind=kind,
+                policy=asked,
             )
         except SubjectError as exc:
             raise wrong_input("subscribe", str(exc)) from exc
         prints = follow or count is not None
         data = {"node": node, "endpoint": endpoint, "filter": filter_, "version": version}
         code = _acknowledged(client, data, wait, timeout, output, is_last=not prints)
-        if prints:
+        if kind is EndpointKind.QUEUE and wait and (why := client.refusal(endpoint)):
+            say(f"refused by {node}: {why}")
+            code = EXIT_LAGGING
+        elif prints:
             code = _follow(topology, stream, count, timeout, output) or code
     raise typer.Exit(code)
 
@@ -120,6 +136,14 @@ def unsubscribe(
         data = {"node": node, "endpoint": endpoint, "filter": filter_, "version": version}
         code = _acknowledged(client, data, wait, timeout, output, is_last=True)
     raise typer.Exit(code)
+
+
+def _policy_of(text: str | None) -> QueuePolicy | None:
+    if text is None:
+        return None
+    if text not in set(QueuePolicy):
+        raise wrong_input("--policy", f"must be every, local, home or any, not {text[:60]!r}")
+    return QueuePolicy(text)
 
 
 def _acknowledged(

@@ -13,6 +13,7 @@ from mesh.client.consuming import QueueConsumer
 from mesh.client.laggards import open_links
 from mesh.client.messages import Deliveries
 from mesh.client.pressure import Pressure
+from mesh.client.refusals import refusal
 from mesh.client.subject_pauses import SubjectPauses
 from mesh.client.view import MeshView
 from mesh.codec.frames import encode_tail
@@ -32,7 +33,8 @@ from mesh.errors import (
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER, is_reserved
-from mesh.model.names import fold, name_fault
+from mesh.model.names import name_fault
+from mesh.model.queues import QueuePolicy
 from mesh.model.subject import check_filter, check_subject
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -102,8 +104,7 @@ class MeshClient:
         self._writer: Writer | None = None
         self._view: MeshView | None = None
         self._checked: dict[str, None] = {}
-        self._streams: list[Deliveries] = []
-        self._consumers: list[QueueConsumer] = []
+        self._streams: list[Deliveries | QueueConsumer] = []
         self._handed_over = 0
         self._in_flight_bytes = 0
         self._failed = 0
@@ -207,6 +208,8 @@ class MeshClient:
         *,
         message_class: MessageClass = MessageClass.GUARANTEED,
         lease_s: int | None = None,
+        kind: EndpointKind = EndpointKind.CHANNEL,
+        policy: QueuePolicy | None = None,
     ) -> int:
         """Subscribe an endpoint to a filter; return the version, to be given to `wait`.
 
@@ -215,6 +218,8 @@ class MeshClient:
             filter_: What it wants.
             message_class: Of the endpoint: whether messages wait for it while the node is down.
             lease_s: Seconds after which the subscription ends unless it is renewed.
+            kind: Of the endpoint.
+            policy: Of a queue; as it is declared, or `every`, if left out.
 
         Raises:
             SubjectError: The endpoint or the filter is not allowed.
@@ -222,7 +227,7 @@ class MeshClient:
 
         Spec: K13.
         """
-        subscription = Subscription(EndpointKind.CHANNEL, message_class, None, lease_s)
+        subscription = Subscription(kind, message_class, policy, lease_s)
         return self._tell(endpoint, filter_, encode_subscription(subscription))
 
     def unsubscribe(self, endpoint: str, filter_: str) -> int:
@@ -299,6 +304,14 @@ class MeshClient:
                 )
             self._pause(POLL_S)
 
+    def refusal(self, endpoint: str, timeout_s: float = 10.0) -> str | None:
+        """Return why the node refuses what a queue asked for, once `wait` has returned, or None."""
+        until_ms = self._now_ms() + int(timeout_s * 1000)
+        view, pause = self._open_view(), self._pause
+        return refusal(
+            view, self._node, endpoint, until_ms=until_ms, now_ms=self._now_ms, pause=pause
+        )
+
     def _open_view(self) -> MeshView:
         if self._view is None:
             self._view = MeshView(self._topology, self._all, self._now_ms, name="wait")
@@ -344,27 +357,23 @@ class MeshClient:
 
         Spec: DESIGN 6.
         """
-        if (fault := name_fault(queue)) is not None:
-            raise SubjectError(f"queue {fault}")
         consumer = QueueConsumer(
             self._kafka,
             self._topology,
             self._node,
             queue,
-            deliveries_max=deliveries_max or _declared_most(self._topology, queue),
+            deliveries_max=deliveries_max,
             now_ms=self._now_ms,
             pause=self._pause,
         )
-        self._consumers.append(consumer)
+        self._streams.append(consumer)
         return consumer
 
     def close(self) -> None:
         """Release everything; messages that were not flushed may be lost."""
         for stream in self._streams:
-            stream.close()
-        for consumer in self._consumers:
-            with suppress(TransportError):  # what was not told is handed out once more
-                consumer.close()
+            with suppress(TransportError):  # what a queue was not told is handed out once more
+                stream.close()
         self._pressure.close()
         self._pauses.close()
         if self._view is not None:
@@ -384,8 +393,3 @@ class MeshClient:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _declared_most(topology: Topology, queue: str) -> int | None:
-    found = [one for name, one in topology.queues.items() if fold(name) == fold(queue)]
-    return found[0].max_deliveries if found else None

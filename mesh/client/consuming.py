@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from mesh.client.messages import Loss, ReceivedMessage, announced, received
 from mesh.codec.letters import letter_record
 from mesh.core.redelivery import Share
-from mesh.errors import DecodeError, TransportError, TransportMovedError
+from mesh.errors import DecodeError, SubjectError, TransportError, TransportMovedError
+from mesh.model.names import fold, name_fault
 from mesh.model.state import DeadLetter
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -104,9 +105,12 @@ class QueueConsumer:
         node: The node.
         queue: Name of the endpoint.
         deliveries_max: How often a message is handed out before it becomes a dead letter; None
-            for as often as it takes.
+            for what is declared, or else for as often as it takes.
         now_ms: Monotonic clock.
         pause: Lets time pass while nothing is there yet, in seconds.
+
+    Raises:
+        SubjectError: The queue's name is none.
     """
 
     def __init__(
@@ -120,12 +124,15 @@ class QueueConsumer:
         now_ms: Callable[[], int],
         pause: Callable[[float], None],
     ) -> None:
+        if (fault := name_fault(queue)) is not None:
+            raise SubjectError(f"queue {fault}")
         self._names = TopicNames(topology.prefix)
         self._kafka = kafka
         self._node, self._queue = node, queue
         self._topic = self._names.endpoint(node, queue)
         self._partitions = topology.nodes[node].partitions
-        self._most = deliveries_max
+        declared = [one for name, one in topology.queues.items() if fold(name) == fold(queue)]
+        self._most = deliveries_max or (declared[0].max_deliveries if declared else None)
         self._now_ms, self._pause = now_ms, pause
         self._consumer: Consumer | None = None
         self._writer: Writer | None = None

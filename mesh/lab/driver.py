@@ -43,6 +43,7 @@ from mesh.lab.topologies import Topologies
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.queues import QueuePolicy
 from mesh.model.state import Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -63,6 +64,8 @@ class Wish:
         node, endpoint, filter_, message_class: Whose it is, and what for.
         settled_at: Step of the settle that followed, or -1.
         ended_at: Step of its unsubscribe, or None.
+        policy: What is wanted of a queue; None of a channel.
+        began_at: Step of its subscribe.
     """
 
     node: str
@@ -71,6 +74,8 @@ class Wish:
     message_class: MessageClass = MessageClass.GUARANTEED
     settled_at: int = -1
     ended_at: int | None = None
+    policy: str | None = None
+    began_at: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +181,7 @@ class Driver:
         step = named.step
         match step:
             case Subscribe():
-                return self._subscribe(step)
+                return self._subscribe(number, step)
             case Unsubscribe():
                 return self._unsubscribe(number, step)
             case Settle():
@@ -239,14 +244,24 @@ class Driver:
         if writer.flush():
             raise StepFailedError(f"Kafka did not take the record for {topic}")
 
-    def _subscribe(self, step: Subscribe) -> Detail:
+    def _subscribe(self, number: int, step: Subscribe) -> Detail:
         subscription = Subscription(EndpointKind(step.kind), MessageClass(step.class_), step.policy)
         key = subscription_key(step.endpoint, step.filter)
         self._write(
             step.node, self._names.clients(step.node), key, encode_subscription(subscription)
         )
         self.tally.follow_endpoint(step.node, step.endpoint)
-        self.wishes.append(Wish(step.node, step.endpoint, step.filter, MessageClass(step.class_)))
+        policy = (step.policy or QueuePolicy.EVERY) if step.kind == "queue" else None
+        self.wishes.append(
+            Wish(
+                step.node,
+                step.endpoint,
+                step.filter,
+                MessageClass(step.class_),
+                policy=policy,
+                began_at=number,
+            )
+        )
         return {}
 
     def _unsubscribe(self, number: int, step: Unsubscribe) -> Detail:

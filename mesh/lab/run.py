@@ -8,8 +8,9 @@ from pathlib import Path
 
 from mesh.client.view import MeshView
 from mesh.lab.backend import Audited, Backend
-from mesh.lab.driver import Driver, Wish
+from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
+from mesh.lab.queue_accounts import QueueAccounts
 from mesh.lab.scenario import Expect, NamedStep, Scenario
 from mesh.lab.tally import EndpointTally, LinkTally, MessageId, Tally
 from mesh.model.frames import MessageClass
@@ -124,20 +125,21 @@ class _Owed:
 
 
 def _endpoint(driver: Driver, name: str, tally: EndpointTally) -> Mapping[str, object]:
-    owed = _owed(driver, name)
-    missing = len(owed.guaranteed - tally.seen)
-    absent_direct = len(owed.direct - tally.seen)
+    accounts = QueueAccounts(driver)
+    owed, seen = _owed(driver, name, accounts), accounts.seen_by_all(name, tally)
+    missing = len(owed.guaranteed - seen)
+    absent_direct = len(owed.direct - seen)
     return {
         "count": tally.count,
         "distinct": tally.distinct,
-        "duplicates": tally.count - tally.distinct,
+        "duplicates": tally.count - tally.distinct - tally.again + accounts.doubled(name, tally),
         "missing": missing + max(0, absent_direct - driver.tally.discarded_direct),
         "disordered": tally.disordered,
         "paths": dict(sorted(tally.paths.items())),
     }
 
 
-def _owed(driver: Driver, name: str) -> _Owed:
+def _owed(driver: Driver, name: str, accounts: QueueAccounts) -> _Owed:
     """Return what an endpoint must hold: published after the settle, drained before the end.
 
     Spec: lab.md 2 (`missing`).
@@ -147,7 +149,7 @@ def _owed(driver: Driver, name: str) -> _Owed:
     owed: dict[MessageClass, set[MessageId]] = {cls: set() for cls in MessageClass}
     for publication in driver.publications:
         at = publication.step
-        served = [wish for wish in wishes if _is_served(wish, at, driver)]
+        served = [wish for wish in wishes if accounts.is_served(wish, at)]
         if not served:
             continue
         settled_at = max(step for step in driver.settles if step < at)
@@ -156,20 +158,14 @@ def _owed(driver: Driver, name: str) -> _Owed:
             end = publication.ends.get(message.place, -1)
             if (
                 begin <= message.offset < end
-                and any(matches(wish.filter_, message.subject) for wish in served)
+                and any(
+                    matches(wish.filter_, message.subject)
+                    and accounts.is_owed(publication, wish, message.subject)
+                    for wish in served
+                )
                 and driver.topologies.carry(
                     publication.node, node, message.subject, (settled_at, at)
                 )
             ):
                 owed[message.message_class].add(identity)
     return _Owed(frozenset(owed[MessageClass.GUARANTEED]), frozenset(owed[MessageClass.DIRECT]))
-
-
-def _is_served(wish: Wish, step: int, driver: Driver) -> bool:
-    """Say whether a wish was known when a step published, and all of it drained before an end."""
-    drained = next((drain for drain in driver.drains if drain > step), None)
-    if not 0 <= wish.settled_at < step or drained is None:
-        return False
-    if driver.topologies.is_changed(step, drained):
-        return False
-    return wish.ended_at is None or drained < wish.ended_at

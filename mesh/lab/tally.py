@@ -15,6 +15,7 @@ from mesh.codec.keys import AdvertKey, parse_control_key, progress_key
 from mesh.codec.state import decode_ledger, decode_progress
 from mesh.model.frames import FrameFlags, MessageClass
 from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
+from mesh.model.queues import MOVED_EXT
 from mesh.model.state import Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Node, Topology
@@ -40,7 +41,11 @@ class LinkTally:
 
 @dataclass(slots=True)
 class EndpointTally:
-    """One endpoint topic: records, those of guaranteed messages, and what the lab judges."""
+    """One endpoint topic: records, those of guaranteed messages, and what the lab judges.
+
+    Of a queue `moved` says of a message how often it was moved from member to member, and `again`
+    counts those that came back: they are no duplicates.
+    """
 
     count: int = 0
     guaranteed: int = 0
@@ -48,6 +53,12 @@ class EndpointTally:
     disordered: int = 0
     paths: Counter[str] = field(default_factory=Counter)
     newest: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    moved: dict[MessageId, int] = field(default_factory=dict)
+    again: int = 0
+
+    def place(self, identity: MessageId) -> int:
+        """Return how often a message was moved before it came here last."""
+        return self.moved.get(identity, 0)
 
     @property
     def distinct(self) -> int:
@@ -259,8 +270,13 @@ def _deliver(tally: EndpointTally, record: Record) -> None:
     source = (delivery.source.topic_id, delivery.source.partition)
     tally.count += 1
     tally.guaranteed += delivery.message_class is MessageClass.GUARANTEED
-    tally.seen.add((*source, delivery.generation, delivery.offset))
-    if delivery.offset < tally.newest.get(source, -1):
+    identity = (*source, delivery.generation, delivery.offset)
+    if moves := int.from_bytes(delivery.ext.get(MOVED_EXT, b"")):
+        tally.again += identity in tally.seen and tally.place(identity) != moves
+        tally.moved[identity] = max(moves, tally.place(identity))
+    tally.seen.add(identity)
+    if not moves and delivery.offset < tally.newest.get(source, -1):
         tally.disordered += 1
-    tally.newest[source] = max(delivery.offset, tally.newest.get(source, -1))
+    if not moves:
+        tally.newest[source] = max(delivery.offset, tally.newest.get(source, -1))
     tally.paths[">".join(delivery.path)] += 1

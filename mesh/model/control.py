@@ -138,15 +138,17 @@ class LinkStatus:
 
 
 LOSSY = "lossy"
+REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointStatus:
-    """An endpoint of a node in which as much waits as may.
+    """An endpoint of a node of which something is to be told.
 
     Attributes:
         endpoint: Its name.
-        state: `full`, or `lossy`: the oldest of its messages became dead letters.
+        state: `full`: as much waits in it as may; `lossy`: the oldest of its messages became dead
+            letters; `refused`: it is a queue that attracts nothing of what was subscribed.
         reason: In words.
     """
 

@@ -23,6 +23,7 @@ from mesh.model.subject import matches
 from mesh.model.topology import Topology
 from mesh.node.closing import close
 from mesh.node.learner import DOWN_AFTER_MS, Learner
+from mesh.node.queue_choices import queue_choices
 from mesh.node.queues import OwnQueues
 
 NOT_WANTED = "no_interest"
@@ -117,6 +118,7 @@ class Explanation:
         crossed: Links that it crosses.
         refused: Every other link of the reached nodes.
         not_reached: Every other node.
+        queues: For each queue of which not all get a copy, who gets it and why, for people.
     """
 
     subject: str
@@ -126,6 +128,7 @@ class Explanation:
     crossed: list[Crossed] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
     not_reached: list[NotReached] = field(default_factory=list)
+    queues: list[str] = field(default_factory=list)
 
 
 def explain(
@@ -146,12 +149,14 @@ def explain(
     """
     routers = {node: router_of(topology, node, known) for node in topology.nodes}
     told = Explanation(subject, source, message_class)
-    edge: list[tuple[tuple[str, ...], Arrival]] = [((source,), PUBLISHED_HERE)]
+    edge: list[tuple[tuple[str, ...], Arrival, str]] = [((source,), PUBLISHED_HERE, subject)]
+    told.queues += queue_choices(routers[source], subject)
     while edge:
-        further: list[tuple[tuple[str, ...], Arrival]] = []
-        for path, arrival in edge:
+        further: list[tuple[tuple[str, ...], Arrival, str]] = []
+        for path, arrival, named in edge:
             node = path[-1]
-            route = routers[node].route(subject, arrival, message_class)
+            route = routers[node].route(named, arrival, message_class)
+            addressed = dict(route.addressed)
             told.reached.append(_reached(known, path, route))
             told.refused += [Refusal(node, to, str(reason)) for to, reason in route.refused]
             for link in _left_on(routers[node], route):
@@ -161,7 +166,8 @@ def explain(
                 mark = arrival.crossed_external or crosses_external(link.kind)
                 row = NO_JOINS if link.out is None else row_over(arrival.row, link.out.hops)
                 behind = Arrival(link.zone, node, mark, row or NO_JOINS)
-                further.append(((*path, link.neighbour), behind))
+                onward = addressed.get(link.neighbour, named)
+                further.append(((*path, link.neighbour), behind, onward))
         edge = further
     told.not_reached += _not_reached(topology, known, told)
     return told
@@ -219,7 +225,11 @@ def _not_reached(
     for node in sorted(topology.nodes):
         if node in reached:
             continue
-        wants = any(matches(filter_, told.subject) for _, filter_ in known[node].subscriptions)
+        own = OwnQueues(node, topology.queues)
+        wants = any(
+            matches(filter_, told.subject) and own.wants_every(endpoint, one)
+            for (endpoint, filter_), one in known[node].subscriptions.items()
+        )
         reason, link = NO_WAY, ("", "")
         for walk in walks.get(node, ())[:1]:
             steps = list(zip(walk.nodes, walk.nodes[1:], strict=False))

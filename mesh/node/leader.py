@@ -277,7 +277,7 @@ class Leader:
             learner.troubles.seen(neighbour.status(learner.troubles.of_neighbour(name)))
             for name, neighbour in learner.neighbours.items()
         ]
-        endpoints = tuple(learner.troubles.endpoints.values())
+        endpoints = (*learner.troubles.endpoints.values(), *learner.queues.statuses())
         queues = demands.told(self.epoch, self._beat)
         beat = Heartbeat(self.epoch, self._beat, is_ready, tuple(links), endpoints, change, queues)
         yield WriteHeartbeat(beat)

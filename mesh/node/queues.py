@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mesh.core.interest import InterestTable, Member
-from mesh.model.control import EndpointKind, Subscription, Wish
+from mesh.model.control import REFUSED, EndpointKind, EndpointStatus, Subscription, Wish
 from mesh.model.frames import MessageClass
 from mesh.model.names import fold
 from mesh.model.queues import Attraction, Queue, QueuePolicy, Role, is_of_queue, queue_address
@@ -41,6 +41,12 @@ class OwnQueues:
             return queue.policy
         return QueuePolicy(subscription.policy or QueuePolicy.EVERY)
 
+    def wants_every(self, endpoint: str, subscription: Subscription) -> bool:
+        """Return whether an endpoint is to get all that it asks for: no queue that is chosen."""
+        if subscription.kind is EndpointKind.CHANNEL:
+            return True
+        return self.policy_of(endpoint, subscription) is QueuePolicy.EVERY
+
     def settle(
         self, subscriptions: Subscriptions, table: InterestTable
     ) -> Iterator[tuple[tuple[str, Member], Wish | None]]:
@@ -63,6 +69,12 @@ class OwnQueues:
         for key, wish in wanted.items():
             if before.get(key) != wish:
                 yield key, wish
+
+    def statuses(self) -> Iterator[EndpointStatus]:
+        """Yield what is to be told of endpoints: why they attract nothing, once each."""
+        by_endpoint = {endpoint: text for (endpoint, _), text in self.refused.items()}
+        for endpoint, text in sorted(by_endpoint.items()):
+            yield EndpointStatus(endpoint, REFUSED, text)
 
     def _declared(self, endpoint: str) -> Queue | None:
         name = fold(endpoint)

@@ -12,7 +12,7 @@ from mesh.client.health.lanes import newest
 from mesh.client.overview import read_range
 from mesh.codec.state import decode_dead_letter
 from mesh.errors import ProtocolError, TransportError
-from mesh.model.control import FULL, LOSSY
+from mesh.model.control import FULL, LOSSY, REFUSED
 from mesh.model.frames import MessageClass
 from mesh.model.headers import MESH_HEADER
 from mesh.model.topics import TopicNames
@@ -46,6 +46,7 @@ def check_delivery(at: Examination) -> Iterator[Check]:
             yield _paused(at, node)
             yield _subjects(at, node)
             yield _full(at, node)
+            yield _queues(at, node)
             yield _refused(at, node, letters[node])
 
 
@@ -184,7 +185,7 @@ def _full(at: Examination, node: str) -> Check:
     beat = at.view.nodes[node].heartbeat
     links = [link for link in (beat.links if beat is not None else ()) if link.state == FULL]
     told = [f"for {link.neighbour}: {link.reason}" for link in links]
-    endpoints = beat.endpoints if beat is not None else ()
+    endpoints = [one for one in (beat.endpoints if beat else ()) if one.state != REFUSED]
     told += [f"in endpoint {one.endpoint}: {one.reason}" for one in endpoints]
     hints = ["see why the neighbour does not read: is it down, paused or slow?"] if links else []
     if endpoints:
@@ -197,6 +198,18 @@ def _full(at: Examination, node: str) -> Check:
         first_of(told),
         " ".join([*hints, "Or raise the limit"]),
         result=Result.WARNING,
+    )
+
+
+def _queues(at: Examination, node: str) -> Check:
+    """Are there queues whose subscriptions contradict each other or the topology? Spec: K13."""
+    beat = at.view.nodes[node].heartbeat
+    told = [one.reason for one in (beat.endpoints if beat else ()) if one.state == REFUSED]
+    return judged(
+        Category.DELIVERY,
+        f"{node} takes all subscriptions to queues",
+        first_of(told),
+        "subscribe as the queue is declared, or declare it otherwise; until then it gets nothing",
     )
 
 

@@ -1,0 +1,49 @@
+"""Whether a node has taken a subscription that it knows, or refuses it and why. Spec: K13."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mesh.client.view import MeshView
+from mesh.model.control import REFUSED
+
+_LOOK_S = 0.1
+
+
+def refusal(
+    view: MeshView,
+    node: str,
+    endpoint: str,
+    *,
+    until_ms: int,
+    now_ms: Callable[[], int],
+    pause: Callable[[float], None],
+) -> str | None:
+    """Return why a node refuses what an endpoint asks for, or None if it does not.
+
+    A node tells that with its heartbeats; what counts is one that began after this was asked.
+
+    Args:
+        view: Follows the node.
+        node: The node.
+        endpoint: Of the subscription, which the node has read.
+        until_ms: When to go by what is known, if the node does not beat.
+        now_ms: The clock.
+        pause: Waits so many seconds.
+    """
+    view.refresh()
+    first = view.nodes[node].heartbeat
+    while True:
+        view.refresh()
+        beat = view.nodes[node].heartbeat
+        if beat is not None and (first is None or beat.beat > first.beat + 1):
+            break
+        if beat is not None and first is not None and beat.epoch != first.epoch:
+            break
+        if now_ms() >= until_ms:
+            break
+        pause(_LOOK_S)
+    told = beat.endpoints if beat is not None else ()
+    return next(
+        (one.reason for one in told if one.endpoint == endpoint and one.state == REFUSED), None
+    )

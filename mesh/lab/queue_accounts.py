@@ -1,0 +1,140 @@
+"""What is owed to queues, each by its policy: the lab's own judgement. Spec: lab.md 2, DESIGN 6."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.core.walks import walks_from
+from mesh.lab.driver import Driver, Publication, Wish
+from mesh.lab.tally import EndpointTally, MessageId
+from mesh.model.names import fold
+from mesh.model.queues import QueuePolicy
+from mesh.model.subject import matches
+from mesh.model.topology import Topology, ZoneKind
+
+SHARED = (QueuePolicy.HOME, QueuePolicy.ANY)
+"""Of such a queue one member gets a message."""
+
+
+def policy_of(wish: Wish, topology: Topology) -> QueuePolicy | None:
+    """Return the policy of the queue that a wish is for, or None if it is for a channel."""
+    if wish.policy is None:
+        return None
+    for name, queue in topology.queues.items():
+        if fold(name) == fold(wish.endpoint):
+            return queue.policy
+    return QueuePolicy(wish.policy)
+
+
+@dataclass(slots=True)
+class QueueAccounts:
+    """Judges messages of a finished run.
+
+    Attributes:
+        driver: What was done.
+    """
+
+    driver: Driver
+    _ways: dict[tuple[int, str], Mapping[str, tuple[int, bool, bool]]] = field(default_factory=dict)
+
+    def is_owed(self, publication: Publication, wish: Wish, subject: str) -> bool:
+        """Say whether a wish that was served then must get a message, as a queue.
+
+        True for a channel, and for a queue of which every one gets a copy.
+        """
+        topology = self._topology(publication.step)
+        policy = policy_of(wish, topology)
+        links, over_joins, by_join = self._way(topology, publication.node, wish.node)
+        if policy is QueuePolicy.LOCAL:
+            return links == 0 or by_join
+        if policy not in SHARED:
+            return True
+        if over_joins or links < 0 or not self._is_settled(publication, wish, subject):
+            return False
+        rivals = [
+            (found[0], other.node)
+            for other in self._members(wish)
+            if self.is_served(other, publication.step)
+            and matches(other.filter_, subject)
+            and policy_of(other, topology) in SHARED
+            and self._is_home(other, topology)
+            and not (found := self._way(topology, publication.node, other.node))[1]
+            and found[0] >= 0
+            and (policy is QueuePolicy.ANY or found[0] <= 1)
+        ]
+        return bool(rivals) and min(rivals) == (links, wish.node)
+
+    def is_served(self, wish: Wish, step: int) -> bool:
+        """Say whether a wish was known when a step published, until all of that drained."""
+        drained = next((drain for drain in self.driver.drains if drain > step), None)
+        if not 0 <= wish.settled_at < step or drained is None:
+            return False
+        if self.driver.topologies.is_changed(step, drained):
+            return False
+        return wish.ended_at is None or drained < wish.ended_at
+
+    def seen_by_all(self, name: str, tally: EndpointTally) -> set[MessageId]:
+        """Return what the members of a shared queue have together; of others what one has."""
+        others = self._other_tallies(name)
+        return tally.seen.union(*(other.seen for _, other in others))
+
+    def doubled(self, name: str, tally: EndpointTally) -> int:
+        """Return how many messages another member has as well, none of both taken away by a mover.
+
+        They are counted at one of both: where the name is greater.
+        """
+        return sum(
+            identity in tally.seen and other.place(identity) == tally.place(identity)
+            for other_name, other in self._other_tallies(name)
+            if other_name < name
+            for identity in other.seen
+        )
+
+    def _other_tallies(self, name: str) -> Sequence[tuple[str, EndpointTally]]:
+        mine = [one for one in self.driver.wishes if f"{one.node}/{one.endpoint}" == name]
+        if not any(policy_of(one, self.driver.topology) in SHARED for one in mine):
+            return []
+        names = {f"{one.node}/{one.endpoint}" for wish in mine for one in self._members(wish)}
+        found = self.driver.tally.endpoints
+        return [(one, found[one]) for one in sorted(names) if one != name and one in found]
+
+    def _members(self, wish: Wish) -> Iterator[Wish]:
+        for one in self.driver.wishes:
+            if one.policy is not None and fold(one.endpoint) == fold(wish.endpoint):
+                yield one
+
+    def _is_settled(self, publication: Publication, wish: Wish, subject: str) -> bool:
+        """Say whether it was known of every member then whether it is one."""
+        at = publication.step
+        drained = next((drain for drain in self.driver.drains if drain > at), at)
+        return all(
+            self.is_served(one, at)
+            or one.began_at > drained
+            or any((one.ended_at or at) < settled < at for settled in self.driver.settles)
+            for one in self._members(wish)
+            if matches(one.filter_, subject)
+        )
+
+    def _topology(self, step: int) -> Topology:
+        return [found for at, found in self.driver.topologies.found if at <= step][-1]
+
+    @staticmethod
+    def _is_home(wish: Wish, topology: Topology) -> bool:
+        homes = [q.home for n, q in topology.queues.items() if fold(n) == fold(wish.endpoint)]
+        return not homes or homes[0] in (None, wish.node)
+
+    def _way(self, topology: Topology, source: str, target: str) -> tuple[int, bool, bool]:
+        """Return the links between, -1 if there is no way; whether some, or the last, are joins."""
+        key = (id(topology), source)
+        if key not in self._ways:
+            walks = walks_from(topology, source) if source in topology.nodes else {}
+            kinds = {
+                node: [topology.zones[link.zone].kind is ZoneKind.JOIN for link in ways[0].links]
+                for node, ways in walks.items()
+            }
+            self._ways[key] = {
+                source: (0, False, False),
+                **{node: (len(found), any(found), found[-1]) for node, found in kinds.items()},
+            }
+        return self._ways[key].get(target, (-1, False, False))

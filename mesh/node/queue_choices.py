@@ -1,0 +1,44 @@
+"""Why a member of a queue gets a message, in words. Spec: DESIGN 6."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from mesh.core.queues import Nearness, choose
+from mesh.core.routing import Router
+from mesh.model.queues import Attraction, Role
+
+
+def queue_choices(router: Router, subject: str) -> Iterator[str]:
+    """Yield one line per queue that a message published at a router's node is for."""
+    near = router.near
+    if near is None:
+        return
+    found = router.table.attractions.matching(subject)
+    chosen = choose(found, near)
+    for queue in chosen.homeless:
+        yield f"queue {queue}: nobody, since its home is not linked to {near.node}"
+    for name in dict.fromkeys(one.name for one in found):
+        members = [one for one in found if one.name == name]
+        if any(one.role is Role.LOCAL and one.node == near.node for one in members):
+            yield f"queue {members[0].queue}: {near.node}, for it is local"
+        several = sorted(
+            (one for one in members if one.role in (Role.ANY, Role.HOME)),
+            key=lambda one: (near.links_to(one.node), one.node),
+        )
+        if several:
+            yield f"queue {several[0].queue}: {several[0].node}, {_why(several, near)}"
+
+
+def _why(several: Sequence[Attraction], near: Nearness) -> str:
+    best = several[0]
+    if best.role is Role.HOME:
+        return "its home"
+    distance = near.links_to(best.node)
+    links = f"{distance} link{'' if distance == 1 else 's'} away"
+    others = [one for one in several[1:] if one.node != best.node]
+    if not others:
+        return f"its only member, {links}"
+    if near.links_to(others[0].node) == distance:
+        return f"{links} as {others[0].node}, and first by name"
+    return f"the nearest, {links}; {others[0].node} is {near.links_to(others[0].node)}"

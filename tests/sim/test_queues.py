@@ -1,0 +1,148 @@
+"""Queues of all policies on random legal topologies: who must get what, by an oracle of its own."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from mesh.lab.backend import SimulatedBackend
+from mesh.lab.run import run_scenario
+from mesh.lab.scenario import Drain, NamedStep, Publish, Scenario, Settle, Subscribe
+from mesh.model.queues import Queue, QueuePolicy
+from tests.sim.meshes import Way, naive_copies, naive_matches, naive_ways, random_legal_topology
+from tests.sim.test_exact import random_filter, random_subject
+
+POLICIES = ["every", "local", "home", "any"]
+
+
+@dataclass
+class Counts:
+    """Messages per link, per endpoint, and per (endpoint, path)."""
+
+    links: Counter[str] = field(default_factory=Counter)
+    endpoints: Counter[str] = field(default_factory=Counter)
+    paths: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def delivered(self, wish: Subscribe, way: tuple[str, ...], count: int) -> None:
+        name = f"{wish.node}/{wish.endpoint}"
+        self.endpoints[name] += count
+        self.paths[name, ">".join(way)] += count
+
+
+def random_queues(seed: int, *, joined: bool) -> tuple[Scenario, dict[str, str]]:
+    """Return a scenario, and the policy of each queue by name."""
+    rng = random.Random(seed)
+    topology = random_legal_topology(rng, joined=joined)
+    nodes = sorted(topology.nodes)
+    policies = {f"q{number}": rng.choice(POLICIES) for number in range(3)}
+    declared = {
+        name: Queue(
+            name=name.upper(),
+            policy=QueuePolicy(policy),
+            home=rng.choice(nodes) if policy == "home" else None,
+        )
+        for name, policy in policies.items()
+        if policy == "home" or rng.random() < 0.5
+    }
+    topology = replace(topology, queues={one.name: one for one in declared.values()})
+    wishes = []
+    for _ in range(rng.randint(2, 10)):
+        name = rng.choice([*policies, "channel"])
+        wish: dict[str, object] = {"node": rng.choice(nodes), "endpoint": name}
+        if name in policies:
+            wish["kind"] = "queue"
+            if name not in declared or rng.random() < 0.5:
+                wish["policy"] = policies[name]
+        wishes.append(Subscribe.model_validate({**wish, "filter": random_filter(rng)}))
+    steps = [NamedStep("subscribe", wish) for wish in wishes]
+    steps.append(NamedStep("settle", Settle()))
+    for _ in range(rng.randint(3, 10)):
+        message = {
+            "node": rng.choice(nodes),
+            "subject": random_subject(rng),
+            "count": rng.randint(1, 4),
+            "key": rng.choice([None, "k"]),
+            "class": rng.choice(["guaranteed", "guaranteed", "direct"]),
+        }
+        steps.append(NamedStep("publish", Publish.model_validate(message)))
+    steps.append(NamedStep("drain", Drain()))
+    scenario = Scenario(
+        name=f"queues-{seed}", seed=seed, audit=False, topology=topology, steps=tuple(steps)
+    )
+    return scenario, policies
+
+
+def expected(scenario: Scenario, policies: dict[str, str]) -> Counts:
+    """Say what must happen, straight from the words of DESIGN 6, DMR-9, EMS-12 and UM-7."""
+    counts = Counts()
+    topology = scenario.topology
+    wishes = [named.step for named in scenario.steps if isinstance(named.step, Subscribe)]
+    for named in scenario.steps:
+        message = named.step
+        if not isinstance(message, Publish):
+            continue
+        matching = {
+            (one.node, one.endpoint): one
+            for one in wishes
+            if naive_matches(one.filter, message.subject)
+        }
+        to_all: dict[str, list[str]] = {}
+        for one in wishes:
+            if policies.get(one.endpoint, "every") == "every":
+                to_all.setdefault(one.node, []).append(one.filter)
+        copies = naive_copies(topology, message.node, message.subject, to_all)
+        source = Way((message.node,))
+        crossed = {way.links[-1] for way in copies.values()}
+        ways = {one.nodes[-1]: one for one in naive_ways(topology, message.node)}
+        plain = {node: one for node, one in ways.items() if not any(one.filters)} | {
+            message.node: source
+        }
+        for name in {one.endpoint for one in matching.values()}:
+            members = [one for one in matching.values() if one.endpoint == name]
+            policy = policies.get(name, "every")
+            if policy in ("every", "local"):
+                for one in members:
+                    way = source if one.node == message.node else copies.get(one.node)
+                    is_due = way is not None and (
+                        policy == "every" or way is source or way.filters[-1] is not None
+                    )
+                    if way is not None and is_due:
+                        counts.delivered(one, way.nodes, message.count)
+                continue
+            near = [one for one in members if one.node in plain]
+            if policy == "home":
+                home = topology.queues[name.upper()].home
+                near = [one for one in near if one.node == home and len(plain[one.node].nodes) <= 2]
+            if near:
+                best = min(near, key=lambda one: (len(plain[one.node].nodes), one.node))
+                counts.delivered(best, plain[best.node].nodes, message.count)
+                crossed.update(plain[best.node].links)
+        for link in crossed:
+            counts.links[link] += message.count
+    return counts
+
+
+@pytest.mark.parametrize("joined", [False, True], ids=["plain", "joined"])
+@pytest.mark.parametrize("seed", range(30))
+def test_every_message_comes_to_whom_its_queues_policies_say(seed: int, *, joined: bool) -> None:
+    """Spec: DESIGN 6, DMR-9, EMS-12, UM-7, K26. A message crosses a link once, whoever wants it."""
+    scenario, policies = random_queues(seed, joined=joined)
+    backend = SimulatedBackend(scenario.topology, scenario.seed)
+    result = run_scenario(scenario, backend, backend_name="sim")
+    counts = expected(scenario, policies)
+    assert result["ok"], result["steps"]
+    endpoints, links = result["endpoints"], result["links"]
+    assert isinstance(endpoints, dict)
+    assert isinstance(links, dict)
+    assert {
+        (name, path): count
+        for name, one in endpoints.items()
+        for path, count in one["paths"].items()
+    } == dict(counts.paths)
+    assert {name: one["messages"] for name, one in links.items() if one["messages"]} == dict(
+        +counts.links
+    )
+    assert all(one["missing"] == one["duplicates"] == 0 for one in endpoints.values()), endpoints
