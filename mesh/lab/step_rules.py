@@ -8,8 +8,10 @@ from mesh.config.shapes import StrictModel, nearest
 from mesh.lab.steps import (
     BrokerStep,
     Clock,
+    Consume,
     DeleteRecords,
     Expect,
+    Leave,
     LinkStep,
     NamedStep,
     NodeStep,
@@ -42,6 +44,8 @@ def faults_of(word: str, step: StrictModel, topology: Topology, workers: Workers
                 faults.append("only a queue has a policy; write kind: queue or remove it")
         case Publish():
             faults += [_node(step.node, topology), subject_fault(step.subject)]
+        case Consume() | Leave():
+            faults += [_node(step.node, topology), name_fault(step.queue)]
         case NodeStep():
             faults += [_node(step.node, topology), _worker(word, step, workers)]
         case Clock():
@@ -78,8 +82,11 @@ def _link(ends: Sequence[str], topology: Topology) -> str | None:
 
 
 def _expected(step: Expect, topology: Topology) -> str | None:
-    if (step.endpoint is None) == (step.link is None):
-        return "expect either `endpoint: node/name` or `link: a->b`"
+    if [step.endpoint, step.link, step.queue].count(None) != 2:
+        return "expect one of `endpoint: node/name`, `link: a->b` and `queue: name`"
+    if step.queue is not None:
+        node, slash, name = step.queue.rpartition("/")
+        return name_fault(name) or (_node(node, topology) if slash else None)
     if step.endpoint is not None:
         node, slash, name = step.endpoint.partition("/")
         if not (slash and name):

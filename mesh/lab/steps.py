@@ -60,6 +60,21 @@ class Publish(_Timed):
     payload: str = ""
 
 
+class Consume(_Timed):
+    """Join the consumers of a queue at a node, and stay; wait until so many were consumed there."""
+
+    node: str
+    queue: str
+    count: int | None = Field(None, ge=0)
+
+
+class Leave(_Timed):
+    """End what `consume` began."""
+
+    node: str
+    queue: str
+
+
 class Drain(_Timed):
     """Wait until nothing is left to read but what waits for the stopped and the cut."""
 
@@ -154,6 +169,7 @@ class Expect(_Timed):
 
     endpoint: str | None = None
     link: str | None = None
+    queue: str | None = None
     count: int | None = Field(None, ge=0)
     messages: int | None = Field(None, ge=0)
     frames: int | None = Field(None, ge=0)
@@ -166,6 +182,8 @@ Step = (
     | Unsubscribe
     | Settle
     | Publish
+    | Consume
+    | Leave
     | Drain
     | NodeStep
     | LinkStep
@@ -185,6 +203,8 @@ KINDS: Mapping[str, type[StrictModel]] = {
     "unsubscribe": Unsubscribe,
     "settle": Settle,
     "publish": Publish,
+    "consume": Consume,
+    "leave": Leave,
     "drain": Drain,
     "kill": NodeStep,
     "stop": NodeStep,

@@ -19,6 +19,7 @@ from mesh.transport.kafka.faults import (
     MOVED,
     Site,
     error_of,
+    is_away,
     is_denied,
     transport_error,
 )
@@ -26,8 +27,8 @@ from mesh.transport.kafka.logs import LOG
 from mesh.transport.kafka.settings import Settings
 from mesh.transport.port import BEGINNING, Passed, Record, TopicPartition
 
-COMMITTED_S = 10.0
-"""How long the group is asked where to begin; open transactions may have to end first."""
+COMMITTED_S = 0.3
+"""How long a read asks the group where to begin; the next one asks again."""
 
 
 class KafkaConsumer:
@@ -46,6 +47,7 @@ class KafkaConsumer:
         self._paused: frozenset[TopicPartition] = frozenset()
         self._told: set[int] = set()
         self._taking = 0
+        self._given: list[Place] = []
         try:
             self._consumer = Consumer(settings)
             self._consumer.subscribe(
@@ -64,26 +66,40 @@ class KafkaConsumer:
         return self._owned
 
     def _on_assign(self, consumer: Consumer, partitions: Sequence[Place]) -> None:
+        # Where to begin is asked for by the next read: the answer may have to wait for the end
+        # of a transaction, and a group waits for nobody's callback.
+        self._given = list(partitions)
+        consumer.assign([])
+
+    def _take_up(self) -> bool:
+        """Begin to read what the group has given, where it has come to; say whether that is done.
+
+        Whoever asks is told nothing while a transaction is open that moves the group on.
+        """
         try:
-            answers = consumer.committed(list(partitions), timeout=COMMITTED_S)
+            answers = self._consumer.committed(self._given, timeout=COMMITTED_S)
         except KafkaException as exc:
-            # Without knowing where to begin it owns nothing: `read` leaves the group and says so.
-            self._told.add(error_of(exc).code())
-            LOG.warning(self._site.text(f"group {self._group}: {error_of(exc).str()}"))
-            consumer.assign([])
-            return
+            error = error_of(exc)
+            if not is_away(error):
+                raise transport_error(self._site, f"offsets of {self._group}", error) from exc
+            return False
         begins: list[Place] = []
         for answer in answers:
+            if answer.error is not None:
+                return False
             at = TopicPartition(answer.topic, answer.partition)
             offset = answer.offset if answer.offset >= 0 else BEGINNING
             self._owned[at] = Passed(offset, answer.metadata or "")
             begin = OFFSET_BEGINNING if offset == BEGINNING else offset
             begins.append(Place(at.topic, at.partition, begin))
-        consumer.assign(begins)
+        self._given = []
+        self._consumer.assign(begins)
         self._apply_pause(self._paused & self._owned.keys())
+        return True
 
     def _on_revoke(self, consumer: Consumer, partitions: Sequence[Place]) -> None:
         self._taking += 1
+        self._given = []
         for place in partitions:
             self._owned.pop(TopicPartition(place.topic, place.partition), None)
         consumer.unassign()
@@ -100,6 +116,8 @@ class KafkaConsumer:
         """
         if self.is_closed or limit < 1:
             return ()
+        if self._given and not self._take_up():
+            timeout_s = 0.0
         found: list[Message] = []
         taking = self._taking
         message = self._consumer.poll(timeout_s)
