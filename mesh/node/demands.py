@@ -27,6 +27,12 @@ class Demands:
     own: dict[str, int] = field(default_factory=dict)
     _others: dict[tuple[str, str], QueueDemand] = field(default_factory=dict)
 
+    def see(self, queue: str, room: int | None) -> None:
+        """Take note of how much an own queue could take in; None: nothing is to be told of it."""
+        self.own.pop(queue, None)
+        if room is not None:
+            self.own[queue] = room
+
     def hear(self, told: Iterable[QueueDemand]) -> None:
         """Take what a neighbour's heartbeat tells: of what is older nothing changes."""
         for one in told:

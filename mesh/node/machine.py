@@ -206,9 +206,7 @@ class NodeMachine:
                 if status is not None:
                     learner.troubles.endpoints[endpoint] = status
             case QueueSeen(queue, room):
-                self.demands.own.pop(queue, None)
-                if room is not None:
-                    self.demands.own[queue] = room
+                self.demands.see(queue, room)
             case _:
                 assert_never(input_)
 

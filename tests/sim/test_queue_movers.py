@@ -22,6 +22,7 @@ from mesh.core.moving import WINDOW
 from mesh.errors import TransportError
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
+from mesh.transport.port import TopicPartition
 from tests.unit.client.conftest import Mesh
 
 CHAIN: Mapping[str, object] = {
@@ -376,3 +377,41 @@ def test_what_waited_too_long_becomes_a_dead_letter(stage_of: Start) -> None:
     for _ in range(20):
         stage.step()
     assert sorted(payload for _, payload in stage.got) == [b"5", b"6", b"7"]
+
+
+def test_copies_that_an_outbox_lost_are_announced_and_the_queue_goes_on(stage_of: Start) -> None:
+    """With them goes what was sent until the neighbour was told: all of it is announced.
+
+    Spec: K11, DESIGN 4.4.
+    """
+    stage = stage_of(HOME)
+    stage.queue("p", "r", "s")
+    consumer = stage.consume("s")
+    stage.publish("r", 8)
+    stage.until_all()
+    world = stage.mesh.world
+    world.cut("s", ["r"])
+    stage.publish("r", 8)
+    for _ in range(20):
+        stage.step()
+    kafka = world.kafka["two"]
+    at = next(
+        TopicPartition("mesh.r.to.s.g", number)
+        for number, log in enumerate(kafka.topics["mesh.r.to.s.g"].logs)
+        if log.end > 2
+    )
+    kafka.truncate(at, 1)
+    world.cut("s", [])
+    for _ in range(5):
+        stage.publish("r", 8)
+        for _ in range(40):
+            stage.step()
+    [loss] = consumer.losses
+    assert loss.last is not None
+    missing = stage.published - len(stage.got)
+    assert 1 <= missing <= loss.last - loss.first + 1
+    assert len(set(stage.got)) == len(stage.got)
+    before, published = len(stage.got), stage.published
+    stage.publish("r", 20)
+    stage.until(lambda: len(stage.got) == before + 20)
+    assert published == before + missing

@@ -116,6 +116,7 @@ class Movers:
                 self._look(now_ms)
             except TransportError as error:
                 log.warning("queues.unknown", fault=str(error))
+                self._looked_ms = now_ms + RETRY_MS - LOOK_MS  # each try may wait for brokers
             else:
                 yield from self._tell(leads=leads)
         for key in [key for key, one in self._movers.items() if not self._may_go_on(key, one)]:
@@ -151,6 +152,8 @@ class Movers:
             if seen.consumers:
                 seen.consumed_ms = now_ms
             self._aim(queue, seen, attractions, near, now_ms)
+        for mover in self._movers.values():
+            mover.forget_lost()
 
     def _aim(
         self,

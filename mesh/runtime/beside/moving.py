@@ -288,6 +288,15 @@ class Mover:
             for number in range(lane.number, lane.partitions, lanes)
         ]
 
+    def forget_lost(self) -> None:
+        """Wait no longer for what an outbox has lost to be read.
+
+        Raises:
+            TransportError: The brokers do not answer.
+        """
+        ends = self.home.admin().ends(list(self.marks))
+        self.marks = {at: mark for at, mark in self.marks.items() if ends.get(at, 0) >= mark}
+
     def close(self) -> None:
         """Leave the group at once."""
         self.consumer.close()
