@@ -9,7 +9,7 @@ from mesh.core.walks import walks_from
 from mesh.lab.driver import Driver, Publication, Wish
 from mesh.lab.tally import EndpointTally, MessageId
 from mesh.model.names import fold
-from mesh.model.queues import QueuePolicy
+from mesh.model.queues import QueuePolicy, declared_queue, policy_in_force
 from mesh.model.subject import matches
 from mesh.model.topology import Topology, ZoneKind
 
@@ -21,10 +21,7 @@ def policy_of(wish: Wish, topology: Topology) -> QueuePolicy | None:
     """Return the policy of the queue that a wish is for, or None if it is for a channel."""
     if wish.policy is None:
         return None
-    for name, queue in topology.queues.items():
-        if fold(name) == fold(wish.endpoint):
-            return queue.policy
-    return QueuePolicy(wish.policy)
+    return policy_in_force(topology.queues, wish.endpoint, wish.policy)
 
 
 @dataclass(slots=True)
@@ -76,8 +73,10 @@ class QueueAccounts:
 
     def seen_by_all(self, name: str, tally: EndpointTally) -> set[MessageId]:
         """Return what the members of a shared queue have together; of others what one has."""
-        others = self._other_tallies(name)
-        return tally.seen.union(*(other.seen for _, other in others))
+        found = set(tally.seen)
+        for _, other in self._other_tallies(name):
+            found.update(one for one in other.seen - found if self._was_shared(name, one))
+        return found
 
     def doubled(self, name: str, tally: EndpointTally) -> int:
         """Return how many messages another member has as well, none of both taken away by a mover.
@@ -85,16 +84,41 @@ class QueueAccounts:
         They are counted at one of both: where the name is greater.
         """
         return sum(
-            identity in tally.seen and other.place(identity) == tally.place(identity)
+            other.place(identity) == tally.place(identity) and self._was_shared(name, identity)
             for other_name, other in self._other_tallies(name)
             if other_name < name
-            for identity in other.seen
+            for identity in other.seen & tally.seen
         )
+
+    def _was_shared(self, name: str, identity: MessageId) -> bool:
+        """Say whether one member was to get a message, by the topology when it was published."""
+        message = self.driver.tally.published.get(identity)
+        if message is None:
+            return False
+        for publication in self.driver.publications:
+            begin = publication.begins.get(message.place, 0)
+            if begin <= message.offset < publication.ends.get(message.place, -1):
+                return self._is_shared(name, self._topology(publication.step))
+        return False
+
+    def certified(self) -> Mapping[str, int]:
+        """Return how many guaranteed messages the auditor certifies, by what it calls endpoints.
+
+        All members of a queue of which one gets a message are one: `*/name`. Spec: K29.
+        """
+        found: dict[str, int] = {}
+        for name, tally in self.driver.tally.endpoints.items():
+            if self._is_shared(name, self.driver.topology):
+                name = f"*/{fold(name.partition('/')[2])}"
+            found[name] = found.get(name, 0) + tally.guaranteed - tally.moves
+        return found
+
+    def _is_shared(self, name: str, topology: Topology) -> bool:
+        mine = [one for one in self.driver.wishes if f"{one.node}/{one.endpoint}" == name]
+        return any(policy_of(one, topology) in SHARED for one in mine)
 
     def _other_tallies(self, name: str) -> Sequence[tuple[str, EndpointTally]]:
         mine = [one for one in self.driver.wishes if f"{one.node}/{one.endpoint}" == name]
-        if not any(policy_of(one, self.driver.topology) in SHARED for one in mine):
-            return []
         names = {f"{one.node}/{one.endpoint}" for wish in mine for one in self._members(wish)}
         found = self.driver.tally.endpoints
         return [(one, found[one]) for one in sorted(names) if one != name and one in found]
@@ -121,8 +145,8 @@ class QueueAccounts:
 
     @staticmethod
     def _is_home(wish: Wish, topology: Topology) -> bool:
-        homes = [q.home for n, q in topology.queues.items() if fold(n) == fold(wish.endpoint)]
-        return not homes or homes[0] in (None, wish.node)
+        queue = declared_queue(topology.queues, wish.endpoint)
+        return queue is None or queue.home in (None, wish.node)
 
     def _way(self, topology: Topology, source: str, target: str) -> tuple[int, bool, bool]:
         """Return the links between, -1 if there is no way; whether some, or the last, are joins."""

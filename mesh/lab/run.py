@@ -49,7 +49,7 @@ def run_scenario(
         for number, named in enumerate(scenario.steps):
             steps.append(_run_step(driver, number, named))
         driver.count_everything()
-        audited = backend.audit({name: t.guaranteed for name, t in tally.endpoints.items()})
+        audited = backend.audit(QueueAccounts(driver).certified())
         if audited is not None and audited.fault:
             steps.append({"step": "audit", "ok": False, "detail": {"error": audited.fault}})
         return {

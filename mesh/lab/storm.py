@@ -19,11 +19,12 @@ from mesh.lab.load import Publisher, Watch
 from mesh.lab.schedule import moments, storm_schedule
 from mesh.lab.steps import Storm
 from mesh.model.frames import MessageClass
+from mesh.model.queues import QueuePolicy, policy_in_force
 from mesh.model.topics import TopicNames
 from mesh.transport.port import TopicPartition
 
 if TYPE_CHECKING:
-    from mesh.lab.driver import Driver
+    from mesh.lab.driver import Driver, Wish
 
 
 def run_storm(driver: Driver, number: int, step: Storm, timeout_s: float) -> Mapping[str, object]:
@@ -154,8 +155,18 @@ class _Storm:
                 f"{wish.node}/{wish.endpoint}",
                 nodes[wish.node].partitions,
             )
-            for wish in self.driver.wishes
+            for wish in self._judged()
         }
+
+    def _judged(self) -> Sequence[Wish]:
+        """Return the subscriptions that the checker knows how to judge: to get all there is."""
+        queues = self.driver.topology.queues
+        return [
+            wish
+            for wish in self.driver.wishes
+            if wish.policy is None
+            or policy_in_force(queues, wish.endpoint, wish.policy) is QueuePolicy.EVERY
+        ]
 
     # -- the storm itself -----------------------------------------------------------------
 
@@ -235,7 +246,7 @@ class _Storm:
                 ending_ms=None if wish.ended_at is None else 0,
                 ended_ms=None if wish.ended_at is None else self._began_ms - 1,
             )
-            for wish in self.driver.wishes
+            for wish in self._judged()
         ]
 
     def _topic_ids(self) -> Mapping[bytes, str]:

@@ -44,7 +44,7 @@ class EndpointTally:
     """One endpoint topic: records, those of guaranteed messages, and what the lab judges.
 
     Of a queue `moved` says of a message how often it was moved from member to member, and `again`
-    counts those that came back: they are no duplicates.
+    counts those that came back: they are no duplicates; `moves` counts all that were moved here.
     """
 
     count: int = 0
@@ -55,6 +55,7 @@ class EndpointTally:
     newest: dict[tuple[bytes, int], int] = field(default_factory=dict)
     moved: dict[MessageId, int] = field(default_factory=dict)
     again: int = 0
+    moves: int = 0
 
     def place(self, identity: MessageId) -> int:
         """Return how often a message was moved before it came here last."""
@@ -273,6 +274,7 @@ def _deliver(tally: EndpointTally, record: Record) -> None:
     identity = (*source, delivery.generation, delivery.offset)
     if moves := int.from_bytes(delivery.ext.get(MOVED_EXT, b"")):
         tally.again += identity in tally.seen and tally.place(identity) != moves
+        tally.moves += 1
         tally.moved[identity] = max(moves, tally.place(identity))
     tally.seen.add(identity)
     if not moves and delivery.offset < tally.newest.get(source, -1):

@@ -7,7 +7,7 @@ behind that. Spec: DESIGN 6, K13, K26.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -56,6 +56,18 @@ class Queue:
     home: str | None = None
     max_deliveries: int | None = None
     max_age_s: float | None = None
+
+
+def declared_queue(queues: Mapping[str, Queue], name: str) -> Queue | None:
+    """Return what is declared of a queue, whatever the case of its name."""
+    wanted = fold(name)
+    return next((queue for key, queue in queues.items() if fold(key) == wanted), None)
+
+
+def policy_in_force(queues: Mapping[str, Queue], name: str, said: str | None) -> QueuePolicy:
+    """Return the policy of a queue: the declared one, else what its subscription says. K13."""
+    queue = declared_queue(queues, name)
+    return QueuePolicy(said or QueuePolicy.EVERY) if queue is None else queue.policy
 
 
 class Role(StrEnum):

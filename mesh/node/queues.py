@@ -13,7 +13,16 @@ from mesh.core.interest import InterestTable, Member
 from mesh.model.control import REFUSED, EndpointKind, EndpointStatus, Subscription, Wish
 from mesh.model.frames import MessageClass
 from mesh.model.names import fold
-from mesh.model.queues import Attraction, Queue, QueuePolicy, Role, is_of_queue, queue_address
+from mesh.model.queues import (
+    Attraction,
+    Queue,
+    QueuePolicy,
+    Role,
+    declared_queue,
+    is_of_queue,
+    policy_in_force,
+    queue_address,
+)
 
 Subscriptions = Mapping[tuple[str, str], Subscription]
 """(endpoint, filter) -> what the client asked for."""
@@ -36,10 +45,7 @@ class OwnQueues:
 
     def policy_of(self, endpoint: str, subscription: Subscription) -> QueuePolicy:
         """Return the policy of a queue: the declared one, else what the subscription says."""
-        queue = self._declared(endpoint)
-        if queue is not None:
-            return queue.policy
-        return QueuePolicy(subscription.policy or QueuePolicy.EVERY)
+        return policy_in_force(self.declared, endpoint, subscription.policy)
 
     def wants_every(self, endpoint: str, subscription: Subscription) -> bool:
         """Return whether an endpoint is to get all that it asks for: no queue that is chosen."""
@@ -76,10 +82,6 @@ class OwnQueues:
         for endpoint, text in sorted(by_endpoint.items()):
             yield EndpointStatus(endpoint, REFUSED, text)
 
-    def _declared(self, endpoint: str) -> Queue | None:
-        name = fold(endpoint)
-        return next((one for key, one in self.declared.items() if fold(key) == name), None)
-
     def _wanted(
         self, queues: Subscriptions, table: InterestTable
     ) -> Iterator[tuple[tuple[str, Member], Wish]]:
@@ -104,7 +106,7 @@ class OwnQueues:
 
     def _fault(self, endpoint: str, subscription: Subscription, first: QueuePolicy) -> str | None:
         """Return why a subscription attracts nothing, two homes apart. Spec: K13."""
-        said, queue = subscription.policy, self._declared(endpoint)
+        said, queue = subscription.policy, declared_queue(self.declared, endpoint)
         if queue is not None and said not in (None, queue.policy.value):
             return (
                 f"queue {queue.name} is declared with policy {queue.policy}, not {said}; "
@@ -119,7 +121,7 @@ class OwnQueues:
 
         Of two undeclared homes that come up at once the one with the lesser name stays.
         """
-        queue = self._declared(endpoint)
+        queue = declared_queue(self.declared, endpoint)
         if queue is not None and queue.home is not None:
             return (Role.HOME if queue.home == self.node else Role.PROXY), None
         others = [

@@ -33,7 +33,8 @@ class Case:
         last: Last one that must be there.
         delivered_last: Last one whose delivery counts.
         wants: What must and may come.
-        records: Partition of the endpoint topic -> lowest and highest offset to read there.
+        records: Member, and of each partition of its topic the lowest and highest offset to read
+            there. Mostly that is the endpoint itself, but a queue may have several.
         is_passed: Whether every hop has passed all of it, so that what is not there is missing.
     """
 
@@ -45,7 +46,7 @@ class Case:
     last: int
     delivered_last: int
     wants: tuple[Want, ...]
-    records: Mapping[int, tuple[int, int]]
+    records: Mapping[EndpointKey, Mapping[int, tuple[int, int]]]
     is_passed: bool
 
 

@@ -138,11 +138,12 @@ class Certifier:
         judgement = Judgement(place, number, block, {}, is_passed)
         stamp = (block.stamp, world.interest.version)
         round_.judgements.append(judgement)
-        for endpoint in _endpoints(block, world):
+        for endpoint, members in _endpoints(block, world):
             claim = claims.get((place, endpoint))
             if claim is None:
-                claim = claims[place, endpoint] = _claims_of(place, endpoint, world)
-            verdict, expected = compare(block, endpoint, claim)
+                found = [one for member in members for one in _claims_of(place, member, world)]
+                claim = claims[place, endpoint] = found
+            verdict, expected = compare(block, members, claim)
             if verdict is Verdict.EQUAL:
                 self._issue(judgement, endpoint, block.last, expected, expected, world)
                 _take_back(judgement, endpoint, world)
@@ -151,7 +152,8 @@ class Certifier:
                 is_news = block.looked.get(endpoint) != stamp
                 if is_passed or (verdict is Verdict.UNSURE and is_news):
                     block.looked[endpoint] = stamp
-                    round_.cases.append(_case(judgement, endpoint, claim, world, now))
+                    case = _case(judgement, endpoint, members, claim, world, now)
+                    round_.cases.append(case)
 
     def settle(self, round_: Round, case: Case, outcome: Outcome, world: World) -> None:
         """Take what reading a case gave."""
@@ -248,11 +250,15 @@ def _take_back(
             world.register.withdraw(finding.id)
 
 
-def _endpoints(block: Block, world: World) -> Sequence[EndpointKey]:
-    """Return the certified endpoints, and those that got something nobody asked for."""
+def _endpoints(block: Block, world: World) -> Sequence[tuple[EndpointKey, Sequence[EndpointKey]]]:
+    """Return the certified endpoints, and those that got something nobody asked for.
+
+    With each its members: itself, or all of a queue of which one gets a message.
+    """
     wishes = world.interest.wishes
     strangers = [endpoint for endpoint in block.receipts if endpoint not in wishes]
-    return sorted((*world.interest.certified(), *strangers))
+    alone = [(one, (one,)) for one in (*world.interest.certified(), *strangers)]
+    return sorted((*alone, *world.interest.shared().items()))
 
 
 def _claims_of(place: TopicPartition, endpoint: EndpointKey, world: World) -> Sequence[Claim]:
@@ -264,13 +270,14 @@ def _claims_of(place: TopicPartition, endpoint: EndpointKey, world: World) -> Se
         world.names.key(place),
         is_local=origin == endpoint.node,
         carriers=world.carriers,
-        joins=world.ways.between(origin, endpoint.node),
+        way=world.ways.way(origin, endpoint.node),
     )
 
 
 def _case(
     judgement: Judgement,
     endpoint: EndpointKey,
+    members: Sequence[EndpointKey],
     claims: Sequence[Claim],
     world: World,
     now: Now,
@@ -279,7 +286,7 @@ def _case(
     end = (number + 1) * BLOCK_OFFSETS - 1
     is_whole = block.ticket is None or block.ticket.bound >= block.last
     last = block.last if is_whole or block.ticket is None else block.ticket.bound
-    receipt = block.receipts.get(endpoint)
+    receipts = {one: block.receipts[one] for one in members if one in block.receipts}
     is_quiet = not 0 <= now.clock_s - block.changed_s < QUIET_S
     return Case(
         place=judgement.place,
@@ -290,6 +297,6 @@ def _case(
         last=last,
         delivered_last=end if is_quiet and is_whole else last,
         wants=tuple(wants_of(block, claims, number * BLOCK_OFFSETS, end)),
-        records={} if receipt is None else dict(receipt.records),
+        records={one: dict(receipt.records) for one, receipt in receipts.items()},
         is_passed=judgement.is_passed,
     )

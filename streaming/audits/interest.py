@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import NamedTuple
 
-from mesh.model.control import EndpointKind, Subscription
+from mesh.model.control import Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.state import Cut
 from streaming.audits.matching import selects
+from streaming.audits.queues import EACH, EVERYWHERE, SHARED, QueueRules, Way
 from streaming.tables.rows import SourceKey, TopicPartition
 
 Carriers = Callable[[str, SourceKey], Sequence[TopicPartition]]
@@ -44,15 +45,17 @@ class Wish:
 
     Attributes:
         filter: What it asks for.
-        is_certified: Guaranteed channel: the mesh promises each message exactly once.
+        is_certified: Of the guaranteed class: the mesh promises each message exactly once.
         added: Offset of the record; its version. Spec: K13.
         removed: Offset of the record that ends it, or None.
+        policy: Of a queue; empty for a channel.
     """
 
     filter: str
     is_certified: bool
     added: int
     removed: int | None = None
+    policy: str = ""
 
 
 class EndpointKey(NamedTuple):
@@ -124,6 +127,7 @@ class Interest:
         ends: For unsubscribes: last origin offset per source in the frames below a position.
         version: Rises with every change, so that answers can be kept until then.
         pruned: Version at which needless things were forgotten the last time.
+        queues: What the topology says of queues.
     """
 
     wishes: dict[EndpointKey, list[Wish]] = field(default_factory=dict)
@@ -131,20 +135,19 @@ class Interest:
     ends: dict[EndKey, dict[SourceKey, int]] = field(default_factory=dict)
     version: int = 0
     pruned: int = 0
+    queues: QueueRules = field(default_factory=QueueRules)
 
     def subscribe(
         self, endpoint: EndpointKey, filter_: str, subscription: Subscription, offset: int
     ) -> None:
         """Take a subscription record; one that repeats what is in force changes nothing."""
-        is_certified = (
-            subscription.kind is EndpointKind.CHANNEL
-            and subscription.message_class is MessageClass.GUARANTEED
-        )
+        policy = self.queues.policy_of(endpoint.name, subscription)
+        is_certified = policy is not None and subscription.message_class is MessageClass.GUARANTEED
+        wish = Wish(filter_, is_certified, offset, policy=policy or "")
         known = self._open(endpoint, filter_)
-        if known is not None and known.is_certified == is_certified:
+        if known is not None and known == replace(wish, added=known.added):
             return
         self.unsubscribe(endpoint, filter_, offset)
-        wish = Wish(filter_, is_certified, offset)
         self.wishes.setdefault(endpoint, []).append(wish)
         self.version += 1
 
@@ -178,8 +181,17 @@ class Interest:
     def certified(self) -> Iterator[EndpointKey]:
         """Yield the endpoints that certificates speak of, sorted."""
         for endpoint, wishes in sorted(self.wishes.items()):
-            if any(wish.is_certified for wish in wishes):
+            if any(wish.is_certified and wish.policy in EACH for wish in wishes):
                 yield endpoint
+
+    def shared(self) -> Mapping[EndpointKey, Sequence[EndpointKey]]:
+        """Return the queues of which one member gets a message, each with its members, sorted."""
+        found: dict[EndpointKey, list[EndpointKey]] = {}
+        for endpoint, wishes in sorted(self.wishes.items()):
+            if any(wish.is_certified and wish.policy in SHARED for wish in wishes):
+                together = EndpointKey(EVERYWHERE, endpoint.name.casefold())
+                found.setdefault(together, []).append(endpoint)
+        return found
 
     def claims(
         self,
@@ -190,7 +202,7 @@ class Interest:
         *,
         is_local: bool,
         carriers: Carriers,
-        joins: Sequence[str] = (),
+        way: Way | None = None,
     ) -> Sequence[Claim]:
         """Return what an endpoint claims of one ingress partition.
 
@@ -201,15 +213,20 @@ class Interest:
             source: The same by topic id, if known.
             is_local: Whether the ingress belongs to the endpoint's own node.
             carriers: How messages came to the endpoint's node.
-            joins: Filters of the joins between the ingress and the endpoint.
+            way: From the node of the ingress to the endpoint's; what joins on it do not select
+                cannot come. None is one without joins, over which queues get nothing.
         """
         claims = []
         for wish in self.wishes.get(endpoint, ()):
             span = None
+            if wish.policy and not (
+                way and self.queues.may_come(wish.policy, endpoint.name, endpoint.node, way)
+            ):
+                continue
             if wish.is_certified and uuid is not None and source is not None:
                 ways = (place,) if is_local else tuple(carriers(endpoint.node, source))
                 span = self._span(wish, uuid, place, source, ways)
-            claims.append(Claim(wish.filter, span, tuple(joins)))
+            claims.append(Claim(wish.filter, span, way.joins if way else ()))
         return claims
 
     def _span(

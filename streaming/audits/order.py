@@ -45,6 +45,8 @@ class Order:
         """Take the deliveries of a batch; yield what must be looked at closely."""
         groups: dict[OrderKey, list[DeliveryRow]] = {}
         for row in rows:
+            if row.is_moved:
+                continue  # late by right, and perhaps there once more
             groups.setdefault(OrderKey(row.place, row.source, row.generation), []).append(row)
         for key, group in groups.items():
             reached = self.reached.get(key, -1)

@@ -106,7 +106,8 @@ class LinkPlan:
         place = place_of(self.prefix, row.place.topic)
         ingress = names.place(row.source)
         origin = None if ingress is None else place_of(self.prefix, ingress.topic).node
-        fault = self._delivery_fault(place.node, origin, row.path)
+        begins = None if row.is_moved else origin
+        fault = self._delivery_fault(place.node, begins, row.path)
         if fault is None:
             return None
         source = names.text(row.source)

@@ -21,15 +21,23 @@ class Verdict(Enum):
     UNSURE = "some may come and some must: only the messages tell"
 
 
-def compare(block: Block, endpoint: EndpointKey, claims: Sequence[Claim]) -> tuple[Verdict, int]:
-    """Return what the digests tell, and how many messages were expected if they are equal."""
+def compare(
+    block: Block, members: Sequence[EndpointKey], claims: Sequence[Claim]
+) -> tuple[Verdict, int]:
+    """Return what the digests tell, and how many messages were expected if they are equal.
+
+    Args:
+        block: What was published and what was delivered.
+        members: The endpoint, or all members of a queue together.
+        claims: What they ask for.
+    """
     sums: dict[Level, Digest] = {}
     for subject, tally in block.subjects.items():
         level = _level(claims, subject, tally.first, tally.last)
         if level is not Level.NONE:
             sums[level] = sums.get(level, NOTHING) + tally.digest
-    receipt = block.receipts.get(endpoint)
-    delivered = NOTHING if receipt is None else receipt.digest
+    receipts = [block.receipts[one] for one in members if one in block.receipts]
+    delivered = sum((receipt.digest for receipt in receipts), NOTHING)
     must = sums.get(Level.MUST, NOTHING)
     everything = sum(sums.values(), NOTHING)
     if delivered == everything or (delivered == must and Level.MIXED not in sums):

@@ -85,6 +85,7 @@ class Auditor:
         self.state = self.snapshots.load() or fresh
         # Who is linked to whom is the file's to say, not a former run's.
         self.state.splits.nodes, self.state.splits.links = fresh.splits.nodes, fresh.splits.links
+        self.state.interest.queues = fresh.interest.queues
         self.plan, self.ways = LinkPlan.of(self.topology), Ways.of(self.topology)
         self.batch_at_s = self.clock()
 

@@ -75,17 +75,19 @@ class Rereader:
         rows: list[tuple[Any, ...]] = []
         wants: list[tuple[Any, ...]] = []
         for number, case in enumerate(cases):
-            topic = names.endpoint(case.endpoint.node, case.endpoint.name)
+            topics = {one: names.endpoint(one.node, one.name) for one in case.records}
             source_id = "" if case.source is None else case.source.topic_id
             span = (case.first, case.last, case.delivered_last)
-            rows.append((number, *case.place, *span, topic, source_id))
+            told = " ".join(["", *sorted(topics.values()), ""])
+            rows.append((number, *case.place, *span, told, source_id))
             wants.extend(
                 (number, want.subject, want.first, want.last, want.is_must) for want in case.wants
             )
             if case.last >= case.first:
                 _widen(ranges, case.place, case.first, case.last + 1)
-            for partition, (first, last) in case.records.items():
-                _widen(ranges, TopicPartition(topic, partition), first, last + 1)
+            for endpoint, records in case.records.items():
+                for partition, (first, last) in records.items():
+                    _widen(ranges, TopicPartition(topics[endpoint], partition), first, last + 1)
         if not ranges:
             return [Outcome(0, 0) for _ in cases]
         answers = exact.case_outcomes(

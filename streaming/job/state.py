@@ -15,6 +15,7 @@ from streaming.audits.names import Names
 from streaming.audits.order import Order
 from streaming.audits.origins import Origins
 from streaming.audits.passing import Passing
+from streaming.audits.queues import QueueRules
 from streaming.audits.splits import Splits
 from streaming.audits.ways import Ways
 from streaming.tables.rows import TopicPartition
@@ -51,7 +52,7 @@ class State:
             chains=Chains(prefix),
             origins=Origins(prefix),
             order=Order(),
-            interest=Interest(),
+            interest=Interest(queues=QueueRules.of(topology)),
             passing=Passing(prefix),
             splits=Splits.of(topology),
             links=Links.of(topology),

@@ -11,7 +11,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
 
-from streaming.tables.columns import digest_columns
+from streaming.tables.columns import digest_columns, moves_column
 from streaming.tables.digest import BLOCK_OFFSETS
 from streaming.tables.topics import CONTROL, ENDPOINT, INGRESS, OUTBOX
 
@@ -68,6 +68,7 @@ def _delivered(records: DataFrame) -> DataFrame:
         told["generation"].alias("generation"),
         told["offset"].alias("source_offset"),
         told["path"].alias("path"),
+        (moves_column() > 0).alias("is_moved"),
     )
 
 
@@ -86,7 +87,7 @@ def delivery_rows(records: DataFrame) -> DataFrame:
     ordered = _delivered(records).withColumn(
         "is_late", source_offset <= F.max(source_offset).over(delivery_order())
     )
-    keys = ("topic", "partition", "source_id", "source_partition", "generation", "path")
+    keys = ("topic", "partition", "source_id", "source_partition", "generation", "path", "is_moved")
     grouped = ordered.groupBy(*keys, _block(source_offset))
     digests = digest_columns(F.col("source_partition"), F.col("generation"), source_offset)
     return _rows(

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import from_avro
 
 from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
+from mesh.model.queues import MOVED_EXT
 from schemas import VERSION, text
 from streaming.tables.topics import ANNOUNCEMENT, CONTROL, ENDPOINT, INGRESS, OUTBOX, SMALL_ROLES
 
@@ -95,6 +96,12 @@ def _subject(message_bytes_max: int) -> Column:
 
 def _length(column: Column) -> Column:
     return F.coalesce(F.octet_length(column), F.lit(0))
+
+
+def moves_column() -> Column:
+    """Return how often a delivered message was moved to another member of its queue."""
+    moves = F.conv(F.hex(F.col("delivery")["ext"][MOVED_EXT]), 16, 10).cast("long")
+    return F.coalesce(moves, F.lit(0))
 
 
 def delivery_column() -> Column:

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from streaming.tables.aggregates import frame_columns
-from streaming.tables.columns import header_column, offset_deltas_column
+from streaming.tables.columns import header_column, moves_column, offset_deltas_column
 from streaming.tables.digest import BLOCK_OFFSETS
 from streaming.tables.topics import ENDPOINT, INGRESS
 
@@ -18,8 +18,8 @@ OFFSETS_MAX = 100
 """Source offsets that one answer spells out; the counts tell how many there are."""
 
 CASES = """`case` int, topic string, `partition` int, first long, last long, delivered_last long,
-endpoint_topic string, source_id string"""
-"""Blocks and endpoints to be read."""
+endpoint_topics string, source_id string"""
+"""Blocks and endpoints to be read; topics of endpoints with a blank before and behind each."""
 
 WANTS = "`case` int, subject string, first long, last long, is_must boolean"
 """What must and may come, per case."""
@@ -97,7 +97,11 @@ def _expected(records: DataFrame, cases: DataFrame, wants: DataFrame) -> DataFra
 
 
 def _received(records: DataFrame, cases: DataFrame) -> DataFrame:
-    """Return `case, source_offset, copies` of the deliveries of each case."""
+    """Return `case, source_offset, copies` of the deliveries of each case.
+
+    Of a message that was moved from member to member of a queue only the copies count that were
+    moved most often: the others were taken away again.
+    """
     one, told = F.broadcast(cases).alias("one"), F.col("delivery")
     delivered = records.where((F.col("role") == ENDPOINT) & told.isNotNull())
     copy = delivered.select(
@@ -106,27 +110,34 @@ def _received(records: DataFrame, cases: DataFrame) -> DataFrame:
         told["partition"].alias("source_partition"),
         told["generation"].alias("generation"),
         told["offset"].alias("source_offset"),
+        moves_column().alias("moves"),
     ).alias("copy")
     is_in_case = (
-        (F.col("copy.endpoint_topic") == F.col("one.endpoint_topic"))
+        F.col("one.endpoint_topics").contains(
+            F.concat(F.lit(" "), F.col("copy.endpoint_topic"), F.lit(" "))
+        )
         & (F.col("copy.source_id") == F.col("one.source_id"))
         & (F.col("copy.source_partition") == F.col("one.partition"))
         & (F.col("copy.generation") == 0)
         & F.col("copy.source_offset").between(F.col("one.first"), F.col("one.delivered_last"))
     )
     joined = copy.join(one, on=is_in_case, how="inner")
-    return joined.groupBy("one.case", "source_offset").agg(F.count(F.lit(1)).alias("copies"))
+    each = joined.groupBy("one.case", "source_offset", "moves").agg(
+        F.count(F.lit(1)).alias("copies")
+    )
+    return each.groupBy("case", "source_offset").agg(F.max_by("copies", "moves").alias("copies"))
 
 
 def delivery_faults(records: DataFrame, requests: DataFrame) -> DataFrame:
     """Return per request and block which deliveries repeat or come after later ones.
 
     Args:
-        records: Parsed records of the endpoint partitions concerned, from their beginning.
+        records: Parsed records of the endpoint partitions concerned, from their beginning;
+            those that were moved are late by right, and left out.
         requests: As `DELIVERY_REQUESTS`.
     """
     told = F.col("delivery")
-    delivered = records.where(told.isNotNull()).select(
+    delivered = records.where(told.isNotNull() & (moves_column() == 0)).select(
         "topic",
         "partition",
         "offset",

@@ -57,6 +57,7 @@ class DeliveryRow:
         record_first: Lowest offset in the endpoint topic.
         record_last: Highest one.
         late: Records whose source offset is not above all earlier ones of the batch.
+        is_moved: Whether they come from another member of the queue, where their path begins.
     """
 
     place: TopicPartition
@@ -70,6 +71,7 @@ class DeliveryRow:
     record_first: int
     record_last: int
     late: int
+    is_moved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +223,7 @@ def _delivery(fields: Fields) -> DeliveryRow:
         record_first=fields["record_first"],
         record_last=fields["record_last"],
         late=fields["late"],
+        is_moved=fields["is_moved"],
     )
 
 

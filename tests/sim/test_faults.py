@@ -15,9 +15,12 @@ from tests.sim.test_exact import expected, random_scenario, random_subject
 
 def faulty_scenario(seed: int) -> Scenario:
     """Settle, then publish among random faults, then heal everything and drain."""
-    calm = random_scenario(seed, lanes_max=2)
-    rng = random.Random(seed)
-    topology = calm.topology
+    return with_faults(random_scenario(seed, lanes_max=2), random.Random(seed))
+
+
+def with_faults(calm: Scenario, rng: random.Random) -> Scenario:
+    """Return a scenario with other messages, published among random faults."""
+    topology, seed = calm.topology, calm.seed
     nodes = sorted(topology.nodes)
     steps = [step for step in calm.steps if step.word in ("subscribe", "settle")]
     down: set[str] = set()

@@ -8,12 +8,16 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from mesh.codec.state import decode_ledger
+from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Drain, NamedStep, Publish, Scenario, Settle, Subscribe
 from mesh.model.queues import Queue, QueuePolicy
+from mesh.transport.port import TopicPartition
 from tests.sim.meshes import Way, naive_copies, naive_matches, naive_ways, random_legal_topology
 from tests.sim.test_exact import random_filter, random_subject
+from tests.sim.test_faults import with_faults
 
 POLICIES = ["every", "local", "home", "any"]
 
@@ -37,7 +41,7 @@ def random_queues(seed: int, *, joined: bool) -> tuple[Scenario, dict[str, str]]
     rng = random.Random(seed)
     topology = random_legal_topology(rng, joined=joined)
     nodes = sorted(topology.nodes)
-    policies = {f"q{number}": rng.choice(POLICIES) for number in range(3)}
+    policies = {f"q{number}": rng.choice(POLICIES) for number in range(2)}
     declared = {
         name: Queue(
             name=name.upper(),
@@ -49,14 +53,16 @@ def random_queues(seed: int, *, joined: bool) -> tuple[Scenario, dict[str, str]]
     }
     topology = replace(topology, queues={one.name: one for one in declared.values()})
     wishes = []
-    for _ in range(rng.randint(2, 10)):
-        name = rng.choice([*policies, "channel"])
+    for _ in range(rng.randint(4, 14)):
+        name = rng.choice([*policies, *policies, "channel"])
         wish: dict[str, object] = {"node": rng.choice(nodes), "endpoint": name}
         if name in policies:
             wish["kind"] = "queue"
             if name not in declared or rng.random() < 0.5:
                 wish["policy"] = policies[name]
-        wishes.append(Subscribe.model_validate({**wish, "filter": random_filter(rng)}))
+        # Few members would ever match the same message by filters drawn at random.
+        filter_ = rng.choice([">", "a/>", "*", "*/*", random_filter(rng)])
+        wishes.append(Subscribe.model_validate({**wish, "filter": filter_}))
     steps = [NamedStep("subscribe", wish) for wish in wishes]
     steps.append(NamedStep("settle", Settle()))
     for _ in range(rng.randint(3, 10)):
@@ -125,6 +131,28 @@ def expected(scenario: Scenario, policies: dict[str, str]) -> Counts:
     return counts
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_faults_lose_and_double_nothing_of_queues(seed: int) -> None:
+    """Members die and links are cut: each message waits for whom it was for, in order.
+
+    Spec: DESIGN 6, DMR-6, K21.
+    """
+    calm, policies = random_queues(seed, joined=False)
+    scenario = with_faults(calm, random.Random(seed))
+    backend = SimulatedBackend(scenario.topology, scenario.seed)
+    result = run_scenario(scenario, backend, backend_name="sim")
+    counts = expected(scenario, policies)
+    assert result["ok"], result["steps"]
+    endpoints = result["endpoints"]
+    assert isinstance(endpoints, dict)
+    found = {
+        name: (one["count"], one["distinct"], one["disordered"])
+        for name, one in endpoints.items()
+        if one["count"]
+    }
+    assert found == {name: (n, n, 0) for name, n in counts.endpoints.items()}
+
+
 @pytest.mark.parametrize("joined", [False, True], ids=["plain", "joined"])
 @pytest.mark.parametrize("seed", range(30))
 def test_every_message_comes_to_whom_its_queues_policies_say(seed: int, *, joined: bool) -> None:
@@ -146,3 +174,43 @@ def test_every_message_comes_to_whom_its_queues_policies_say(seed: int, *, joine
         +counts.links
     )
     assert all(one["missing"] == one["duplicates"] == 0 for one in endpoints.values()), endpoints
+
+
+def test_what_a_proxy_cannot_send_home_is_counted() -> None:
+    """Spec: EMS-12, DESIGN 4.4: no message disappears silently."""
+    topology = topology_from_mapping(
+        {
+            "kafka": {"k": {}},
+            "nodes": {"r": {}, "p": {}, "t": {}},
+            "zones": {"Z": {"kind": "multi-hop", "links": [["r", "p"], ["p", "t"]]}},
+            "queues": {"q": {"policy": "home", "home": "r"}},
+        }
+    )
+    asked = {"endpoint": "q", "filter": ">", "kind": "queue"}
+    steps = [
+        *(
+            NamedStep("subscribe", Subscribe.model_validate({**asked, "node": node}))
+            for node in "rpt"
+        ),
+        NamedStep("settle", Settle()),
+        NamedStep("publish", Publish(node="t", subject="x", count=4)),
+        NamedStep("publish", Publish(node="p", subject="x", count=3)),
+        NamedStep("drain", Drain()),
+    ]
+    scenario = Scenario(name="far", seed=1, audit=False, topology=topology, steps=tuple(steps))
+    backend = SimulatedBackend(topology, 1)
+    result = run_scenario(scenario, backend, backend_name="sim")
+    assert isinstance(result["endpoints"], dict)
+    assert {name: one["count"] for name, one in result["endpoints"].items()} == {
+        "p/q": 0,
+        "r/q": 3,
+        "t/q": 0,
+    }
+    reader = backend.kafka["k"].reader("test")
+    reader.assign({TopicPartition("mesh.t.ledger", 0): 0})
+    dropped = Counter[str]()
+    while records := reader.read(0.0, 100):
+        for record in records:
+            for one in decode_ledger(record.value() or b"").dropped:
+                dropped[one.reason] += one.messages
+    assert dropped == {"home_unreachable": 4}

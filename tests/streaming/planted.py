@@ -251,6 +251,7 @@ class Plant:
         partition: int = 0,
         origin: str = "a.in.g",
         subject: str = "acme/x",
+        moves: int = 0,
     ) -> None:
         node, name = endpoint.split("/")
         for offset in offsets:
@@ -263,7 +264,7 @@ class Plant:
                 "partition": partition,
                 "generation": 0,
                 "offset": offset,
-                "ext": {},
+                "ext": {"moved": moves.to_bytes(8, "big")} if moves else {},
             }
             headers = [("mesh-subject", subject.encode()), ("mesh", avro("delivery", delivery))]
             self.put(f"{node}.ep.{name}", partition, b"k", b"payload", headers)

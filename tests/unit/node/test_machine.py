@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
+from mesh.core.scopes import ScopeWriter
 from mesh.model.control import (
     Acknowledgement,
+    EndpointKind,
     Heartbeat,
     Mark,
     Ownership,
     Scope,
+    Stage,
     Subscription,
     Wish,
 )
@@ -24,6 +29,7 @@ from mesh.model.effects import (
     WriteAck,
     WriteAdvert,
     WriteHeartbeat,
+    WriteLearned,
     WriteMark,
     WriteSubscribed,
 )
@@ -32,6 +38,7 @@ from mesh.model.inputs import (
     AckRead,
     AdvertRead,
     BeatRead,
+    ChangeRead,
     ClientsCaughtUp,
     LaneApplied,
     LeadershipTaken,
@@ -43,6 +50,7 @@ from mesh.model.inputs import (
     SubscriptionRefused,
     Ticked,
 )
+from mesh.model.queues import Queue, QueuePolicy
 from mesh.node.machine import NodeMachine
 
 TOPOLOGY = topology_from_mapping(
@@ -307,3 +315,52 @@ def test_what_no_worker_can_learn_any_more_is_not_waited_for() -> None:
     assert not machine.is_ready
     machine.step(Ticked(11_000))
     assert machine.is_ready
+
+
+def test_a_queue_that_contradicts_its_declaration_is_told_with_the_heartbeat() -> None:
+    """Spec: K13."""
+    topology = replace(TOPOLOGY, queues={"q": Queue(name="q", policy=QueuePolicy.LOCAL)})
+    machine = NodeMachine(topology, "a", "uuid-a")
+    said = Subscription(EndpointKind.QUEUE, policy="any")
+    effects = effects_of(
+        machine,
+        Ticked(0),
+        LeadershipTaken(3, {}),
+        SubscriptionRead(0, "q", "x/>", said),
+        ClientsCaughtUp(),
+        NeighbourCaughtUp("b"),
+        NeighbourCaughtUp("c"),
+        LaneApplied(0, {"clients": (0, 0)}),
+        Ticked(1200),
+    )
+    (beat,) = [e.heartbeat for e in effects if isinstance(e, WriteHeartbeat)][-1:]
+    assert [(one.endpoint, one.state) for one in beat.endpoints] == [("q", "refused")]
+    assert EnsureEndpoint("q", MessageClass.GUARANTEED) in effects
+    effects_of(machine, SubscriptionRead(1, "q", "x/>", Subscription(EndpointKind.QUEUE)))
+    effects = effects_of(machine, Ticked(2400), Ticked(3600))
+    (beat,) = [e.heartbeat for e in effects if isinstance(e, WriteHeartbeat)][-1:]
+    assert beat.endpoints == ()
+
+
+def test_what_is_declared_of_queues_is_followed_in_place(machine: NodeMachine) -> None:
+    """Spec: K13, K28."""
+    machine.step(SubscriptionRead(0, "q", "x/>", Subscription(EndpointKind.QUEUE)))
+    machine.step(Ticked(400))
+    assert not machine.router.table.attractions
+    topology = replace(TOPOLOGY, queues={"q": Queue(name="q", policy=QueuePolicy.ANY)})
+    machine.step(LaneApplied(0, machine.in_force))
+    machine.step(ChangeRead(8, Stage.SWITCH, topology))
+    machine.step(Ticked(800))
+    assert [str(one) for one in machine.router.table.attractions.all()] == ["$queue/q/a/any/x/>"]
+
+
+def test_members_of_queues_are_remembered_for_starts_without_them(machine: NodeMachine) -> None:
+    """But addresses of nodes are not: nothing waits for those. Spec: K21."""
+    writer = ScopeWriter()
+    for filter_ in ("$node/u", "$queue/q/b", "$queue/q/b/any/x", "x"):
+        writer.change(filter_, None, Wish())
+        machine.step(AdvertRead("b", FROM_B, filter_, Wish()))
+    machine.step(MarkRead("b", FROM_B, writer.next_mark(1)))
+    effects = effects_of(machine, Ticked(5000))
+    (learned,) = [one for one in effects if isinstance(one, WriteLearned) and one.filters]
+    assert learned.filters == ("$queue/q/b", "$queue/q/b/any/x", "x")

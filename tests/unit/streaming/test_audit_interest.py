@@ -80,9 +80,9 @@ def test_subscribing_again_is_a_new_wish_and_repeating_is_none(interest):
     assert spans(interest) == [None, Span(50)]
 
 
-def test_queues_and_direct_endpoints_are_not_certified():
+def test_shared_queues_and_direct_endpoints_are_not_certified_alone():
     interest = Interest()
-    interest.subscribe(ENDPOINT, ">", Subscription(EndpointKind.QUEUE), 0)
+    interest.subscribe(ENDPOINT, ">", Subscription(EndpointKind.QUEUE, policy="any"), 0)
     direct = EndpointKey("c", "s2")
     interest.subscribe(direct, ">", Subscription(message_class=MessageClass.DIRECT), 1)
     assert list(interest.certified()) == []

@@ -61,7 +61,7 @@ def test_what_a_join_does_not_select_is_claimed_by_nobody_behind_it() -> None:
         SourceKey("aa", 0),
         is_local=False,
         carriers=lambda *_: [],
-        joins=Ways.of(EXAMPLE).between("f", "a"),
+        way=Ways.of(EXAMPLE).way("f", "a"),
     )
     assert _level(claims, "acme/1", 5, 9) is Level.MUST
     assert _level(claims, "other", 5, 9) is Level.NONE

@@ -1,0 +1,91 @@
+"""Queues by their policy: who may get a message, and of which queues one member does.
+
+The members of a queue of which one gets a message are judged together, as one endpoint `*/name`:
+what all of them got is held against what any of them asked for. Spec: DESIGN 6, K29.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.model.control import EndpointKind, Subscription
+from mesh.model.topology import Topology
+
+EVERYWHERE = "*"
+"""Stands for the node in the key of all members of a queue together."""
+
+SHARED = ("home", "any")
+EACH = ("", "every", "local")
+"""Policies under which each endpoint is certified for itself; a channel has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How messages of a node come to another, as far as queues care.
+
+    Attributes:
+        origin: Where they are published.
+        joins: Filters of the joins between.
+        ends_with_join: Whether the last link is one.
+    """
+
+    origin: str
+    joins: tuple[str, ...] = ()
+    ends_with_join: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRules:
+    """What a topology says that concerns queues.
+
+    Attributes:
+        policies: Of declared queues, by their names in lower case.
+        homes: Likewise, where they are; only of those that have one.
+        linked: Node -> nodes to which it is linked otherwise than by a join.
+    """
+
+    policies: Mapping[str, str] = field(default_factory=dict)
+    homes: Mapping[str, str] = field(default_factory=dict)
+    linked: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, topology: Topology) -> QueueRules:
+        """Return what a topology says."""
+        declared = {name.casefold(): queue for name, queue in topology.queues.items()}
+        linked: dict[str, list[str]] = {}
+        for link in topology.links:
+            if topology.kind_of(link).value != "join":
+                for end in link.ends:
+                    linked.setdefault(end, []).append(link.other(end))
+        return cls(
+            policies={name: queue.policy.value for name, queue in declared.items()},
+            homes={name: queue.home for name, queue in declared.items() if queue.home},
+            linked={node: tuple(others) for node, others in linked.items()},
+        )
+
+    def policy_of(self, name: str, subscription: Subscription) -> str | None:
+        """Return the policy of an endpoint, empty for a channel; None if the mesh refuses it."""
+        if subscription.kind is EndpointKind.CHANNEL:
+            return ""
+        declared = self.policies.get(name.casefold())
+        if declared is not None and subscription.policy not in (None, declared):
+            return None
+        return declared or subscription.policy or "every"
+
+    def may_come(self, policy: str, name: str, node: str, way: Way) -> bool:
+        """Say whether messages of an origin can come to a queue of a node at all.
+
+        Args:
+            policy: Of the queue, or empty.
+            name: Of the queue.
+            node: Where the queue is.
+            way: How they come there.
+        """
+        origin = way.origin
+        if policy == "local":
+            return origin == node or way.ends_with_join
+        if policy == "home":
+            home = self.homes.get(name.casefold(), node)
+            return node == home and (origin == node or origin in self.linked.get(node, ()))
+        return policy != "any" or not way.joins

@@ -1,0 +1,65 @@
+"""Queues on static frames: each by its policy, members of one queue together. Spec: K29."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+ANY = b'{"kind": "queue", "policy": "any"}'
+
+
+def subscribe(plant, *nodes: str, value: bytes = ANY) -> None:
+    for node in nodes:
+        plant.cuts_everywhere(node, plant.subscribe(node, "q", "acme/>", value))
+
+
+def told(bench) -> tuple[list[str], dict[str, tuple[int, int, bool]]]:
+    kinds = list(bench.settle())
+    return kinds, {
+        endpoint: (one.expected, one.delivered, one.equal)
+        for (_, endpoint), one in bench.certificates.items()
+    }
+
+
+def test_a_message_is_at_one_member_or_the_other(bench, plant):
+    subscribe(plant, "a", "c")
+    plant.carry(10, [])
+    plant.deliver("a/q", range(6), ["a"])
+    plant.deliver("c/q", range(6, 10), ["a", "b", "c"])
+    assert told(bench) == ([], {"*/q": (10, 10, True)})
+
+
+def test_what_two_members_have_or_none_is_named(bench, plant):
+    """Spec: K30."""
+    subscribe(plant, "a", "c")
+    plant.carry(10, [])
+    plant.deliver("a/q", range(6), ["a"])
+    plant.deliver("c/q", [4, 5, 6, 8, 9], ["a", "b", "c"])
+    assert told(bench) == (["duplicate", "missing"], {"*/q": (10, 11, False)})
+    found = {one.kind.value: one.ids for one in bench.auditor.state.register.findings.values()}
+    assert found == {
+        "duplicate": ("mesh.a.in.g/0/0/4", "mesh.a.in.g/0/0/5"),
+        "missing": ("mesh.a.in.g/0/0/7",),
+    }
+
+
+def test_what_was_moved_is_where_it_was_moved_last(bench, plant):
+    """From a to c, one of them back again: its path begins anew, and nothing is late or twice."""
+    subscribe(plant, "a", "c")
+    plant.carry(10, [])
+    plant.deliver("a/q", range(10), ["a"])
+    plant.deliver("c/q", [2, 3], ["a", "b", "c"], moves=1)
+    plant.deliver("a/q", [2], ["c", "b", "a"], moves=2)
+    assert told(bench) == ([], {"*/q": (10, 10, True)})
+    plant.deliver("a/q", [3], ["c", "b", "a"], moves=1)
+    assert told(bench)[0] == ["duplicate"]
+
+
+def test_every_member_has_all_and_local_queues_have_what_is_published_there(bench, plant):
+    """Spec: DMR-9, UM-7."""
+    subscribe(plant, "b", "c", value=b'{"kind": "queue"}')
+    subscribe(plant, "a", value=b'{"kind": "queue", "policy": "local"}')
+    plant.carry(5, ["b/q", "c/q"])
+    plant.deliver("a/q", range(5), ["a"])
+    assert told(bench) == ([], dict.fromkeys(("a/q", "b/q", "c/q"), (5, 5, True)))

@@ -1,0 +1,120 @@
+"""Who of a queue's members gets a message, and under which subjects copies leave."""
+
+from __future__ import annotations
+
+from mesh.config.topology_file import topology_from_mapping
+from mesh.core.interest import InterestTable, Member
+from mesh.core.queues import Nearness
+from mesh.core.routing import PUBLISHED_HERE, Arrival, Route, Router, local_links
+from mesh.model.control import Wish
+from mesh.model.frames import MessageClass
+from mesh.model.joins import JoinRow
+from mesh.model.queues import Attraction, Role, addressed, addresses_of, queue_address
+from mesh.model.topology import Topology
+
+TOPOLOGY = topology_from_mapping(
+    {
+        "kafka": {"k": {}},
+        "nodes": {name: {} for name in "abcd"},
+        "zones": {"Z": {"kind": "multi-hop", "links": [["a", "b"], ["a", "c"], ["b", "d"]]}},
+    }
+)
+VIA = {"b": "b", "c": "c", "d": "b"}
+"""Neighbour of a over which a node is reached."""
+
+FROM_B = Arrival("Z", "b")
+
+
+def router(*members: tuple[str, str, Role], filter_: str = "x/>") -> Router:
+    """Return the router of a, which knows these members: queue, node, role."""
+    made = Router(local_links(TOPOLOGY, "a"), near=Nearness(TOPOLOGY, "a"))
+    for queue, node, role in members:
+        member = Member("Z", VIA[node]) if node in VIA else Member("", queue)
+        made.table.put(str(Attraction(queue, node, role, filter_)), member, Wish())
+        made.table.put(queue_address(queue, node), member, Wish())
+    return made
+
+
+def published(made: Router, subject: str = "x/1") -> Route:
+    return made.route(subject, PUBLISHED_HERE, MessageClass.GUARANTEED)
+
+
+def test_the_nearest_member_gets_it_and_among_equals_the_first_by_name() -> None:
+    """Spec: DESIGN 6."""
+    assert published(router(("q", "d", Role.ANY), ("q", "c", Role.ANY))).neighbours == ("c",)
+    assert published(router(("q", "c", Role.ANY), ("q", "b", Role.ANY))).neighbours == ("b",)
+    route = published(router(("q", "b", Role.ANY), ("q", "a", Role.ANY)))
+    assert (route.neighbours, route.endpoints) == ((), ("q",))
+
+
+def test_names_of_queues_differ_in_more_than_case() -> None:
+    route = published(router(("q", "d", Role.ANY), ("Q", "c", Role.ANY)))
+    assert route.addressed == (("c", "$queue/Q/c"),)
+
+
+def test_each_queue_has_a_copy_and_a_link_one_message() -> None:
+    """What a channel behind the same link wants goes in the same copy. Spec: K11."""
+    made = router(("q", "b", Role.ANY), ("r", "d", Role.HOME))
+    made.table.put("x/>", Member("Z", "b"), Wish())
+    made.table.put("x/*", Member("Z", "c"), Wish())
+    route = published(made)
+    assert route.neighbours == ("b", "c")
+    assert route.addressed == (("b", addressed(["x/1", "$queue/q/b", "$queue/r/d"])),)
+
+
+def test_a_message_under_several_addresses_goes_to_all_of_them() -> None:
+    """Spec: K26."""
+    made = router(("q", "a", Role.ANY), ("q", "c", Role.ANY), ("r", "c", Role.ANY))
+    made.table.put("x/>", Member("", "channel"), Wish())
+    named = addressed(["x/1", "$queue/q/a", "$queue/r/c"])
+    assert list(addresses_of(named)) == ["x/1", "$queue/q/a", "$queue/r/c"]
+    route = made.route(named, FROM_B, MessageClass.GUARANTEED)
+    assert (route.neighbours, route.endpoints) == (("c",), ("channel", "q"))
+    assert [neighbour for neighbour, _ in route.refused] == ["b"]
+
+
+def test_members_are_chosen_only_where_a_message_is_published() -> None:
+    """Spec: EMS-12: a message of another node is on its way to whom that has chosen."""
+    made = router(("q", "a", Role.ANY), ("q", "c", Role.ANY))
+    route = made.route("x/1", FROM_B, MessageClass.GUARANTEED)
+    assert (route.neighbours, route.endpoints) == ((), ())
+
+
+def test_local_queues_get_what_is_published_here_and_what_joins_bring() -> None:
+    """Spec: UM-7."""
+    made = router(("q", "a", Role.LOCAL))
+    assert published(made).endpoints == ("q",)
+    assert made.route("x/1", FROM_B, MessageClass.GUARANTEED).endpoints == ()
+    joined = Arrival("J", "b", row=JoinRow(1, 10))
+    assert made.route("x/1", joined, MessageClass.GUARANTEED).endpoints == ("q",)
+
+
+def test_a_proxy_without_its_home_says_so() -> None:
+    """Spec: EMS-12."""
+    assert published(router(("q", "a", Role.PROXY))).homeless == ("q",)
+    route = published(router(("q", "a", Role.PROXY), ("q", "b", Role.HOME)))
+    assert (route.homeless, route.neighbours, route.endpoints) == ((), ("b",), ())
+
+
+def test_what_attracts_to_a_queue_matches_no_subject_by_itself() -> None:
+    """Nor does it use up the shapes of filters. Spec: K26, DESIGN 3."""
+    table = InterestTable()
+    entry = str(Attraction("q", "b", Role.ANY, "*/x/>"))
+    assert table.put(entry, Member("Z", "b"), Wish())
+    assert (table.shape_count(), [one.filter for one in table.attractions.all()]) == (0, ["*/x/>"])
+    assert table.put(entry, Member("Z", "b"), None)
+    assert not table.attractions
+
+
+def test_entries_are_read_as_they_are_written() -> None:
+    entry = Attraction("orders", "ny1", Role.HOME, "acme/*/>")
+    assert Attraction.parse(str(entry)) == entry
+    for other in ("acme/>", "$node/u", "$queue/q/a", "$queue/q/a/most/x", "$queue/q/a/any"):
+        assert Attraction.parse(other) is None
+
+
+def test_nearness_counts_links_and_puts_strangers_last() -> None:
+    near = Nearness(TOPOLOGY, "a")
+    assert [near.links_to(node) for node in "abd"] == [0, 1, 2]
+    alone: Topology = topology_from_mapping({"kafka": {"k": {}}, "nodes": {"a": {}, "b": {}}})
+    assert Nearness(alone, "a").links_to("b") == 2

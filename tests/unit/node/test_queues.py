@@ -1,0 +1,171 @@
+"""The queues of a node: what they want, which subscriptions are refused, what is offered."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.config.topology_file import topology_from_mapping
+from mesh.core.interest import InterestTable, Member
+from mesh.model.control import REFUSED, EndpointKind, Subscription, Wish
+from mesh.model.frames import MessageClass
+from mesh.model.queues import Attraction, Queue, QueuePolicy, Role
+from mesh.node.explanation import explain
+from mesh.node.queues import OwnQueues, is_offered
+from mesh.node.supposing import suppose
+
+HERE = Member("", "q")
+THERE = Member("Z", "b")
+
+
+def queue(policy: str | None = None, of: MessageClass = MessageClass.GUARANTEED) -> Subscription:
+    return Subscription(EndpointKind.QUEUE, of, policy)
+
+
+def settled(own: OwnQueues, table: InterestTable, **wanted: Subscription) -> list[str]:
+    """Settle what is subscribed, as endpoint q by filter; return the entries of the node."""
+    subscriptions = {("q", filter_): one for filter_, one in wanted.items()}
+    for (filter_, member), wish in list(own.settle(subscriptions, table)):
+        table.put(filter_, member, wish)
+    return sorted(
+        filter_ for filter_, found in table.entries.items() if any(m == HERE for m, _ in found)
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "entries"),
+    [
+        (None, ["x"]),
+        ("every", ["x"]),
+        ("local", ["$queue/q/a/local/x"]),
+        ("home", ["$queue/q/a", "$queue/q/a/home/x"]),
+        ("any", ["$queue/q/a", "$queue/q/a/any/x"]),
+    ],
+)
+def test_what_each_policy_wants(policy: str | None, entries: list[str]) -> None:
+    """Spec: K13, DESIGN 6."""
+    own, table = OwnQueues("a"), InterestTable()
+    assert settled(own, table, x=queue(policy)) == entries
+    assert settled(own, table) == []
+    assert not own.refused
+
+
+def test_an_address_is_wanted_as_long_as_any_filter_is() -> None:
+    own, table = OwnQueues("a"), InterestTable()
+    settled(own, table, x=queue("any"), y=queue("any"))
+    assert settled(own, table, y=queue("any")) == ["$queue/q/a", "$queue/q/a/any/y"]
+
+
+def test_a_direct_queue_is_not_waited_for() -> None:
+    own, table = OwnQueues("a"), InterestTable()
+    settled(own, table, x=queue("any", MessageClass.DIRECT))
+    assert [wish.durable for _, wish in table.members("$queue/q/a")] == [False]
+
+
+def test_the_declared_policy_is_good_and_must_not_be_contradicted() -> None:
+    """Spec: K13."""
+    declared = {"Q": Queue(name="Q", policy=QueuePolicy.HOME, home="b")}
+    own, table = OwnQueues("a", declared), InterestTable()
+    assert settled(own, table, x=queue()) == ["$queue/q/a", "$queue/q/a/proxy/x"]
+    assert settled(own, table, x=queue("any")) == []
+    (told,) = own.statuses()
+    assert (told.endpoint, told.state) == ("q", REFUSED)
+    assert told.reason.startswith("queue Q is declared with policy home, not any; subscribe with")
+    own.declared = {}
+    assert settled(own, table, x=queue("any")) == ["$queue/q/a", "$queue/q/a/any/x"]
+    assert not own.refused
+
+
+def test_an_endpoint_has_one_policy() -> None:
+    """Spec: K13."""
+    own, table = OwnQueues("a"), InterestTable()
+    assert settled(own, table, x=queue("any"), y=queue("local")) == [
+        "$queue/q/a",
+        "$queue/q/a/any/x",
+    ]
+    assert "endpoint q is a queue with policy any already, not local" in own.refused["q", "y"]
+
+
+def test_a_second_undeclared_home_is_refused_until_the_first_is_gone() -> None:
+    """Spec: EMS-12."""
+    own, table = OwnQueues("a"), InterestTable()
+    other = str(Attraction("Q", "b", Role.HOME, "y"))
+    table.put(other, THERE, Wish())
+    assert settled(own, table, x=queue("home")) == []
+    assert "queue q has its home at b already, and none is declared" in own.refused["q", "x"]
+    table.put(other, THERE, None)
+    assert settled(own, table, x=queue("home")) == ["$queue/q/a", "$queue/q/a/home/x"]
+
+
+@pytest.mark.parametrize(("other", "stays"), [("b", True), ("A", False)])
+def test_of_two_homes_at_once_the_lesser_name_stays(other: str, stays: bool) -> None:
+    own, table = OwnQueues("a"), InterestTable()
+    settled(own, table, x=queue("home"))
+    table.put(str(Attraction("q", other, Role.HOME, "x")), THERE, Wish())
+    assert bool(settled(own, table, x=queue("home"))) is stays
+
+
+def test_a_queue_that_becomes_a_channel_loses_nothing() -> None:
+    own, table = OwnQueues("a"), InterestTable()
+    settled(own, table, x=queue())
+    assert list(own.settle({("q", "x"): Subscription()}, table)) == []
+
+
+@pytest.mark.parametrize(
+    ("entry", "own_goes", "learned_goes"),
+    [
+        ("x", True, True),
+        ("$queue/q/a", True, True),
+        ("$queue/q/a/any/x", True, True),
+        ("$queue/q/a/home/x", True, False),
+        ("$queue/q/a/proxy/x", True, False),
+        ("$queue/q/a/local/x", False, False),
+    ],
+)
+def test_what_is_offered_of_queues(entry: str, own_goes: bool, learned_goes: bool) -> None:
+    """A home is known one link away and no further; what is local nowhere. Spec: EMS-12, UM-7."""
+    assert is_offered(entry, HERE) is own_goes
+    assert is_offered(entry, THERE) is learned_goes
+
+
+def test_names_of_nodes_survive_in_a_topology() -> None:
+    topology = topology_from_mapping(
+        {"kafka": {"k": {}}, "nodes": {"a": {}}, "queues": {"q": {"policy": "any"}}}
+    )
+    assert OwnQueues("a", topology.queues).policy_of("Q", queue()) is QueuePolicy.ANY
+
+
+CHAIN = topology_from_mapping(
+    {
+        "kafka": {"k": {}},
+        "nodes": {name: {} for name in "abcd"},
+        "zones": {"Z": {"kind": "multi-hop", "links": [["a", "b"], ["b", "c"], ["c", "d"]]}},
+        "queues": {"h": {"policy": "home", "home": "c"}},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "told", "way"),
+    [
+        ("b", ["queue q: a, 1 link away as c, and first by name", "queue h: c, its home"], "abc"),
+        ("d", ["queue q: c, the nearest, 1 link away; a is 3", "queue h: c, its home"], "cd"),
+        (
+            "a",
+            [
+                "queue h: nobody, since its home is not linked to a",
+                "queue q: a, the nearest, 0 links away; c is 2",
+            ],
+            "a",
+        ),
+    ],
+)
+def test_an_explanation_names_the_member_and_why(source: str, told: list[str], way: str) -> None:
+    """Spec: DESIGN 6. And the way of each copy is told, under whatever subject it goes."""
+    wanted = {
+        "a": {("q", "x/>"): queue("any"), ("h", "x/>"): queue()},
+        "c": {("q", "x/>"): queue("any"), ("h", "x/>"): queue()},
+    }
+    found = explain(CHAIN, suppose(CHAIN, wanted), "x/1", source, MessageClass.GUARANTEED)
+    assert sorted(found.queues) == sorted(told)
+    assert "".join(sorted(one.node for one in found.reached)) == way
+    assert not any(one.wants for one in found.not_reached)

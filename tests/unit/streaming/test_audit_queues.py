@@ -1,0 +1,151 @@
+"""Queues as the auditor sees them: each by its policy. Spec: K29, DESIGN 6."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.config.topology_file import topology_from_mapping
+from mesh.model.control import EndpointKind, Subscription
+from mesh.model.state import Cut
+from streaming.audits.cases import Outcome
+from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.queues import QueueRules, Way
+from streaming.audits.ways import Ways
+from streaming.tables.rows import DeliveryRow, TopicPartition
+from tests.unit.streaming.test_audit_certificates import PLACE, SOURCE, Table, digest
+
+TOPOLOGY = topology_from_mapping(
+    {
+        "kafka": {"main": {}},
+        "nodes": {name: {} for name in "abcd"},
+        "zones": {
+            "Z": {"kind": "multi-hop", "links": [["a", "b"], ["b", "c"]]},
+            "J": {"kind": "join", "from": "d", "to": "a"},
+        },
+        "queues": {"Orders": {"policy": "home", "home": "b"}, "work": {"policy": "any"}},
+    }
+)
+RULES = QueueRules.of(TOPOLOGY)
+
+
+def queue(policy: str | None = None) -> Subscription:
+    return Subscription(EndpointKind.QUEUE, policy=policy)
+
+
+def test_policies_are_as_declared_and_refused_where_they_contradict_that():
+    """Spec: K13."""
+    assert RULES.policy_of("orders", queue()) == RULES.policy_of("ORDERS", queue("home")) == "home"
+    assert RULES.policy_of("work", queue("local")) is None
+    assert RULES.policy_of("other", queue()) == "every"
+    assert RULES.policy_of("work", Subscription()) == ""
+
+
+@pytest.mark.parametrize(
+    ("policy", "name", "node", "origin", "comes"),
+    [
+        ("home", "orders", "b", "a", True),
+        ("home", "orders", "b", "b", True),
+        ("home", "orders", "b", "d", False),
+        ("home", "orders", "a", "b", False),
+        ("any", "work", "c", "a", True),
+        ("any", "work", "a", "d", False),
+        ("local", "x", "a", "a", True),
+        ("local", "x", "a", "d", True),
+        ("local", "x", "b", "d", False),
+        ("local", "x", "b", "a", False),
+        ("every", "x", "c", "d", True),
+    ],
+)
+def test_what_can_come_to_a_queue(policy: str, name: str, node: str, origin: str, comes: bool):
+    """Spec: EMS-12, UM-7."""
+    way = Ways.of(TOPOLOGY).way(origin, node)
+    assert RULES.may_come(policy, name, node, way) is comes
+
+
+def test_members_of_a_shared_queue_are_one_and_others_are_not():
+    interest = Interest(queues=RULES)
+    interest.subscribe(EndpointKey("a", "work"), "w/>", queue(), 0)
+    interest.subscribe(EndpointKey("c", "work"), "w/>", queue("any"), 0)
+    interest.subscribe(EndpointKey("c", "tell"), "w/>", queue(), 1)
+    assert interest.shared() == {
+        EndpointKey("*", "work"): [EndpointKey("a", "work"), EndpointKey("c", "work")]
+    }
+    assert list(interest.certified()) == [EndpointKey("c", "tell")]
+
+
+class Shared(Table):
+    """Two members of one queue: at the ingress itself, and one link away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world.names.uuids["b"] = "v"
+        self.world.ways = Ways.of(TOPOLOGY)
+        interest = self.world.interest = Interest(queues=RULES)
+        for node, uuid in (("a", "u"), ("b", "v")):
+            interest.subscribe(EndpointKey(node, "work"), "acme/>", queue(), 0)
+            interest.cut(Cut(PLACE.topic, b"", 0, 0, uuid, 0))
+        self.world.carriers = lambda *_: [TopicPartition("mesh.a.to.b.g", 0)]
+
+    def give(self, node: str, *offsets: int) -> None:
+        row = DeliveryRow(
+            place=TopicPartition(f"mesh.{node}.ep.work", 0),
+            source=SOURCE,
+            generation=0,
+            path=("a",) if node == "a" else ("a", node),
+            block=0,
+            digest=digest(*offsets),
+            first=min(offsets),
+            last=max(offsets),
+            record_first=0,
+            record_last=9,
+            late=0,
+        )
+        self.certifier.blocks.deliver([row], self.world.names, self.at_s)
+
+
+def test_one_member_or_the_other_has_each_message():
+    """Spec: K29."""
+    table = Shared()
+    table.publish(0, 1, 2, 3)
+    table.give("a", 0, 1, 3)
+    table.give("b", 2)
+    assert table.judge() == []
+    assert [(one.endpoint, one.delivered) for one in table.certifier.unpublished.values()] == [
+        ("*/work", 4)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "outcome", "kind"),
+    [
+        ((0, 1, 2), Outcome(4, 5, duplicate=1, duplicate_offsets=(2,)), "duplicate"),
+        ((0,), Outcome(4, 3, missing=1, missing_offsets=(1,)), "missing"),
+    ],
+)
+def test_what_two_members_have_or_none_is_a_finding(
+    given: tuple[int, ...], outcome: Outcome, kind: str
+):
+    """Spec: K29, K30. Both members' topics are read, and the fault names the queue."""
+    table = Shared()
+    table.publish(0, 1, 2, 3)
+    table.give("a", *given)
+    table.give("b", 2, 3)
+    cases = table.judge(outcome=outcome)
+    table.pass_to(4)
+    for _ in range(4):
+        cases += table.judge(outcome=outcome)
+    assert {one.node for case in cases for one in case.records} == {"a", "b"}
+    found = list(table.world.register.findings.values())
+    assert [(one.kind.value, one.endpoint) for one in found] == [(kind, "*/work")]
+
+
+def test_a_way_without_a_topology_brings_nothing_to_queues():
+    interest = Interest(queues=RULES)
+    endpoint = EndpointKey("a", "work")
+    interest.subscribe(endpoint, ">", queue(), 0)
+    found = interest.claims(endpoint, "u", PLACE, SOURCE, is_local=True, carriers=lambda *_: [])
+    assert found == []
+    way = Way("a")
+    assert interest.claims(
+        endpoint, "u", PLACE, SOURCE, is_local=True, carriers=lambda *_: [], way=way
+    )
