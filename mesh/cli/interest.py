@@ -15,7 +15,7 @@ from mesh.cli.looking import Look, look
 from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node, say
 from mesh.config.scalars import duration_s
-from mesh.model.queues import Attraction, is_of_queue
+from mesh.model.queues import Attraction, is_of_queue, member_of
 
 if TYPE_CHECKING:
     from mesh.client.past import Past
@@ -159,7 +159,7 @@ def _readable(filter_: str) -> str:
     if found is not None:
         return f"{found.filter}  for queue {found.queue} ({found.role}) at {found.node}"
     if is_of_queue(filter_):
-        _, queue, node = filter_.split("/")
+        queue, node = member_of(filter_)
         return f"copies for queue {queue} at {node}"
     return filter_
 

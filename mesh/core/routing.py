@@ -15,7 +15,7 @@ from mesh.core.queues import Nearness, choose, chosen_locally
 from mesh.model.control import Ownership
 from mesh.model.frames import MessageClass
 from mesh.model.joins import NO_JOINS, Join, JoinRow
-from mesh.model.queues import addressed, addresses_of
+from mesh.model.queues import addressed, addresses_of, is_of_queue, member_of
 from mesh.model.reasons import Reason
 from mesh.model.subject import matches
 from mesh.model.topology import Topology, ZoneKind
@@ -114,7 +114,8 @@ class Route:
         refused: For every other link of this node, the one reason.
         addressed: Links on which they leave under another subject, and that one: it names members
             of queues, and the clients' subject too if somebody else behind the link wants them.
-        homeless: Queues of this node that they are for, and whose home is not linked to it.
+        homeless: Queues for which nobody gets them: this node's, whose home is not linked to it,
+            or one that left it while copies were under way.
     """
 
     neighbours: tuple[str, ...]
@@ -146,6 +147,7 @@ class _Sum:
         """Take in one route: that nobody wants a message is the least of all reasons."""
         self.neighbours.update(dict.fromkeys(route.neighbours))
         self.endpoints.update(dict.fromkeys(route.endpoints))
+        self.homeless += route.homeless
         for neighbour, reason in route.refused:
             if self.refused.get(neighbour, Reason.NO_INTEREST) is Reason.NO_INTEREST:
                 self.refused[neighbour] = reason
@@ -232,13 +234,26 @@ class Router:
         if len(several) > 1:
             return self._shared(_Sum.of(self.route(s, arrival, message_class) for s in several))
         route = self._to_all(subject, arrival, message_class)
-        if self.near is None or not self.table.attractions:
+        if self.near is None:
+            return route
+        if is_of_queue(subject):
+            return self._to_member(route, subject, self.near.node)
+        if not self.table.attractions:
             return route
         return self._to_queues(route, subject, arrival, message_class, self.near)
 
     def _shared(self, total: _Sum) -> Route:
         key = total.key()
         return self._routes.setdefault(key, Route(*key))
+
+    def _to_member(self, route: Route, subject: str, here: str) -> Route:
+        """Return the route of a copy for a member, which may have left meanwhile."""
+        queue, node = member_of(subject)
+        if node != here or route.endpoints or self.only is not None:
+            return route
+        total = _Sum.of([route])
+        total.homeless += (queue,)
+        return self._shared(total)
 
     def _to_queues(
         self,
@@ -271,7 +286,7 @@ class Router:
             total.add(way)
             for neighbour in way.neighbours:
                 by_link.setdefault(neighbour, []).append(member.address)
-        total.homeless = chosen.homeless
+        total.homeless += chosen.homeless
         total.addressed = tuple(
             (link, addressed([*([subject] if link in route.neighbours else []), *addresses]))
             for link, addresses in sorted(by_link.items())

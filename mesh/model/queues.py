@@ -132,6 +132,12 @@ def queue_address(queue: str, node: str) -> str:
     return f"{QUEUE_PREFIX}{queue}/{node}"
 
 
+def member_of(address: str) -> tuple[str, str]:
+    """Return the queue and the node that an address stands for."""
+    queue, _, node = address.removeprefix(QUEUE_PREFIX).partition("/")
+    return queue, node
+
+
 def is_of_queue(text: str) -> bool:
     """Return whether a subject is a member's address, or an entry what attracts to a queue."""
     return text.startswith(QUEUE_PREFIX)

@@ -25,7 +25,8 @@ DELIVERY_READER = """{"type": "record", "name": "Delivery", "namespace": "io.tre
 {"name": "path", "type": {"type": "array", "items": "string"}},
 {"name": "topic", "type": {"type": "fixed", "name": "TopicId", "size": 16}},
 {"name": "partition", "type": "int"}, {"name": "generation", "type": "int"},
-{"name": "offset", "type": "long"}]}"""
+{"name": "offset", "type": "long"},
+{"name": "ext", "type": {"type": "map", "values": "bytes"}, "default": {}}]}"""
 
 
 def parsed(raw: DataFrame, prefix: str, message_bytes_max: int) -> DataFrame:
@@ -100,8 +101,8 @@ def _length(column: Column) -> Column:
 
 def moves_column() -> Column:
     """Return how often a delivered message was moved to another member of its queue."""
-    moves = F.conv(F.hex(F.col("delivery")["ext"][MOVED_EXT]), 16, 10).cast("long")
-    return F.coalesce(moves, F.lit(0))
+    moves = F.try_element_at(F.col("delivery")["ext"], F.lit(MOVED_EXT))
+    return F.coalesce(F.conv(F.hex(moves), 16, 10).cast("long"), F.lit(0))
 
 
 def delivery_column() -> Column:

@@ -12,7 +12,16 @@ from mesh.codec.state import decode_ledger
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
-from mesh.lab.scenario import Drain, NamedStep, Publish, Scenario, Settle, Subscribe
+from mesh.lab.scenario import (
+    Drain,
+    LinkStep,
+    NamedStep,
+    Publish,
+    Scenario,
+    Settle,
+    Subscribe,
+    Unsubscribe,
+)
 from mesh.model.queues import Queue, QueuePolicy
 from mesh.transport.port import TopicPartition
 from tests.sim.meshes import Way, naive_copies, naive_matches, naive_ways, random_legal_topology
@@ -176,6 +185,18 @@ def test_every_message_comes_to_whom_its_queues_policies_say(seed: int, *, joine
     assert all(one["missing"] == one["duplicates"] == 0 for one in endpoints.values()), endpoints
 
 
+def dropped_at(backend: SimulatedBackend, node: str) -> Counter[str]:
+    """Return what a node's ledger says went nowhere, by reason."""
+    reader = backend.kafka["k"].reader("test")
+    reader.assign({TopicPartition(f"mesh.{node}.ledger", 0): 0})
+    found = Counter[str]()
+    while records := reader.read(0.0, 100):
+        for record in records:
+            for one in decode_ledger(record.value() or b"").dropped:
+                found[one.reason] += one.messages
+    return found
+
+
 def test_what_a_proxy_cannot_send_home_is_counted() -> None:
     """Spec: EMS-12, DESIGN 4.4: no message disappears silently."""
     topology = topology_from_mapping(
@@ -206,11 +227,34 @@ def test_what_a_proxy_cannot_send_home_is_counted() -> None:
         "r/q": 3,
         "t/q": 0,
     }
-    reader = backend.kafka["k"].reader("test")
-    reader.assign({TopicPartition("mesh.t.ledger", 0): 0})
-    dropped = Counter[str]()
-    while records := reader.read(0.0, 100):
-        for record in records:
-            for one in decode_ledger(record.value() or b"").dropped:
-                dropped[one.reason] += one.messages
-    assert dropped == {"home_unreachable": 4}
+    assert dropped_at(backend, "t") == {"home_unreachable": 4}
+
+
+def test_copies_for_a_queue_that_left_are_counted() -> None:
+    """They waited at a node that stood still, and come when nobody has the queue. DESIGN 4.4."""
+    topology = topology_from_mapping(
+        {
+            "kafka": {"k": {}},
+            "nodes": {"a": {}, "b": {}},
+            "zones": {"Z": {"kind": "one-hop", "nodes": ["a", "b"]}},
+        }
+    )
+    wish = {"node": "b", "endpoint": "q", "filter": ">", "kind": "queue", "policy": "any"}
+    cut = LinkStep(link=["a", "b"])
+    steps = [
+        NamedStep("subscribe", Subscribe.model_validate(wish)),
+        NamedStep("settle", Settle()),
+        NamedStep("cut", cut),
+        NamedStep("publish", Publish(node="a", subject="x", count=4)),
+        NamedStep("drain", Drain()),
+        NamedStep("unsubscribe", Unsubscribe(node="b", endpoint="q", filter=">")),
+        NamedStep("settle", Settle()),
+        NamedStep("heal", cut),
+        NamedStep("settle", Settle()),
+        NamedStep("drain", Drain()),
+    ]
+    scenario = Scenario(name="left", seed=1, audit=False, topology=topology, steps=tuple(steps))
+    backend = SimulatedBackend(topology, 1)
+    result = run_scenario(scenario, backend, backend_name="sim")
+    assert result["ok"], result["steps"]
+    assert dropped_at(backend, "b") == {"queue_left": 4}

@@ -243,6 +243,7 @@ def _relay(
 ) -> None:
     """Hand the value on untouched under a new header."""
     batch.refused(route.refused, source.message_class, peeked.count)
+    _count_left(batch, source, route, peeked.count)
     tail = _tail(lane, peeked) if route.neighbours else b""
     for neighbour in route.neighbours:
         link = lane.link(neighbour)
@@ -250,6 +251,12 @@ def _relay(
             continue
         hop = next_hop(lane, link, source, came, NONE_OFFSET, NONE_OFFSET)
         lane.send(batch, link, source, relay_key(hop, tail, peeked.kind), value, peeked.count)
+
+
+def _count_left(batch: Batch, source: Source, route: Route, count: int) -> None:
+    """Count copies for queues that left this node while they were under way. Spec: DESIGN 4.4."""
+    if route.homeless:
+        batch.dropped("queue_left", source.at, count * len(route.homeless))
 
 
 def _split(
@@ -285,6 +292,7 @@ def _split(
         batch.dropped("duplicate", source.at, origin.count - len(offsets))
     for route, count in counts.items():
         batch.refused(route.refused, source.message_class, count)
+        _count_left(batch, source, route, count)
     stretch = Stretch(offsets, subjects, stamps, tails, routes)
     send_stretch(lane, batch, source, came, stretch, list(counts))
 

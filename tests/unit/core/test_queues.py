@@ -118,3 +118,13 @@ def test_nearness_counts_links_and_puts_strangers_last() -> None:
     assert [near.links_to(node) for node in "abd"] == [0, 1, 2]
     alone: Topology = topology_from_mapping({"kafka": {"k": {}}, "nodes": {"a": {}, "b": {}}})
     assert Nearness(alone, "a").links_to("b") == 2
+
+
+def test_a_copy_for_a_queue_that_left_says_so() -> None:
+    """Spec: DESIGN 4.4."""
+    made = router(("q", "c", Role.ANY))
+    assert made.route("$queue/q/a", FROM_B, MessageClass.GUARANTEED).homeless == ("q",)
+    assert made.route("$queue/q/c", FROM_B, MessageClass.GUARANTEED).homeless == ()
+    named = addressed(["x/1", "$queue/q/a", "$queue/q/c"])
+    route = made.route(named, FROM_B, MessageClass.GUARANTEED)
+    assert (route.homeless, route.neighbours) == (("q",), ("c",))
