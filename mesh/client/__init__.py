@@ -8,6 +8,9 @@ with connect(topology, "tk1") as client:
     client.flush()
     for message in client.deliveries("orders"):
         print(message.subject, message.payload, message.path)
+    jobs = client.consume("jobs")  # a queue: each message for one of its consumers
+    for one in jobs:
+        jobs.ack(one)
 ```
 """
 
