@@ -379,7 +379,10 @@ def test_what_waited_too_long_becomes_a_dead_letter(stage_of: Start) -> None:
     assert sorted(payload for _, payload in stage.got) == [b"5", b"6", b"7"]
 
 
-def test_copies_that_an_outbox_lost_are_announced_and_the_queue_goes_on(stage_of: Start) -> None:
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_copies_that_an_outbox_lost_are_announced_and_the_queue_goes_on(
+    stage_of: Start, is_restarted: bool
+) -> None:
     """With them goes what was sent until the neighbour was told: all of it is announced.
 
     Spec: K11, DESIGN 4.4.
@@ -401,6 +404,9 @@ def test_copies_that_an_outbox_lost_are_announced_and_the_queue_goes_on(stage_of
         if log.end > 2
     )
     kafka.truncate(at, 1)
+    if is_restarted:
+        world.kill("r")
+        world.start("r")
     world.cut("s", [])
     for _ in range(5):
         stage.publish("r", 8)
