@@ -149,6 +149,10 @@ class TransportUnknownError(TransportError):
     """
 
 
+class TransportMovedError(TransportError):
+    """A consumer group has given partitions to another member; nothing was committed."""
+
+
 class TransportDeniedError(TransportError):
     """The broker refuses us for good: rights, size or configuration."""
 

@@ -32,6 +32,9 @@ def dlq(
     most: Annotated[
         int, typer.Option(min=1, help="Newest offsets of each partition that are looked at.")
     ] = MOST_DEFAULT,
+    queue: Annotated[
+        str, typer.Option(help="Of this queue: what its consumers gave up.", show_default=False)
+    ] = "",
     file: FileOption = None,
     bootstrap: BootstrapOption = None,
     context: ContextOption = None,
@@ -51,7 +54,10 @@ def dlq(
     kafka = open_kafka(topology, client_prefix="mesh-cli")
     try:
         cluster = kafka[topology.nodes[node].kafka]
-        found = [_as_mapping(letter) for letter in read_letters(topology, cluster, node, most)]
+        found = [
+            _as_mapping(letter)
+            for letter in read_letters(topology, cluster, node, most, queue=queue)
+        ]
     finally:
         for one in kafka.values():
             one.close()

@@ -25,6 +25,7 @@ from mesh.cli import (
     node,
     plan,
     publish,
+    queue,
     route,
     status,
     stops,
@@ -73,6 +74,7 @@ link.app.command("disable")(disabling.disable_link)
 link.app.command("enable")(disabling.enable_link)
 app.add_typer(subject.app, name="subject")
 app.add_typer(zone.app, name="zone")
+app.add_typer(queue.app, name="queue")
 app.add_typer(context.app, name="context")
 app.add_typer(lab.app, name="lab")
 app.add_typer(audit.app, name="audit")

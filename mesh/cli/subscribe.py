@@ -210,7 +210,7 @@ def _follow(
                 say(str(loss))
             stream.losses.clear()
             for message in messages[: None if count is None else count - printed]:
-                _print(topology, message, output)
+                print_message(topology, message, output)
                 printed += 1
             if messages:
                 sys.stdout.flush()
@@ -223,7 +223,8 @@ def _follow(
     return 0
 
 
-def _print(topology: Topology, message: ReceivedMessage, output: Output) -> None:
+def print_message(topology: Topology, message: ReceivedMessage, output: Output) -> None:
+    """Print a message as it comes: a line for people, a document for scripts."""
     data = as_mapping(topology, message)
     if output is Output.JSON:
         # One line per message: a stream that scripts read as it comes.

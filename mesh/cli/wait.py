@@ -70,7 +70,7 @@ def wait(
 
 def _wait(seen: Look, wanted: Mapping[str, int], timeout_s: float) -> Sequence[str]:
     """Return what is not settled when time is over; nothing once all is."""
-    from mesh.client.client import is_excused
+    from mesh.client.laggards import is_excused
     from mesh.client.settled import laggards
 
     def excused(source: str, reader: str) -> bool:

@@ -8,12 +8,16 @@ with connect(topology, "tk1") as client:
     client.flush()
     for message in client.deliveries("orders"):
         print(message.subject, message.payload, message.path)
+    jobs = client.consume("jobs")  # a queue: each message for one of its consumers
+    for one in jobs:
+        jobs.ack(one)
 ```
 """
 
 from __future__ import annotations
 
 from mesh.client.client import MeshClient, connect
+from mesh.client.consuming import QueueConsumer, QueueMessage
 from mesh.client.messages import Deliveries, MessageIdentity, ReceivedMessage
 from mesh.config.topology_file import load_topology
 from mesh.errors import LaggardsError, MeshError, NotPublishedError, SubjectError, TransportError
@@ -27,6 +31,8 @@ __all__ = [
     "MessageClass",
     "MessageIdentity",
     "NotPublishedError",
+    "QueueConsumer",
+    "QueueMessage",
     "ReceivedMessage",
     "SubjectError",
     "TransportError",

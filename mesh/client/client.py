@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 from mesh.client.connection import open_kafka
-from mesh.client.disabling import is_to_be_disabled
+from mesh.client.consuming import QueueConsumer
+from mesh.client.laggards import open_links
 from mesh.client.messages import Deliveries
 from mesh.client.pressure import Pressure
 from mesh.client.refusals import refusal
@@ -25,6 +27,7 @@ from mesh.errors import (
     Problem,
     SubjectError,
     TransportDeniedError,
+    TransportError,
     TransportUnavailableError,
 )
 from mesh.model.control import EndpointKind, Subscription
@@ -101,7 +104,7 @@ class MeshClient:
         self._writer: Writer | None = None
         self._view: MeshView | None = None
         self._checked: dict[str, None] = {}
-        self._streams: list[Deliveries] = []
+        self._streams: list[Deliveries | QueueConsumer] = []
         self._handed_over = 0
         self._in_flight_bytes = 0
         self._failed = 0
@@ -287,7 +290,7 @@ class MeshClient:
         view = self._open_view()
         while True:
             view.refresh()
-            late, excused = _open_links(view, self._node, version)
+            late, excused = open_links(view, self._node, version)
             if late is None:
                 return excused
             if self._now_ms() >= deadline:
@@ -343,10 +346,36 @@ class MeshClient:
         self._streams.append(stream)
         return stream
 
+    def consume(self, queue: str, *, deliveries_max: int | None = None) -> QueueConsumer:
+        """Join the consumers of a queue at the node.
+
+        Args:
+            queue: Its name.
+            deliveries_max: How often a message is handed out before it becomes a dead letter;
+                None for what `spec.queues` says, or else for as often as it takes.
+
+        Raises:
+            SubjectError: The name is none.
+
+        Spec: DESIGN 6.
+        """
+        consumer = QueueConsumer(
+            self._kafka,
+            self._topology,
+            self._node,
+            queue,
+            deliveries_max=deliveries_max,
+            now_ms=self._now_ms,
+            pause=self._pause,
+        )
+        self._streams.append(consumer)
+        return consumer
+
     def close(self) -> None:
         """Release everything; messages that were not flushed may be lost."""
         for stream in self._streams:
-            stream.close()
+            with suppress(TransportError):  # what a queue was not told is handed out once more
+                stream.close()
         self._pressure.close()
         self._pauses.close()
         if self._view is not None:
@@ -366,30 +395,3 @@ class MeshClient:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _open_links(
-    view: MeshView, node: str, version: int
-) -> tuple[Sequence[tuple[str, str]] | None, Sequence[tuple[str, str]]]:
-    """Return (laggards or None when done, links whose end is down or unreachable)."""
-    seen = view.nodes[node]
-    ack = seen.subscribed
-    if ack is None or ack.epoch != seen.epoch or ack.applied < version:
-        return (), ()
-    if ack.complete >= version:
-        return None, ()
-    late = [link for link in ack.open_links if not is_excused(view, *link)]
-    excused = [link for link in ack.open_links if link not in late]
-    return (late or None) if ack.open_links else (), excused
-
-
-def is_excused(view: MeshView, node: str, neighbour: str) -> bool:
-    """Say whether a node is not to hear a neighbour, or reports that it cannot. Spec: K24, K32."""
-    if is_to_be_disabled(view, node, neighbour):
-        return True  # perhaps only one end could be told; and the node may call the link full
-    seen = view.nodes[node]
-    links = seen.heartbeat.links if seen.heartbeat is not None else ()
-    return any(
-        link.neighbour == neighbour and link.state in ("down", "frozen", "disabled")
-        for link in links
-    )

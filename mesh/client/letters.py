@@ -40,14 +40,25 @@ class Letter:
         return self.told.key_size + self.told.value_size + self.told.headers_size
 
 
-def read_letters(topology: Topology, kafka: KafkaCluster, node: str, most: int) -> Iterator[Letter]:
+def read_letters(
+    topology: Topology, kafka: KafkaCluster, node: str, most: int, *, queue: str = ""
+) -> Iterator[Letter]:
     """Yield the newest dead letters of a node, at most so many offsets of each partition.
+
+    Args:
+        topology: The mesh.
+        kafka: Kafka cluster of the node.
+        node: Whose.
+        most: Offsets of each partition.
+        queue: What consumers of this queue gave up, instead of what the node refused.
 
     Raises:
         TransportError: They cannot be read.
     """
-    topic = TopicNames(topology.prefix).dead_letters(node)
-    places = [TopicPartition(topic, number) for number in range(2 * topology.nodes[node].lanes)]
+    names, declared = TopicNames(topology.prefix), topology.nodes[node]
+    topic = names.queue_letters(node, queue) if queue else names.dead_letters(node)
+    partitions = declared.partitions if queue else 2 * declared.lanes
+    places = [TopicPartition(topic, number) for number in range(partitions)]
     admin = kafka.admin()
     starts, ends = admin.starts(places), admin.stable_ends(places)
     begins = {at: max(starts.get(at, 0), end - most) for at, end in ends.items()}

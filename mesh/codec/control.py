@@ -31,6 +31,7 @@ from mesh.model.control import (
     TopicIdentity,
     Wish,
 )
+from mesh.model.demands import QueueDemand
 
 __all__ = [
     "Config",
@@ -194,8 +195,23 @@ _CHANGED = "beat.change"
 """Entry of `ext` of a heartbeat: a record of its own, `change_status`."""
 
 
+_QUEUES = "beat.queues"
+"""Entry of `ext` of a heartbeat: JSON, a list of [queue, node, epoch, number, room]."""
+
+
+def _queues_of(ext: Mapping[str, bytes]) -> Sequence[QueueDemand]:
+    listed = json.loads(ext.get(_QUEUES, b"[]"))
+    return tuple(
+        QueueDemand(str(queue), str(node), int(epoch), int(number), int(room))
+        for queue, node, epoch, number, room in listed
+    )
+
+
 def _beat_ext(beat: Heartbeat) -> Mapping[str, bytes]:
     ext = dict(_endpoints_ext(beat.endpoints))
+    if beat.queues:
+        told = [[one.queue, one.node, *one.version, one.room] for one in beat.queues]
+        ext[_QUEUES] = json.dumps(told).encode()
     if beat.change is not None:
         ext[_CHANGED] = _CHANGE_STATUS.encode(beat.change)
     return ext
@@ -233,6 +249,7 @@ _HEARTBEAT = RecordCodec[Heartbeat](
         ),
         _endpoints_of(fields["ext"]),
         _change_of(fields["ext"]),
+        _queues_of(fields["ext"]),
     ),
 )
 

@@ -60,6 +60,8 @@ def rights_of(topology: Topology, node: str) -> Iterator[Right]:
         yield Right(node, own, operation, Resource.TOPIC, topics, is_prefix=True)
     yield Right(node, own, Operation.READ, Resource.TOPIC, names.config())
     yield Right(node, own, Operation.READ, Resource.GROUP, names.lanes_group(node))
+    queues = names.endpoint(node, "")
+    yield Right(node, own, Operation.READ, Resource.GROUP, queues, is_prefix=True)
     yield Right(node, own, Operation.WRITE, Resource.TRANSACTIONAL_ID, topics, is_prefix=True)
     for neighbour in topology.neighbours(node):
         there = topology.nodes[neighbour].kafka

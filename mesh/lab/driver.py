@@ -14,6 +14,8 @@ from mesh.codec.subscriptions import encode_subscription
 from mesh.errors import InvariantError, StartError, TransportError
 from mesh.lab.backend import Backend
 from mesh.lab.changing import run_apply
+from mesh.lab.consuming import Consumers
+from mesh.lab.draining import undrained
 from mesh.lab.faults import Faults, StepFailedError
 from mesh.lab.log_faults import run_log_fault
 from mesh.lab.proposals import Proposal
@@ -21,9 +23,11 @@ from mesh.lab.steps import (
     Apply,
     BrokerStep,
     Clock,
+    Consume,
     DeleteRecords,
     Drain,
     Expect,
+    Leave,
     LinkStep,
     NamedStep,
     NodeStep,
@@ -44,7 +48,6 @@ from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.queues import QueuePolicy
-from mesh.model.state import Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.topics.provision import config_topic, node_topics
@@ -106,6 +109,7 @@ class Driver:
         faults: What is broken just now.
         history: Where a storm writes its history, or None.
         verdict: What the checker says of the storm, or None before one.
+        consumers: Of queues.
     """
 
     topology: Topology
@@ -123,12 +127,14 @@ class Driver:
     faults: Faults = field(init=False)
     history: Path | None = None
     verdict: Mapping[str, object] | None = None
+    consumers: Consumers = field(init=False)
     _writers: dict[str, Writer] = field(default_factory=dict)
     _names: TopicNames = field(init=False)
 
     def __post_init__(self) -> None:
         """Make every node's topics, then start every node."""
         self._names = TopicNames(self.topology.prefix)
+        self.consumers = Consumers(self)
         self.faults = Faults(self.topology, self.backend, self.view, self.workers)
         self.topologies = Topologies([(-1, self.topology)])
         for name in self.topology.kafka:
@@ -194,6 +200,8 @@ class Driver:
                 return self.drain(number, named.timeout_s)
             case Apply():
                 return run_apply(self, number, step, named.timeout_s)
+            case Consume() | Leave():
+                return self.consumers.run(step, named.timeout_s)
             case Storm():
                 return run_storm(self, number, step, named.timeout_s)
             case Truncate() | DeleteRecords() | RecreateTopic():
@@ -208,7 +216,7 @@ class Driver:
             case LinkStep(link=ends) if named.word in ("disable", "enable"):
                 is_disabled = named.word == "disable"
                 self.faults.disable(ends, is_disabled=is_disabled)
-                self._wait(
+                self.wait(
                     named.timeout_s, lambda: self.faults.untold(ends, is_disabled=is_disabled)
                 )
                 return {}
@@ -307,13 +315,19 @@ class Driver:
 
     # -- waiting --------------------------------------------------------------------------
 
-    def _wait(self, timeout_s: float, missing: Callable[[], Sequence[str]]) -> None:
+    def wait(self, timeout_s: float, missing: Callable[[], Sequence[str]]) -> None:
+        """Let time pass, and consumers of queues consume, until nothing is missing.
+
+        Raises:
+            StepFailedError: Something still is, after so long.
+        """
         deadline = self.backend.now_ms() + int(timeout_s * 1000)
         while left := missing():
             if self.backend.now_ms() > deadline:
                 shown = "; ".join(left[:5]) + ("; ..." if len(left) > 5 else "")
                 raise StepFailedError(f"not done within {timeout_s:g} s: {shown}")
             self.backend.advance()
+            self.consumers.step()
 
     def settle(self, number: int, timeout_s: float) -> Detail:
         """Wait until every subscription is known everywhere. Spec: lab.md 1."""
@@ -333,7 +347,7 @@ class Driver:
             )
 
         began = self.backend.now_ms()
-        self._wait(timeout_s, missing)
+        self.wait(timeout_s, missing)
         self.settles.append(number)
         for wish in self.wishes:
             if wish.settled_at < 0:
@@ -345,38 +359,14 @@ class Driver:
         waiting: dict[str, int] = {}
 
         def missing() -> Sequence[str]:
-            try:
-                self.tally.refresh()
-            except TransportError as error:
-                return [str(error)]  # brokers that have just started may refuse for a while
+            left, found = undrained(self)
             waiting.clear()
-            left: list[str] = []
-            for place, end in self.tally.ends.items():
-                owner, reader = self._reader_of(place.topic)
-                behind = end - self.tally.positions.get((reader, place), 0)
-                if behind <= 0:
-                    continue
-                stopped = reader not in self.faults.serving()
-                if stopped or (owner != reader and self.faults.is_closed(owner, reader)):
-                    waiting[f"{place.topic}[{place.partition}]"] = behind
-                else:
-                    left.append(f"{place.topic}[{place.partition}] lacks {behind}")
-            for (node, _), progress in self.tally.pending.items():
-                if self._can_catch_up(node, progress):
-                    left.append(f"{progress.topic}[{progress.partition}] is not caught up")
+            waiting.update(found)
             return left
 
-        self._wait(timeout_s, missing)
+        self.wait(timeout_s, missing)
         self.drains.append(number)
         return {"waiting": dict(sorted(waiting.items()))}
-
-    def _can_catch_up(self, node: str, progress: Progress) -> bool:
-        """Say whether nothing is in the way of what a node catches up beside its lanes."""
-        serving = self.faults.serving()
-        if progress.kind is ProgressKind.HELD:
-            return node in serving
-        owner, _ = self._reader_of(progress.topic)
-        return {owner, node} <= set(serving) and not self.faults.is_closed(owner, node)
 
     def count_everything(self, timeout_s: float = COUNT_S) -> None:
         """Have the tally read all there is, once every Kafka cluster answers.
@@ -395,13 +385,9 @@ class Driver:
             else:
                 return
 
-    def _reader_of(self, topic: str) -> tuple[str, str]:
-        """Return (owner, reader) of an ingress or outbox."""
-        words = topic.removeprefix(self.topology.prefix).split(".")
-        return (words[0], words[0]) if words[1] == "in" else (words[0], words[2])
-
     def close(self) -> None:
         """Release what the driver opened."""
+        self.consumers.close()
         for writer in self._writers.values():
             writer.close()
         self.tally.close()

@@ -105,6 +105,14 @@ def judge(driver: Driver, expect: Expect) -> Sequence[str]:
             if wanted is not None and wanted != found:
                 faults.append(f"{expect.link}: {name} {found}, expected {wanted}")
         return faults
+    if expect.queue is not None:
+        found, distinct = driver.consumers.counted(expect.queue)
+        if expect.count not in (None, found) or found != distinct:
+            faults.append(
+                f"{expect.queue}: {found} messages consumed, {distinct} distinct, "
+                f"expected {expect.count} of each"
+            )
+        return faults
     name = expect.endpoint or ""
     endpoint = driver.tally.endpoints.get(name, EndpointTally())
     if expect.count is not None and (endpoint.count, endpoint.distinct) != (

@@ -8,8 +8,10 @@ from mesh.config.shapes import StrictModel, nearest
 from mesh.lab.steps import (
     BrokerStep,
     Clock,
+    Consume,
     DeleteRecords,
     Expect,
+    Leave,
     LinkStep,
     NamedStep,
     NodeStep,
@@ -43,6 +45,8 @@ def faults_of(word: str, step: StrictModel, topology: Topology, workers: Workers
                 faults.append("only a queue has a policy; write kind: queue or remove it")
         case Publish():
             faults += [_node(step.node, topology), subject_fault(step.subject)]
+        case Consume() | Leave():
+            faults += [_node(step.node, topology), name_fault(step.queue)]
         case NodeStep():
             faults += [_node(step.node, topology), _worker(word, step, workers)]
         case Clock():
@@ -79,10 +83,15 @@ def _link(ends: Sequence[str], topology: Topology) -> str | None:
 
 
 def _expected(step: Expect, topology: Topology) -> str | None:
-    if sum(one is not None for one in (step.endpoint, step.link, step.interest)) != 1:
-        return "expect one of `endpoint: node/name`, `link: a->b` and `interest: a->b`"
+    if [step.endpoint, step.link, step.queue, step.interest].count(None) != 3:
+        return (
+            "expect one of `endpoint: node/name`, `link: a->b`, `queue: name` and `interest: a->b`"
+        )
     if (step.interest is None) != (step.filters is None):
         return "`interest: a->b` goes with `filters: [...]`, what b wants of a"
+    if step.queue is not None:
+        node, slash, name = step.queue.rpartition("/")
+        return name_fault(name) or (_node(node, topology) if slash else None)
     if step.endpoint is not None:
         node, slash, name = step.endpoint.partition("/")
         if not (slash and name):

@@ -72,6 +72,21 @@ class Publish(_Timed):
     headers: dict[str, str] = Field(default_factory=dict, description="The client's own.")
 
 
+class Consume(_Timed):
+    """Join the consumers of a queue at a node, and stay; wait until so many were consumed there."""
+
+    node: str
+    queue: str
+    count: int | None = Field(None, ge=0)
+
+
+class Leave(_Timed):
+    """End what `consume` began."""
+
+    node: str
+    queue: str
+
+
 class Drain(_Timed):
     """Wait until nothing is left to read but what waits for the stopped and the cut."""
 
@@ -169,6 +184,7 @@ class Expect(_Timed):
     link: str | None = None
     interest: str | None = None
     filters: list[str] | None = None
+    queue: str | None = None
     count: int | None = Field(None, ge=0)
     messages: int | None = Field(None, ge=0)
     frames: int | None = Field(None, ge=0)
@@ -181,6 +197,8 @@ Step = (
     | Unsubscribe
     | Settle
     | Publish
+    | Consume
+    | Leave
     | Drain
     | NodeStep
     | LinkStep
@@ -200,6 +218,8 @@ KINDS: Mapping[str, type[StrictModel]] = {
     "unsubscribe": Unsubscribe,
     "settle": Settle,
     "publish": Publish,
+    "consume": Consume,
+    "leave": Leave,
     "drain": Drain,
     "kill": NodeStep,
     "stop": NodeStep,

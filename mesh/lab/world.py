@@ -19,6 +19,7 @@ from mesh.runtime.host.errands import SteppedErrands
 from mesh.runtime.host.intake import PolledIntake
 from mesh.runtime.worker import Worker
 from mesh.transport.memory import MemoryKafka
+from mesh.transport.memory_consumer import MemoryConsumer
 from mesh.transport.memory_group import MemoryMembership
 from mesh.transport.port import KafkaCluster, Reader
 
@@ -270,9 +271,12 @@ def _node_of(name: str) -> str:
 
 
 def _crash(worker: Worker) -> None:
-    """Have the group notice that a worker is silent."""
+    """Have the groups notice that a worker is silent."""
     if isinstance(worker.membership, MemoryMembership):
         worker.membership.crash()
+    for member in worker.beside.movers.members if worker.beside is not None else ():
+        if isinstance(member, MemoryConsumer):
+            member.crash()
 
 
 def kafka_of(

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mesh.model.demands import QueueDemand
 from mesh.model.frames import NONE_OFFSET, MessageClass
 from mesh.model.joins import NO_JOINS, JoinRow
 
@@ -219,6 +220,7 @@ class Heartbeat:
         links: As it sees them.
         endpoints: Those of which something is to be told.
         change: How far it follows the newest change of the topology; None if it knows of none.
+        queues: What is known of consumers of queues, of this node and of others.
     """
 
     epoch: int
@@ -227,6 +229,7 @@ class Heartbeat:
     links: Sequence[LinkStatus] = ()
     endpoints: Sequence[EndpointStatus] = ()
     change: ChangeStatus | None = None
+    queues: Sequence[QueueDemand] = ()
 
 
 @dataclass(frozen=True, slots=True)

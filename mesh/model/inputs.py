@@ -261,6 +261,17 @@ class EndpointSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueSeen:
+    """How many messages a queue of this node could take in; None: it is none to be told of.
+
+    Spec: DESIGN 6.
+    """
+
+    queue: str
+    room: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeRead:
     """The operator's newest word on a change of the topology. Spec: K28.
 
@@ -302,5 +313,6 @@ Input = (
     | OwnMarkRead
     | OwnControlCaughtUp
     | EndpointSeen
+    | QueueSeen
     | ChangeRead
 )

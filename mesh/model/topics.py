@@ -65,6 +65,14 @@ class TopicNames:
         """Refused records."""
         return f"{self.prefix}{node}.dlq"
 
+    def queue_letters(self, node: str, queue: str) -> str:
+        """What consumers of a queue at the node gave up."""
+        return f"{self.endpoint(node, queue)}.dlq"
+
+    def queue_transactions(self, node: str, queue: str, member: str) -> str:
+        """Transactional id under which one consumer of a queue gives messages up."""
+        return f"{self.endpoint(node, queue)}.{member}"
+
     def config(self) -> str:
         """The topology in force."""
         return f"{self.prefix}config"
@@ -84,6 +92,10 @@ class TopicNames:
     def held_transactions(self, node: str, lane: int) -> str:
         """Transactional id of a lane's catch-up reader. Spec: K16, K20."""
         return f"{self.prefix}{node}.lane.{lane}.held"
+
+    def mover_transactions(self, node: str, lane: int, queue: str) -> str:
+        """Transactional id under which a lane moves messages of a queue to other members."""
+        return f"{self.prefix}{node}.lane.{lane}.moved.{queue}"
 
     def control_transactions(self, node: str) -> str:
         """Transactional id of lane 0's control writer."""

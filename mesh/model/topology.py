@@ -243,6 +243,7 @@ class EndpointLimit:
         size: Bytes of keys and values.
         age_s: How long the oldest may wait, in seconds.
         when_full: What happens beyond that.
+        is_exact: Whether exactly what is older goes; else as much as makes room for a while.
     """
 
     endpoint: str
@@ -250,6 +251,7 @@ class EndpointLimit:
     size: int | None = None
     age_s: float | None = None
     when_full: WhenFull = WhenFull.STOP
+    is_exact: bool = False
 
     @property
     def sizes(self) -> str:
@@ -284,6 +286,7 @@ class Topology:
             directions are one link, known by the first of their names.
         joins: By source and target.
         conditions: The selectors by source and target.
+        waiting_limits: Limits of endpoints, with the ages of queues: see `maxAge`.
     """
 
     name: str
@@ -306,6 +309,7 @@ class Topology:
     conditions: Mapping[tuple[str, str], Sequence[str]] = field(
         init=False, repr=False, compare=False
     )
+    waiting_limits: Sequence[EndpointLimit] = field(init=False, repr=False, compare=False)
     _links_of: Mapping[str, Sequence[Link]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -324,6 +328,7 @@ class Topology:
         object.__setattr__(self, "links", tuple(links))
         object.__setattr__(self, "joins", joins)
         object.__setattr__(self, "conditions", by_direction(self.selectors))
+        object.__setattr__(self, "waiting_limits", (*self.endpoint_limits, *_ages(self.queues)))
         object.__setattr__(self, "_links_of", by_node)
 
     def links_of(self, node: str) -> Sequence[Link]:
@@ -336,11 +341,11 @@ class Topology:
 
     def endpoint_limit(self, node: str, endpoint: str) -> EndpointLimit | None:
         """Return the limit of an endpoint: the endpoint's own name counts more than the node's."""
-        if not self.endpoint_limits:
+        if not self.waiting_limits:
             return None  # asked for every delivery
         found = [
             limit
-            for limit in self.endpoint_limits
+            for limit in self.waiting_limits
             if limit.node in (node, ANY) and limit.endpoint in (endpoint, ANY)
         ]
         return min(found, key=lambda one: (one.endpoint == ANY, one.node == ANY), default=None)
@@ -366,3 +371,17 @@ def _is_second(join: Join, joins: Mapping[tuple[str, str], Join]) -> bool:
     """Say whether a join is the other direction of a link that has its name already."""
     back = joins.get((join.target, join.source))
     return back is not None and back.zone < join.zone
+
+
+def _ages(queues: Mapping[str, Queue]) -> Sequence[EndpointLimit]:
+    """Return how long messages may wait in queues; a limit that names the queue replaces it."""
+    return [
+        EndpointLimit(
+            endpoint=queue.name,
+            age_s=queue.max_age_s,
+            when_full=WhenFull.DEAD_LETTER,
+            is_exact=True,
+        )
+        for queue in queues.values()
+        if queue.max_age_s is not None
+    ]

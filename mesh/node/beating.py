@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mesh.model.control import ChangeStatus, Heartbeat, LinkStatus
 from mesh.model.effects import WriteHeartbeat, WriteLinkState
+from mesh.node.demands import Demands
 from mesh.node.learner import Learner
 
 BEAT_MS = 1000
@@ -36,12 +37,19 @@ class Beating:
     _told_at_ms: int = 0
 
     def beat(
-        self, learner: Learner, now_ms: int, *, is_ready: bool, change: ChangeStatus | None
+        self,
+        learner: Learner,
+        now_ms: int,
+        demands: Demands,
+        *,
+        is_ready: bool,
+        change: ChangeStatus | None,
     ) -> Iterator[WriteHeartbeat | WriteLinkState]:
         """Beat once a second, and tell each neighbour the last beat read of it.
 
         Between two beats tell only what is news: of changes at once, because somebody waits for
-        it and each stage has few; of anything else with `NEWS_MS` between.
+        it and each stage has few; of anything else with `NEWS_MS` between. What consumers of
+        queues demand changes all the time, and is none.
         """
         told = self._told
         is_due = told is None or now_ms - self._beat_at_ms >= BEAT_MS
@@ -53,7 +61,10 @@ class Beating:
             for name, neighbour in learner.neighbours.items()
         ]
         endpoints = (*learner.troubles.endpoints.values(), *learner.queues.statuses())
-        beat = Heartbeat(self.epoch, number + is_due, is_ready, tuple(links), endpoints, change)
+        queues = demands.told(self.epoch, number + 1) if told is None or is_due else told.queues
+        beat = Heartbeat(
+            self.epoch, number + is_due, is_ready, tuple(links), endpoints, change, queues
+        )
         self._told_at_ms = now_ms
         if beat == told:
             return

@@ -32,6 +32,7 @@ from mesh.model.effects import (
 )
 from mesh.model.links import Gate
 from mesh.node.beating import Beating
+from mesh.node.demands import Demands
 from mesh.node.learner import CLIENTS, Learner, Round, neighbour_of
 from mesh.node.offers import (
     differing,
@@ -307,10 +308,16 @@ class Leader:
     # -- heartbeat ------------------------------------------------------------------------
 
     def beat(
-        self, learner: Learner, now_ms: int, *, is_ready: bool, change: ChangeStatus | None = None
+        self,
+        learner: Learner,
+        now_ms: int,
+        *,
+        is_ready: bool,
+        demands: Demands,
+        change: ChangeStatus | None = None,
     ) -> Iterator[Writes]:
         """Beat once a second, and tell what is news at once. Spec: K32."""
-        yield from self.beating.beat(learner, now_ms, is_ready=is_ready, change=change)
+        yield from self.beating.beat(learner, now_ms, demands, is_ready=is_ready, change=change)
 
     def remember(
         self, learner: Learner, now_ms: int, *, at_once: bool = False

@@ -60,6 +60,7 @@ from mesh.model.inputs import (
     OwnAdvertRead,
     OwnControlCaughtUp,
     OwnMarkRead,
+    QueueSeen,
     SourceResumed,
     SourceStopped,
     SubscriptionRead,
@@ -69,6 +70,7 @@ from mesh.model.inputs import (
 from mesh.model.reasons import Reason
 from mesh.model.topology import Topology
 from mesh.node.closing import close
+from mesh.node.demands import Demands
 from mesh.node.foreign import Foreign
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner, Round, neighbour_of
@@ -111,6 +113,7 @@ class NodeMachine:
         added: Neighbours whose links that change has brought.
         cluster_id: Of the node's Kafka cluster; without it links are not probed.
         number: Of the topology; 0 for a file.
+        demands: What is known of consumers of queues.
     """
 
     topology: Topology
@@ -126,6 +129,7 @@ class NodeMachine:
     has_routed: bool = False
     added: Sequence[str] = ()
     probing: Probing = field(init=False)
+    demands: Demands = field(init=False)
     _lanes: dict[int, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
     _round: Round | None = None
     _round_at_ms: int = -ROUND_MS
@@ -136,6 +140,7 @@ class NodeMachine:
 
     def __post_init__(self) -> None:
         """Build the learner for the node's links."""
+        self.demands = Demands(self.node)
         links = local_links(self.topology, self.node)
         offered = scopes_read(self.topology, self.node)
         static = filters_at(self.topology, self.node, ControlKind.STATIC)
@@ -182,6 +187,7 @@ class NodeMachine:
             case MarkRead(neighbour, scope, mark):
                 learner.mark_read(neighbour, scope, mark)
             case BeatRead(neighbour, heartbeat):
+                self.demands.hear(heartbeat.queues)
                 if learner.beat_read(neighbour, heartbeat, self._now_ms):
                     yield Note("neighbour.up", f"{neighbour} beats again")
             case NeighbourCaughtUp(neighbour):
@@ -221,6 +227,8 @@ class NodeMachine:
                 learner.troubles.endpoints.pop(endpoint, None)
                 if status is not None:
                     learner.troubles.endpoints[endpoint] = status
+            case QueueSeen(queue, room):
+                self.demands.see(queue, room)
             case _:
                 assert_never(input_)
 
@@ -268,7 +276,9 @@ class NodeMachine:
         if self.leader is not None:
             yield from self.learner.ended_leases(now_ms)
             change = self._change_status()
-            yield from self.leader.beat(self.learner, now_ms, is_ready=self.is_ready, change=change)
+            yield from self.leader.beat(
+                self.learner, now_ms, is_ready=self.is_ready, change=change, demands=self.demands
+            )
             yield from self.leader.remember(self.learner, now_ms)
             if self._round is None:
                 # In a round the table is ahead of what may be offered.
@@ -328,8 +338,9 @@ class NodeMachine:
             return
         change = self._change_status()
         if change is not None and change.is_done and change != leader.beating.change:
+            ready = self.is_ready
             yield from leader.beat(
-                self.learner, self._now_ms, is_ready=self.is_ready, change=change
+                self.learner, self._now_ms, is_ready=ready, change=change, demands=self.demands
             )
 
     # -- rounds: at most one change of the routing is under way ------------------------------

@@ -35,7 +35,9 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
 from mesh.runtime.beside.backlogs import Backlogs
+from mesh.runtime.beside.besides import Besides
 from mesh.runtime.beside.holding import Holds
+from mesh.runtime.beside.movers import Movers
 from mesh.runtime.beside.repairing import Repairs
 from mesh.runtime.control.changing import Changing, Connect, read_start
 from mesh.runtime.control.leadership import Leadership
@@ -80,6 +82,7 @@ class Worker:
         errands: Takes lanes and the leadership beside the loop.
         new_uuid: Makes the node's identity at its very first start.
         connect: Opens Kafka clusters that a change of the topology brings.
+        beside: What it does beside its lanes; None before it knows its node.
     """
 
     topology: Topology
@@ -102,9 +105,7 @@ class Worker:
     _lane_recall: Recall = field(init=False)
     _leadership: Leadership = field(init=False)
     _lanes: Lanes | None = None
-    _repairs: Repairs | None = None
-    _holds: Holds | None = None
-    _backlogs: Backlogs | None = None
+    beside: Besides | None = None
     _ticked_ms: int = -TICK_MS
     _flushed_ms: int = 0
     _cut: tuple[str, ...] = ()
@@ -207,8 +208,7 @@ class Worker:
             lanes.route(data, now),
             lanes.resume_accepted(now),
             lanes.commit_due(is_idle=not records),
-            self._catch_up(now),
-            self._backlogs.step(self._listener.link_states, now) if self._backlogs else (),
+            self._go_on_beside(now),
         ):
             for input_ in news:
                 self._step(input_)
@@ -223,13 +223,10 @@ class Worker:
             timeout_s = min(timeout_s, LOOK_S)
         return timeout_s if self._lanes is None else self._lanes.patience(timeout_s)
 
-    def _catch_up(self, now: int) -> Iterator[Input]:
-        """Write what targets miss, beside the lanes; one at a time has that writer. Spec: K20."""
-        if self._repairs is not None and self._holds is not None:
-            if not self._holds.is_active:
-                yield from self._repairs.step(now)
-            if not self._repairs.is_active:
-                yield from self._holds.step(now)
+    def _go_on_beside(self, now: int) -> Iterator[Input]:
+        if self.beside is not None:
+            leads = self._leadership.is_ours
+            yield from self.beside.step(self._listener.link_states, now, leads=leads)
 
     def _sort(self, records: Sequence[Record]) -> Mapping[TopicPartition, Sequence[Record]]:
         """Feed control records to the machine; return the others by partition, in order."""
@@ -294,10 +291,13 @@ class Worker:
         )
         home = self.topology.nodes[self.node].kafka
         self._upkeep = Upkeep(self.topology, self.node, self._home, self._lanes)
-        self._repairs = Repairs(self.kafka, home, self._lanes, self._listener.asked)
-        self._holds = Holds(self.kafka, home, self._lanes)
-        self._backlogs = Backlogs(self.topology, self.node, self._home, self._lanes)
-        self._changing.parts += [self._lanes, self._upkeep, self._repairs, self._backlogs]
+        self.beside = Besides(
+            Repairs(self.kafka, home, self._lanes, self._listener.asked),
+            Holds(self.kafka, home, self._lanes),
+            Backlogs(self.topology, self.node, self._home, self._lanes),
+            Movers(self.topology, self.node, self._home, self._lanes),
+        )
+        self._changing.parts += [self._lanes, self._upkeep, self.beside]
 
     # -- effects --------------------------------------------------------------------------
 
@@ -382,10 +382,8 @@ class Worker:
         """Leave the group and release everything; what is not committed never happened."""
         self.errands.close()  # one that goes on after the leaving would fence a successor
         self._admission.close()
-        if self._repairs is not None:
-            self._repairs.close()
-        if self._holds is not None:
-            self._holds.close()
+        if self.beside is not None:
+            self.beside.close()
         if self._lanes is not None:
             for number in list(self._lanes.owned):
                 self._lanes.drop(number)

@@ -36,6 +36,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from mesh.errors import TransportDeniedError
 from mesh.transport.groups import slowest
 from mesh.transport.memory_clients import MemoryReader, MemoryWriter
+from mesh.transport.memory_consumer import MemoryConsumer
 from mesh.transport.memory_faults import Call
 from mesh.transport.memory_group import MemoryGroup, MemoryMembership
 from mesh.transport.memory_log import MESSAGE_BYTES_MAX, MemoryBroker
@@ -110,6 +111,13 @@ class MemoryKafka(MemoryBroker):
             self.member_groups[group] = MemoryGroup(self, topic)
         return MemoryMembership(self.member_groups[group], self, name)
 
+    def consumer(self, name: str, group: str, topic: str) -> MemoryConsumer:
+        """Join a group of consumers of `topic`."""
+        self.require_available()
+        if group not in self.member_groups:
+            self.member_groups[group] = MemoryGroup(self, topic)
+        return MemoryConsumer(self, self.member_groups[group], group, name)
+
     def admin(self) -> MemoryAdmin:
         """Return the one admin of this Kafka cluster."""
         return self._admin
@@ -182,6 +190,18 @@ class MemoryAdmin:
         self._broker.require_available()
         known = self._broker.member_groups.get(group)
         return known is not None and known.has_any()
+
+    def passed(self, group: str, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return how far a group has come, of partitions where it has committed anything."""
+        self._broker.require_available()
+        known = self._broker.groups.get(group, {})
+        return {place: known[place] for place in places if place in known}
+
+    def group_members(self, group: str) -> Sequence[str]:
+        """Return the name of each member of a group."""
+        self._broker.require_available()
+        known = self._broker.member_groups.get(group)
+        return [] if known is None else known.names()
 
     def consumed(
         self, topics: Sequence[str], *, besides: Collection[str] = ()

@@ -14,6 +14,7 @@ from mesh.errors import (
     TransportUnknownError,
 )
 from mesh.transport.memory_faults import Call, Outcome
+from mesh.transport.memory_group import GroupTicket
 from mesh.transport.memory_log import (
     CREATE_TIME,
     LOG_APPEND_TIME,
@@ -22,7 +23,7 @@ from mesh.transport.memory_log import (
     PartitionLog,
     record_bytes,
 )
-from mesh.transport.port import BEGINNING, Headers, Row, TopicPartition
+from mesh.transport.port import BEGINNING, Headers, Passed, Row, TopicPartition
 
 
 class MemoryReader:
@@ -287,6 +288,15 @@ class MemoryWriter:
         for value, key, timestamp, headers in rows:
             self.produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
 
+    def send_offsets(self, positions: Mapping[TopicPartition, Passed], ticket: object) -> None:
+        """Let the open transaction move a consumer group on."""
+        self._require_rights()
+        if self._transaction is None or not isinstance(ticket, GroupTicket):
+            raise InvariantError(f"writer {self.name}: offsets outside a transaction or a group")
+        self._broker.require_available()
+        ticket.require(positions)
+        self._broker.note_offsets(self._transaction, ticket.group, positions)
+
     def commit(self) -> None:
         """Commit the open transaction, or raise.
 
@@ -354,6 +364,7 @@ class MemoryWriter:
             for log in self._touched:
                 log.end_transaction(transaction, committed=committed)
                 self._broker.touch(log)
+            self._broker.end_offsets(transaction, committed=committed)
         self._transaction = None
         self._unanswered = False
         self._touched = {}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
+from mesh.errors import TransportMovedError
 from mesh.transport.memory_faults import Call
 from mesh.transport.memory_log import MemoryBroker
-from mesh.transport.port import keep_quiet
+from mesh.transport.port import TopicPartition, keep_quiet
 
 
 class MemoryGroup:
@@ -40,6 +42,11 @@ class MemoryGroup:
         self.expire()
         return bool(self._members)
 
+    def names(self) -> list[str]:
+        """Return the names of the members."""
+        self.expire()
+        return [member.name for member in self._members]
+
     def expire(self) -> None:
         """Take out members that have not polled for the session timeout, if there is one."""
         timeout_ms = self._broker.session_timeout_ms
@@ -53,6 +60,11 @@ class MemoryGroup:
         """Return what the member should own."""
         self._share_out()
         return self._members[member]
+
+    def owns(self, member: MemoryMembership, partition: int) -> bool:
+        """Say whether a member may speak for a partition, as its coordinator sees it."""
+        self.expire()
+        return partition in self._members.get(member, ()) and partition in member.lanes()
 
     def is_free(self, partition: int) -> bool:
         """Say whether no present member owns the partition."""
@@ -139,3 +151,27 @@ class MemoryMembership:
         self._closed = True
         self._lanes = frozenset()
         self._group.leave(self)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTicket:
+    """In whose name a group is moved on.
+
+    Attributes:
+        group: Its name.
+        member: The member.
+        of: What the coordinator knows of the group.
+    """
+
+    group: str
+    member: MemoryMembership
+    of: MemoryGroup
+
+    def require(self, places: Iterable[TopicPartition]) -> None:
+        """Raise TransportMovedError unless the member owns these partitions."""
+        for place in places:
+            if not self.of.owns(self.member, place.partition):
+                raise TransportMovedError(
+                    f"group {self.group}: {place.topic}[{place.partition}] belongs to another "
+                    f"member than {self.member.name} now"
+                )

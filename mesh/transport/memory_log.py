@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
 from mesh.transport.memory_faults import MemoryFaults
-from mesh.transport.port import TopicInfo, TopicPartition, TopicSpec
+from mesh.transport.port import BEGINNING, Passed, TopicInfo, TopicPartition, TopicSpec
 
 CREATE_TIME, LOG_APPEND_TIME = 1, 2
 MESSAGE_BYTES_MAX = 1_048_588
@@ -191,6 +191,7 @@ class MemoryBroker:
             another one joins or polls; None for never.
         faults: Asked at every call of a port; None for a kind Kafka cluster.
         groups: What consumer groups of clients have committed, by group.
+        remarks: What was written beside that.
         changes: Grows with everything a reader could notice, so that an idle read costs nothing.
         shape: Grows when topics come or go.
     """
@@ -205,6 +206,8 @@ class MemoryBroker:
         self.faults: MemoryFaults | None = None
         self.topics: dict[str, MemoryTopic] = {}
         self.groups: dict[str, Mapping[TopicPartition, int]] = {}
+        self.remarks: dict[tuple[str, TopicPartition], str] = {}
+        self._pending: dict[int, dict[tuple[str, TopicPartition], Passed]] = {}
         self.changes = 0
         self.shape = 0
         self._topics_made = 0
@@ -279,6 +282,34 @@ class MemoryBroker:
     def commit_group(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
         """Note that a consumer group of a client has committed these offsets; for tests."""
         self.groups[group] = {**self.groups.get(group, {}), **positions}
+
+    def passed(self, group: str, place: TopicPartition) -> Passed:
+        """Return how far a group has come on a partition."""
+        offset = self.groups.get(group, {}).get(place, BEGINNING)
+        return Passed(offset, self.remarks.get((group, place), ""))
+
+    def note_offsets(
+        self, transaction: int, group: str, positions: Mapping[TopicPartition, Passed]
+    ) -> None:
+        """Keep what a group is to have committed once a transaction is."""
+        pending = self._pending.setdefault(transaction, {})
+        pending.update({(group, place): passed for place, passed in positions.items()})
+
+    def is_pending(self, group: str, place: TopicPartition) -> bool:
+        """Say whether an open transaction will tell how far a group has come."""
+        return any((group, place) in pending for pending in self._pending.values())
+
+    def end_offsets(self, transaction: int, *, committed: bool) -> None:
+        """Let what a transaction said of groups be, or not."""
+        for (group, place), passed in self._pending.pop(transaction, {}).items():
+            if committed:
+                self.pass_on(group, {place: passed})
+
+    def pass_on(self, group: str, positions: Mapping[TopicPartition, Passed]) -> None:
+        """Note how far a group has come, with remarks."""
+        self.commit_group(group, {place: passed.offset for place, passed in positions.items()})
+        for place, passed in positions.items():
+            self.remarks[group, place] = passed.remark
 
     def log(self, place: TopicPartition) -> PartitionLog | None:
         """Return a partition, or None if there is none."""

@@ -100,6 +100,19 @@ class Rights:
     refusal: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """How far a consumer group has come on a partition.
+
+    Attributes:
+        offset: The next one to be consumed; `BEGINNING` if the group has committed nothing.
+        remark: What who committed it wrote beside it; at most 4,096 bytes on stock brokers.
+    """
+
+    offset: int
+    remark: str = ""
+
+
 class Reader(Protocol):
     """Reads assigned partitions of one Kafka cluster, committed records only.
 
@@ -180,6 +193,18 @@ class Writer(Protocol):
     def abort(self) -> None:
         """Abort the open transaction, if any."""
 
+    def send_offsets(self, positions: Mapping[TopicPartition, Passed], ticket: object) -> None:
+        """Let the open transaction move a consumer group on: both happen, or neither.
+
+        Args:
+            positions: How far the group is to be once it is committed.
+            ticket: Of the member in whose name this is: `Consumer.ticket`.
+
+        Raises:
+            TransportMovedError: The group has given them to somebody else: abort.
+            TransportError: Likewise, abort.
+        """
+
     def flush(self) -> int:
         """Wait until all records handed over are acknowledged; return how many failed for good."""
 
@@ -205,6 +230,45 @@ class Membership(Protocol):
 
     def close(self) -> None:
         """Leave the group at once."""
+
+
+class Consumer(Protocol):
+    """A member of a consumer group that shares out one topic. One thread uses it.
+
+    Only committed records are read. Positions are the group's: a partition is read on from where
+    the group has come, from its beginning if it has not come anywhere or that is deleted.
+    """
+
+    @property
+    def ticket(self) -> object:
+        """What a writer needs to move the group on in this member's name, as of now."""
+
+    def owned(self) -> Mapping[TopicPartition, Passed]:
+        """Return the partitions owned as of the last read, and where each was taken up.
+
+        One that went away and came back has another `Passed`, as an object.
+        """
+
+    def read(self, timeout_s: float, limit: int) -> Sequence[Record]:
+        """Return up to `limit` records, and keep the membership alive.
+
+        Raises:
+            TransportDeniedError: The brokers refuse this member.
+        """
+
+    def pause(self, places: Collection[TopicPartition]) -> None:
+        """Read nothing of exactly these partitions until told otherwise."""
+
+    def commit(self, positions: Mapping[TopicPartition, Passed]) -> None:
+        """Move the group on.
+
+        Raises:
+            TransportMovedError: The group has given them to somebody else; nothing was committed.
+            TransportError: Nobody answered.
+        """
+
+    def close(self) -> None:
+        """Leave the group at once; nothing is committed."""
 
 
 def keep_quiet(lanes: frozenset[int]) -> None:
@@ -250,6 +314,12 @@ class Admin(Protocol):
 
     def has_members(self, group: str) -> bool:
         """Say whether somebody is a member of a group, perhaps one who died a moment ago."""
+
+    def passed(self, group: str, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return how far a group has come, of partitions where it has committed anything."""
+
+    def group_members(self, group: str) -> Sequence[str]:
+        """Return the client id of each member of a group, one who died a moment ago included."""
 
     def delete_before(self, positions: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets."""
@@ -308,6 +378,9 @@ class KafkaCluster(Protocol):
 
     def membership(self, name: str, group: str, topic: str) -> Membership:
         """Join the group that shares out the partitions of `topic`."""
+
+    def consumer(self, name: str, group: str, topic: str) -> Consumer:
+        """Join a group of consumers of `topic`; `name` ends the client id that others see."""
 
     def admin(self) -> Admin:
         """Return the one admin of this Kafka cluster."""

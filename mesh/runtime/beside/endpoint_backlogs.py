@@ -66,7 +66,7 @@ class EndpointBacklogs:
     def has_work(self) -> bool:
         """Whether there is anything to look at, or to take back."""
         holds = any(lane.positions.holds for lane in self.lanes.owned.values())
-        return bool(self.topology.endpoint_limits or holds or self._told)
+        return bool(self.topology.waiting_limits or holds or self._told)
 
     @property
     def waiting(self) -> frozenset[tuple[int, str]]:
@@ -90,7 +90,7 @@ class EndpointBacklogs:
 
     def step(self, now_ms: int) -> Iterator[Input]:
         """Look again if it is time; yield what commits tell, and which endpoints are full."""
-        limits = self._limits() if self.topology.endpoint_limits else {}
+        limits = self._limits() if self.topology.waiting_limits else {}
         if now_ms - self._looked_ms < LOOK_MS:
             self._note(limits, now_ms)
             return
@@ -159,7 +159,7 @@ class EndpointBacklogs:
                 size, age_ms = size + found, max(age_ms, oldest_ms)
         size_max, age_max_ms = self._limit_of_lane(limit)
         key = (lane.number, endpoint)
-        part = RELIEF if key in self.full else 1.0
+        part = RELIEF if key in self.full and not limit.is_exact else 1.0
         if size <= size_max * part and age_ms <= age_max_ms * part:
             if self.full.pop(key, None) is not None:
                 log.warning("endpoint.relieved", lane=lane.number, endpoint=endpoint)
@@ -198,7 +198,8 @@ class EndpointBacklogs:
         for at in places:
             _, backlog = self._known[at]
             keep = size_max * RELIEF / len(places)
-            until = backlog.beyond(keep, age_max_ms * RELIEF, lane.written.get(at, 0), now_ms)
+            age_ms = age_max_ms if limit.is_exact else age_max_ms * RELIEF
+            until = backlog.beyond(keep, age_ms, lane.written.get(at, 0), now_ms)
             if until > passed[at]:
                 self.lanes.overfull[at] = Overfull(lane, endpoint, at, passed[at], until, reason)
 

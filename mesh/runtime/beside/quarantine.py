@@ -8,7 +8,7 @@ which of them alone are refused. In their place stands an announcement; they bec
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh.codec.deliveries import decode_delivery
@@ -23,7 +23,7 @@ from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.messages.gaps import EMPTY, gap_ext, gap_header
 from mesh.runtime.messages.refusing import write_letter
-from mesh.transport.port import Headers, Record, Row, TopicPartition, Writer
+from mesh.transport.port import Headers, Passed, Record, Row, TopicPartition, Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,10 @@ class Sieve:
         if self.inner.flush():
             self.inner.commit()  # says what was refused
         self._begun = self._count
+
+    def send_offsets(self, positions: Mapping[TopicPartition, Passed], ticket: object) -> None:
+        """Let the open transaction move a consumer group on; see the port."""
+        self.inner.send_offsets(positions, ticket)
 
     def commit(self) -> None:
         """Commit the open transaction; see the port."""

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from mesh.codec.state import encode_dead_letter
+from mesh.codec.letters import letter_record
 from mesh.model.frames import FrameFlags
-from mesh.model.headers import MESH_HEADER
 from mesh.model.state import DeadLetter
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.transport.port import Headers, Record, TopicPartition, Writer
-
-VALUE_KEPT = 64_000
-KEY_KEPT = 4_000
-HEADERS_KEPT = 16_000
-"""Most bytes of each part that a dead letter keeps."""
 
 
 def refuse(
@@ -66,27 +58,5 @@ def write_letter(
         value: Likewise.
         headers: Likewise.
     """
-    told = replace(
-        letter,
-        key_size=len(key or b""),
-        value_size=len(value or b""),
-        headers_size=sum(len(name) + len(content or b"") for name, content in headers),
-    )
-    writer.produce(
-        place.topic,
-        value[:VALUE_KEPT] if value is not None else None,
-        key[:KEY_KEPT] if key is not None else None,
-        place.partition,
-        headers=[*_kept(headers), (MESH_HEADER, encode_dead_letter(told))],
-    )
-
-
-def _kept(headers: Headers) -> Headers:
-    kept: list[tuple[str, bytes | None]] = []
-    room = HEADERS_KEPT
-    for name, content in headers:
-        room -= len(name) + len(content or b"")
-        if room < 0:
-            break
-        kept.append((name, content))
-    return kept
+    refused, name, told = letter_record(letter, key, value, headers)
+    writer.produce(place.topic, refused, name, place.partition, headers=told)

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from mesh.errors import TransportDeniedError
 from mesh.transport.kafka.admin import cluster_id
+from mesh.transport.kafka.consumer import KafkaConsumer
 from mesh.transport.kafka.faults import Site
 from mesh.transport.kafka.health import Health
 from mesh.transport.kafka.inspection import InspectingAdmin
@@ -16,6 +17,7 @@ from mesh.transport.kafka.reader import KafkaReader
 from mesh.transport.kafka.settings import (
     BATCH_BYTES_MAX,
     admin_settings,
+    consumer_settings,
     member_settings,
     reader_settings,
     writer_settings,
@@ -27,7 +29,7 @@ __all__ = ["RealKafka", "cluster_id"]
 
 MEMBER_TIMEOUT_FLOOR = "group.min.session.timeout.ms"
 
-_Made = TypeVar("_Made", KafkaReader, KafkaWriter, KafkaMembership)
+_Made = TypeVar("_Made", KafkaReader, KafkaWriter, KafkaMembership, KafkaConsumer)
 
 MEMBER_TIMEOUT_MS = 6_000
 """The shortest that stock brokers accept."""
@@ -66,7 +68,7 @@ class RealKafka:
         self._lock = threading.Lock()
         self._admin: InspectingAdmin | None = None
         self._health = Health(lambda: self.admin().ask())
-        self._made: list[KafkaReader | KafkaWriter | KafkaMembership] = []
+        self._made: list[KafkaReader | KafkaWriter | KafkaMembership | KafkaConsumer] = []
 
     def reader(self, name: str, *, patience_ms: int = PATIENCE_MS) -> KafkaReader:
         """Return a new reader; see the port for its patience."""
@@ -104,6 +106,11 @@ class RealKafka:
             return MEMBER_TIMEOUT_MS  # who may not ask takes what stock brokers accept
         floor = max((int(one[MEMBER_TIMEOUT_FLOOR]) for one in brokers), default=MEMBER_TIMEOUT_MS)
         return min(MEMBER_TIMEOUT_MS, max(MEMBER_TIMEOUT_LEAST_MS, floor))
+
+    def consumer(self, name: str, group: str, topic: str) -> KafkaConsumer:
+        """Join a group of consumers of `topic`; `name` ends the client id that others see."""
+        settings = consumer_settings(self._options, f"{self._prefix}-{name}", group)
+        return self._keep(KafkaConsumer(self._site, name, group, settings, topic))
 
     def admin(self) -> InspectingAdmin:
         """Return the one admin of this Kafka cluster."""

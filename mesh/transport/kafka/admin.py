@@ -246,13 +246,11 @@ class KafkaAdmin:
             for topic, info in known.items()
             for number in range(info.partitions)
         ]
-        groups = [self._committed(name, places) for name in names if name not in besides]
+        groups = [self.passed(name, places) for name in names if name not in besides]
         return slowest(groups, topics)
 
-    def _committed(
-        self, group: str, places: Sequence[TopicPartition]
-    ) -> Mapping[TopicPartition, int]:
-        """Return what a group has committed. It is not joined.
+    def passed(self, group: str, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return how far a group has come, of partitions where it has committed anything.
 
         By a consumer: requests of an admin client to a coordinator that goes away under them can
         end the whole process (librdkafka issues 3663 and 4605).

@@ -26,6 +26,17 @@ MISSING = frozenset(
         KafkaError.UNKNOWN_TOPIC_ID,
     }
 )
+MOVED = frozenset(
+    {
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.FENCED_INSTANCE_ID,
+        KafkaError._ASSIGNMENT_LOST,
+    }
+)
+"""What a group answers to who does not own its partitions any more."""
+
 _RIGHTS = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 
-from confluent_kafka import ConsumerGroupState, KafkaError, TopicCollection
+from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs export only one
     AlterConfigOpType,
     ConfigEntry,
@@ -17,7 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs ex
 )
 
 from mesh.transport.kafka.admin import KafkaAdmin
-from mesh.transport.kafka.faults import MISSING
+from mesh.transport.kafka.faults import MISSING, error_of, transport_error
 from mesh.transport.port import Copies, Rights, TopicPartition, TopicSpec
 
 _WITH_MEMBERS = {
@@ -149,7 +149,7 @@ class InspectingAdmin(KafkaAdmin):
     def has_members(self, group: str) -> bool:
         """Say whether somebody is a member of a group, perhaps one who died a moment ago.
 
-        Every broker is asked for its groups, not the group's coordinator: see `_committed`.
+        Every broker is asked for its groups, not the group's coordinator: see `passed`.
 
         Raises:
             TransportDeniedError: Rights to list groups are missing.
@@ -164,6 +164,21 @@ class InspectingAdmin(KafkaAdmin):
 
         listed = self._answers("list consumer groups", ask)[""].valid or ()
         return any(one.group_id == group for one in listed)
+
+    def group_members(self, group: str) -> Sequence[str]:
+        """Return the client id of each member of a group, one who died a moment ago included.
+
+        Every broker is asked for its groups, not the group's coordinator: see `passed`.
+        Members by the newer protocol of Kafka 4 (`group.protocol=consumer`) are not seen.
+
+        Raises:
+            TransportError: Nobody answers, or rights to describe the group are missing.
+        """
+        try:
+            found = self._client.list_groups(group, timeout=self._request_s)
+        except KafkaException as exc:
+            raise transport_error(self._site, f"ask for group {group}", error_of(exc)) from exc
+        return [str(member.client_id) for one in found for member in one.members or ()]
 
     def brokers(self) -> Sequence[int]:
         """Return the numbers of the brokers that run."""

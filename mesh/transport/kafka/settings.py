@@ -90,6 +90,23 @@ def reader_settings(
     return {**tuned, **options, **_MANAGED, **_MANAGED_READER, **own}
 
 
+def consumer_settings(options: Mapping[str, str], client_id: str, group: str) -> Settings:
+    """Return the settings of a member of a group of clients, who may be of any making."""
+    own: Settings = {
+        "client.id": client_id,
+        "group.id": group,
+        # What every client library knows: members that others have written are in the group too.
+        "partition.assignment.strategy": "range,roundrobin",
+        # What retention or a limit has deleted is not lost by who reads on from there.
+        "auto.offset.reset": "earliest",
+        "enable.partition.eof": False,
+        # Few are handed out at a time: what is fetched ahead is of use to nobody else.
+        "queued.min.messages": 1_000,
+    }
+    managed: Settings = {**_MANAGED, **_MANAGED_READER}
+    return {**_TUNED, "session.timeout.ms": 10_000, **options, **managed, **own}
+
+
 def group_settings(settings: Settings, group: str) -> Settings:
     """Return the settings of a consumer that only looks at what a group has committed."""
     return {**settings, "group.id": group, "enable.auto.commit": False}

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import TopicPartition as Place
 
 from mesh.errors import (
     InvariantError,
     TransportFencedError,
+    TransportMovedError,
     TransportUnavailableError,
     TransportUnknownError,
 )
-from mesh.transport.kafka.faults import FENCED, IDENTITY, error_of, is_away, transport_error
+from mesh.transport.kafka.faults import FENCED, IDENTITY, MOVED, error_of, is_away, transport_error
 from mesh.transport.kafka.settings import TRANSACTION_TIMEOUT_MS
 from mesh.transport.kafka.state import WriterState
 
@@ -115,6 +117,31 @@ class Transactions:
             self._spend(error_of(exc), "begin a transaction", exc)
         state.reset()
         state.is_open = True
+
+    def send_offsets(self, places: Sequence[Place], ticket: object) -> None:
+        """Let the open transaction move a consumer group on."""
+        state = self._state
+        if state.spent is not None:
+            raise state.spent
+        if not state.is_open:
+            raise InvariantError(f"writer {state.name}: offsets outside a transaction")
+        deadline_s = time.monotonic() + COMMIT_DEADLINE_S
+        while True:
+            try:
+                self._producer.send_offsets_to_transaction(list(places), ticket, _SLICE_S)
+            except KafkaException as exc:
+                error = error_of(exc)
+                if error.code() in MOVED:
+                    text = f"{error.str()}; nothing was committed"
+                    raise TransportMovedError(state.site.text(text)) from exc
+                may_retry = error.retriable() and not error.txn_requires_abort()
+                if may_retry and time.monotonic() < deadline_s:
+                    continue
+                if error.fatal():
+                    self._spend(error, "move a group on", exc)
+                raise transport_error(state.site, "move a group on", error) from exc
+            else:
+                return
 
     def commit(self) -> None:
         """Commit the open transaction, or raise."""

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from mesh.errors import InvariantError
+from mesh.transport.kafka.consumer import places_of
 from mesh.transport.kafka.faults import Site, error_of, transport_error
 from mesh.transport.kafka.logs import LOG
 from mesh.transport.kafka.settings import MESSAGE_TIMEOUT_MS, Settings
 from mesh.transport.kafka.state import WriterState
 from mesh.transport.kafka.transactions import Transactions
-from mesh.transport.port import Headers, Row
+from mesh.transport.port import Headers, Passed, Row, TopicPartition
 
 ROOM_DEADLINE_S = 10.0
 """How long one record of a transaction waits for room in the queue."""
@@ -124,6 +125,16 @@ class KafkaWriter:
             TransportUnknownError: Nobody answered in time; a new writer ends it for sure.
         """
         self._open_transactions().abort()
+
+    def send_offsets(self, positions: Mapping[TopicPartition, Passed], ticket: object) -> None:
+        """Let the open transaction move a consumer group on.
+
+        Raises:
+            TransportMovedError: The group has given them to somebody else: abort.
+            TransportFencedError: As for `begin`.
+            TransportError: Abort.
+        """
+        self._open_transactions().send_offsets(places_of(positions), ticket)
 
     def _open_transactions(self) -> Transactions:
         if self._transactions is None:

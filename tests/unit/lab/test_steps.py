@@ -44,6 +44,10 @@ GOOD = [
     "recreate_topic: {topic: mesh.b.to.c.d}",
     "clock: {node: a, jump_s: -3600}",
     "storm: {faults: [kill]}",
+    "consume: {node: a, queue: jobs, count: 3}",
+    "leave: {node: a, queue: jobs}",
+    "expect: {queue: jobs, count: 3}",
+    "expect: {queue: a/jobs, count: 3}",
 ]
 
 
@@ -55,6 +59,10 @@ def test_steps_that_are_right(tmp_path: Path, step: str) -> None:
 
 BAD = [
     ("pause: {node: x}", "no node 'x'"),
+    ("consume: {node: x, queue: jobs}", "no node 'x'"),
+    ("leave: {node: a, queue: my jobs}", "is no name"),
+    ("expect: {queue: x/jobs, count: 1}", "no node 'x'"),
+    ("expect: {queue: jobs, endpoint: a/jobs, count: 1}", "expect one of"),
     ("pause: {node: a, worker: 0}", "`pause` is for all workers of a node; leave `worker` out"),
     ("kill: {node: a, worker: 2}", "a has workers 0 to 1; more are written in `spec.workers`"),
     ("kill: {node: b, worker: 1}", "b has workers 0 to 0"),

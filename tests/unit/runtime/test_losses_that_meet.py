@@ -217,8 +217,9 @@ def test_a_catch_up_takes_nothing_that_follows_a_log_cut_off(mesh: SmallMesh) ->
     refuse(mesh, OUTBOX, is_refusing=True)
     publish(mesh, *range(1, 8))
     mesh.run(10_000)
-    holds = mesh.world.workers["a"]._holds
-    assert holds is not None
+    beside = mesh.world.workers["a"].beside
+    assert beside is not None
+    holds = beside.holds
     refuse(mesh, OUTBOX, is_refusing=False)
     mesh.kafka.blocked.add(("held", INGRESS))
     mesh.world.run_until(lambda: holds._active is not None, 20_000)

@@ -1,0 +1,197 @@
+"""`mesh queue list`, `show` and `consume`: queues, their members and their consumers."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mesh.cli.faults import wrong_input
+from mesh.cli.looking import look
+from mesh.cli.publish import NodeOption
+from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.subscribe import EXIT_LAGGING, print_message
+from mesh.cli.target import (
+    BootstrapOption,
+    ContextOption,
+    FileOption,
+    check_node,
+    quiet_client_library,
+    say,
+    topology_of,
+)
+
+if TYPE_CHECKING:
+    from mesh.client.queues import QueueMember, QueueStatus
+
+_LOOK_S = 0.2
+
+QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", help="Its name.")]
+
+app = typer.Typer(help="Queues and their consumers.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command("list")
+def list_queues(
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List every queue: policy, home, members, consumers at each of them, and what waits."""
+    from mesh.client.queues import queue_statuses
+
+    with look(file, bootstrap, context) as seen:
+        found = [
+            queue_as_mapping(one) for one in queue_statuses(seen.topology, seen.view, seen.kafka)
+        ]
+    rows = [
+        (
+            one["queue"],
+            one["policy"],
+            one["home"] or "-",
+            ", ".join(
+                f"{member['node']} ({_known(member['consumers'])})" for member in one["members"]
+            ),
+            _known(one["consumers"]),
+            _known(one["waiting"]),
+        )
+        for one in found
+    ]
+    columns = ("QUEUE", "POLICY", "HOME", "MEMBERS (CONSUMERS)", "CONSUMERS", "WAITING")
+    render(View(data={"ok": True, "queues": found}, table=lambda: grid(columns, rows)), output)
+
+
+@app.command("show")
+def show_queue(
+    queue: QueueArgument,
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show one queue, member by member, and where what waits was published."""
+    from mesh.client.queues import queue_statuses
+    from mesh.config.shapes import nearest
+    from mesh.model.names import fold
+
+    with look(file, bootstrap, context) as seen:
+        known = {
+            fold(one.name): one for one in queue_statuses(seen.topology, seen.view, seen.kafka)
+        }
+    if fold(queue) not in known:
+        hint = nearest(queue, [one.name for one in known.values()])
+        raise wrong_input("QUEUE", f"no queue is called {queue!r}{hint}", code="UNKNOWN_QUEUE")
+    found = queue_as_mapping(known[fold(queue)])
+    rows = [
+        (
+            member["node"],
+            member["role"] or "-",
+            _known(member["consumers"]),
+            member["movers"],
+            f"{_known(member['waiting'])}{'' if member['is_counted'] else ' offsets'}",
+            ", ".join(f"{node}: {count}" for node, count in member["origins"].items()) or "-",
+            _known(member["dead_letters"]),
+            " ".join(member["filters"]),
+        )
+        for member in found["members"]
+    ]
+    columns = ("NODE", "ROLE", "CONSUMERS", "MOVERS", "WAITING", "FROM", "DEAD", "FILTERS")
+    render(View(data={"ok": True, **found}, table=lambda: grid(columns, rows)), output)
+
+
+@app.command("consume")
+def consume_queue(
+    queue: QueueArgument,
+    node: NodeOption,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="Consume that many messages and end.")
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(min=0, help="With --count: seconds of silence that end it.")
+    ] = 60.0,
+    most: Annotated[
+        int | None,
+        typer.Option(
+            "--max-deliveries", min=1, help="Then a message is a dead letter; else as declared."
+        ),
+    ] = None,
+    file: FileOption = None,
+    bootstrap: BootstrapOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Print messages of a queue as one of its consumers; what was printed is acknowledged.
+
+    Exit code 10: fewer messages than --count came.
+    """
+    from mesh.client import SubjectError, connect
+
+    topology = topology_of(file, bootstrap, context)
+    check_node(topology, node, "--node")
+    quiet_client_library()
+    done = 0
+    heard_s = time.monotonic()
+    with connect(topology, node) as client:
+        try:
+            consumer = client.consume(queue, deliveries_max=most)
+        except SubjectError as exc:
+            raise wrong_input("QUEUE", str(exc)) from exc
+        try:
+            while count is None or done < count:
+                for one in consumer.read(_LOOK_S, 1):
+                    print_message(topology, one.message, output)
+                    sys.stdout.flush()
+                    consumer.ack(one)
+                    done += 1
+                    heard_s = time.monotonic()
+                if count is not None and time.monotonic() - heard_s > timeout:
+                    say(f"{done} of {count} messages came; nothing more for {timeout:g} s")
+                    break
+        except KeyboardInterrupt:
+            say(f"{done} messages")
+        consumer.close()
+    raise typer.Exit(EXIT_LAGGING if count is not None and done < count else 0)
+
+
+def queue_as_mapping(one: QueueStatus) -> dict[str, Any]:
+    """Return a queue as scripts read it."""
+    members = [_member_as_mapping(member) for member in one.members]
+    declared = one.declared
+    return {
+        "queue": one.name,
+        "policy": str(one.policy),
+        "home": one.home,
+        "is_declared": declared is not None,
+        "max_deliveries": None if declared is None else declared.max_deliveries,
+        "max_age_s": None if declared is None else declared.max_age_s,
+        "consumers": _sum([member["consumers"] for member in members]),
+        "waiting": _sum([member["waiting"] for member in members]),
+        "members": members,
+    }
+
+
+def _member_as_mapping(member: QueueMember) -> dict[str, Any]:
+    return {
+        "node": member.node,
+        "role": member.role,
+        "filters": list(member.filters),
+        "consumers": member.consumers,
+        "movers": member.movers,
+        "waiting": member.waiting,
+        "is_counted": member.is_counted,
+        "origins": dict(member.origins),
+        "dead_letters": member.dead_letters,
+    }
+
+
+def _sum(numbers: list[int | None]) -> int | None:
+    """Return the sum, or None if one of them is not known."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None
+
+
+def _known(number: int | None) -> str:
+    return "?" if number is None else str(number)

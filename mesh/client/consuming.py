@@ -1,0 +1,390 @@
+"""Consume a queue: each message by one of its consumers, again until one acknowledges it.
+
+The consumers of a queue at a node are one Kafka consumer group, named as the queue's topic; plain
+Kafka consumers of that group are consumers of the queue as well. What is acknowledged, and how
+often the rest was handed out, stands in the group's offsets: see `mesh.core.redelivery`.
+Spec: DESIGN 6.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from mesh.client.messages import Loss, ReceivedMessage, announced, received
+from mesh.codec.letters import letter_record
+from mesh.core.redelivery import Share
+from mesh.errors import DecodeError, SubjectError, TransportError, TransportMovedError
+from mesh.model.names import fold, name_fault
+from mesh.model.state import DeadLetter
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.transport.port import (
+    Consumer,
+    KafkaCluster,
+    Passed,
+    Record,
+    TopicPartition,
+    TopicSpec,
+    Writer,
+)
+
+READ_S = 0.2
+PREFETCH = 500
+"""Records that one consumer has fetched and not handed out at most, about."""
+RETRY_MS = 500
+MAX_DELIVERIES = "MAX_DELIVERIES"
+
+_LETTERS_KEPT = {"cleanup.policy": "delete", "retention.ms": str(7 * 24 * 3600 * 1000)}
+
+
+@dataclass(frozen=True, slots=True)
+class QueueMessage:
+    """A message that was handed out, to be acknowledged or given back.
+
+    Attributes:
+        message: What was published.
+        deliveries: How often it was handed out at this node, this time included.
+    """
+
+    message: ReceivedMessage
+    deliveries: int
+
+
+@dataclass(slots=True)
+class _Part:
+    """One partition that this consumer has.
+
+    Attributes:
+        taken: What the group said when it was taken: another object is another taking.
+        share: What is remembered of it.
+        records: Read and not done, by offset.
+        fresh: Offsets of those that wait to be handed out for the first time here.
+        again: Likewise, given back.
+        out: Offsets of those that were handed out here.
+        end: First offset that was not read yet.
+        is_changed: Whether the group does not know all of it yet.
+    """
+
+    taken: Passed
+    share: Share
+    records: dict[int, Record] = field(default_factory=dict)
+    fresh: deque[int] = field(default_factory=deque)
+    again: deque[int] = field(default_factory=deque)
+    out: set[int] = field(default_factory=set)
+    end: int = 0
+    is_changed: bool = False
+
+    def finish(self, offset: int) -> None:
+        self.records.pop(offset, None)
+        self.out.discard(offset)
+        self.share.finish(offset, self.records, self.end)
+        self.is_changed = True
+
+    def passed(self) -> Passed:
+        return Passed(self.share.base, self.share.remark)
+
+
+class QueueConsumer:
+    """One consumer of a queue; an iterator without end. One thread uses it.
+
+    It may be opened before the queue exists, and must be read from at least every five minutes,
+    or the group takes it for dead. Messages that were handed out and neither acknowledged nor
+    given back are handed out again after it is closed or dies.
+
+    Attributes:
+        foreign: Records passed over because the mesh did not write them.
+        losses: What was announced as lost among the messages read so far, oldest first.
+        given_up: Messages that became dead letters here.
+
+    Args:
+        kafka: Kafka cluster of the node.
+        topology: The mesh.
+        node: The node.
+        queue: Name of the endpoint.
+        deliveries_max: How often a message is handed out before it becomes a dead letter; None
+            for what is declared, or else for as often as it takes.
+        now_ms: Monotonic clock.
+        pause: Lets time pass while nothing is there yet, in seconds.
+
+    Raises:
+        SubjectError: The queue's name is none.
+    """
+
+    def __init__(
+        self,
+        kafka: KafkaCluster,
+        topology: Topology,
+        node: str,
+        queue: str,
+        *,
+        deliveries_max: int | None,
+        now_ms: Callable[[], int],
+        pause: Callable[[float], None],
+    ) -> None:
+        if (fault := name_fault(queue)) is not None:
+            raise SubjectError(f"queue {fault}")
+        self._names = TopicNames(topology.prefix)
+        self._kafka = kafka
+        self._node, self._queue = node, queue
+        self._topic = self._names.endpoint(node, queue)
+        self._partitions = topology.nodes[node].partitions
+        declared = [one for name, one in topology.queues.items() if fold(name) == fold(queue)]
+        self._most = deliveries_max or (declared[0].max_deliveries if declared else None)
+        self._now_ms, self._pause = now_ms, pause
+        self._consumer: Consumer | None = None
+        self._writer: Writer | None = None
+        self._member = uuid.uuid4().hex
+        self._parts: dict[TopicPartition, _Part] = {}
+        self._tried_ms = -RETRY_MS
+        self._is_closed = False
+        self.foreign = 0
+        self.losses: list[Loss] = []
+        self.given_up = 0
+
+    def read(self, timeout_s: float, most: int = 100) -> Sequence[QueueMessage]:
+        """Return up to `most` messages as soon as there are some, or none after the timeout.
+
+        What was acknowledged before is told to the group first.
+
+        Raises:
+            TransportError: Kafka does not answer, or refuses; nothing was handed out.
+        """
+        deadline = self._now_ms() + int(timeout_s * 1000)
+        while True:
+            consumer = self._consumer or self._open()
+            if consumer is not None:
+                left_s = max(0.0, (deadline - self._now_ms()) / 1000)
+                self._fetch(consumer, 0.0 if self._has_waiting() else min(READ_S, left_s))
+                if found := self._hand_out(consumer, most):
+                    return found
+            if self._now_ms() >= deadline:
+                return ()
+            self._pause(0 if consumer is not None else READ_S)
+
+    def __iter__(self) -> Iterator[QueueMessage]:
+        """Yield messages until `close`, one at a time: the one before is to be settled first."""
+        while not self._is_closed:
+            yield from self.read(READ_S, 1)
+
+    def ack(self, message: QueueMessage) -> bool:
+        """Say that a message is done; the group is told with the next `read`, or by `commit`.
+
+        Returns:
+            Whether it still was this consumer's. If not, somebody else gets it as well.
+        """
+        part, offset = self._part_of(message)
+        if part is None:
+            return False
+        part.finish(offset)
+        return True
+
+    def nack(self, message: QueueMessage) -> bool:
+        """Give a message back: it is handed out again, here or elsewhere, or becomes a dead letter.
+
+        Returns:
+            Whether it still was this consumer's.
+        """
+        part, offset = self._part_of(message)
+        if part is None:
+            return False
+        part.out.discard(offset)
+        part.again.append(offset)
+        return True
+
+    def _part_of(self, message: QueueMessage) -> tuple[_Part | None, int]:
+        offset = message.message.offset
+        part = self._parts.get(message.message.place)
+        return (part if part is not None and offset in part.out else None), offset
+
+    def commit(self) -> None:
+        """Tell the group what was acknowledged so far.
+
+        Raises:
+            TransportError: It could not be told: those messages are handed out once more.
+        """
+        if self._consumer is not None:
+            self._tell(self._consumer)
+
+    # -- what is read -----------------------------------------------------------------------
+
+    def _open(self) -> Consumer | None:
+        """Join the group once the queue's topic exists."""
+        now = self._now_ms()
+        if self._is_closed or now - self._tried_ms < RETRY_MS:
+            return None
+        self._tried_ms = now
+        if self._topic not in self._kafka.admin().describe([self._topic]):
+            return None
+        self._consumer = self._kafka.consumer("queue", self._topic, self._topic)
+        return self._consumer
+
+    def _fetch(self, consumer: Consumer, timeout_s: float) -> None:
+        try:
+            self._tell(consumer)  # what is read next may be that others have these partitions now
+        except TransportMovedError:
+            self._parts.clear()
+        # What waits here is of no use to the other consumers: not too much of it.
+        consumer.pause([at for at, part in self._parts.items() if len(part.fresh) > PREFETCH // 2])
+        records = consumer.read(timeout_s, PREFETCH)
+        self._follow(consumer)
+        for record in records:
+            at = TopicPartition(record.topic(), record.partition())
+            if (part := self._parts.get(at)) is not None:
+                self._take(part, record)
+
+    def _follow(self, consumer: Consumer) -> None:
+        """Forget what went to others, and take up what came."""
+        owned = consumer.owned()
+        for at in [at for at, part in self._parts.items() if owned.get(at) is not part.taken]:
+            del self._parts[at]
+        for at, passed in owned.items():
+            if at not in self._parts:
+                share = Share.parse(max(0, passed.offset), passed.remark)
+                self._parts[at] = _Part(passed, share, end=share.base)
+
+    def _take(self, part: _Part, record: Record) -> None:
+        offset = record.offset()
+        part.end = max(part.end, offset + 1)
+        if part.share.is_done(offset):
+            return
+        part.records[offset] = record
+        try:
+            if (loss := announced(record)) is not None:
+                self.losses.append(loss)
+                part.finish(offset)
+                return
+            received(record)
+        except DecodeError:
+            self.foreign += 1
+            part.finish(offset)
+            return
+        part.fresh.append(offset)
+
+    # -- what is handed out -----------------------------------------------------------------
+
+    def _has_waiting(self) -> bool:
+        return any(
+            part.again or (part.fresh and part.share.has_room(part.fresh[0]))
+            for part in self._parts.values()
+        )
+
+    def _hand_out(self, consumer: Consumer, most: int) -> Sequence[QueueMessage]:
+        chosen: list[QueueMessage] = []
+        spent: list[tuple[TopicPartition, int]] = []
+        for at, part in self._parts.items():
+            while len(chosen) < most and (offset := _next_of(part)) is not None:
+                if self._most is not None and part.share.times(offset) >= self._most:
+                    spent.append((at, offset))
+                    continue
+                part.out.add(offset)
+                part.is_changed = True
+                times = part.share.hand_out(offset)
+                chosen.append(QueueMessage(received(part.records[offset]), times))
+        try:
+            if spent:
+                self._give_up(consumer, spent)
+            self._tell(consumer)
+        except TransportMovedError:
+            self._parts.clear()  # the next read says what is left, and where it goes on
+            return ()
+        except TransportError:
+            # They were counted, perhaps, but nobody has seen them: they come again.
+            for one in chosen:
+                self.nack(one)
+            raise
+        return chosen
+
+    def _tell(self, consumer: Consumer) -> None:
+        changed = {at: part for at, part in self._parts.items() if part.is_changed}
+        if not changed:
+            return
+        consumer.commit({at: part.passed() for at, part in changed.items()})
+        for part in changed.values():
+            part.is_changed = False
+
+    # -- dead letters -----------------------------------------------------------------------
+
+    def _give_up(self, consumer: Consumer, spent: Sequence[tuple[TopicPartition, int]]) -> None:
+        """Make messages dead letters and pass them, in one transaction: once each."""
+        writer = self._writer or self._open_writer()
+        topic = self._names.queue_letters(self._node, self._queue)
+        topic_id = self._kafka.admin().describe([self._topic])[self._topic].topic_id
+        records = {(at, offset): self._parts[at].records[offset] for at, offset in spent}
+        try:
+            writer.begin()
+            for (at, offset), record in records.items():
+                letter = DeadLetter(
+                    reason=MAX_DELIVERIES,
+                    detail=f"handed out {self._most} times and not acknowledged",
+                    topic=at.topic,
+                    partition=at.partition,
+                    offset=offset,
+                    topic_id=topic_id,
+                    target=at.topic,
+                    identity=str(received(record).identity),
+                )
+                value, key, headers = letter_record(
+                    letter, record.key(), record.value(), record.headers() or ()
+                )
+                writer.produce(topic, value, key, at.partition, headers=headers)
+                self._parts[at].finish(offset)
+            positions = {at: self._parts[at].passed() for at, _ in spent}
+            writer.send_offsets(positions, consumer.ticket)
+            writer.commit()
+        except TransportError:
+            # What is true stands in the group: everything is taken up again from there.
+            self._close_writer()
+            self._leave()
+            raise
+        self.given_up += len(spent)
+        for at in positions:
+            self._parts[at].is_changed = False
+
+    def _open_writer(self) -> Writer:
+        letters = self._names.queue_letters(self._node, self._queue)
+        spec = TopicSpec(name=letters, partitions=self._partitions, settings=_LETTERS_KEPT)
+        self._kafka.admin().create([spec])
+        name = self._names.queue_transactions(self._node, self._queue, self._member)
+        self._writer = self._kafka.writer("queue", name)
+        return self._writer
+
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _leave(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        self._parts.clear()
+        self._tried_ms = -RETRY_MS
+        if consumer is not None:
+            consumer.close()
+
+    def close(self) -> None:
+        """Tell what was acknowledged, and leave the group; iterating ends.
+
+        Raises:
+            TransportError: It could not be told; the group is left all the same.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            self.commit()
+        except TransportMovedError:
+            pass  # somebody else has them: they are handed out once more, as promised
+        finally:
+            self._close_writer()
+            self._leave()
+
+
+def _next_of(part: _Part) -> int | None:
+    """Take the next offset to be handed out, or None: what was given back comes first."""
+    if part.again:
+        return part.again.popleft()
+    if part.fresh and part.share.has_room(part.fresh[0]):
+        return part.fresh.popleft()
+    return None

@@ -1,0 +1,73 @@
+"""To which member a queue's messages move on, once they are in the queue of this one.
+
+Exactly one member has a message at any time; it moves where somebody consumes, never where it
+would only wait. Spec: DESIGN 6, EMS-12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from mesh.core.queues import Nearness
+from mesh.model.demands import QueueDemand
+
+WINDOW = 1_000
+"""Messages that a member gets ahead of what its consumers have read, at most."""
+
+
+MEMBER = "mover"
+"""Ends the client id of a mover: by it the mesh's own members of a group are told from clients."""
+
+
+def is_client(client_id: str) -> bool:
+    """Say whether a member of a queue's group is none of the mesh's own."""
+    return client_id.rpartition("-")[2] != MEMBER
+
+
+def room_for(consumers: int, waiting: int) -> int:
+    """Return how much a member may demand.
+
+    Half of the window less what waits: what a mover has sent by the demand before may still be
+    under way, and that is as much at most.
+
+    Args:
+        consumers: Clients that consume its queue.
+        waiting: Messages there that they have not read.
+    """
+    return max(0, WINDOW // 2 - waiting) if consumers else 0
+
+
+class Part(StrEnum):
+    """What a node is for a queue that messages may leave again."""
+
+    ANY = "any"
+    HOME = "home"
+    PROXY = "proxy"
+
+
+def target_of(
+    part: Part, consumers: int, demands: Sequence[QueueDemand], home: str | None, near: Nearness
+) -> str | None:
+    """Return the member that gets what waits in the queue of this node, or None: it stays.
+
+    Args:
+        part: What this node is for the queue.
+        consumers: Clients that consume it here.
+        demands: What the other members demand.
+        home: Where the queue has its home, as far as this node knows.
+        near: How far other nodes are.
+
+    A home serves its proxies beside its own consumers: it shares with them as they do among
+    themselves. A proxy whose consumers have left gives back. Of `any`, messages leave only where
+    nobody consumes, for the nearest where somebody does.
+    """
+    wanting = [one for one in demands if one.room > 0]
+    if part is Part.PROXY:
+        return home if not consumers else None
+    if part is Part.HOME:
+        near_by = [one for one in wanting if near.links_to(one.node) == 1]
+        return max(near_by, key=lambda one: (one.room, one.node)).node if near_by else None
+    if consumers or not wanting:
+        return None
+    return min(wanting, key=lambda one: (near.links_to(one.node), one.node)).node

@@ -1,0 +1,105 @@
+"""What a queue's consumer remembers of one partition: what is done, and what was handed out.
+
+All of it fits beside the group's offset, so whoever gets the partition next goes on with it. An
+offset counts as handed out before anybody sees its message: a consumer that dies over a message
+leaves the count behind, and a message that kills every consumer ends as a dead letter.
+Spec: DESIGN 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+WINDOW = 256
+"""Offsets beyond the oldest open one that are handed out at most: what a remark has room for."""
+
+_VERSION = "1"
+
+
+@dataclass(slots=True)
+class Share:
+    """One partition of a queue, while one consumer has it.
+
+    Attributes:
+        base: Lowest offset that is not done.
+        begun: First offset that was never handed out.
+    """
+
+    base: int
+    begun: int
+    _done: set[int] = field(default_factory=set)
+    _often: dict[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, offset: int, remark: str) -> Share:
+        """Return what a group has committed; a remark of other making is as good as none."""
+        share = cls(offset, offset)
+        try:
+            version, begun, done, often = remark.split(";")
+            if version != _VERSION:
+                return share
+            found = cls(offset, offset + int(begun))
+            for text in filter(None, done.split(",")):
+                first, _, last = text.partition("-")
+                found._done.update(range(offset + int(first), offset + int(last or first) + 1))
+            for text in filter(None, often.split(",")):
+                at, _, times = text.partition(":")
+                found._often[offset + int(at)] = int(times)
+        except ValueError:
+            return share
+        return found
+
+    @property
+    def remark(self) -> str:
+        """What is committed beside `base`."""
+        done = ",".join(
+            str(first - self.base) if first == last else f"{first - self.base}-{last - self.base}"
+            for first, last in _ranges(sorted(self._done))
+        )
+        often = ",".join(f"{at - self.base}:{n}" for at, n in sorted(self._often.items()))
+        return f"{_VERSION};{max(0, self.begun - self.base)};{done};{often}"
+
+    def times(self, offset: int) -> int:
+        """Return how often the message at an offset was handed out so far."""
+        return self._often.get(offset, 1 if offset < self.begun else 0)
+
+    def is_done(self, offset: int) -> bool:
+        """Say whether nobody is to see the message at an offset again."""
+        return offset < self.base or offset in self._done
+
+    def has_room(self, offset: int) -> bool:
+        """Say whether a message so far ahead of the oldest open one may be handed out."""
+        return offset < self.base + WINDOW
+
+    def hand_out(self, offset: int) -> int:
+        """Count one more; return how often that is, this time included."""
+        times = self.times(offset) + 1
+        self.begun = max(self.begun, offset + 1)
+        if times > 1:
+            self._often[offset] = times
+        return times
+
+    def finish(self, offset: int, left: Iterable[int], end: int) -> None:
+        """Note that the message at an offset is done.
+
+        Args:
+            offset: Its own.
+            left: Offsets read so far that are not done.
+            end: First offset that was not read yet.
+        """
+        self._done.add(offset)
+        self._often.pop(offset, None)
+        # Between records lie markers: what counts is the next record that is left.
+        self.base = max(self.base, min(left, default=end))
+        self._done = {one for one in self._done if one >= self.base}
+        self.begun = max(self.begun, self.base)
+
+
+def _ranges(offsets: list[int]) -> Iterable[tuple[int, int]]:
+    """Yield (first, last) of each run of neighbours."""
+    begin = 0
+    for index, offset in enumerate(offsets):
+        if index + 1 == len(offsets) or offsets[index + 1] != offset + 1:
+            yield offsets[begin], offset
+            begin = index + 1

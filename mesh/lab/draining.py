@@ -1,0 +1,52 @@
+"""What is left to read before a scenario counts as drained. Spec: lab.md 1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from mesh.errors import TransportError
+from mesh.model.state import Progress, ProgressKind
+
+if TYPE_CHECKING:
+    from mesh.lab.driver import Driver
+
+
+def undrained(driver: Driver) -> tuple[Sequence[str], Mapping[str, int]]:
+    """Return what readers lack that could have it, and what waits for a fault's end."""
+    tally = driver.tally
+    try:
+        tally.refresh()
+    except TransportError as error:
+        return [str(error)], {}  # brokers that have just started may refuse for a while
+    waiting: dict[str, int] = {}
+    left: list[str] = []
+    for place, end in tally.ends.items():
+        owner, reader = _reader_of(driver, place.topic)
+        behind = end - tally.positions.get((reader, place), 0)
+        if behind <= 0:
+            continue
+        stopped = reader not in driver.faults.serving()
+        if stopped or (owner != reader and driver.faults.is_closed(owner, reader)):
+            waiting[f"{place.topic}[{place.partition}]"] = behind
+        else:
+            left.append(f"{place.topic}[{place.partition}] lacks {behind}")
+    for (node, _), progress in tally.pending.items():
+        if _can_catch_up(driver, node, progress):
+            left.append(f"{progress.topic}[{progress.partition}] is not caught up")
+    return left, waiting
+
+
+def _can_catch_up(driver: Driver, node: str, progress: Progress) -> bool:
+    """Say whether nothing is in the way of what a node catches up beside its lanes."""
+    serving = driver.faults.serving()
+    if progress.kind is ProgressKind.HELD:
+        return node in serving
+    owner, _ = _reader_of(driver, progress.topic)
+    return {owner, node} <= set(serving) and not driver.faults.is_closed(owner, node)
+
+
+def _reader_of(driver: Driver, topic: str) -> tuple[str, str]:
+    """Return (owner, reader) of an ingress or outbox."""
+    words = topic.removeprefix(driver.topology.prefix).split(".")
+    return (words[0], words[0]) if words[1] == "in" else (words[0], words[2])

@@ -1,0 +1,60 @@
+"""All that a worker does beside its lanes, in its order. Spec: K20."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from mesh.model.control import LinkState
+from mesh.model.effects import Relinked
+from mesh.model.inputs import Input
+from mesh.runtime.beside.backlogs import Backlogs
+from mesh.runtime.beside.holding import Holds
+from mesh.runtime.beside.movers import Movers
+from mesh.runtime.beside.repairing import Repairs
+
+
+@dataclass(frozen=True, slots=True)
+class Besides:
+    """What stands beside the lanes of a worker.
+
+    Attributes:
+        repairs: Sends again what neighbours miss.
+        holds: Writes targets that are held.
+        backlogs: Watches how much waits.
+        movers: Moves messages of queues to where somebody consumes.
+    """
+
+    repairs: Repairs
+    holds: Holds
+    backlogs: Backlogs
+    movers: Movers
+
+    def step(
+        self, link_states: Mapping[str, LinkState], now_ms: int, *, leads: bool
+    ) -> Iterator[Input]:
+        """Do some more of each; one at a time has the second writer of a lane. Spec: K20.
+
+        Args:
+            link_states: What neighbours have read of this node.
+            now_ms: The present moment.
+            leads: Whether this worker leads the node.
+        """
+        if not self.holds.is_active:
+            yield from self.repairs.step(now_ms)
+        if not self.repairs.is_active:
+            yield from self.holds.step(now_ms)
+        yield from self.backlogs.step(link_states, now_ms)
+        may_open = not self.repairs.is_active and not self.holds.is_active
+        yield from self.movers.step(link_states, now_ms, leads=leads, may_open=may_open)
+
+    def relink(self, relinked: Relinked, now_ms: int) -> None:
+        """Go by another topology."""
+        for part in (self.repairs, self.backlogs, self.movers):
+            part.relink(relinked, now_ms)
+
+    def close(self) -> None:
+        """Stop; whoever takes the lanes goes on."""
+        self.repairs.close()
+        self.holds.close()
+        self.movers.close()

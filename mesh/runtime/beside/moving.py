@@ -1,0 +1,351 @@
+"""Messages of a queue move on to another member, where somebody consumes them. Spec: DESIGN 6.
+
+A mover is a consumer of its own node's queue, in the queue's group like any other, so that no
+message is given to two. What it is given it sends to the other member as an addressed copy; the
+copies, the group's offsets and the chain are one transaction. Killed at any moment, nothing is
+lost or doubled: the group's offsets are where the next one goes on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from mesh.codec.deliveries import decode_delivery
+from mesh.codec.frames import assemble_value, encode_ext, encode_tail, key_tail, relay_key
+from mesh.codec.keys import progress_key
+from mesh.codec.state import decode_progress, encode_ledger, encode_progress
+from mesh.core.moving import MEMBER
+from mesh.core.redelivery import Share
+from mesh.core.routing import LocalLink
+from mesh.errors import DecodeError
+from mesh.model.frames import (
+    NONE_OFFSET,
+    Chain,
+    Delivery,
+    FrameFlags,
+    MessageClass,
+    Origin,
+    SourcePartition,
+)
+from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
+from mesh.model.queues import MOVED_EXT, SUBJECT_EXT
+from mesh.model.state import DeadLetter, Ledger, ProgressKind, SentCount
+from mesh.runtime.beside.catching_up import caught_up_partition
+from mesh.runtime.lane.held import sent_progress
+from mesh.runtime.lane.lane import Lane, Source
+from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.messages.outgoing import Came, hop_over
+from mesh.runtime.messages.refusing import write_letter
+from mesh.transport.port import (
+    Consumer,
+    Headers,
+    KafkaCluster,
+    Passed,
+    Record,
+    TopicPartition,
+    Writer,
+)
+
+CHUNK = 500
+"""Messages that are moved in one transaction at most."""
+
+MOVED_BYTES = 8
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Part:
+    """A partition of the queue that the group has given to this mover."""
+
+    taken: Passed
+    share: Share
+    end: int
+
+
+@dataclass(slots=True)
+class Mover:
+    """Moves what its lane is given of one queue. One transaction per call of `move`.
+
+    Its frames leave in partitions that its lane writes, so each has one lane as its writer.
+
+    Attributes:
+        lane: Whose.
+        queue: Name of the endpoint.
+        consumer: Its membership of the queue's group.
+        writer: Writes its transactions.
+        topic_id: Of the endpoint's topic.
+        sent: Last offset sent, per outbox partition and partition of the endpoint. Spec: K11.
+        marks: How far its outbox partitions must be read before all that it wrote there is.
+    """
+
+    lane: Lane
+    queue: str
+    home: KafkaCluster
+    consumer: Consumer
+    writer: Writer
+    topic_id: bytes
+    sent: dict[tuple[TopicPartition, SourcePartition], int] = field(default_factory=dict)
+    marks: dict[TopicPartition, int] = field(default_factory=dict)
+    _parts: dict[TopicPartition, _Part] = field(default_factory=dict)
+    _early: list[Record] = field(default_factory=list)
+
+    @classmethod
+    def open(cls, home: KafkaCluster, lanes: Lanes, lane: Lane, queue: str) -> Mover | None:
+        """Join the queue's group; None if the queue has no topic yet.
+
+        The lane's second writer is opened once before the progress is read: what a predecessor
+        has left open there would end nowhere. After it, and the mover's own, nothing of what is
+        read can change any more. Spec: R3, K16.
+
+        Raises:
+            TransportError: It cannot be done now.
+        """
+        topic = lane.names.endpoint(lane.node, queue)
+        info = home.admin().describe([topic]).get(topic)
+        if info is None:
+            return None
+        held = lane.names.held_transactions(lane.node, lane.number)
+        home.writer(f"held-{lane.number}", held).close()
+        name = lane.names.mover_transactions(lane.node, lane.number, queue)
+        writer = home.writer(f"moved-{lane.number}", name)
+        try:
+            sent = _sent_before(lanes, lane, info.topic_id)
+            consumer = home.consumer(MEMBER, topic, topic)
+        except BaseException:
+            writer.close()
+            raise
+        lane.positions.sent.update(sent)
+        log.info("queue.moving", queue=queue, lane=lane.number)
+        return cls(lane, queue, home, consumer, writer, info.topic_id, sent)
+
+    def rest(self) -> None:
+        """Take nothing more, and stay a member."""
+        self.consumer.pause(list(self.consumer.owned()))
+        # What was given just now is not paused yet: it is moved first when this goes on.
+        self._early += self._read(1)
+
+    def move(self, link: LocalLink, address: str, most: int) -> int:
+        """Send up to so many messages to a member; return how many that were.
+
+        Args:
+            link: The link on the way.
+            address: The member's.
+            most: How many; more than none.
+
+        Raises:
+            TransportError: Nothing was moved; close it.
+        """
+        self.consumer.pause([])
+        records = self._read(min(most, CHUNK))
+        records, self._early = [*self._early, *records], []
+        if not records:
+            return 0
+        sent = dict(self.sent)
+        ends = self.home.admin().ends(self._outboxes(link))
+        written: Counter[TopicPartition] = Counter()
+        counts = dict.fromkeys(MessageClass, 0)
+        self.writer.begin()
+        for record in records:
+            part = self._parts[TopicPartition(record.topic(), record.partition())]
+            if not part.share.is_done(record.offset()):
+                message_class = self._write(record, link, address, sent, written)
+                if message_class is not None:
+                    counts[message_class] += 1
+        self._pass(records)
+        self._account(link, sent, counts)
+        self.writer.commit()
+        self.sent = sent
+        # A neighbour that asks what has become of them is told by the lane. Spec: K11.
+        self.lane.positions.sent.update(sent)
+        # What others wrote meanwhile, and markers, only move the true end further.
+        self.marks.update({at: ends.get(at, 0) + count for at, count in written.items()})
+        return sum(counts.values())
+
+    def _read(self, most: int) -> list[Record]:
+        """Read, and follow what the group gives and takes."""
+        records = self.consumer.read(0.0, most)
+        owned = self.consumer.owned()
+        for at in [at for at, part in self._parts.items() if owned.get(at) is not part.taken]:
+            del self._parts[at]
+            self._early = [
+                one for one in self._early if TopicPartition(one.topic(), one.partition()) != at
+            ]
+        for at, passed in owned.items():
+            if at not in self._parts:
+                share = Share.parse(max(0, passed.offset), passed.remark)
+                self._parts[at] = _Part(passed, share, share.base)
+        return list(records)
+
+    def _write(
+        self,
+        record: Record,
+        link: LocalLink,
+        address: str,
+        sent: dict[tuple[TopicPartition, SourcePartition], int],
+        written: Counter[TopicPartition],
+    ) -> MessageClass | None:
+        """Write the copy of a message; return its class, or None if it is no message."""
+        headers = record.headers() or []
+        try:
+            delivery = _delivery_in(headers)
+        except DecodeError as error:
+            self._leave_out(record, str(error))
+            return None
+        at = TopicPartition(record.topic(), self._target_partition(record.partition()))
+        source = Source(at, self.topic_id, delivery.message_class, None)
+        outbox, of = (
+            self.lane.outbox(link, source),
+            SourcePartition(self.topic_id, record.partition()),
+        )
+        offset = record.offset()
+        previous = sent.get((outbox, of), NONE_OFFSET)
+        chain = Chain(source=of, previous=previous, first=offset, last=offset)
+        sent[outbox, of] = offset
+        written[outbox] += 1
+        origin = Origin(
+            node=delivery.path[0],
+            source=delivery.source,
+            generation=delivery.generation,
+            first=delivery.offset,
+            last=delivery.offset,
+            count=1,
+            subjects=(address,),
+        )
+        hop = hop_over(self.lane, link, _came(self.lane, origin, offset), chain)
+        tail = encode_tail(record.key(), headers[:-2], record.value(), _ext(delivery, headers))
+        value = assemble_value(record.timestamp()[1], [(0, 0, 0, tail)])
+        key = relay_key(hop, key_tail(origin, FrameFlags.NONE))
+        self.writer.produce(outbox.topic, value, key, outbox.partition)
+        return delivery.message_class
+
+    def _target_partition(self, partition: int) -> int:
+        """Return which partition of outboxes takes a partition's copies: one of the lane's. K2."""
+        lanes = self.lane.topology.nodes[self.lane.node].lanes
+        return partition - partition % lanes + self.lane.number
+
+    def _leave_out(self, record: Record, why: str) -> None:
+        """Keep what is no message, and cannot move, as a dead letter of the node."""
+        is_announcement = [name for name, _ in record.headers() or ()] == [GAP_HEADER]
+        letter = DeadLetter(
+            reason="NOT_MOVED",
+            detail="it announces a loss, which stays here" if is_announcement else why,
+            topic=record.topic(),
+            partition=record.partition(),
+            offset=record.offset(),
+            topic_id=self.topic_id,
+        )
+        lane = self.lane
+        place = TopicPartition(lane.names.dead_letters(lane.node), caught_up_partition(lane))
+        headers = record.headers() or ()
+        write_letter(self.writer, place, letter, record.key(), record.value(), headers)
+        log.warning("queue.not_moved", queue=self.queue, offset=record.offset(), why=letter.detail)
+
+    def _pass(self, records: Sequence[Record]) -> None:
+        """Have the transaction move the group behind these records."""
+        for record in records:
+            part = self._parts[TopicPartition(record.topic(), record.partition())]
+            part.end = max(part.end, record.offset() + 1)
+        passed: dict[TopicPartition, Passed] = {}
+        for at in {TopicPartition(one.topic(), one.partition()): None for one in records}:
+            part = self._parts[at]
+            part.share.finish(part.end - 1, (), part.end)
+            passed[at] = Passed(part.share.base, part.share.remark)
+        self.writer.send_offsets(passed, self.consumer.ticket)
+
+    def _account(
+        self,
+        link: LocalLink,
+        sent: Mapping[tuple[TopicPartition, SourcePartition], int],
+        counts: Mapping[MessageClass, int],
+    ) -> None:
+        lane, partition = self.lane, caught_up_partition(self.lane)
+        progress, ledger = lane.names.progress(lane.node), lane.names.ledger(lane.node)
+        for (outbox, of), offset in sent.items():
+            if self.sent.get((outbox, of)) == offset:
+                continue
+            source = Source(TopicPartition("", of.partition), of.topic_id, _GUARANTEED, None)
+            told = sent_progress(outbox, source, offset)
+            self.writer.produce(progress, encode_progress(told), progress_key(told), partition)
+        account = Ledger(
+            node=lane.node,
+            lane=lane.number,
+            lane_epoch=lane.positions.epoch,
+            sent=[SentCount(link.neighbour, one, n, n) for one, n in counts.items() if n],
+        )
+        self.writer.produce(ledger, encode_ledger(account), None, partition)
+
+    def _outboxes(self, link: LocalLink) -> Sequence[TopicPartition]:
+        """Return the outbox partitions of a link that this mover may write."""
+        lane, lanes = self.lane, self.lane.topology.nodes[self.lane.node].lanes
+        return [
+            TopicPartition(lane.names.outbox(lane.node, link.neighbour, message_class), number)
+            for message_class in MessageClass
+            for number in range(lane.number, lane.partitions, lanes)
+        ]
+
+    def forget_lost(self) -> None:
+        """Wait no longer for what an outbox has lost to be read.
+
+        Raises:
+            TransportError: The brokers do not answer.
+        """
+        ends = self.home.admin().ends(list(self.marks))
+        self.marks = {at: mark for at, mark in self.marks.items() if ends.get(at, 0) >= mark}
+
+    def close(self) -> None:
+        """Leave the group at once."""
+        self.consumer.close()
+        self.writer.close()
+        log.info("queue.moved", queue=self.queue, lane=self.lane.number)
+
+
+_GUARANTEED = MessageClass.GUARANTEED
+
+
+def _came(lane: Lane, origin: Origin, offset: int) -> Came:
+    """Return where a moved message comes from: its path begins anew, its identity is kept."""
+    return Came(
+        node=origin.node,
+        source=origin.source,
+        generation=origin.generation,
+        zone="",
+        hops=0,
+        crossed_external=False,
+        path=(lane.node,),
+        frame=offset,
+    )
+
+
+def _delivery_in(headers: Headers) -> Delivery:
+    if [name for name, _ in headers[-2:]] != [SUBJECT_HEADER, MESH_HEADER]:
+        raise DecodeError("the mesh did not write it")
+    return decode_delivery(headers[-1][1] or b"")
+
+
+def _ext(delivery: Delivery, headers: Headers) -> bytes:
+    """Return what travels with a moved message: the client's subject, and how often it moved."""
+    moved = int.from_bytes(delivery.ext.get(MOVED_EXT, b"")) + 1
+    subject = headers[-2][1] or b""
+    told = {SUBJECT_EXT: subject, MOVED_EXT: moved.to_bytes(MOVED_BYTES)}
+    return encode_ext({**delivery.ext, **told})
+
+
+def _sent_before(
+    lanes: Lanes, lane: Lane, topic_id: bytes
+) -> dict[tuple[TopicPartition, SourcePartition], int]:
+    """Return what movers of this lane have sent of a topic so far."""
+    place = TopicPartition(lane.names.progress(lane.node), caught_up_partition(lane))
+    sent: dict[tuple[TopicPartition, SourcePartition], int] = {}
+    for record in lanes.recall.records(place):
+        value = record.value()
+        told = decode_progress(value) if value is not None else None
+        if told is None or told.kind is not ProgressKind.SENT or told.topic_id != topic_id:
+            continue
+        outbox = TopicPartition(told.topic, told.partition)
+        sent[outbox, SourcePartition(topic_id, told.source_partition)] = told.offset
+    return sent

@@ -1,0 +1,94 @@
+"""Consumers in groups of the in-memory Kafka cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from mesh.transport.memory_clients import MemoryReader
+from mesh.transport.memory_group import GroupTicket, MemoryGroup, MemoryMembership
+from mesh.transport.memory_log import MemoryBroker, MemoryRecord
+from mesh.transport.port import Passed, TopicPartition
+
+
+class MemoryConsumer:
+    """A member of a group that reads what it owns; never blocks."""
+
+    def __init__(self, broker: MemoryBroker, of: MemoryGroup, group: str, name: str) -> None:
+        self._broker = broker
+        self._group = group
+        self._topic = of.topic
+        self._member = MemoryMembership(of, broker, name)
+        self._member.giving_up = self._give_up
+        self._reader = MemoryReader(broker, name)
+        self._owned: dict[TopicPartition, Passed] = {}
+        self._paused: frozenset[TopicPartition] = frozenset()
+        self._resumed_at: dict[TopicPartition, int] = {}
+        self._ticket = GroupTicket(group, self._member, of)
+
+    @property
+    def ticket(self) -> object:
+        """What a writer needs to move the group on in this member's name."""
+        return self._ticket
+
+    def owned(self) -> Mapping[TopicPartition, Passed]:
+        """Return the partitions owned as of the last read, and where each was taken up."""
+        return self._owned
+
+    def read(self, timeout_s: float, limit: int) -> Sequence[MemoryRecord]:
+        """Return up to `limit` records at once, and follow the group."""
+        self._broker.require_available()
+        self._member.poll()
+        lanes = self._member.lanes()
+        self._give_up(frozenset(at.partition for at in self._owned) - lanes)
+        for place in (TopicPartition(self._topic, lane) for lane in sorted(lanes)):
+            # As brokers do that are asked for stable offsets: an open transaction may move them.
+            if place in self._owned or self._broker.is_pending(self._group, place):
+                continue
+            passed = self._broker.passed(self._group, place)
+            self._owned[place] = passed
+            self._resumed_at[place] = passed.offset
+            if place not in self._paused:
+                self._assign(place)
+        found = self._reader.read(timeout_s, limit)
+        for place in self._reader.lost():
+            log = self._broker.log(place)
+            if log is not None and place in self._owned:
+                self._reader.assign({place: log.start})
+        return found
+
+    def _assign(self, place: TopicPartition) -> None:
+        log = self._broker.log(place)
+        start = 0 if log is None else log.start
+        self._reader.assign({place: max(start, self._resumed_at[place])})
+
+    def _give_up(self, lanes: frozenset[int]) -> None:
+        going = [place for place in self._owned if place.partition in lanes]
+        self._reader.unassign(going)
+        for place in going:
+            del self._owned[place]
+
+    def pause(self, places: Collection[TopicPartition]) -> None:
+        """Read nothing of exactly these partitions until told otherwise."""
+        before, self._paused = self._paused, frozenset(places)
+        for place in self._owned:
+            if place in self._paused and place not in before:
+                self._resumed_at[place] = self._reader.position(place)
+                self._reader.unassign([place])
+            elif place in before and place not in self._paused:
+                self._assign(place)
+
+    def commit(self, positions: Mapping[TopicPartition, Passed]) -> None:
+        """Move the group on; see the port."""
+        self._broker.require_available()
+        self._ticket.require(positions)
+        self._broker.pass_on(self._group, positions)
+
+    def crash(self) -> None:
+        """Let the group notice that this member is silent, as after a kill."""
+        self._member.crash()
+
+    def close(self) -> None:
+        """Leave the group at once; nothing is committed."""
+        self._member.close()
+        self._reader.close()
+        self._owned = {}

@@ -1,0 +1,423 @@
+"""Messages of queues move to where somebody consumes, each to exactly one. Spec: DESIGN 6, EMS-12.
+
+Publishers, consumers and killers act on simulated nodes; in the end every message was consumed by
+exactly one member of the whole mesh.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from mesh.client import MeshClient, QueueConsumer
+from mesh.client.letters import read_letters
+from mesh.codec.keys import subscription_key
+from mesh.codec.subscriptions import encode_subscription
+from mesh.config.topology_file import topology_from_mapping
+from mesh.core.moving import WINDOW
+from mesh.errors import TransportError
+from mesh.model.control import EndpointKind, Subscription
+from mesh.model.frames import MessageClass
+from mesh.transport.port import TopicPartition
+from tests.unit.client.conftest import Mesh
+
+CHAIN: Mapping[str, object] = {
+    "kafka": {"one": None, "two": None},
+    "nodes": {
+        "p": {"kafka": "one"},
+        "r": {"kafka": "two"},
+        "s": {"kafka": "one"},
+        "t": {"kafka": "two"},
+    },
+    "zones": {"Z": {"kind": "multi-hop", "links": [["p", "r"], ["r", "s"], ["s", "t"]]}},
+}
+HOME = {"queues": {"jobs": {"policy": "home", "home": "r"}}}
+ANY = {"queues": {"jobs": {"policy": "any"}}}
+
+
+@dataclass
+class Stage:
+    """A simulated mesh, its publishers and the consumers of one queue."""
+
+    mesh: Mesh
+    consumers: dict[str, list[QueueConsumer]] = field(default_factory=dict)
+    got: list[tuple[str, bytes]] = field(default_factory=list)
+    published: int = 0
+    _clients: dict[str, MeshClient] = field(default_factory=dict)
+
+    def client(self, node: str) -> MeshClient:
+        if node not in self._clients:
+            self._clients[node] = self.mesh.client(node)
+        return self._clients[node]
+
+    def queue(self, *nodes: str) -> None:
+        """Make the queue at nodes, and wait until that is known."""
+        for node in nodes:
+            kafka = self.mesh.world.kafka[self.mesh.topology.nodes[node].kafka]
+            value = encode_subscription(Subscription(EndpointKind.QUEUE))
+            writer = kafka.writer("subscriber")
+            writer.produce(f"mesh.{node}.clients", value, subscription_key("jobs", "jobs/>"), 0)
+        self.mesh.pause(5)
+
+    def publish(self, node: str, count: int) -> None:
+        client = self.client(node)
+        for _ in range(count):
+            client.publish("jobs/x", b"%d" % self.published, key=b"%d" % self.published)
+            self.published += 1
+        client.flush()
+
+    def consume(self, node: str) -> QueueConsumer:
+        consumer = self.client(node).consume("jobs")
+        self.consumers.setdefault(node, []).append(consumer)
+        return consumer
+
+    def leave(self, node: str) -> None:
+        for consumer in self.consumers.pop(node, []):
+            consumer.close()
+
+    def step(self, seconds: float = 0.2) -> None:
+        """Let the mesh live, and every consumer take what there is."""
+        self.mesh.pause(seconds)
+        for node, consumers in self.consumers.items():
+            for consumer in consumers:
+                try:
+                    for one in consumer.read(0.0):
+                        self.got.append((node, one.message.payload or b""))
+                        consumer.ack(one)
+                    consumer.commit()
+                except TransportError:
+                    continue
+
+    def until(self, is_done: Callable[[], bool], limit_s: float = 120) -> None:
+        deadline = self.mesh.now_ms() + limit_s * 1000
+        while not is_done():
+            assert self.mesh.now_ms() < deadline, f"{len(self.got)} of {self.published}"
+            self.step()
+
+    def until_all(self, limit_s: float = 120) -> None:
+        """Every message is consumed by exactly one consumer of the mesh, and stays so."""
+        self.until(lambda: len(self.got) >= self.published, limit_s)
+        for _ in range(40):
+            self.step()
+        counts = Counter(payload for _, payload in self.got)
+        assert counts == Counter(b"%d" % number for number in range(self.published))
+
+    def by_node(self) -> Counter[str]:
+        return Counter(node for node, _ in self.got)
+
+    def held(self, node: str) -> int:
+        """Messages that the queue's topic at a node has ever had."""
+        kafka = self.mesh.world.kafka[self.mesh.topology.nodes[node].kafka]
+        topic = kafka.topics.get(f"mesh.{node}.ep.jobs")
+        logs = topic.logs if topic is not None else []
+        return sum(record is not None for log in logs for record in log.entries)
+
+
+@pytest.fixture
+def stage_of() -> Iterator[Callable[[Mapping[str, object]], Stage]]:
+    running: list[Mesh] = []
+
+    def start(spec: Mapping[str, object]) -> Stage:
+        running.append(Mesh(topology_from_mapping({**CHAIN, **spec})))
+        return Stage(running[-1])
+
+    yield start
+    for mesh in running:
+        mesh.close()
+
+
+Start = Callable[[Mapping[str, object]], Stage]
+
+
+def test_consumers_at_a_proxy_get_messages_through_the_home(stage_of: Start) -> None:
+    """P publishes, S consumes, R is between; T is two hops from home. Spec: EMS-12."""
+    stage = stage_of(HOME)
+    stage.queue("p", "r", "s")
+    stage.consume("s")
+    stage.publish("p", 30)
+    stage.until_all()
+    assert stage.by_node() == {"s": 30}
+    assert stage.held("r") == 30, "each was in the home first"
+    assert stage.held("p") == 0
+
+
+def test_home_and_proxies_share_as_consumers_of_one_group(stage_of: Start) -> None:
+    """Wherever they are, each message has one consumer, and nobody is left out. Spec: EMS-12."""
+    stage = stage_of(HOME)
+    stage.queue("p", "r", "s")
+    for node in ("p", "r", "s"):
+        stage.consume(node)
+    for _ in range(20):
+        stage.publish("p", 10)
+        stage.step(1)
+    stage.until_all()
+    assert set(stage.by_node()) >= {"r"}
+    assert {"p", "s"} & set(stage.by_node())
+
+
+def test_a_proxy_that_is_down_starves_while_others_go_on(stage_of: Start) -> None:
+    """And what it had been given waits for it. Spec: EMS-12."""
+    stage = stage_of(HOME)
+    stage.queue("p", "r", "s")
+    stage.consume("s")
+    stage.publish("s", 5)
+    stage.until_all()
+    stage.mesh.world.kill("p")
+    stage.publish("s", 20)
+    stage.until_all()
+    assert stage.by_node() == {"s": 25}
+    stage.mesh.world.start("p")
+    stage.publish("p", 5)
+    stage.until_all()
+
+
+def test_with_the_home_down_messages_wait_where_they_are_published(stage_of: Start) -> None:
+    """P stores, K starves; when R is back everything comes, once. Spec: EMS-12."""
+    stage = stage_of(HOME)
+    stage.queue("p", "r", "s")
+    stage.consume("s")
+    stage.publish("p", 5)
+    stage.until_all()
+    stage.mesh.world.kill("r")
+    stage.publish("p", 20)
+    for _ in range(50):
+        stage.step()
+    assert len(stage.got) == 5
+    stage.mesh.world.start("r")
+    stage.until_all()
+
+
+def test_a_proxy_without_consumers_gives_back(stage_of: Start) -> None:
+    """What was sent ahead to a proxy is not stuck there when its consumers leave. Spec: EMS-12."""
+    stage = stage_of(HOME)
+    stage.queue("p", "r", "s")
+    lazy = stage.client("s").consume("jobs")
+    lazy.read(0.1)
+    stage.publish("p", 50)
+    stage.until(lambda: stage.held("s") >= 50)
+    lazy.close()
+    stage.consume("p")
+    stage.until_all()
+    assert stage.by_node() == {"p": 50}
+
+
+def test_no_more_than_a_window_goes_ahead(stage_of: Start) -> None:
+    """A proxy that nobody reads gets no more than that, although more waits. Spec: EMS-12."""
+    stage = stage_of(HOME)
+    stage.queue("p", "r", "s")
+    lazy = stage.client("s").consume("jobs")
+    lazy.read(0.1)
+    stage.publish("p", 3 * WINDOW)
+    for _ in range(150):
+        stage.mesh.pause(0.2)
+        lazy.read(0.0, 1)
+    assert WINDOW // 4 < stage.held("s") <= WINDOW
+    lazy.close()
+
+
+def test_stranded_messages_move_to_the_nearest_who_consumes(stage_of: Start) -> None:
+    """`any`: sent to the nearest member, moved on when nobody consumes there."""
+    stage = stage_of(ANY)
+    stage.queue("p", "t")
+    stage.publish("p", 40)
+    stage.mesh.pause(5)
+    assert (stage.held("p"), stage.held("t")) == (40, 0)
+    stage.consume("t")
+    stage.until_all()
+    assert stage.by_node() == {"t": 40}
+
+
+def test_where_somebody_consumes_nothing_moves(stage_of: Start) -> None:
+    """`any`: a member with consumers keeps what it has, whoever else consumes."""
+    stage = stage_of(ANY)
+    stage.queue("p", "t")
+    stage.consume("p")
+    stage.consume("t")
+    for _ in range(5):
+        stage.publish("p", 10)
+        stage.step(2)
+    stage.until_all()
+    assert stage.by_node() == {"p": 50}
+
+
+def test_a_moved_message_keeps_its_identity_and_says_how_often_it_moved(stage_of: Start) -> None:
+    """Its path begins anew at the mover. Spec: K9, DESIGN 6."""
+    stage = stage_of(ANY)
+    stage.queue("p", "t")
+    stage.publish("p", 1)
+    consumer = stage.client("t").consume("jobs")
+    found = []
+    while not found:
+        found += consumer.read(1.0)
+    message = found[0].message
+    kafka = stage.mesh.world.kafka["one"]
+    assert message.identity.topic_id == kafka.topics["mesh.p.in.g"].info.topic_id.hex()
+    assert message.identity.offset == 0
+    assert message.path == ("p", "r", "s", "t")
+    assert (message.subject, message.payload) == ("jobs/x", b"0")
+    consumer.close()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("spec", [HOME, ANY], ids=["home", "any"])
+def test_killed_at_any_moment_nothing_is_lost_or_doubled(
+    stage_of: Start, spec: Mapping[str, object], seed: int
+) -> None:
+    """Workers die, consumers come and go; every message has exactly one consumer. Spec: R3."""
+    draw = random.Random(seed)
+    stage = stage_of(spec)
+    stage.queue("p", "r", "s", "t") if spec is ANY else stage.queue("p", "r", "s")
+    members = ["p", "r", "s", "t"] if spec is ANY else ["p", "r", "s"]
+    down: set[str] = set()
+    for _ in range(25):
+        stage.publish(draw.choice(members), draw.randint(1, 15))
+        node = draw.choice(members)
+        match draw.choice(["kill", "start", "consume", "leave", "nothing"]):
+            case "kill" if node not in down:
+                stage.mesh.world.kill(node)
+                down.add(node)
+            case "start" if down:
+                back = down.pop()
+                stage.mesh.world.start(back)
+            case "consume":
+                stage.consume(node)
+            case "leave":
+                stage.leave(node)
+            case _:
+                pass
+        for _ in range(draw.randint(1, 30)):
+            stage.step(draw.choice([0.02, 0.1, 0.3]))
+    for node in sorted(down):
+        stage.mesh.world.start(node)
+    stage.consume(draw.choice(members))
+    stage.until_all(300)
+
+
+def _lanes(spec: Mapping[str, object], lanes: int) -> Mapping[str, object]:
+    nodes = {
+        name: {**declared, "lanes": lanes}
+        for name, declared in CHAIN["nodes"].items()  # type: ignore[attr-defined]
+    }
+    return {**spec, "nodes": nodes}
+
+
+@pytest.mark.parametrize("spec", [HOME, ANY], ids=["home", "any"])
+def test_each_lane_moves_what_the_group_gives_it(
+    stage_of: Start, spec: Mapping[str, object]
+) -> None:
+    """Whatever partition that is, its copies leave in one that the lane writes. Spec: K2."""
+    stage = stage_of(_lanes(spec, 2))
+    stage.queue("p", "r", "s") if spec is HOME else stage.queue("p", "t")
+    stage.mesh.world.start("p", 1)
+    stage.mesh.world.start("r", 1)
+    stage.publish("p", 60)
+    stage.consume("s" if spec is HOME else "t")
+    for _ in range(80):
+        stage.step()
+    mover = stage.mesh.world.kafka["two" if spec is HOME else "one"]
+    group = mover.member_groups["mesh.r.ep.jobs" if spec is HOME else "mesh.p.ep.jobs"]
+    assert group.names() == ["mover", "mover"]
+    stage.mesh.world.kill("r" if spec is HOME else "p", 1)
+    stage.publish("p", 60)
+    stage.until_all()
+
+
+def test_direct_messages_move_too_and_stay_direct(stage_of: Start) -> None:
+    """A message keeps its class on every hop. Spec: DESIGN 6."""
+    stage = stage_of(ANY)
+    stage.queue("p", "t")
+    stage.mesh.pause(3)
+    client = stage.client("p")
+    client.publish("jobs/x", b"direct", message_class=MessageClass.DIRECT)
+    client.publish("jobs/x", b"guaranteed")
+    client.flush()
+    consumer = stage.client("t").consume("jobs")
+    found = []
+    for _ in range(40):
+        found += consumer.read(0.5)
+    classes = {one.message.payload: one.message.message_class for one in found}
+    assert classes == {
+        b"direct": MessageClass.DIRECT,
+        b"guaranteed": MessageClass.GUARANTEED,
+    }
+    consumer.close()
+
+
+def test_what_is_no_message_does_not_move_and_is_told(stage_of: Start) -> None:
+    """It becomes a dead letter of the node: nothing disappears silently. Spec: DESIGN 4.4."""
+    stage = stage_of(ANY)
+    stage.queue("p", "t")
+    stage.publish("p", 3)
+    stage.mesh.pause(3)
+    kafka = stage.mesh.world.kafka["one"]
+    kafka.writer("stranger").produce("mesh.p.ep.jobs", b"junk", None, 0)
+    stage.consume("t")
+    stage.until_all()
+    letters = list(read_letters(stage.mesh.topology, kafka, "p", 100))
+    assert [one.told.reason for one in letters if one.told] == ["NOT_MOVED"]
+
+
+def test_what_waited_too_long_becomes_a_dead_letter(stage_of: Start) -> None:
+    """By the node's own clock, whoever consumes; exactly what is older. Spec: DESIGN 6, R14."""
+    stage = stage_of({"queues": {"jobs": {"policy": "home", "home": "p", "maxAge": "60s"}}})
+    stage.queue("p")
+    stage.publish("p", 5)
+    stage.mesh.pause(45)
+    stage.publish("p", 3)
+    stage.mesh.pause(25)
+    kafka = stage.mesh.world.kafka["one"]
+    letters = list(read_letters(stage.mesh.topology, kafka, "p", 100))
+    assert [one.told.reason for one in letters if one.told] == ["ENDPOINT_EXPIRED"] * 5
+    stage.consume("p")
+    stage.until(lambda: len(stage.got) == 3)
+    for _ in range(20):
+        stage.step()
+    assert sorted(payload for _, payload in stage.got) == [b"5", b"6", b"7"]
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_copies_that_an_outbox_lost_are_announced_and_the_queue_goes_on(
+    stage_of: Start, is_restarted: bool
+) -> None:
+    """With them goes what was sent until the neighbour was told: all of it is announced.
+
+    Spec: K11, DESIGN 4.4.
+    """
+    stage = stage_of(HOME)
+    stage.queue("p", "r", "s")
+    consumer = stage.consume("s")
+    stage.publish("r", 8)
+    stage.until_all()
+    world = stage.mesh.world
+    world.cut("s", ["r"])
+    stage.publish("r", 8)
+    for _ in range(20):
+        stage.step()
+    kafka = world.kafka["two"]
+    at = next(
+        TopicPartition("mesh.r.to.s.g", number)
+        for number, log in enumerate(kafka.topics["mesh.r.to.s.g"].logs)
+        if log.end > 2
+    )
+    kafka.truncate(at, 1)
+    if is_restarted:
+        world.kill("r")
+        world.start("r")
+    world.cut("s", [])
+    for _ in range(5):
+        stage.publish("r", 8)
+        for _ in range(40):
+            stage.step()
+    [loss] = consumer.losses
+    assert loss.last is not None
+    missing = stage.published - len(stage.got)
+    assert 1 <= missing <= loss.last - loss.first + 1
+    assert len(set(stage.got)) == len(stage.got)
+    before, published = len(stage.got), stage.published
+    stage.publish("r", 20)
+    stage.until(lambda: len(stage.got) == before + 20)
+    assert published == before + missing
