@@ -33,7 +33,7 @@ from mesh.model.effects import (
 from mesh.model.links import Gate
 from mesh.node.beating import Beating
 from mesh.node.demands import Demands
-from mesh.node.learner import CLIENTS, Learner, Round, neighbour_of
+from mesh.node.learner import Learner
 from mesh.node.offers import (
     differing,
     link_of,
@@ -43,6 +43,7 @@ from mesh.node.offers import (
     scopes_of,
     scopes_offering,
 )
+from mesh.node.rounds import CLIENTS, Round, neighbour_of
 
 REMEMBER_MS = 2_000
 """Least time between two looks at what neighbours want: sets may be large, and change often."""

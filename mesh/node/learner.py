@@ -32,33 +32,14 @@ from mesh.node.closing import begin_again, open_if_proven
 from mesh.node.neighbour import Neighbour
 from mesh.node.queues import OwnQueues
 from mesh.node.relinking import CHANGE, NO_CHANGES, UNCHANGED, LinkChanges, topology_cut
+from mesh.node.rounds import CLIENTS, Round, input_name, neighbour_of
 from mesh.node.standing import endpoint_wishes, standing_changes, standing_wishes
 from mesh.node.troubles import Troubles
-
-CLIENTS = "clients"
-"""Name of the own subscriptions among the inputs of interest."""
 
 Versions = Mapping[Scope, tuple[int, int]]
 
 DOWN_AFTER_MS = 10_000
 """A neighbour is down after ten missed heartbeats of one second. Spec: K32."""
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """One change of the routing.
-
-    Attributes:
-        in_force: Versions of the inputs that it brings into force.
-        cuts: Node uuid -> `clients` offset, where that changed.
-        touched: Filter -> its members before, for every filter that changed.
-        links: What it changes of the node's links.
-    """
-
-    in_force: Mapping[str, tuple[int, int]]
-    cuts: Mapping[str, int]
-    touched: Mapping[str, Members]
-    links: LinkChanges = NO_CHANGES
 
 
 @dataclass(slots=True)
@@ -400,13 +381,3 @@ class Learner:
                     if wish.clients_offset is not None:
                         cuts[filter_.partition("/")[2]] = wish.clients_offset
         return cuts
-
-
-def input_name(neighbour: str, scope: Scope) -> str:
-    """Return the name of a neighbour's scope among the inputs of interest. Spec: K12."""
-    return f"{neighbour} {scope}"
-
-
-def neighbour_of(source: str) -> str:
-    """Return whose scope an input of interest is; empty for the own subscriptions."""
-    return "" if source == CLIENTS else source.partition(" ")[0]

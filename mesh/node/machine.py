@@ -32,8 +32,6 @@ from mesh.model.effects import (
     Reroute,
     ResumeSource,
     WriteLearned,
-    WriteRepair,
-    WriteStop,
 )
 from mesh.model.inputs import (
     AckRead,
@@ -73,10 +71,11 @@ from mesh.node.closing import close
 from mesh.node.demands import Demands
 from mesh.node.foreign import Foreign
 from mesh.node.leader import Leader
-from mesh.node.learner import Learner, Round, neighbour_of
+from mesh.node.learner import Learner
 from mesh.node.probing import Probing
 from mesh.node.queues import OwnQueues
 from mesh.node.relinking import CHANGE, UNCHANGED, change_version, link_changes, scopes_read
+from mesh.node.rounds import Round, neighbour_of
 
 OF_NEIGHBOUR = (
     AdvertRead,
@@ -216,7 +215,7 @@ class NodeMachine:
             case OwnControlCaughtUp():
                 self._foreign.caught_up = True
             case SourceStopped() | SourceResumed() | LossAccepted() | GapFound() | GapMended():
-                for effect in self._trouble(input_):
+                for effect in learner.troubles.take(input_):
                     if self.leader is not None or isinstance(effect, ResumeSource):
                         yield effect
             case OutboxFull(neighbour, text):
@@ -253,22 +252,6 @@ class NodeMachine:
         learner.freeze(name, input_.learned, input_.versions)
         if self.leader is not None:
             yield from self.leader.remember(learner, self._now_ms, at_once=True)
-
-    def _trouble(
-        self, input_: SourceStopped | SourceResumed | LossAccepted | GapFound | GapMended
-    ) -> Iterator[WriteStop | WriteRepair | ResumeSource]:
-        troubles = self.learner.troubles
-        match input_:
-            case SourceStopped(neighbour, stop):
-                yield from troubles.stopped(neighbour, stop)
-            case SourceResumed(topic, partition):
-                yield from troubles.resumed(topic, partition)
-            case LossAccepted(stop):
-                yield from troubles.accept(stop)
-            case GapFound(neighbour, request):
-                yield from troubles.found(neighbour, request)
-            case GapMended(neighbour, request):
-                yield from troubles.mended(neighbour, request)
 
     def _tick(self, now_ms: int) -> Iterator[Effect]:
         for name in self.learner.silent(now_ms):

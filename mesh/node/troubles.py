@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from mesh.model.control import FULL, EndpointStatus, LinkStatus, RepairRequest, Stop
 from mesh.model.effects import ResumeSource, WriteRepair, WriteStop
+from mesh.model.inputs import GapFound, GapMended, LossAccepted, SourceResumed, SourceStopped
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -33,6 +34,22 @@ class Troubles:
     accepted: dict[Place, Stop] = field(default_factory=dict)
     full: dict[str, str] = field(default_factory=dict)
     endpoints: dict[str, EndpointStatus] = field(default_factory=dict)
+
+    def take(
+        self, input_: SourceStopped | SourceResumed | LossAccepted | GapFound | GapMended
+    ) -> Iterator[WriteStop | WriteRepair | ResumeSource]:
+        """Take note of what a lane found or an operator wrote."""
+        match input_:
+            case SourceStopped(neighbour, stop):
+                yield from self.stopped(neighbour, stop)
+            case SourceResumed(topic, partition):
+                yield from self.resumed(topic, partition)
+            case LossAccepted(stop):
+                yield from self.accept(stop)
+            case GapFound(neighbour, request):
+                yield from self.found(neighbour, request)
+            case GapMended(neighbour, request):
+                yield from self.mended(neighbour, request)
 
     def stopped(self, neighbour: str, stop: Stop) -> Iterator[WriteStop | ResumeSource]:
         """Take note of a stop; it may be accepted already."""

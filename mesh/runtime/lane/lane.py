@@ -21,8 +21,9 @@ from mesh.model.inputs import Input
 from mesh.model.state import Cut, InForce, Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.node.learner import CLIENTS, Learner
+from mesh.node.learner import Learner
 from mesh.node.relinking import CHANGE, UNCHANGED
+from mesh.node.rounds import CLIENTS
 from mesh.runtime.lane.batch import RESERVED_MS, Batch, DirectRows
 from mesh.runtime.lane.positions import Positions
 from mesh.transport.port import BEGINNING, Row, TopicPartition, Writer

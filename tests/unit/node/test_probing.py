@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.loops import facts_digest, topology_digest
-from mesh.core.routing import PUBLISHED_HERE
+from mesh.core.routes import PUBLISHED_HERE
 from mesh.model.control import Mark, Ownership, Scope, Wish
 from mesh.model.effects import Reroute, WriteAck, WriteLinks, WriteMark
 from mesh.model.frames import MessageClass
