@@ -21,8 +21,15 @@ def fleet_for(
     """Return an example scenario on these brokers, and its fleet; no node runs yet."""
     yaml = YAML(typ="safe")
     document = yaml.load(path)
-    topology_file = path.parent / document["spec"]["mesh"]["file"]
-    topology = yaml.load(topology_file)
+    mesh = document["spec"]["mesh"]
+    topology = {
+        "apiVersion": "mesh/v1",
+        "kind": "Mesh",
+        "metadata": document["metadata"],
+        "spec": mesh,
+    }
+    if "file" in mesh:
+        topology = yaml.load(path.parent / mesh["file"])
     spec = topology["spec"]
     spec["prefix"] = f"t{uuid.uuid4().hex[:8]}."
     spec["kafka"] = {

@@ -25,6 +25,8 @@ CHOSEN = [
     "direct",
     "um-example-1",
     "um-two-way",
+    "ems-12",
+    "queue-any-stranded",
 ]
 
 
