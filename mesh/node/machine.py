@@ -223,9 +223,7 @@ class NodeMachine:
             case ChangeRead(number, stage, topology):
                 yield from self._follow_change(number, stage, topology)
             case EndpointSeen(endpoint, status):
-                learner.troubles.endpoints.pop(endpoint, None)
-                if status is not None:
-                    learner.troubles.endpoints[endpoint] = status
+                learner.troubles.endpoint_seen(endpoint, status)
             case QueueSeen(queue, room):
                 self.demands.see(queue, room)
             case _:

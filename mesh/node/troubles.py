@@ -72,6 +72,12 @@ class Troubles:
         if (found := self.stops.get(place)) is not None and found[1] == stop:
             yield ResumeSource(stop)
 
+    def endpoint_seen(self, endpoint: str, status: EndpointStatus | None) -> None:
+        """Take note of what is to be told of an endpoint, or that nothing is."""
+        self.endpoints.pop(endpoint, None)
+        if status is not None:
+            self.endpoints[endpoint] = status
+
     def found(self, neighbour: str, request: RepairRequest) -> Iterator[WriteRepair]:
         """Take note of a broken chain."""
         key = _key(neighbour, request)

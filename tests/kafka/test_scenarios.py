@@ -30,6 +30,8 @@ CHOSEN = [
     "um-two-way",
     "apply-add-link",
     "apply-add-node",
+    "ems-12",
+    "queue-any-stranded",
 ]
 
 

@@ -248,8 +248,8 @@ class Movers:
     def _link_to(self, target: Attraction, lane: Lane) -> LocalLink | None:
         """Return the link on the way to a member; None if messages cannot go there just now."""
         route = lane.router.route(target.address, PUBLISHED_HERE, MessageClass.GUARANTEED)
-        if len(route.neighbours) != 1:
-            return None
+        if len(route.neighbours) != 1 or route.neighbours[0] in lane.router.down:
+            return None  # what has no need to wait there stays where somebody may consume it
         link = lane.link(route.neighbours[0])
         outbox = lane.names.outbox(lane.node, link.neighbour, MessageClass.GUARANTEED)
         is_full = (lane.number, outbox) in self.lanes.full

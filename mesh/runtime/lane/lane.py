@@ -25,6 +25,7 @@ from mesh.node.learner import Learner
 from mesh.node.relinking import CHANGE, UNCHANGED
 from mesh.node.rounds import CLIENTS
 from mesh.runtime.lane.batch import RESERVED_MS, Batch, DirectRows
+from mesh.runtime.lane.plan import Plan
 from mesh.runtime.lane.positions import Positions
 from mesh.transport.port import BEGINNING, Row, TopicPartition, Writer
 
@@ -36,23 +37,6 @@ PLANS_MAX = 256
 """Subject tables remembered per arrival: each may have thousands of bytes and routes."""
 
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What becomes of frames with one subject table that came one way.
-
-    Attributes:
-        subjects: The table.
-        routes: Route of each subject of the table.
-        only: The one route of all of them, or None if they part.
-        delivers: Whether some of them go to an endpoint of this node.
-    """
-
-    subjects: Sequence[str]
-    routes: Sequence[Route]
-    only: Route | None
-    delivers: bool
 
 
 @dataclass(frozen=True, slots=True)

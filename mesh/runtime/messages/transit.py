@@ -28,7 +28,8 @@ from mesh.model.frames import NONE_OFFSET, FrameFlags, FrameKind, Hop, MessageCl
 from mesh.model.state import Progress, ProgressKind
 from mesh.model.topology import Topology
 from mesh.runtime.lane.batch import Batch
-from mesh.runtime.lane.lane import Lane, Plan, Source
+from mesh.runtime.lane.lane import Lane, Source
+from mesh.runtime.lane.plan import Plan
 from mesh.runtime.lane.troubles import ask_again, ask_repair, end_repair
 from mesh.runtime.messages.addressing import by_address
 from mesh.runtime.messages.delivering import deliver
