@@ -300,7 +300,7 @@ class Probing:
         last, least = self._told, max(told.sequence, self._least[0])
         if last is None or replace(told, sequence=last.sequence) != last or least > last.sequence:
             self._is_dirty = True  # having said so may be what a link waits for
-            is_calm = last is not None and not near and not _states(_by_name(told))
+            is_calm = not near and not _states(_by_name(told)) and _is_heard_alone(last, told)
             if not is_calm or self._judged_ms - self._told_ms >= CALM_MS:
                 told = self._told = replace(told, sequence=least + 1)
                 self._told_ms = self._judged_ms
@@ -310,6 +310,16 @@ class Probing:
             if self._written.get(uuid, 0) < record.sequence:
                 self._written[uuid] = record.sequence
                 yield WriteLinks(record)
+
+
+def _is_heard_alone(last: NodeLinks | None, told: NodeLinks) -> bool:
+    """Say whether all that is news of the own links is who the neighbours are.
+
+    Other links must be told at once: when a change ends, who told of the former ones is apart.
+    """
+    if last is None or last.digest != told.digest:
+        return False
+    return [link.facts for link in last.links] == [link.facts for link in told.links]
 
 
 def _by_name(record: NodeLinks) -> dict[str, GateStatus]:
