@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mesh.client.view import NodeView
+from mesh.client.view import MeshView, NodeView
 from mesh.model.control import LinkStatus
 from mesh.model.links import Gate
 
@@ -21,3 +21,12 @@ def shut_links(seen: NodeView) -> Sequence[LinkStatus]:
     """Return the links that a node says are refused or probed, with the reason in words."""
     links = seen.heartbeat.links if seen.heartbeat is not None else ()
     return [link for link in links if link.state in SHUT]
+
+
+def is_shut(view: MeshView, node: str, neighbour: str) -> bool:
+    """Say whether one of the two ends of a link says that it carries no data. Spec: K27."""
+    return any(
+        link.neighbour == other
+        for one, other in ((node, neighbour), (neighbour, node))
+        for link in shut_links(view.nodes[one])
+    )

@@ -33,6 +33,10 @@ from mesh.node.learner import Learner
 JUDGE_MS = 20
 """Least time between two judgements, unless a neighbour's links have changed."""
 
+CALM_MS = 1_000
+"""Least time between two own records as long as all nodes work by one topology and nothing is
+shut: a node that starts hears of one neighbour after another, and nobody waits for that."""
+
 LAGGARDS_MAX = 5
 """Nodes named that a link waits for; more would not be read."""
 
@@ -62,6 +66,8 @@ class Probing:
     _is_dirty: bool = True
     _is_urgent: bool = True
     _judged_ms: int = 0
+    _told: NodeLinks | None = None
+    _told_ms: int = 0
     _in_force: int = -1
     _least: tuple[int, int] = (0, 0)
     _remembered: tuple[str, Mapping[tuple[str, str], str]] = ("", {})
@@ -110,6 +116,7 @@ class Probing:
         for record in written:
             self.heard(record)
         self._written = {record.uuid: record.sequence for record in written}
+        self._told = next((record for record in written if record.uuid == self.uuid), None)
         self._leads = self._is_dirty = self._is_urgent = True
         self._has_judged, self._in_force = False, -1
         self.records.setdefault(
@@ -190,7 +197,7 @@ class Probing:
         shut = set_gates(learner, shown, gate_number)
         if leader is not None and shut:
             leader.shut(shut)
-        yield from self._tell(own, told, () if are_one else near)
+        yield from self._tell(told, () if are_one else near)
 
     def _with_facts(self, own: NodeLinks) -> NodeLinks:
         """Return the own record with the links that the node holds now."""
@@ -288,18 +295,31 @@ class Probing:
             elif known is not None and known.state is not Gate.OPEN and gate.state is Gate.OPEN:
                 yield Note("link.open", f"link to {name} carries data from now on")
 
-    def _tell(self, own: NodeLinks, told: NodeLinks, near: Sequence[str]) -> Iterator[WriteLinks]:
+    def _tell(self, told: NodeLinks, near: Sequence[str]) -> Iterator[WriteLinks]:
         """Write what is news of the own links, and hand on what others say of theirs."""
-        least = max(own.sequence, self._least[0])
-        if replace(told, sequence=own.sequence) != own or least != own.sequence:
-            told = replace(told, sequence=least + 1)
+        last, least = self._told, max(told.sequence, self._least[0])
+        if last is None or replace(told, sequence=last.sequence) != last or least > last.sequence:
             self._is_dirty = True  # having said so may be what a link waits for
+            is_calm = not near and not _states(_by_name(told)) and _is_heard_alone(last, told)
+            if not is_calm or self._judged_ms - self._told_ms >= CALM_MS:
+                told = self._told = replace(told, sequence=least + 1)
+                self._told_ms = self._judged_ms
         self.records[self.uuid] = told
         for uuid in sorted({*near, *self._written, self.uuid}):
             record = self.records[uuid]
             if self._written.get(uuid, 0) < record.sequence:
                 self._written[uuid] = record.sequence
                 yield WriteLinks(record)
+
+
+def _is_heard_alone(last: NodeLinks | None, told: NodeLinks) -> bool:
+    """Say whether all that is news of the own links is who the neighbours are.
+
+    Other links must be told at once: when a change ends, who told of the former ones is apart.
+    """
+    if last is None or last.digest != told.digest:
+        return False
+    return [link.facts for link in last.links] == [link.facts for link in told.links]
 
 
 def _by_name(record: NodeLinks) -> dict[str, GateStatus]:

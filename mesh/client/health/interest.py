@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from mesh.client.disabling import is_to_be_disabled
+from mesh.client.gates import is_shut
 from mesh.client.health.examination import Examination
 from mesh.client.health.findings import (
     Category,
@@ -61,7 +62,7 @@ def _unproven(at: Examination, node: str) -> Iterator[str]:
             yield f"the entries of scope {scope} do not give its mark"
         for link in at.topology.links_of(node):
             reader = link.other(node)
-            if is_to_be_disabled(at.view, node, reader):
+            if is_to_be_disabled(at.view, node, reader) or is_shut(at.view, node, reader):
                 continue
             if at.beats[reader] and scope in unapplied(at, link, writer=node):
                 yield f"{reader} has not applied scope {scope}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mesh.client.gates import REMEDY, shut_links
+from mesh.client.gates import REMEDY, is_shut
 from mesh.client.health.examination import Examination
 from mesh.client.health.findings import SEE_KAFKA, Category, Check, Result, judged
+from mesh.client.health.ways import check_ways
 from mesh.client.overview import UNKNOWN, LinkFlow, link_state
 from mesh.model.control import DISABLED, FULL
 from mesh.model.frames import MessageClass
@@ -14,18 +15,16 @@ from mesh.model.topics import TopicNames
 
 
 def check_links(at: Examination) -> Iterator[Check]:
-    """Yield two checks per link: whether it is up, and whether what waits on it moves."""
+    """Yield one check per node, that it hears of every other by one way, and two per link.
+
+    Whether the link is up, and whether what waits on it moves.
+    """
+    yield from check_ways(at)
     before, after = at.moments()
     flows = {(flow.source, flow.target): flow for flow in after.flows}
     earlier = {(flow.source, flow.target): flow for flow in before.flows}
     for link in at.topology.links:
         faults = []
-        is_shut = any(
-            one.neighbour == link.other(node)
-            for node in link.ends
-            if at.beats[node]
-            for one in shut_links(at.view.nodes[node])
-        )
         is_away = any(map(at.view.is_unreachable, link.ends))
         disabled = [
             f"disabled by operators at {node}" + (f" ({why.why})" if why.why else "")
@@ -47,7 +46,7 @@ def check_links(at: Examination) -> Iterator[Check]:
             SEE_KAFKA
             if is_away
             else REMEDY
-            if is_shut
+            if is_shut(at.view, *link.ends)
             else "each end must reach the other's Kafka cluster; see the checks of nodes",
             note=", ".join(disabled),
         )

@@ -41,3 +41,4 @@ def test_a_refused_link_is_shown_with_its_reason(run: Run, chain: tuple[Mesh, st
     assert doctor.code != 0
     assert REASON in doctor.out
     assert "the link comes up by itself" in doctor.out
+    assert "has not applied" not in doctor.out

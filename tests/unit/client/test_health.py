@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 
 from mesh.client.health import Category, Check, Result, examine
+from mesh.client.health.ways import check_ways
 from mesh.codec.keys import progress_key
 from mesh.codec.state import encode_ledger, encode_progress
+from mesh.model.control import Wish
 from mesh.model.state import Ledger, Progress, ProgressKind
 from mesh.runtime.topics.provision import node_topics
 from mesh.transport.port import Copies, TopicPartition, TopicSpec
@@ -491,3 +493,15 @@ def test_a_target_that_refuses_records_is_named(busy: Mesh) -> None:
     busy.pause(10.0)
     found = failed(busy, Category.DELIVERY)
     assert found["c can write all its targets"] == "held: mesh.c.ep.e"
+
+
+def test_a_second_way_to_a_node_is_seen_by_its_address(mesh: Mesh) -> None:
+    """Also if the nodes themselves did not see it: somebody offers what is not his. Spec: K26."""
+    mesh.pause(3.0)
+    assert "a hears of every node by one way" not in failed(mesh)
+    at = examination(mesh)
+    uuid = at.view.nodes["a"].identity.uuid  # type: ignore[union-attr]
+    scope = next(one for one in at.view.nodes["b"].offers if one.neighbour == "a")
+    at.view.nodes["b"].offers[scope][f"$node/{uuid}"] = Wish()
+    faults = {check.description: check.error for check in check_ways(at)}
+    assert faults["a hears of every node by one way"] == "a by a and by b"
