@@ -28,16 +28,16 @@ def interest_problems(
         nodes: Those that are declared.
         locate: Places of paths below the spec.
     """
-    first: dict[tuple[object, ...], int] = {}
+    first: dict[tuple[str, str, str], int] = {}
     for index, one in enumerate(listed if isinstance(listed, list) else ()):
         if not isinstance(one, Mapping):
             continue
         for path, code, message in _faults(one, nodes):
             yield Problem(code=code, message=message, where=locate((_KEY, index, *path)))
         kinds = _kinds(one)
-        same = (one.get("node"), *((kind, one[kind]) for kind in kinds))
-        if len(kinds) == 1 and isinstance(one[kinds[0]], str):
-            at = first.setdefault(same, index)
+        node = one.get("node")
+        if len(kinds) == 1 and isinstance(node, str) and isinstance(one[kinds[0]], str):
+            at = first.setdefault((node, kinds[0], one[kinds[0]]), index)
             if at != index:
                 message = f"says the same as {_KEY}[{at}]; remove one of both"
                 where = locate((_KEY, index))

@@ -83,6 +83,7 @@ def test_the_schema_knows_them() -> None:
         ("{static: x}", "spec.interest[0].node"),
         ("{node: a, always: x}", "spec.interest[0].always"),
         ("{node: a, static: 7}", "spec.interest[0].static"),
+        ("{node: [a, b], static: x}", "spec.interest[0].node: must be text; got a list"),
     ],
 )
 def test_each_fault_is_one_clear_line(listed: str, line: str) -> None:
