@@ -229,7 +229,6 @@ def _grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> Mapping[_K
 
 def _summary(plan: Plan) -> str:
     counts = {deed: sum(one.deed is deed for one in plan.changes) for deed in Deed}
-    done = {Deed.CREATE: "created", Deed.CHANGE: "changed", Deed.DELETE: "deleted"}
-    told = ", ".join(f"{count} {done[deed]}" for deed, count in counts.items() if count)
+    told = ", ".join(f"{count} to {deed}" for deed, count in counts.items() if count)
     moving = sum(move.walks for move in plan.reach.moves)
-    return f"{told}; walks that move: {moving}. Nothing was done."
+    return f"{told}; walks that move: {moving}"
