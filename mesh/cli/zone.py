@@ -114,12 +114,12 @@ def delete(
     context: ContextOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Delete a zone with its links and their topics: only with --allow-delete."""
+    """Delete a zone; with its links and their topics only with --allow-delete."""
     from mesh.config.zone_edits import without_zone, zone_of
 
     def edit(before: Topology) -> Mapping[str, object]:
         links = len(zone_of(before, zone).links)
-        if not (allow_delete or dry_run):
+        if links and not (allow_delete or dry_run):
             noun = "link" if links == 1 else "links"
             message = f"goes with {links} {noun} and their topics: give --allow-delete"
             raise wrong_input(f"zone {zone}", message, code="ALLOW_DELETE")

@@ -73,6 +73,7 @@ def test_a_zone_comes_grows_shrinks_and_goes(run: Run, started: Started) -> None
         "--exclusive", "-f", file,
     )  # fmt: skip
     assert (made.code, "version 2 is in force" in made.out) == (0, True)
+    assert "1 to create; walks that move: 0\n" in made.out  # and not that nothing was done
     assert re.search(r"create +zone +A", made.out)
     assert run("zone", "add", "A", "c", "d", "-f", file, "-o", "json").data["version"] == 3
     number, zones = in_force(nodes)
@@ -88,6 +89,9 @@ def test_a_zone_comes_grows_shrinks_and_goes(run: Run, started: Started) -> None
     assert (kept.code, kept.err.count("\n")) == (2, 1)
     assert "zone A: goes with 1 link and their topics: give --allow-delete" in kept.err
     assert in_force(nodes)[0] == 6
+    assert run("zone", "remove", "A", "e", "f", "-f", file).code == 0
+    assert run("zone", "delete", "A", "-f", file).code == 0  # without links nothing is lost
+    assert "A" not in in_force(nodes)[1]
 
 
 @pytest.mark.parametrize("kind", ["cluster", "one-hop", "multi-hop", "external"])
