@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mesh.cli.faults import wrong_input
 from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.running import running_topology
 from mesh.cli.target import (
@@ -18,6 +19,8 @@ from mesh.cli.target import (
 
 if TYPE_CHECKING:
     from mesh.client.letters import Letter
+    from mesh.model.topology import Topology
+    from mesh.transport.port import KafkaCluster
 
 MOST_DEFAULT = 1_000
 
@@ -54,6 +57,8 @@ def dlq(
     kafka = open_kafka(topology, client_prefix="mesh-cli")
     try:
         cluster = kafka[topology.nodes[node].kafka]
+        if queue:
+            _check_queue(topology, cluster, node, queue)
         found = [
             _as_mapping(letter)
             for letter in read_letters(topology, cluster, node, most, queue=queue)
@@ -66,6 +71,17 @@ def dlq(
     names = tuple(column.upper() for column in columns)
     data = {"ok": True, "node": node, "letters": found}
     render(View(data=data, table=lambda: grid(names, rows)), output)
+
+
+def _check_queue(topology: Topology, kafka: KafkaCluster, node: str, queue: str) -> None:
+    from mesh.model.names import name_fault
+    from mesh.model.topics import TopicNames
+
+    names = TopicNames(topology.prefix)
+    topics = (names.endpoint(node, queue), names.queue_letters(node, queue))
+    if name_fault(queue) is not None or not kafka.admin().describe(topics):
+        message = f"{node} has no queue {queue!r}; `mesh queue list` has all of them"
+        raise wrong_input("--queue", message, code="UNKNOWN_QUEUE")
 
 
 def _as_mapping(letter: Letter) -> dict[str, Any]:

@@ -45,3 +45,14 @@ def test_without_letters_the_list_is_empty(run: Run, chain: Chain) -> None:
     _, file = chain
     assert run("dlq", "b", "-f", file, "-o", "json").data["letters"] == []
     assert run("dlq", "nobody", "-f", file).code == 2
+
+
+def test_a_queue_that_a_node_has_not_is_named(run: Run, chain: Chain) -> None:
+    """An empty list would look as if nothing had been given up."""
+    mesh, file = chain
+    mesh.subscribe("b", "jobs", "jobs/>")
+    assert run("dlq", "b", "--queue", "jobs", "-f", file).code == 0
+    for queue in ("job", "no name"):
+        ended = run("dlq", "b", "--queue", queue, "-f", file)
+        assert ended.code == 2
+        assert f"b has no queue '{queue}'" in ended.err
