@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -73,6 +74,8 @@ def show_queue(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show one queue, member by member, and where what waits was published."""
+    from rich.console import Group
+
     from mesh.client.queues import queue_statuses
     from mesh.config.shapes import nearest
     from mesh.model.names import fold
@@ -99,7 +102,13 @@ def show_queue(
         for member in found["members"]
     ]
     columns = ("NODE", "ROLE", "CONSUMERS", "MOVERS", "WAITING", "FROM", "DEAD", "FILTERS")
-    render(View(data={"ok": True, **found}, table=lambda: grid(columns, rows)), output)
+    render(
+        View(
+            data={"ok": True, **found},
+            table=lambda: Group(_summary(found), grid(columns, rows)),
+        ),
+        output,
+    )
 
 
 @app.command("consume")
@@ -154,6 +163,24 @@ def consume_queue(
             say(f"{done} messages")
         consumer.close()
     raise typer.Exit(EXIT_LAGGING if count is not None and done < count else 0)
+
+
+def _summary(found: Mapping[str, Any]) -> str:
+    """Return `orders: policy home at ny1, declared; at most 5 deliveries, waits 7200 s`."""
+    where = f" at {found['home']}" if found["home"] else ""
+    said = "declared" if found["is_declared"] else "not declared"
+    limits = [
+        text
+        for text, limit in (
+            (f"at most {found['max_deliveries']} deliveries", found["max_deliveries"]),
+            (f"kept {found['max_age_s'] or 0:g} s", found["max_age_s"]),
+        )
+        if limit is not None
+    ]
+    told = "; ".join([f"{found['queue']}: policy {found['policy']}{where}, {said}", *limits])
+    if not found["members"]:
+        told += "; no node has it: mesh subscribe FILTER --queue has one make it"
+    return told
 
 
 def queue_as_mapping(one: QueueStatus) -> dict[str, Any]:

@@ -42,6 +42,7 @@ def test_queues_are_listed_with_members_and_consumers(run: Run, chain: Chain) ->
     ] == [("a", "any", 0, 3, {"a": 3}), ("c", "any", 1, 1, {"c": 1})]
     shown = run("queue", "show", "JOBS", "-f", file)
     assert all(word in shown.out for word in ("ROLE", "jobs/>", "a: 3"))
+    assert shown.out.startswith("jobs: policy any, not declared\n")
     assert "a (0), c (1)" in run("queue", "list", "-f", file).out
 
 
