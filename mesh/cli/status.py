@@ -158,7 +158,7 @@ def _status_table(
             "PAUSED FROM",
             "DISABLED",
             "PAUSED SUBJECTS",
-            "ENDPOINTS FULL",
+            "ENDPOINTS IN TROUBLE",
         ),
         rows,
     )
