@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[1]
 MODULE_LINES_MAX = 400
 BODY_LINES_MAX = 60
 CODE = ("mesh", "streaming", "schemas")
+RULES = {"EMS": 16, "UM": 10, "DMR": 13}
+USERS_FILES = ("mesh.yaml", "new.yaml", "old.yaml")
 FORBIDDEN_FOLDERS = ("utils", "common", "helpers", "base")
 
 
@@ -107,3 +109,55 @@ def test_the_map_from_clauses_to_tests_is_up_to_date() -> None:
     assert spec_map.PAGE.read_text() == spec_map.page(), "run: python -m tests.spec_map"
     untested = set(spec_map.CLAUSES) - set(spec_map.tests_by_clause())
     assert untested == set(spec_map.LATER)
+
+
+NAMED_FILE = re.compile(r"`((?:[\w.-]+/)*[\w-]+\.(?:py|yaml|md))`|\]\(([\w./-]+)\)")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("docs/adr/*.md"),
+        *ROOT.glob("*/*.md"),
+    ],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_every_file_that_a_page_names_is_there(page: Path) -> None:
+    """A name without a folder may stand anywhere; a path begins at the root, or in `mesh`."""
+    if page == spec_map.PAGE:
+        return  # made of what is there
+    known = {
+        path.name for room in (*CODE, "tests", "examples") for path in (ROOT / room).rglob("*")
+    }
+    missing = [
+        name
+        for found in NAMED_FILE.findall(page.read_text())
+        if (name := found[0] or found[1])
+        and not any((folder / name).exists() for folder in (page.parent, ROOT, ROOT / "mesh"))
+        and not ("/" not in name and found[0] and (name in known or name in USERS_FILES))
+    ]
+    assert missing == []
+
+
+def test_the_examples_show_each_rule_of_the_source_systems() -> None:
+    """The table of examples names each rule, scenarios that say so themselves, and tests."""
+    shown: dict[str, list[str]] = {}
+    for line in (ROOT / "examples/README.md").read_text().splitlines():
+        if row := re.match(r"\| ((?:EMS|UM|DMR)-\d+) \|.*\| (.+) \|$", line):
+            shown[row[1]] = re.findall(r"`([^`]+)`", row[2])
+    rules = {f"{name}-{n + 1}" for name, most in RULES.items() for n in range(most)}
+    assert set(shown) == rules
+    for rule, names in shown.items():
+        for name in names:
+            path = ROOT / (name if "/" in name else f"examples/scenarios/{name}.yaml")
+            assert rule in spec_names(path.read_text()), f"{name} does not name {rule}"
+
+
+def spec_names(text: str) -> set[str]:
+    """Return the rules that a text names; `EMS-1..4` are four."""
+    found: set[str] = set()
+    for kind, first, last in re.findall(r"\b(EMS|UM|DMR)-(\d+)(?:\.\.(\d+))?", text):
+        found |= {f"{kind}-{n}" for n in range(int(first), int(last or first) + 1)}
+    return found

@@ -15,7 +15,7 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "scenarios").glob("*
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_scenario(path: Path) -> None:
-    """Spec: EMS-1..4, EMS-7, EMS-8, EMS-10, EMS-13, DMR-1..4, DMR-6; the file names which."""
+    """Spec: EMS-1..10, EMS-13, DMR-1..6, UM-4, UM-5; the file names which."""
     scenario = load_scenario(path)
     backend = SimulatedBackend(scenario.topology, scenario.seed)
     result = run_scenario(scenario, backend, backend_name="sim")
