@@ -25,6 +25,7 @@ from mesh.lab.steps import (
 )
 from mesh.model.controls import ControlKind
 from mesh.model.frames import MessageClass
+from mesh.model.headers import is_reserved
 from mesh.model.names import name_fault
 from mesh.model.subject import filter_fault, subject_fault
 from mesh.model.topics import TopicNames
@@ -45,6 +46,7 @@ def faults_of(word: str, step: StrictModel, topology: Topology, workers: Workers
                 faults.append("only a queue has a policy; write kind: queue or remove it")
         case Publish():
             faults += [_node(step.node, topology), subject_fault(step.subject)]
+            faults += [_header(name) for name in step.headers]
         case Consume() | Leave():
             faults += [_node(step.node, topology), name_fault(step.queue)]
         case NodeStep():
@@ -80,6 +82,12 @@ def _link(ends: Sequence[str], topology: Topology) -> str | None:
     if any(sorted(ends) == sorted(link.ends) for link in topology.links):
         return None
     return f"no link between {ends[0]} and {ends[1]}"
+
+
+def _header(name: str) -> str | None:
+    if is_reserved(name):
+        return f"header {name!r} belongs to the mesh; choose another name"
+    return None
 
 
 def _expected(step: Expect, topology: Topology) -> str | None:

@@ -85,3 +85,10 @@ def test_a_storm_refuses_what_its_checker_does_not_know(tmp_path: Path) -> None:
         load_scenario(written(tmp_path, STORM, noexport=True))
     with pytest.raises(ConfigError, match="x is local at a, which the checker of storms does not"):
         load_scenario(written(tmp_path, STORM, controls="{node: a, local: x}"))
+
+
+def test_headers_of_the_mesh_are_no_client_s_own(tmp_path: Path) -> None:
+    publish = "    - publish: {{node: a, subject: x/1, headers: {{{}: x}}}}"
+    load_scenario(written(tmp_path, publish.format("mesher")))
+    with pytest.raises(ConfigError, match="header 'mesh-subject' belongs to the mesh"):
+        load_scenario(written(tmp_path, publish.format("mesh-subject")))
