@@ -26,6 +26,7 @@ def zone_as_mapping(topology: Topology, zone: Zone) -> dict[str, Any]:
         "title": zone.title,
         "kind": str(zone.kind),
         "exclusive": zone.exclusive,
+        "direct_only": zone.direct_only,
         "active": bool(zone.links),
         "nodes": list(zone.nodes),
         "links": [list(link.ends) for link in zone.links],
