@@ -71,7 +71,7 @@ def _row(zone: Mapping[str, Any]) -> tuple[object, ...]:
     return (
         zone["zone"],
         zone["title"],
-        zone["kind"],
+        f"{zone['kind']}, direct-only" if zone["direct_only"] else zone["kind"],
         "yes" if zone["exclusive"] else "",
         "yes" if zone["active"] else "no",
         _members(zone),
