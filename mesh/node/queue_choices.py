@@ -29,12 +29,13 @@ def queue_choices(router: Router, subject: str, message_class: MessageClass) -> 
             (one for one in members if one.role in (Role.ANY, Role.HOME)),
             key=lambda one: (near.links_to(one.node), one.node),
         )
-        carried = [one for one in several if near.carries(one.node, message_class)]
-        if several and not carried:
+        reached = [one for one in several if near.is_open(one.node, subject, message_class)]
+        if reached:
+            yield f"queue {reached[0].queue}: {reached[0].node}, {_why(reached, near)}"
+        elif any(near.carries(one.node, message_class) for one in several):
+            yield f"queue {several[0].queue}: nobody, for the subject is kept local on the way"
+        elif several:
             yield f"queue {several[0].queue}: nobody, for only direct messages come to its members"
-        several = carried
-        if several:
-            yield f"queue {several[0].queue}: {several[0].node}, {_why(several, near)}"
 
 
 def _why(several: Sequence[Attraction], near: Nearness) -> str:
