@@ -121,6 +121,7 @@ def as_mapping(topology: Topology) -> dict[str, Any]:
                 "kind": str(zone.kind),
                 "title": zone.title,
                 "exclusive": zone.exclusive,
+                "direct_only": zone.direct_only,
                 "nodes": list(zone.nodes),
             }
             for zone in topology.zones.values()
@@ -139,9 +140,10 @@ def as_mapping(topology: Topology) -> dict[str, Any]:
 
 def _headline(zone: Zone) -> str:
     title = f' "{zone.title}"' if zone.title else ""
-    exclusive = ", exclusive" if zone.exclusive else ""
+    marks = ", exclusive" if zone.exclusive else ""
+    marks += ", direct-only" if zone.direct_only else ""
     counts = f"{_count(len(zone.nodes), 'node')}, {_count(len(zone.links), 'link')}"
-    return f"zone {zone.name}{title}  {zone.kind}{exclusive}: {counts}"
+    return f"zone {zone.name}{title}  {zone.kind}{marks}: {counts}"
 
 
 def _members(zone: Zone, leads: Mapping[Link, Sequence[tuple[str, str]]]) -> list[str]:

@@ -14,6 +14,7 @@ from mesh.core.walks import Walk
 
 if TYPE_CHECKING:
     from mesh.client.plan import Place, Plan
+    from mesh.core.reach import SourceReach
 
 ROWS_MAX = 40
 """Rows of one table; more would not be read, and `-o json` has them all."""
@@ -57,7 +58,8 @@ def _sections(plan: Plan) -> Iterator[tuple[str, Sequence[str], Rows]]:
         ],
     )
     columns = ("PUBLISHED AT", "NEWLY REACHES", "NO LONGER REACHES", "LINKS CROSSED")
-    yield "reach, if everybody wants everything", columns, list(_reach(plan))
+    yield "reach, if everybody wants everything", columns, list(_reach(plan.reach.sources))
+    yield "reach of guaranteed messages", columns, list(_reach(plan.guaranteed))
     yield (
         "walks that move: each a cut-over",
         ("OLD", "NEW", "WALKS", "FOR EXAMPLE"),
@@ -187,11 +189,8 @@ def _shortened(topics: Sequence[str]) -> Iterator[str]:
             yield from group
 
 
-def _reach(plan: Plan) -> Iterator[Sequence[object]]:
-    alike = _grouped(
-        plan.reach.sources,
-        lambda one: (one.gained, one.lost, one.before, one.after),
-    )
+def _reach(found: Sequence[SourceReach]) -> Iterator[Sequence[object]]:
+    alike = _grouped(found, lambda one: (one.gained, one.lost, one.before, one.after))
     for (gained, lost, before, after), sources in alike.items():
         links = " -> ".join("no node" if count is None else str(count) for count in (before, after))
         yield _names([one.source for one in sources]), _names(gained), _names(lost), links

@@ -52,6 +52,7 @@ def publish(
 ) -> None:
     """Publish messages; ends when Kafka has acknowledged all of them."""
     from mesh.client import SubjectError, connect
+    from mesh.model.frames import MessageClass
 
     message_class = class_of(class_)
     headers = headers_of(header or [])
@@ -59,6 +60,12 @@ def publish(
     check_node(topology, node, "--node")
     quiet_client_library()
     with connect(topology, node) as client:
+        if message_class is MessageClass.GUARANTEED and client.direct_only_zone is not None:
+            typer.echo(
+                f"guaranteed messages do not leave {node} over zone {client.direct_only_zone}, "
+                "which is direct-only; publish with --class direct to reach its nodes",
+                err=True,
+            )
         try:
             _publish_all(client, subject, payload, key, headers, message_class, count)
         except SubjectError as exc:

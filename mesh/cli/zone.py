@@ -57,6 +57,10 @@ def create(
     exclusive: Annotated[
         bool, typer.Option("--exclusive", help="Members are in no other zone, joins apart.")
     ] = False,
+    direct_only: Annotated[
+        bool,
+        typer.Option("--direct-only", help="Clusters: guaranteed messages stay off its links."),
+    ] = False,
     from_: Annotated[str | None, typer.Option("--from", help="Of a join.")] = None,
     to: Annotated[str | None, typer.Option("--to", help="Of a join.")] = None,
     filter_: Annotated[str | None, typer.Option("--filter", help="Of a join.")] = None,
@@ -81,6 +85,7 @@ def create(
         "kind": kind,
         "title": title or None,
         "exclusive": exclusive or None,
+        "directOnly": direct_only or None,
         "from": from_,
         "to": to,
         "filter": filter_,

@@ -26,6 +26,7 @@ def zone_as_mapping(topology: Topology, zone: Zone) -> dict[str, Any]:
         "title": zone.title,
         "kind": str(zone.kind),
         "exclusive": zone.exclusive,
+        "direct_only": zone.direct_only,
         "active": bool(zone.links),
         "nodes": list(zone.nodes),
         "links": [list(link.ends) for link in zone.links],
@@ -70,7 +71,7 @@ def _row(zone: Mapping[str, Any]) -> tuple[object, ...]:
     return (
         zone["zone"],
         zone["title"],
-        zone["kind"],
+        f"{zone['kind']}, direct-only" if zone["direct_only"] else zone["kind"],
         "yes" if zone["exclusive"] else "",
         "yes" if zone["active"] else "no",
         _members(zone),

@@ -12,14 +12,15 @@ from mesh.client.connection import open_kafka
 from mesh.client.consuming import QueueConsumer
 from mesh.client.laggards import open_links
 from mesh.client.messages import Deliveries
+from mesh.client.outbound import checked_size
 from mesh.client.pressure import Pressure
 from mesh.client.refusals import refusal
 from mesh.client.subject_pauses import SubjectPauses
 from mesh.client.view import MeshView
-from mesh.codec.frames import encode_tail
 from mesh.codec.keys import subscription_key
 from mesh.codec.subscriptions import encode_subscription
 from mesh.config.shapes import nearest
+from mesh.core.direct_only import direct_only_zone_of
 from mesh.errors import (
     ConfigError,
     LaggardsError,
@@ -32,10 +33,10 @@ from mesh.errors import (
 )
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
-from mesh.model.headers import SUBJECT_HEADER, is_reserved
+from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.names import name_fault
 from mesh.model.queues import QueuePolicy
-from mesh.model.subject import check_filter, check_subject
+from mesh.model.subject import check_filter
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import Headers, KafkaCluster, TopicPartition, Writer
@@ -111,6 +112,11 @@ class MeshClient:
 
     # -- publishing -----------------------------------------------------------------------
 
+    @property
+    def direct_only_zone(self) -> str | None:
+        """The cluster over whose links nothing guaranteed leaves the node, if any. Spec: DMR-11."""
+        return direct_only_zone_of(self._topology, self._node)
+
     def publish(
         self,
         subject: str,
@@ -137,15 +143,7 @@ class MeshClient:
 
         Spec: K6, K7, R14.
         """
-        check_subject(subject)
-        for name, _ in headers:
-            if is_reserved(name):
-                raise SubjectError(f"header {name!r} belongs to the mesh; choose another name")
-        size = len(encode_tail(key, headers, payload))
-        if size > (limit := self._topology.max_message_bytes):
-            raise SubjectError(
-                f"the message has {size} bytes with key and headers; at most {limit} are allowed"
-            )
+        size = checked_size(self._topology, subject, payload, key, headers)
         if message_class is MessageClass.GUARANTEED:
             self._pressure.check()
         topic = self._names.ingress(self._node, message_class)

@@ -19,9 +19,10 @@ from mesh.core.audience import (
     compare_copies,
 )
 from mesh.core.changes import Change, Described, changes_between
+from mesh.core.direct_only import compare_guaranteed
 from mesh.core.hearing import compare_heard
 from mesh.core.legality import Locate
-from mesh.core.reach import ReachChange, compare_reach
+from mesh.core.reach import ReachChange, SourceReach, compare_reach
 from mesh.core.rights import RightsChange, compare_rights
 from mesh.errors import Problem
 from mesh.model.topics import TopicNames
@@ -83,6 +84,8 @@ class Plan:
         topics: Of Kafka.
         rights: Of the nodes' principals.
         reach: Who would receive from whom, and over which way.
+        guaranteed: Sources whose guaranteed messages would reach other nodes, where a zone is
+            direct-only. Spec: DMR-11.
         audience: Endpoints that gain or lose publishers, by the filters in force.
         copies: Links that messages of these filters cross.
         unread: Guaranteed messages in topics that would be deleted.
@@ -95,6 +98,7 @@ class Plan:
     topics: TopicsChange
     rights: RightsChange
     reach: ReachChange
+    guaranteed: Sequence[SourceReach] = ()
     audience: Sequence[AudienceChange] = ()
     copies: Sequence[CopiesChange] = ()
     unread: Sequence[Unread] = ()
@@ -135,6 +139,7 @@ def make_plan(
         topics=topics,
         rights=compare_rights(before, proposed),
         reach=reach,
+        guaranteed=compare_guaranteed(before, proposed),
         audience=compare_heard(wishes or (), before, proposed)
         if before.interest or proposed.interest
         else compare_audience(wishes or (), reach, proposed),

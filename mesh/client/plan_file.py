@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from mesh.client.plan import Place, Plan, TopicsChange
 from mesh.config.published import published_document
 from mesh.core.changes import Change
-from mesh.core.reach import ReachChange
+from mesh.core.reach import ReachChange, SourceReach
 from mesh.core.rights import Right
 from mesh.core.walks import Walk
 
@@ -31,7 +31,7 @@ def plan_document(plan: Plan, *, allow_delete: bool) -> Mapping[str, object]:
             "needed": [_right(one) for one in plan.rights.needed],
             "unneeded": [_right(one) for one in plan.rights.unneeded],
         },
-        "reach": _reach(plan.reach),
+        "reach": {**_reach(plan.reach), "guaranteed": [_source(one) for one in plan.guaranteed]},
         "interest": _interest(plan) if plan.knows_interest else None,
         "unread": [
             {
@@ -93,16 +93,7 @@ def _right(right: Right) -> Mapping[str, str]:
 
 def _reach(reach: ReachChange) -> Mapping[str, object]:
     return {
-        "sources": [
-            {
-                "source": one.source,
-                "links_before": one.before,
-                "links_after": one.after,
-                "gained": list(one.gained),
-                "lost": list(one.lost),
-            }
-            for one in reach.sources
-        ],
+        "sources": [_source(one) for one in reach.sources],
         "moves": [
             {
                 "old": _walk(move.old),
@@ -113,6 +104,16 @@ def _reach(reach: ReachChange) -> Mapping[str, object]:
             }
             for move in reach.moves
         ],
+    }
+
+
+def _source(one: SourceReach) -> Mapping[str, object]:
+    return {
+        "source": one.source,
+        "links_before": one.before,
+        "links_after": one.after,
+        "gained": list(one.gained),
+        "lost": list(one.lost),
     }
 
 

@@ -177,6 +177,13 @@ def _zone(name: str, zone: ZoneSpec) -> Zone:
         return Zone.of_join(join, title=zone.title)
     if zone.links is None:
         nodes = zone.nodes or ()
-        return Zone.full_mesh(name, kind, nodes, title=zone.title, exclusive=zone.exclusive)
+        return Zone.full_mesh(
+            name,
+            kind,
+            nodes,
+            title=zone.title,
+            exclusive=zone.exclusive,
+            direct_only=zone.direct_only,
+        )
     pairs = [(pair[0], pair[1]) for pair in zone.links]
     return Zone.of_links(name, kind, pairs, title=zone.title, exclusive=zone.exclusive)

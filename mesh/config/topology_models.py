@@ -52,6 +52,9 @@ class ZoneSpec(StrictModel):
     links: list[Pair] | None = Field(None, description="Links as listed.")
     title: str = Field("", max_length=200, description="What people read.")
     exclusive: bool = Field(False, description="Its members are in no other zone, joins apart.")
+    direct_only: bool = Field(
+        False, alias="directOnly", description="Clusters: guaranteed messages cross no link of it."
+    )
     from_: str | None = Field(None, alias="from", description="Joins: where messages come from.")
     to: str | None = Field(None, description="Joins: where they go.")
     filter: str | None = Field(None, description="Joins: which messages.")

@@ -26,6 +26,7 @@ from mesh.model.topology import ANY, WhenFull, ZoneKind
 
 _BY_NODES_ONLY = ZoneKind.CLUSTER
 _BY_LINKS_ONLY = ZoneKind.EXTERNAL
+_NO_CLUSTERS = frozenset(ZoneKind) - {ZoneKind.CLUSTER}
 _ENDS = ("from", "to")
 _JOIN_KEYS = (*_ENDS, "filter", "hops")
 
@@ -171,6 +172,9 @@ class _Checker:
 
     def _zone(self, name: str, zone: Entries) -> None:
         kind = zone.get("kind")
+        if zone.get("directOnly") is True and kind in _NO_CLUSTERS:
+            message = f"only a zone of kind cluster is direct-only, not {kind}; remove it"
+            self._note("CONFLICTING_KEYS", message, ("zones", name, "directOnly"))
         if kind == ZoneKind.JOIN:
             self._join(name, zone)
             return

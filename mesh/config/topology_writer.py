@@ -136,6 +136,8 @@ def _zone(zone: Zone) -> Mapping[str, object]:
         written["title"] = zone.title
     if zone.exclusive:
         written["exclusive"] = True
+    if zone.direct_only:
+        written["directOnly"] = True
     if zone.join is not None:
         join = zone.join
         return {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mesh.core.reach import tree_from
 from mesh.core.walks import Graph, Walk
-from mesh.model.topology import Topology
+from mesh.model.topology import Link, Topology
 
 Direction = tuple[str, str]
 """(sender, reader) of a link."""
@@ -78,9 +78,16 @@ def _ending(before: Topology, after: Topology) -> Iterator[tuple[str, Walk]]:
         ended: dict[str, None] = {}
         for node, visit in tree_from(old_graph, source).items():  # nearest first
             is_same = node in new and new[node].link == visit.link
+            is_same = is_same and _carries_alike(before, after, visit.link)
             if not is_same or (visit.before is not None and visit.before.node in ended):
                 ended[node] = None
                 yield source, visit.walk()
+
+
+def _carries_alike(before: Topology, after: Topology, link: Link | None) -> bool:
+    """Say whether a link carries the same classes: those it does not carry have no walk there."""
+    zones = () if link is None else (before.zones[link.zone], after.zones[link.zone])
+    return len({zone.direct_only for zone in zones}) < 2
 
 
 def _directions(walk: Walk) -> Sequence[Direction]:
@@ -101,6 +108,7 @@ def _links(topology: Topology) -> Mapping[tuple[str, str], object]:
         link.ends: (
             link.zone,
             topology.kind_of(link),
+            topology.zones[link.zone].direct_only,
             topology.joins.get(link.ends),
             topology.joins.get((link.ends[1], link.ends[0])),
             topology.conditions.get(link.ends),

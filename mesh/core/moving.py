@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from mesh.core.queues import Nearness
 from mesh.model.demands import QueueDemand
+from mesh.model.frames import MessageClass
 
 WINDOW = 1_000
 """Messages that a member gets ahead of what its consumers have read, at most."""
@@ -60,14 +61,19 @@ def target_of(
 
     A home serves its proxies beside its own consumers: it shares with them as they do among
     themselves. A proxy whose consumers have left gives back. Of `any`, messages leave only where
-    nobody consumes, for the nearest where somebody does.
+    nobody consumes, for the nearest where somebody does. Nothing moves over a direct-only link:
+    a queue's messages are taken in order, and guaranteed ones among them could not go.
     """
-    wanting = [one for one in demands if one.room > 0]
+    wanting = [one for one in demands if one.room > 0 and _is_open(near, one.node)]
     if part is Part.PROXY:
-        return home if not consumers else None
+        return home if not consumers and home is not None and _is_open(near, home) else None
     if part is Part.HOME:
         near_by = [one for one in wanting if near.links_to(one.node) == 1]
         return max(near_by, key=lambda one: (one.room, one.node)).node if near_by else None
     if consumers or not wanting:
         return None
     return min(wanting, key=lambda one: (near.links_to(one.node), one.node)).node
+
+
+def _is_open(near: Nearness, node: str) -> bool:
+    return near.carries(node, MessageClass.GUARANTEED)

@@ -13,6 +13,7 @@ from itertools import pairwise
 from mesh.core.controls import controls_barring
 from mesh.core.matcher import ShapeIndex
 from mesh.core.walks import Walk, walks_from
+from mesh.model.frames import MessageClass
 from mesh.model.queues import Attraction, Role
 from mesh.model.subject import matches
 from mesh.model.topology import Topology
@@ -78,8 +79,17 @@ class Nearness:
             return 0 if node == self.node else len(self.topology.nodes)
         return len(walk.links)
 
-    def is_open(self, node: str, subject: str) -> bool:
-        """Say whether no node on the walk keeps a subject local. Spec: EMS-11."""
+    def carries(self, node: str, message_class: MessageClass) -> bool:
+        """Say whether messages of a class cross every link on the walk. Spec: DMR-11."""
+        walk = self._walk_to(node)
+        if walk is None or message_class is MessageClass.DIRECT:
+            return True
+        return not any(self.topology.zones[link.zone].direct_only for link in walk.links)
+
+    def is_open(self, node: str, subject: str, message_class: MessageClass) -> bool:
+        """Say whether nothing on the walk bars a subject or a class. Spec: EMS-11, DMR-11."""
+        if not self.carries(node, message_class):
+            return False
         walk = self._walk_to(node)
         steps = () if walk is None else pairwise(walk.nodes)
         return not any(any(controls_barring(self.topology, step, subject)) for step in steps)
@@ -113,7 +123,9 @@ def chosen_locally(found: Sequence[Attraction], node: str) -> tuple[str, ...]:
     )
 
 
-def choose(found: Sequence[Attraction], near: Nearness, subject: str) -> Chosen:
+def choose(
+    found: Sequence[Attraction], near: Nearness, subject: str, message_class: MessageClass
+) -> Chosen:
     """Return who gets a message that is published at a node.
 
     Of each queue that is one member: the home, or of `any` the nearest, by name among equals.
@@ -122,12 +134,13 @@ def choose(found: Sequence[Attraction], near: Nearness, subject: str) -> Chosen:
         found: What attracts the message there.
         near: How far the members are.
         subject: The client's: where a node on the way keeps it local, no member behind it is one.
+        message_class: Its class: behind a direct-only link no member is one for guaranteed ones.
     """
     candidates: dict[str, list[Attraction]] = {}
     proxies: dict[str, str] = {}
     for one in found:
         if one.role in (Role.ANY, Role.HOME):
-            if not near.is_open(one.node, subject):
+            if not near.is_open(one.node, subject, message_class):
                 continue
             candidates.setdefault(one.name, []).append(one)
         elif one.role is Role.PROXY and one.node == near.node:

@@ -41,6 +41,7 @@ class LocalLink:
         out, into: Joins by which messages leave on it and come by it; None if it is another link.
         back: Rows by which addresses go back over the join that leads here.
         locals: What does not cross it, because an end of it keeps it local.
+        direct_only: Whether guaranteed messages do not cross it. Spec: DMR-11.
         when: Conditions that messages must meet to leave on it. Spec: EMS-14.
     """
 
@@ -51,6 +52,7 @@ class LocalLink:
     into: Join | None = field(default=None, compare=False)
     back: tuple[JoinRow, ...] = field(default=(), compare=False)
     locals: Locals = field(default=NO_LOCALS, compare=False)
+    direct_only: bool = field(default=False, compare=False)
     when: tuple[Condition, ...] = field(default=(), compare=False)
 
     @property
@@ -62,6 +64,10 @@ class LocalLink:
     def takes(self) -> bool:
         """Whether messages of the other end come by it."""
         return self.kind is not ZoneKind.JOIN or self.into is not None
+
+    def carries(self, message_class: MessageClass) -> bool:
+        """Say whether messages of a class cross it at all, in either direction. Spec: DMR-11."""
+        return not self.direct_only or message_class is MessageClass.DIRECT
 
     @property
     def zone_out(self) -> str:
@@ -84,6 +90,7 @@ def local_links(topology: Topology, node: str) -> Sequence[LocalLink]:
                 into=into,
                 back=() if into is None else tuple(rows_back(topology.joins, into)),
                 locals=locals_on(topology, node, other),
+                direct_only=topology.zones[link.zone].direct_only,
                 when=tuple(map(condition, topology.conditions.get((node, other), ()))),
             )
         )
@@ -173,9 +180,13 @@ class Router:
         )
         return self._routes.setdefault(key, Route(*key))
 
-    def allowed(self, arrival: Arrival) -> Sequence[str]:
+    def allowed(self, arrival: Arrival, message_class: MessageClass) -> Sequence[str]:
         """Return every link that messages may leave on, whether or not somebody wants them."""
-        return [link.neighbour for link in self.links if self._forbids(link, arrival) is None]
+        return [
+            link.neighbour
+            for link in self.links
+            if link.carries(message_class) and self._forbids(link, arrival) is None
+        ]
 
     def _decide(self, subject: str, arrival: Arrival, message_class: MessageClass) -> Route:
         several = addresses_of(subject)
@@ -235,7 +246,7 @@ class Router:
         if not is_published:
             self._deliver_to(total, chosen_locally(found, near.node))
             return self._shared(total)
-        chosen = choose(found, near, subject)
+        chosen = choose(found, near, subject, message_class)
         self._deliver_to(total, chosen.here)
         by_link: dict[str, list[str]] = {}
         for member in chosen.members:
@@ -261,7 +272,7 @@ class Router:
         refused: list[tuple[str, Reason]] = []
         for link in self.links:
             reason: Reason | None
-            if link.locals.bars(subject):
+            if link.locals.bars(subject) or not link.carries(message_class):
                 reason = self._forbids(link, arrival) or Reason.FILTER
             elif link.kind is ZoneKind.JOIN:
                 reason = self._reason_over_join(link, subject, arrival, message_class)

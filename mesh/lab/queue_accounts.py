@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mesh.core.direct_only import guaranteed_part
 from mesh.core.walks import walks_from
 from mesh.lab.driver import Driver, Publication, Wish
 from mesh.lab.tally import EndpointTally, MessageId
+from mesh.model.frames import MessageClass
 from mesh.model.names import fold
 from mesh.model.queues import QueuePolicy, declared_queue, policy_in_force
 from mesh.model.subject import matches
@@ -33,14 +35,17 @@ class QueueAccounts:
     """
 
     driver: Driver
+    _topologies: dict[tuple[int, MessageClass], Topology] = field(default_factory=dict)
     _ways: dict[tuple[int, str], Mapping[str, tuple[int, bool, bool]]] = field(default_factory=dict)
 
-    def is_owed(self, publication: Publication, wish: Wish, subject: str) -> bool:
+    def is_owed(
+        self, publication: Publication, wish: Wish, subject: str, message_class: MessageClass
+    ) -> bool:
         """Say whether a wish that was served then must get a message, as a queue.
 
         True for a channel, and for a queue of which every one gets a copy.
         """
-        topology = self._topology(publication.step)
+        topology = self._topology(publication.step, message_class)
         policy = policy_of(wish, topology)
         links, over_joins, by_join = self._way(topology, publication.node, wish.node)
         if policy is QueuePolicy.LOCAL:
@@ -140,8 +145,14 @@ class QueueAccounts:
             if matches(one.filter_, subject)
         )
 
-    def _topology(self, step: int) -> Topology:
-        return [found for at, found in self.driver.topologies.found if at <= step][-1]
+    def _topology(self, step: int, message_class: MessageClass = MessageClass.DIRECT) -> Topology:
+        """Return what was in force, as far as messages of a class cross its links."""
+        at = max(i for i, (began, _) in enumerate(self.driver.topologies.found) if began <= step)
+        if (key := (at, message_class)) not in self._topologies:
+            found = self.driver.topologies.found[at][1]
+            is_direct = message_class is MessageClass.DIRECT
+            self._topologies[key] = found if is_direct else guaranteed_part(found)
+        return self._topologies[key]
 
     @staticmethod
     def _is_home(wish: Wish, topology: Topology) -> bool:

@@ -177,11 +177,15 @@ def _owed(driver: Driver, name: str, accounts: QueueAccounts) -> _Owed:
                 begin <= message.offset < end
                 and any(
                     matches(wish.filter_, message.subject)
-                    and accounts.is_owed(publication, wish, message.subject)
+                    and accounts.is_owed(publication, wish, message.subject, message.message_class)
                     for wish in served
                 )
                 and driver.topologies.carry(
-                    publication.node, node, message.subject, (settled_at, at)
+                    publication.node,
+                    node,
+                    message.subject,
+                    (settled_at, at),
+                    message.message_class,
                 )
             ):
                 owed[message.message_class].add(identity)

@@ -191,6 +191,12 @@ def _storm(step: Storm, topology: Topology) -> str | None:
             f"Kafka cluster {given[0]} is given by bootstrap.servers and its brokers cannot be "
             "killed: leave kill_broker out of `faults`"
         )
+    for zone in topology.zones.values():
+        if zone.direct_only:
+            return (
+                f"zone {zone.name} is direct-only, which the checker of storms does not know: take "
+                "directOnly out of it"
+            )
     for control in topology.interest:
         if control.kind is ControlKind.LOCAL:
             return f"{control}, which the checker of storms does not know: take it out of interest"

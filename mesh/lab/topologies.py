@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from mesh.core.controls import controls_barring
+from mesh.core.direct_only import guaranteed_part
 from mesh.core.walks import walks_from
+from mesh.model.frames import MessageClass
 from mesh.model.subject import matches
 from mesh.model.topology import Topology
 
@@ -33,13 +35,20 @@ class Topologies:
     """
 
     found: list[tuple[int, Topology]]
-    _ways: dict[tuple[int, str], dict[str, _Way]] = field(default_factory=dict)
+    _ways: dict[tuple[int, str, MessageClass], dict[str, _Way]] = field(default_factory=dict)
 
     def is_changed(self, after: int, before: int) -> bool:
         """Say whether another was put in force between two steps."""
         return any(after < step < before for step, _ in self.found)
 
-    def carry(self, source: str, target: str, subject: str, steps: tuple[int, int]) -> bool:
+    def carry(
+        self,
+        source: str,
+        target: str,
+        subject: str,
+        steps: tuple[int, int],
+        message_class: MessageClass = MessageClass.GUARANTEED,
+    ) -> bool:
         """Say whether messages go from one node to another, once they are wanted. Spec: DESIGN 3.
 
         Args:
@@ -48,25 +57,30 @@ class Topologies:
             subject: Of the messages; every join on the way must select it, and no node on the way
                 keep it local.
             steps: First and last; under all that was in force meanwhile they must go.
+            message_class: Of the messages; a direct-only link carries direct ones alone.
         """
         since, until = steps
         ends = [step for step, _ in self.found[1:]] + [until + 1]
         return all(
-            self._carries(index, source, target, subject)
+            self._carries(index, (source, target), subject, message_class)
             for index, (began, _) in enumerate(self.found)
             if began <= until and ends[index] > since
         )
 
-    def _carries(self, index: int, source: str, target: str, subject: str) -> bool:
+    def _carries(
+        self, index: int, ends: tuple[str, str], subject: str, message_class: MessageClass
+    ) -> bool:
         """Say so of one topology: there is one way at most.
 
         What a selector may refuse on its way may come, but need not.
         """
-        topology = self.found[index][1]
-        if (index, source) not in self._ways:
+        (source, target), topology = ends, self.found[index][1]
+        if message_class is MessageClass.GUARANTEED:
+            topology = guaranteed_part(topology)
+        if (key := (index, source, message_class)) not in self._ways:
             joins = {join.zone: join.filter for join in topology.joins.values()}
             walks = walks_from(topology, source) if source in topology.nodes else {}
-            self._ways[index, source] = {source: _Way()} | {
+            self._ways[key] = {source: _Way()} | {
                 node: _Way(
                     ways[0].nodes,
                     tuple(joins[link.zone] for link in ways[0].links if link.zone in joins),
@@ -74,7 +88,7 @@ class Topologies:
                 for node, ways in walks.items()
                 if not any(step in topology.conditions for step in pairwise(ways[0].nodes))
             }
-        way = self._ways[index, source].get(target)
+        way = self._ways[key].get(target)
         return (
             way is not None
             and all(matches(one, subject) for one in way.joins)

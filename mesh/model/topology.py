@@ -128,6 +128,7 @@ class Zone:
         title: What people read; two zones may share one.
         exclusive: Whether its members may be in no other zone, joins apart. Spec: UM-8.
         join: What it is if it is a join; else None.
+        direct_only: Whether guaranteed messages cross none of its links. Spec: DMR-11.
     """
 
     name: str
@@ -137,6 +138,7 @@ class Zone:
     title: str = ""
     exclusive: bool = False
     join: Join | None = None
+    direct_only: bool = False
 
     @classmethod
     def full_mesh(
@@ -147,6 +149,7 @@ class Zone:
         *,
         title: str = "",
         exclusive: bool = False,
+        direct_only: bool = False,
     ) -> Zone:
         """Return a zone in which every two nodes are linked."""
         members = sorted(nodes)
@@ -158,6 +161,7 @@ class Zone:
             links=tuple(links),
             title=title,
             exclusive=exclusive,
+            direct_only=direct_only,
         )
 
     @classmethod

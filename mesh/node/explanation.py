@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from mesh.core.conditions import condition, first_refusing
 from mesh.core.controls import controls_barring
+from mesh.core.direct_only import direct_only_zone_on
 from mesh.core.forwarding import crosses_external
 from mesh.core.joins import row_over
 from mesh.core.queues import Nearness
@@ -168,7 +169,7 @@ def explain(
     routers = {node: router_of(topology, node, known) for node in topology.nodes}
     told = Explanation(subject, source, message_class)
     edge: list[tuple[tuple[str, ...], Arrival, str]] = [((source,), PUBLISHED_HERE, subject)]
-    told.queues += queue_choices(routers[source], subject)
+    told.queues += queue_choices(routers[source], subject, message_class)
     while edge:
         further: list[tuple[tuple[str, ...], Arrival, str]] = []
         for path, arrival, named in edge:
@@ -179,7 +180,7 @@ def explain(
             addressed = dict(route.addressed)
             told.reached.append(_reached(known, path, route))
             for to, reason in route.refused:
-                why = _why(topology, (node, to), subject, str(reason))
+                why = _why(topology, (node, to), told, str(reason))
                 is_filter = reason is Reason.FILTER and not why
                 text = _selector(topology, (node, to), subject, headers) if is_filter else ""
                 told.refused.append(Refusal(node, to, str(reason), why, text))
@@ -267,10 +268,10 @@ def _not_reached(
         reason, link = NO_WAY, ("", "")
         for walk in walks.get(node, ())[:1]:
             steps = list(zip(walk.nodes, walk.nodes[1:], strict=False))
-            barred = _barred(topology, steps, told.subject)
+            barred = _barred(topology, steps, told)
             link = barred or next((step for step in steps if step in refused), ("", ""))
             reason = str(Reason.FILTER) if barred else refused.get(link, NO_WAY)
-        text = _why(topology, link, told.subject, reason)
+        text = _why(topology, link, told, reason)
         if wishes and reason == NOT_WANTED:
             if all(wish.noexport for wish in wishes):
                 text = f"what wants it at {node} is noexport, so it attracts nothing"
@@ -279,23 +280,32 @@ def _not_reached(
         yield NotReached(node, reason, link, bool(wishes), text)
 
 
-def _why(topology: Topology, link: tuple[str, str], subject: str, reason: str) -> str:
-    """Return the sentence about the control that keeps a subject off a link, if one does."""
+def _why(topology: Topology, link: tuple[str, str], told: Explanation, reason: str) -> str:
+    """Return the sentence about what of the topology keeps a message off a link, if it does."""
     if reason != Reason.FILTER:
         return ""
-    for control in controls_barring(topology, link, subject):
+    for control in controls_barring(topology, link, told.subject):
         return f"{control}, so it crosses no link of {control.node}"
-    return ""
+    zone = _direct_only(topology, link, told)
+    return f"zone {zone} is direct-only, so no guaranteed message crosses its links" if zone else ""
+
+
+def _direct_only(topology: Topology, link: tuple[str, str], told: Explanation) -> str | None:
+    if told.message_class is MessageClass.DIRECT:
+        return None
+    return direct_only_zone_on(topology, link)
 
 
 def _barred(
-    topology: Topology, steps: Sequence[tuple[str, str]], subject: str
+    topology: Topology, steps: Sequence[tuple[str, str]], told: Explanation
 ) -> tuple[str, str] | None:
-    """Return the first step of a walk that a join or a local subject bars, or None."""
+    """Return the first step of a walk that a join, a control or a zone bars, or None."""
     for step in steps:
-        if any(controls_barring(topology, step, subject)):
+        if any(controls_barring(topology, step, told.subject)) or _direct_only(
+            topology, step, told
+        ):
             return step
         join = topology.joins.get(step)
-        if join is not None and not matches(join.filter, subject):
+        if join is not None and not matches(join.filter, told.subject):
             return step
     return None

@@ -6,18 +6,21 @@ from collections.abc import Iterator, Sequence
 
 from mesh.core.queues import Nearness, choose
 from mesh.core.routing import Router
+from mesh.model.frames import MessageClass
+from mesh.model.names import fold
 from mesh.model.queues import Attraction, Role
 
 
-def queue_choices(router: Router, subject: str) -> Iterator[str]:
+def queue_choices(router: Router, subject: str, message_class: MessageClass) -> Iterator[str]:
     """Yield one line per queue that a message published at a router's node is for."""
     near = router.near
     if near is None:
         return
     found = router.table.attractions.matching(subject)
-    chosen = choose(found, near, subject)
+    chosen = choose(found, near, subject, message_class)
     for queue in chosen.homeless:
-        yield f"queue {queue}: nobody, since its home is not linked to {near.node}"
+        if not any(one.name == fold(queue) and one.role is Role.HOME for one in found):
+            yield f"queue {queue}: nobody, since its home is not linked to {near.node}"
     for name in dict.fromkeys(one.name for one in found):
         members = [one for one in found if one.name == name]
         if any(one.role is Role.LOCAL and one.node == near.node for one in members):
@@ -26,8 +29,13 @@ def queue_choices(router: Router, subject: str) -> Iterator[str]:
             (one for one in members if one.role in (Role.ANY, Role.HOME)),
             key=lambda one: (near.links_to(one.node), one.node),
         )
-        if several:
-            yield f"queue {several[0].queue}: {several[0].node}, {_why(several, near)}"
+        reached = [one for one in several if near.is_open(one.node, subject, message_class)]
+        if reached:
+            yield f"queue {reached[0].queue}: {reached[0].node}, {_why(reached, near)}"
+        elif any(near.carries(one.node, message_class) for one in several):
+            yield f"queue {several[0].queue}: nobody, for the subject is kept local on the way"
+        elif several:
+            yield f"queue {several[0].queue}: nobody, for only direct messages come to its members"
 
 
 def _why(several: Sequence[Attraction], near: Nearness) -> str:

@@ -28,6 +28,8 @@ Carriers = Callable[[str, SourceKey], Sequence[TopicPartition]]
 Starts = Callable[[TopicPartition], Sequence[int]]
 """Source partition -> positions at which it began to be routed by a topology."""
 
+_GUARANTEED = f".{MessageClass.GUARANTEED.letter}"
+
 PRUNE_EVERY = 1000
 """Changes after which needless things are forgotten."""
 
@@ -249,6 +251,8 @@ class Interest:
         for wish in self.wishes.get(endpoint, ()):
             for stretch in stretches:
                 between = stretch.between
+                if between.is_direct_only and place.topic.endswith(_GUARANTEED):
+                    continue  # it does not come: should it, nobody claims it. DMR-11
                 if wish.policy and not self.queues.may_come(
                     wish.policy, endpoint.name, (origin, endpoint.node), between, is_local=is_local
                 ):

@@ -1,4 +1,4 @@
-"""What stands between two nodes: joins, which must select a message, local subjects, selectors.
+"""What stands between two nodes: joins, local subjects, selectors, direct-only zones.
 
 What meets a selector may come, or may not: what conditions say is not judged here a second time.
 
@@ -24,12 +24,15 @@ class Between:
         kept: Filters of what nodes on the way keep local: what they select does not come. EMS-11.
         ends_with_join: Whether the reader gets it over a join.
         is_sure: Whether no selector stands on the way, which may refuse a message. EMS-14.
+        is_direct_only: Whether a link on the way is in a direct-only zone: guaranteed messages do
+            not come. DMR-11.
     """
 
     joins: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     ends_with_join: bool = False
     is_sure: bool = True
+    is_direct_only: bool = False
 
 
 NOTHING = Between()
@@ -68,7 +71,8 @@ class Ways:
     def of(cls, topology: Topology) -> Ways:
         """Return the ways of a topology; where nothing can stand there is nothing to find."""
         found: dict[tuple[str, str], Between] = {}
-        stands = topology.joins or topology.interest or topology.selectors
+        barred = any(zone.direct_only for zone in topology.zones.values())
+        stands = barred or topology.joins or topology.interest or topology.selectors
         for reader in topology.nodes if stands else ():
             for origin, between in origins_of(topology, reader).items():
                 if between != NOTHING:
@@ -105,6 +109,8 @@ def _before(topology: Topology, trail: _Trail) -> Iterator[_Trail]:
         between = trail.between
         if (other, here) in topology.conditions:
             between = replace(between, is_sure=False)
+        if topology.zones[link.zone].direct_only:
+            between = replace(between, is_direct_only=True)
         turns = link.zone == trail.zone and (other,) == next_
         if kind == "join":
             join = topology.joins.get((other, here))

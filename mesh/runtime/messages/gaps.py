@@ -83,7 +83,7 @@ def announce(
         row = row_of(lane.topology.joins, (source.link.neighbour, lane.node), came.join_hops)
         arrival = Arrival(source.link.zone, source.link.neighbour, came.crossed_external, row)
     tail = key_tail(origin, lane.flags, ext)
-    for neighbour in lane.router.allowed(arrival):
+    for neighbour in lane.router.allowed(arrival, source.message_class):
         link = lane.link(neighbour)
         if lane.is_held(link, source):
             continue  # its catch-up finds the same loss; what an operator accepts waits for that
@@ -139,7 +139,7 @@ def relay(
     tail: bytes,
 ) -> None:
     """Hand on an announcement that a neighbour made, and deliver it here."""
-    for neighbour in lane.router.allowed(arrival):
+    for neighbour in lane.router.allowed(arrival, source.message_class):
         link = lane.link(neighbour)
         if lane.is_held(link, source):
             continue  # its catch-up reads the announcement too

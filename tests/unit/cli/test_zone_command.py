@@ -160,6 +160,16 @@ def test_joins_are_made_with_all_they_have(run: Run, started: Started) -> None:
     assert (told.code, "is a join, which has two ends for good" in told.err) == (2, True)
 
 
+def test_clusters_may_be_made_direct_only_and_no_other_zone(run: Run, started: Started) -> None:
+    """Spec: DMR-11."""
+    nodes, file = started(A=PRICES)
+    asked = ("zone", "create", "C", "--nodes", "d,e", "--direct-only", "-f", file)
+    refused = run(*asked, "--kind", "one-hop")
+    assert (refused.code, "only a zone of kind cluster" in refused.err) == (2, True)
+    assert run(*asked, "--kind", "cluster").code == 0
+    assert in_force(nodes)[1]["C"].direct_only
+
+
 def test_titles_change_and_identities_do_not(run: Run, started: Started) -> None:
     """Two zones may share a title. Spec: UM-8."""
     nodes, file = started(A=PRICES, B={"kind": "one-hop", "nodes": ["d", "e"], "exclusive": True})

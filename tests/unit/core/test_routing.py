@@ -109,7 +109,7 @@ def test_a_row_that_is_long_enough_ends() -> None:
     came = Arrival("xd", "x", row=JoinRow(2, 1))
     refused = dict(joined().route("z", came, G).refused)
     assert (refused["b"], refused["y"]) == (Reason.JOIN_HOPS, Reason.JOIN_HOPS)
-    assert joined().allowed(Arrival("xd", "x", row=JoinRow(2, 10))) == ["b", "e"]
+    assert joined().allowed(Arrival("xd", "x", row=JoinRow(2, 10)), G) == ["b", "e"]
 
 
 def test_direct_over_a_join_needs_the_neighbour_alive() -> None:

@@ -1,0 +1,148 @@
+"""Direct-only clusters: which class crosses their links, and who is told what by it."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.config.topology_file import topology_from_mapping
+from mesh.core.cutover import cut_over
+from mesh.core.direct_only import (
+    compare_guaranteed,
+    direct_only_zone_of,
+    direct_only_zone_on,
+    guaranteed_part,
+)
+from mesh.core.interest import Member
+from mesh.core.moving import Part, target_of
+from mesh.core.queues import Nearness
+from mesh.core.routes import PUBLISHED_HERE, Arrival, Route
+from mesh.core.routing import Router, local_links
+from mesh.model.control import Wish
+from mesh.model.demands import QueueDemand
+from mesh.model.frames import MessageClass
+from mesh.model.queues import Attraction, Role, queue_address
+from mesh.model.reasons import Reason
+from mesh.model.topology import Topology
+
+G, D = MessageClass.GUARANTEED, MessageClass.DIRECT
+
+
+def mesh(*, direct_only: bool) -> Topology:
+    """A cluster of a, b and c; z beside a."""
+    return topology_from_mapping(
+        {
+            "kafka": {"k": {}},
+            "nodes": {name: {} for name in "abcz"},
+            "zones": {
+                "C": {"kind": "cluster", "nodes": ["a", "b", "c"], "directOnly": direct_only},
+                "E": {"kind": "external", "links": [["a", "z"]]},
+            },
+        }
+    )
+
+
+TOPOLOGY, PLAIN = mesh(direct_only=True), mesh(direct_only=False)
+
+
+def router(topology: Topology) -> Router:
+    """The router of a, whose neighbours and one guaranteed endpoint want everything."""
+    made = Router(local_links(topology, "a"), near=Nearness(topology, "a"))
+    made.table.put(">", Member("", "here"), Wish())
+    for link in made.links:
+        made.table.put(">", Member(link.zone, link.neighbour), Wish())
+    return made
+
+
+def test_guaranteed_messages_stay_off_its_links_and_direct_ones_do_not() -> None:
+    """Spec: DMR-11, lab.md 2 (`filter`)."""
+    made = router(TOPOLOGY)
+    route = made.route("x", PUBLISHED_HERE, G)
+    assert (route.neighbours, route.endpoints) == (("z",), ("here",))
+    assert dict(route.refused) == {"b": Reason.FILTER, "c": Reason.FILTER}
+    assert made.route("x", PUBLISHED_HERE, D).neighbours == ("b", "c", "z")
+    assert router(PLAIN).route("x", PUBLISHED_HERE, G).neighbours == ("b", "c", "z")
+
+
+def test_the_forwarding_table_s_reason_comes_first() -> None:
+    """Spec: lab.md 2."""
+    refused = dict(router(TOPOLOGY).route("x", Arrival("C", "b"), G).refused)
+    assert refused == {"b": Reason.ARRIVAL_LINK, "c": Reason.ARRIVAL_ZONE}
+
+
+def test_announcements_of_lost_guaranteed_messages_do_not_cross_either() -> None:
+    """Spec: DMR-11, R12."""
+    made = router(TOPOLOGY)
+    assert made.allowed(PUBLISHED_HERE, G) == ["z"]
+    assert made.allowed(PUBLISHED_HERE, D) == ["b", "c", "z"]
+
+
+def queued(topology: Topology, *members: tuple[str, Role]) -> Router:
+    made = Router(local_links(topology, "a"), near=Nearness(topology, "a"))
+    for node, role in members:
+        member = Member("", "q") if node == "a" else Member("E" if node == "z" else "C", node)
+        made.table.put(str(Attraction("q", node, role, ">")), member, Wish())
+        made.table.put(queue_address("q", node), member, Wish())
+    return made
+
+
+def chosen(route: Route) -> tuple[str, ...]:
+    return tuple(link for link, _ in route.addressed)
+
+
+def test_a_member_behind_it_is_no_candidate_for_guaranteed_messages() -> None:
+    """Spec: DMR-11, DESIGN 6."""
+    made = queued(TOPOLOGY, ("b", Role.ANY), ("z", Role.ANY))
+    assert chosen(made.route("x", PUBLISHED_HERE, G)) == ("z",)
+    assert chosen(made.route("x", PUBLISHED_HERE, D)) == ("b",)
+    assert chosen(
+        queued(PLAIN, ("b", Role.ANY), ("z", Role.ANY)).route("x", PUBLISHED_HERE, G)
+    ) == ("b",)
+
+
+def test_a_home_behind_it_is_out_of_reach_and_that_is_counted() -> None:
+    """Spec: DMR-11, EMS-12."""
+    made = queued(TOPOLOGY, ("a", Role.PROXY), ("b", Role.HOME))
+    assert made.route("x", PUBLISHED_HERE, G).homeless == ("q",)
+    assert chosen(made.route("x", PUBLISHED_HERE, D)) == ("b",)
+
+
+@pytest.mark.parametrize(
+    ("part", "home", "target"),
+    [(Part.ANY, None, "b"), (Part.HOME, "a", "b"), (Part.PROXY, "b", "b")],
+)
+def test_nothing_moves_over_its_links(part: Part, home: str | None, target: str) -> None:
+    """Spec: DMR-11, DESIGN 6."""
+    told = [QueueDemand("q", "b", 1, 1, 5)]
+    assert target_of(part, 0, told, home, Nearness(PLAIN, "a")) == target
+    assert target_of(part, 0, told, home, Nearness(TOPOLOGY, "a")) is None
+
+
+def test_the_zone_is_named() -> None:
+    """Spec: DMR-11."""
+    assert direct_only_zone_of(TOPOLOGY, "b") == "C"
+    assert direct_only_zone_of(TOPOLOGY, "z") is None
+    assert direct_only_zone_of(PLAIN, "b") is None
+    assert direct_only_zone_on(TOPOLOGY, ("z", "a", "b")) == "C"
+    assert direct_only_zone_on(TOPOLOGY, ("z", "a")) is None
+    assert direct_only_zone_on(PLAIN, ("z", "a", "b")) is None
+
+
+def test_a_plan_tells_whose_guaranteed_messages_reach_whom() -> None:
+    """Spec: DMR-11, DESIGN 3."""
+    lost = {one.source: list(one.lost) for one in compare_guaranteed(PLAIN, TOPOLOGY)}
+    assert lost == {"a": ["b", "c"], "b": ["a", "c", "z"], "c": ["a", "b", "z"], "z": ["b", "c"]}
+    gained = {one.source: list(one.gained) for one in compare_guaranteed(TOPOLOGY, PLAIN)}
+    assert gained == lost
+    assert compare_guaranteed(PLAIN, PLAIN) == ()
+    assert guaranteed_part(PLAIN) is PLAIN
+
+
+@pytest.mark.parametrize(("before", "after"), [(PLAIN, TOPOLOGY), (TOPOLOGY, PLAIN)])
+def test_sources_whose_walks_cross_it_hold_while_it_changes(
+    before: Topology, after: Topology
+) -> None:
+    """What is under way must not meet a node that goes by the other rule. Spec: DMR-11, K28."""
+    cut = cut_over(before, after)
+    assert list(cut.holding) == ["a", "b", "c", "z"]
+    assert ("z", "a") in cut.rounds[0]
+    assert list(cut_over(before, before).holding) == []

@@ -1,0 +1,45 @@
+"""What is told of queues whose members are out of reach: by their zone, or by a local subject."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mesh.model.controls import ControlKind, InterestControl
+from mesh.model.queues import Role
+from mesh.node.queue_choices import queue_choices
+from tests.unit.core.test_direct_only import PLAIN, TOPOLOGY, D, G, queued
+
+NOBODY = "queue q: nobody, for only direct messages come to its members"
+
+
+@pytest.mark.parametrize(
+    ("members", "guaranteed", "direct"),
+    [
+        ([("b", Role.ANY)], NOBODY, "queue q: b, its only member, 1 link away"),
+        ([("a", Role.PROXY), ("b", Role.HOME)], NOBODY, "queue q: b, its home"),
+        (
+            [("b", Role.ANY), ("z", Role.ANY)],
+            "queue q: z, its only member, 1 link away",
+            "queue q: b, 1 link away as z, and first by name",
+        ),
+    ],
+)
+def test_who_gets_it_is_told_by_class(
+    members: list[tuple[str, Role]], guaranteed: str, direct: str
+) -> None:
+    """Spec: DMR-11, DESIGN 6."""
+    made = queued(TOPOLOGY, *members)
+    assert list(queue_choices(made, "x", G)) == [guaranteed]
+    assert list(queue_choices(made, "x", D)) == [direct]
+
+
+@pytest.mark.parametrize("members", [[("b", Role.ANY)], [("a", Role.PROXY), ("b", Role.HOME)]])
+def test_nobody_gets_what_is_kept_local_on_the_way(members: list[tuple[str, Role]]) -> None:
+    """Spec: EMS-11, DESIGN 6."""
+    kept = replace(PLAIN, interest=(InterestControl("b", ControlKind.LOCAL, "x"),))
+    made = queued(kept, *members)
+    told = ["queue q: nobody, for the subject is kept local on the way"]
+    assert list(queue_choices(made, "x", G)) == told
+    assert list(queue_choices(made, "y", G)) != told
