@@ -162,8 +162,8 @@ def node_epoch_not_raised(patches: Patches) -> None:
 
 def old_offers_not_withdrawn(patches: Patches) -> None:
     def wrapper(init):
-        def wrong(one, node, epoch, links, written, stops=()):
-            init(one, node, epoch, links, {}, stops)
+        def wrong(one, node, epoch, links, written, stops=(), added=()):
+            init(one, node, epoch, links, {}, stops, added)
 
         return wrong
 
