@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from mesh.core.queues import Nearness, choose
 from mesh.core.routing import Router
+from mesh.model.names import fold
 from mesh.model.queues import Attraction, Role
 
 
@@ -16,18 +17,26 @@ def queue_choices(router: Router, subject: str) -> Iterator[str]:
         return
     found = router.table.attractions.matching(subject)
     chosen = choose(found, near, subject)
+    shared = [one for one in found if one.role in (Role.ANY, Role.HOME)]
     for queue in chosen.homeless:
-        yield f"queue {queue}: nobody, since its home is not linked to {near.node}"
+        if fold(queue) not in {one.name for one in shared}:
+            yield f"queue {queue}: nobody, since its home is not linked to {near.node}"
     for name in dict.fromkeys(one.name for one in found):
         members = [one for one in found if one.name == name]
         if any(one.role is Role.LOCAL and one.node == near.node for one in members):
             yield f"queue {members[0].queue}: {near.node}, for it is local"
         several = sorted(
-            (one for one in members if one.role in (Role.ANY, Role.HOME)),
+            (one for one in members if one in shared),
             key=lambda one: (near.links_to(one.node), one.node),
         )
-        if several:
-            yield f"queue {several[0].queue}: {several[0].node}, {_why(several, near)}"
+        is_open = [one for one in several if near.is_open(one.node, subject)]
+        if is_open:
+            yield f"queue {is_open[0].queue}: {is_open[0].node}, {_why(is_open, near)}"
+        elif several:
+            yield (
+                f"queue {several[0].queue}: nobody, since {subject} is kept local on the way to "
+                f"{', '.join(dict.fromkeys(one.node for one in several))}"
+            )
 
 
 def _why(several: Sequence[Attraction], near: Nearness) -> str:
