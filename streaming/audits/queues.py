@@ -57,7 +57,8 @@ class QueueRules:
         declared = self.policies.get(name.casefold())
         if declared is not None and subscription.policy not in (None, declared):
             return None
-        return declared or subscription.policy or "every"
+        policy = declared or subscription.policy or "every"
+        return None if subscription.noexport and policy in SHARED else policy
 
     def may_come(
         self, policy: str, name: str, step: tuple[str, str], between: Between, *, is_local: bool

@@ -42,6 +42,16 @@ def test_policies_are_as_declared_and_refused_where_they_contradict_that():
 
 
 @pytest.mark.parametrize(
+    ("name", "said", "policy"),
+    [("work", None, None), ("orders", None, None), ("x", "any", None), ("x", "local", "local")],
+)
+def test_who_shares_a_queue_cannot_be_noexport(name: str, said: str | None, policy: str | None):
+    """The mesh refuses that, so nothing is owed to it. Spec: K13, DMR-12."""
+    asked = Subscription(EndpointKind.QUEUE, policy=said, noexport=True)
+    assert RULES.policy_of(name, asked) == policy
+
+
+@pytest.mark.parametrize(
     ("policy", "name", "node", "origin", "comes"),
     [
         ("home", "orders", "b", "a", True),
