@@ -202,12 +202,25 @@ class Router:
         return self._to_queues(route, subject, arrival, message_class, self.near)
 
     def _on_the_way(self, routes: Sequence[tuple[str, Route]]) -> Route:
-        """Return the route of a message for several; what each is must be known only if asked."""
+        """Return the route of a message for several.
+
+        An address that is not meant leads nowhere behind a link, so all of them go on together,
+        but for a client's subject that a link refuses, or may refuse by headers: behind it that
+        one would be wanted all the same. Spec: EMS-14.
+        """
         total = RouteSum.of(route for _, route in routes)
-        names = {link: [s for s, one in routes if link in one.neighbours] for link in total.asks}
-        total.addressed = tuple(
-            (link, addressed(several)) for link, several in sorted(names.items()) if several[1:]
-        )
+        refused = [
+            link
+            for subject, one in routes
+            for link, reason in one.refused
+            if reason is Reason.FILTER and not is_of_queue(subject)
+        ]
+        found = []
+        for link in sorted({*total.asks, *refused} & total.neighbours.keys()):
+            several = [subject for subject, one in routes if link in one.neighbours]
+            if link in refused or several[1:]:
+                found.append((link, addressed(several)))
+        total.addressed = tuple(found)
         return self._shared(total)
 
     def _shared(self, total: RouteSum) -> Route:

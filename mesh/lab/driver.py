@@ -47,7 +47,6 @@ from mesh.lab.topologies import Topologies
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
-from mesh.model.queues import QueuePolicy
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.topics.provision import config_topic, node_topics
@@ -68,7 +67,7 @@ class Wish:
         settled_at: Step of the settle that followed, or -1.
         ended_at: Step of its unsubscribe, or None.
         noexport: Whether it attracts nothing, so that only messages of its node are owed to it.
-        policy: What is wanted of a queue; None of a channel.
+        policy: What is wanted of a queue, empty if nothing is said; None of a channel.
         began_at: Step of its subscribe.
     """
 
@@ -262,7 +261,7 @@ class Driver:
             step.node, self._names.clients(step.node), key, encode_subscription(subscription)
         )
         self.tally.follow_endpoint(step.node, step.endpoint)
-        policy = (step.policy or QueuePolicy.EVERY) if step.kind == "queue" else None
+        policy = (step.policy or "") if step.kind == "queue" else None
         wish = Wish(
             step.node,
             step.endpoint,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mesh.core.controls import controls_barring
 from mesh.core.direct_only import guaranteed_part
 from mesh.core.walks import walks_from
 from mesh.lab.driver import Driver, Publication, Wish
@@ -26,6 +27,41 @@ def policy_of(wish: Wish, topology: Topology) -> QueuePolicy | None:
     return policy_in_force(topology.queues, wish.endpoint, wish.policy)
 
 
+def is_refused(wish: Wish, topology: Topology) -> bool:
+    """Say whether nodes refuse a wish for a queue: then nothing is owed to it. Spec: K13."""
+    if wish.policy is None:
+        return False
+    policy, queue = policy_of(wish, topology), declared_queue(topology.queues, wish.endpoint)
+    contradicts = queue is not None and wish.policy not in ("", queue.policy)
+    return contradicts or (wish.noexport and policy in SHARED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """What stands between two nodes.
+
+    Attributes:
+        links: How many links; -1 if there is no way.
+        over_joins, by_join: Whether some of them, or the last, are joins.
+        nodes: All of them, both ends included; none if they are one and the same.
+    """
+
+    links: int
+    over_joins: bool = False
+    by_join: bool = False
+    nodes: tuple[str, ...] = ()
+
+
+_NO_WAY = _Way(-1)
+
+
+def _is_open(topology: Topology, way: _Way, subject: str) -> bool:
+    """Say whether copies for a member go a way: over no join, and where no node keeps it local."""
+    if way.links < 0 or way.over_joins:
+        return False
+    return not any(controls_barring(topology, way.nodes, subject))
+
+
 @dataclass(slots=True)
 class QueueAccounts:
     """Judges messages of a finished run.
@@ -36,7 +72,7 @@ class QueueAccounts:
 
     driver: Driver
     _topologies: dict[tuple[int, MessageClass], Topology] = field(default_factory=dict)
-    _ways: dict[tuple[int, str], Mapping[str, tuple[int, bool, bool]]] = field(default_factory=dict)
+    _ways: dict[tuple[int, str], Mapping[str, _Way]] = field(default_factory=dict)
 
     def is_owed(
         self, publication: Publication, wish: Wish, subject: str, message_class: MessageClass
@@ -47,25 +83,29 @@ class QueueAccounts:
         """
         topology = self._topology(publication.step, message_class)
         policy = policy_of(wish, topology)
-        links, over_joins, by_join = self._way(topology, publication.node, wish.node)
+        if is_refused(wish, topology):
+            return False
+        way = self._way(topology, publication.node, wish.node)
         if policy is QueuePolicy.LOCAL:
-            return links == 0 or by_join
+            return way.links == 0 or way.by_join
         if policy not in SHARED:
             return True
-        if over_joins or links < 0 or not self._is_settled(publication, wish, subject):
+        if not self._is_settled(publication, wish, subject):
             return False
         rivals = [
-            (found[0], other.node)
+            (found.links, other.node)
             for other in self._members(wish)
             if self.is_served(other, publication.step)
             and matches(other.filter_, subject)
             and policy_of(other, topology) in SHARED
+            and not is_refused(other, topology)
             and self._is_home(other, topology)
-            and not (found := self._way(topology, publication.node, other.node))[1]
-            and found[0] >= 0
-            and (policy is QueuePolicy.ANY or found[0] <= 1)
+            and _is_open(
+                topology, found := self._way(topology, publication.node, other.node), subject
+            )
+            and (policy is QueuePolicy.ANY or found.links <= 1)
         ]
-        return bool(rivals) and min(rivals) == (links, wish.node)
+        return bool(rivals) and min(rivals) == (way.links, wish.node)
 
     def is_served(self, wish: Wish, step: int) -> bool:
         """Say whether a wish was known when a step published, until all of that drained."""
@@ -159,8 +199,7 @@ class QueueAccounts:
         queue = declared_queue(topology.queues, wish.endpoint)
         return queue is None or queue.home in (None, wish.node)
 
-    def _way(self, topology: Topology, source: str, target: str) -> tuple[int, bool, bool]:
-        """Return the links between, -1 if there is no way; whether some, or the last, are joins."""
+    def _way(self, topology: Topology, source: str, target: str) -> _Way:
         key = (id(topology), source)
         if key not in self._ways:
             walks = walks_from(topology, source) if source in topology.nodes else {}
@@ -169,7 +208,10 @@ class QueueAccounts:
                 for node, ways in walks.items()
             }
             self._ways[key] = {
-                source: (0, False, False),
-                **{node: (len(found), any(found), found[-1]) for node, found in kinds.items()},
+                source: _Way(0),
+                **{
+                    node: _Way(len(found), any(found), found[-1], walks[node][0].nodes)
+                    for node, found in kinds.items()
+                },
             }
-        return self._ways[key].get(target, (-1, False, False))
+        return self._ways[key].get(target, _NO_WAY)

@@ -18,22 +18,26 @@ def queue_choices(router: Router, subject: str, message_class: MessageClass) -> 
         return
     found = router.table.attractions.matching(subject)
     chosen = choose(found, near, subject, message_class)
+    shared = [one for one in found if one.role in (Role.ANY, Role.HOME)]
     for queue in chosen.homeless:
-        if not any(one.name == fold(queue) and one.role is Role.HOME for one in found):
+        if fold(queue) not in {one.name for one in shared}:
             yield f"queue {queue}: nobody, since its home is not linked to {near.node}"
     for name in dict.fromkeys(one.name for one in found):
         members = [one for one in found if one.name == name]
         if any(one.role is Role.LOCAL and one.node == near.node for one in members):
             yield f"queue {members[0].queue}: {near.node}, for it is local"
         several = sorted(
-            (one for one in members if one.role in (Role.ANY, Role.HOME)),
+            (one for one in members if one in shared),
             key=lambda one: (near.links_to(one.node), one.node),
         )
         reached = [one for one in several if near.is_open(one.node, subject, message_class)]
         if reached:
             yield f"queue {reached[0].queue}: {reached[0].node}, {_why(reached, near)}"
         elif any(near.carries(one.node, message_class) for one in several):
-            yield f"queue {several[0].queue}: nobody, for the subject is kept local on the way"
+            yield (
+                f"queue {several[0].queue}: nobody, since {subject} is kept local on the way to "
+                f"{', '.join(dict.fromkeys(one.node for one in several))}"
+            )
         elif several:
             yield f"queue {several[0].queue}: nobody, for only direct messages come to its members"
 

@@ -143,6 +143,8 @@ class Certifier:
             if claim is None:
                 found = [one for member in members for one in _claims_of(place, member, world)]
                 claim = claims[place, endpoint] = found
+            if not world.interest.is_settled(endpoint, claim, number * BLOCK_OFFSETS):
+                continue
             verdict, expected = compare(block, members, claim)
             if verdict is Verdict.EQUAL:
                 self._issue(judgement, endpoint, block.last, expected, expected, world)

@@ -20,6 +20,7 @@ from streaming.audits.eras import Stretch
 from streaming.audits.matching import selects
 from streaming.audits.queues import EACH, EVERYWHERE, SHARED, QueueRules
 from streaming.audits.ways import NOTHING, Between
+from streaming.audits.wishes import Wish, judged_by, wish_of
 from streaming.tables.rows import SourceKey, TopicPartition
 
 Carriers = Callable[[str, SourceKey], Sequence[TopicPartition]]
@@ -44,27 +45,6 @@ class Level(IntEnum):
     MAY = 1
     MIXED = 2
     MUST = 3
-
-
-@dataclass(slots=True)
-class Wish:
-    """One subscription, from its record on `clients` to the one that ends it.
-
-    Attributes:
-        filter: What it asks for.
-        is_certified: Of the guaranteed class: the mesh promises each message exactly once.
-        noexport: It attracts nothing: of other nodes' messages it may get any, and must none.
-        added: Offset of the record; its version. Spec: K13.
-        removed: Offset of the record that ends it, or None.
-        policy: Of a queue; empty for a channel.
-    """
-
-    filter: str
-    is_certified: bool
-    added: int
-    removed: int | None = None
-    noexport: bool = False
-    policy: str = ""
 
 
 class EndpointKey(NamedTuple):
@@ -153,16 +133,29 @@ class Interest:
         self, endpoint: EndpointKey, filter_: str, subscription: Subscription, offset: int
     ) -> None:
         """Take a subscription record; one that repeats what is in force changes nothing."""
-        policy = self.queues.policy_of(endpoint.name, subscription)
-        is_certified = policy is not None and subscription.message_class is MessageClass.GUARANTEED
-        noexport = subscription.noexport
-        wish = Wish(filter_, is_certified, offset, noexport=noexport, policy=policy or "")
+        wish = wish_of(self.queues, endpoint.name, filter_, subscription, offset)
         known = self._open(endpoint, filter_)
         if known is not None and known == replace(wish, added=known.added):
             return
         self.unsubscribe(endpoint, filter_, offset)
         self.wishes.setdefault(endpoint, []).append(wish)
         self.version += 1
+
+    def follow(self, rules: QueueRules, *, is_change: bool) -> None:
+        """Take what another topology says of queues.
+
+        Args:
+            rules: That.
+            is_change: Whether the mesh has run by the former; else wishes are judged by this one.
+        """
+        before, self.queues = self.queues, rules
+        for endpoint, wishes in self.wishes.items():
+            for number, wish in enumerate(wishes):
+                now = judged_by(wish, endpoint.name, before, rules)
+                if now is not wish:
+                    unsure = replace(now, is_certified=False, is_unsure=True)
+                    wishes[number] = unsure if is_change else now
+                    self.version += 1
 
     def unsubscribe(self, endpoint: EndpointKey, filter_: str, offset: int) -> None:
         """Take a tombstone: the wish, if there is one, ends with this version."""
@@ -221,7 +214,23 @@ class Interest:
             if any(wish.is_certified and wish.policy in SHARED for wish in wishes):
                 together = EndpointKey(EVERYWHERE, endpoint.name.casefold())
                 found.setdefault(together, []).append(endpoint)
-        return found
+        return {
+            together: members
+            for together, members in found.items()
+            if not any(one.is_unsure and one.removed is None for one in self._of_queue(together))
+        }
+
+    def _of_queue(self, together: EndpointKey) -> Iterator[Wish]:
+        for endpoint, wishes in self.wishes.items():
+            if endpoint.name.casefold() == together.name:
+                yield from wishes
+
+    def is_settled(self, endpoint: EndpointKey, claims: Sequence[Claim], first: int) -> bool:
+        """Say whether a shared queue was one all along from a source offset on."""
+        if endpoint.node != EVERYWHERE or not any(w.is_unsure for w in self._of_queue(endpoint)):
+            return True
+        begins = [claim.span.first for claim in claims if claim.span is not None]
+        return bool(begins) and first >= max(begins)
 
     def claims(
         self,
@@ -253,8 +262,10 @@ class Interest:
                 between = stretch.between
                 if between.is_direct_only and place.topic.endswith(_GUARANTEED):
                     continue  # it does not come: should it, nobody claims it. DMR-11
-                if wish.policy and not self.queues.may_come(
-                    wish.policy, endpoint.name, (origin, endpoint.node), between, is_local=is_local
+                step = (origin, endpoint.node)
+                is_sure = wish.policy and not wish.is_unsure
+                if is_sure and not self.queues.may_come(
+                    wish.policy, endpoint.name, step, between, is_local=is_local
                 ):
                     continue
                 span = None

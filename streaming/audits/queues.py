@@ -57,7 +57,13 @@ class QueueRules:
         declared = self.policies.get(name.casefold())
         if declared is not None and subscription.policy not in (None, declared):
             return None
-        return declared or subscription.policy or "every"
+        policy = declared or subscription.policy or "every"
+        return None if subscription.noexport and policy in SHARED else policy
+
+    def place_of(self, name: str, subscription: Subscription) -> tuple[str | None, str | None]:
+        """Return the policy of an endpoint and the home of its queue: who gets what follows."""
+        policy = self.policy_of(name, subscription)
+        return policy, self.homes.get(name.casefold()) if policy == "home" else None
 
     def may_come(
         self, policy: str, name: str, step: tuple[str, str], between: Between, *, is_local: bool

@@ -117,7 +117,9 @@ class Auditor:
     def _follow_topology(self) -> None:
         """Know what a change of the topology has brought: nodes, and what is said of queues."""
         self.rereader.homes.update(self.state.eras.homes())
-        self.state.interest.queues = QueueRules.of(self.state.eras.linked()[-1])
+        eras = self.state.eras
+        is_change = sum(number != OF_THE_FILE for number in eras.texts) > 1
+        self.state.interest.follow(QueueRules.of(eras.linked()[-1]), is_change=is_change)
 
     def _rows(self, records: DataFrame) -> Sequence[str]:
         topology = self.topology

@@ -240,7 +240,7 @@ def _new_plan(lane: Lane, arrival: Arrival, message_class: MessageClass, table: 
         for subject, route in zip(subjects, routes, strict=True)
     ]
     only = found[0] if found and found.count(found[0]) == len(found) else None
-    if only is not None and only.asks:
+    if only is not None and (only.asks or only.addressed):
         only = None
     return Plan(subjects, found, only, any(route.endpoints for route in dict.fromkeys(found)))
 

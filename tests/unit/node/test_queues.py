@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.interest import InterestTable, Member
 from mesh.model.control import REFUSED, EndpointKind, Subscription, Wish
+from mesh.model.controls import ControlKind, InterestControl
 from mesh.model.frames import MessageClass
 from mesh.model.queues import Attraction, Queue, QueuePolicy, Role
 from mesh.node.explanation import explain
@@ -169,3 +172,17 @@ def test_an_explanation_names_the_member_and_why(source: str, told: list[str], w
     assert sorted(found.queues) == sorted(told)
     assert "".join(sorted(one.node for one in found.reached)) == way
     assert not any(one.wants for one in found.not_reached)
+
+
+def test_an_explanation_names_no_member_behind_a_node_that_keeps_the_subject_local() -> None:
+    """Spec: DESIGN 6, EMS-11. The next one gets it, or it says why nobody does."""
+    wanted = {node: {("q", "x/>"): queue("any")} for node in "ad"}
+    kept = (InterestControl("c", ControlKind.LOCAL, "x/>"),)
+    topology = replace(CHAIN, interest=kept)
+    known = suppose(topology, wanted)
+    found = explain(topology, known, "x/1", "c", MessageClass.GUARANTEED)
+    assert found.queues == [
+        "queue q: nobody, since x/1 is kept local on the way to d, a",
+    ]
+    found = explain(topology, known, "x/1", "b", MessageClass.GUARANTEED)
+    assert found.queues == ["queue q: a, its only member, 1 link away"]

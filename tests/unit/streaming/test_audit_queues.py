@@ -42,6 +42,16 @@ def test_policies_are_as_declared_and_refused_where_they_contradict_that():
 
 
 @pytest.mark.parametrize(
+    ("name", "said", "policy"),
+    [("work", None, None), ("orders", None, None), ("x", "any", None), ("x", "local", "local")],
+)
+def test_who_shares_a_queue_cannot_be_noexport(name: str, said: str | None, policy: str | None):
+    """The mesh refuses that, so nothing is owed to it. Spec: K13, DMR-12."""
+    asked = Subscription(EndpointKind.QUEUE, policy=said, noexport=True)
+    assert RULES.policy_of(name, asked) == policy
+
+
+@pytest.mark.parametrize(
     ("policy", "name", "node", "origin", "comes"),
     [
         ("home", "orders", "b", "a", True),
@@ -139,3 +149,64 @@ def test_what_two_members_have_or_none_is_a_finding(
     assert {one.node for case in cases for one in case.records} == {"a", "b"}
     found = list(table.world.register.findings.values())
     assert [(one.kind.value, one.endpoint) for one in found] == [(kind, "*/work")]
+
+
+EACH_GETS = QueueRules(policies={"work": "every"})
+
+
+def work(interest: Interest, node: str) -> EndpointKey:
+    interest.subscribe(EndpointKey(node, "work"), "acme/>", queue(), 0)
+    return EndpointKey(node, "work")
+
+
+def test_a_queue_with_another_policy_is_certified_once_it_is_subscribed_anew():
+    """Nothing tells from which message on a changed policy counts. Spec: K28, K29, DESIGN 6."""
+    interest = Interest(queues=RULES)
+    a, c = work(interest, "a"), work(interest, "c")
+    channel = EndpointKey("c", "s1")
+    interest.subscribe(channel, ">", Subscription(), 1)
+    interest.follow(EACH_GETS, is_change=True)
+    assert interest.shared() == {}
+    assert list(interest.certified()) == [channel]
+    interest.subscribe(a, "acme/>", queue(), 5)
+    assert list(interest.certified()) == [a, channel]
+    interest.follow(RULES, is_change=True)
+    interest.subscribe(a, "acme/>", queue(), 6)
+    assert interest.shared() == {}, "what c gets may be a's"
+    interest.subscribe(c, "acme/>", queue(), 6)
+    assert list(interest.shared().values()) == [[a, c]]
+
+
+def test_before_the_mesh_has_changed_wishes_are_judged_by_what_it_says_first():
+    """The auditor was given an older file. Spec: K31."""
+    interest = Interest(queues=RULES)
+    endpoint = work(interest, "a")
+    interest.follow(EACH_GETS, is_change=False)
+    assert list(interest.certified()) == [endpoint]
+    version = interest.version
+    interest.follow(EACH_GETS, is_change=True)
+    assert interest.version == version
+
+
+def test_copies_of_before_a_change_are_no_duplicates_of_a_queue_that_is_shared_since():
+    """Spec: K29, K30. Its certificates begin with a block that knows nothing else."""
+    table = Shared()
+    interest = table.world.interest
+    interest.follow(EACH_GETS, is_change=True)
+    table.publish(0, 1, 2, 3)
+    table.give("a", 0, 1, 2, 3)
+    table.give("b", 0, 1, 2)
+    interest.follow(RULES, is_change=True)
+    for node, uuid in (("a", "u"), ("b", "v")):
+        interest.subscribe(EndpointKey(node, "work"), "acme/>", queue(), 7)
+        interest.cut(Cut(PLACE.topic, b"", 0, 3, uuid, 7))
+    assert list(interest.shared())
+    table.pass_to(4)
+    assert table.judge() == table.judge() == []
+    assert not table.world.register.findings
+    claims = interest.claims(
+        EndpointKey("a", "work"), "u", PLACE, SOURCE, is_local=True, carriers=lambda *_: []
+    )
+    together = EndpointKey("*", "work")
+    assert not interest.is_settled(together, claims, 0)
+    assert interest.is_settled(together, claims, 3)

@@ -1,0 +1,64 @@
+"""What one subscription asks for, by what the topology says of queues. Spec: K13, DESIGN 6."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mesh.model.control import Subscription
+from mesh.model.frames import MessageClass
+from streaming.audits.queues import QueueRules
+
+
+@dataclass(slots=True)
+class Wish:
+    """One subscription, from its record on `clients` to the one that ends it.
+
+    Attributes:
+        filter: What it asks for.
+        is_certified: Of the guaranteed class: the mesh promises each message exactly once.
+        noexport: It attracts nothing: of other nodes' messages it may get any, and must none.
+        added: Offset of the record; its version. Spec: K13.
+        removed: Offset of the record that ends it, or None.
+        policy: Of a queue; empty for a channel.
+        is_unsure: Another topology gave its queue another policy or home: nothing tells from where
+            on who gets what, so it may get anything that it selects until it is subscribed anew.
+        asked: What its record says.
+    """
+
+    filter: str
+    is_certified: bool
+    added: int
+    removed: int | None = None
+    noexport: bool = False
+    policy: str = ""
+    is_unsure: bool = False
+    asked: Subscription = field(default=Subscription(), compare=False)
+
+
+def wish_of(rules: QueueRules, name: str, filter_: str, asked: Subscription, offset: int) -> Wish:
+    """Return the wish of a record.
+
+    Args:
+        rules: What the topology says of queues.
+        name: Of the endpoint.
+        filter_: What is asked for.
+        asked: What the record says.
+        offset: Of the record.
+    """
+    policy = rules.policy_of(name, asked)
+    return Wish(
+        filter_,
+        policy is not None and asked.message_class is MessageClass.GUARANTEED,
+        offset,
+        noexport=asked.noexport,
+        policy=policy or "",
+        asked=asked,
+    )
+
+
+def judged_by(wish: Wish, name: str, before: QueueRules, rules: QueueRules) -> Wish:
+    """Return what a wish is by other rules; the very same one if they change nothing of it."""
+    is_same = before.place_of(name, wish.asked) == rules.place_of(name, wish.asked)
+    if is_same or wish.removed is not None:
+        return wish
+    return wish_of(rules, name, wish.filter, wish.asked, wish.added)
