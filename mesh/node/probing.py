@@ -65,6 +65,7 @@ class Probing:
     _written: dict[str, int] = field(default_factory=dict)
     _digests: tuple[str, ...] = ()
     _former: tuple[str, ...] = ()
+    _ahead: frozenset[str] = frozenset()
     _leads: bool = False
     _has_judged: bool = False
     _is_dirty: bool = True
@@ -191,12 +192,13 @@ class Probing:
         self.records[self.uuid] = told
         near = component(self.records, self.uuid)
         told = self._with_former(told, near)
+        self._ahead = self._digests_ahead(told.digest)
         digests = {self.records[uuid].digest for uuid in near}
         are_one = digests == {told.digest}
         is_quiet = digests <= self._expected
         # Who is down or behind a disabled link has missed changes, and finds them when it is back:
         # those who had to be there were, so what it holds goes well with what is in force (K28).
-        are_ours = digests <= {told.digest, *self._former}
+        are_ours = digests <= {told.digest, *self._former, *self._ahead}
         settled = "" if are_one else facts_digest(self.records, near)
         refused = {} if is_quiet else self._refused(settled, near)
         gates = self._shut(told, refused)
@@ -243,7 +245,11 @@ class Probing:
     def _expected(self) -> frozenset[str]:
         """What others may work by without being apart: while a change is under way, all before."""
         before = self._former if len(self._digests) > 1 else ()
-        return frozenset((*self._digests, *before))
+        return frozenset((*self._digests, *before, *self._ahead))
+
+    def _digests_ahead(self, digest: str) -> frozenset[str]:
+        """Return what others work by who have followed a change that this node is about to."""
+        return frozenset(one.digest for one in self.records.values() if digest in one.former)
 
     def _held(self, own: NodeLinks, link: LocalLink) -> HeldLink:
         joins = [join for join in (link.out, link.into) if join is not None]

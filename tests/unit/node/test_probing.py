@@ -205,3 +205,15 @@ def test_former_topologies_are_known_after_a_restart() -> None:
     driven.start(driven_before(digest="another file", former=("older",)))
     driven.tick()
     assert driven.own.former == ("older",)
+
+
+def test_who_is_the_first_to_follow_a_change_is_not_apart() -> None:
+    """A link that it removes is not refused at the end that follows a moment later. Spec: K27."""
+    for former, gate in (((DIGEST,), Gate.OPEN), ((), Gate.REFUSED)):
+        driven = Driven()
+        driven.start()
+        driven.feed(HEARD, LinksRead(b()))
+        driven.tick()
+        driven.feed(LinksRead(b("newer", number=2, sequence=2, links=(), former=former)))
+        driven.tick()
+        assert driven.gate("b") is gate
