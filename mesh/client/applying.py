@@ -6,7 +6,7 @@ change may die at any moment, and another goes on from what the records say. Spe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
@@ -37,12 +37,14 @@ class Seen:
         untaken: Records, per node that leaves, which its clients wrote and it has not taken.
         owing: Topics, per node, in which it is still to make something good: those that refused
             records, and those of which something is sent again.
+        is_disabled: (from, to) -> whether operators disabled that link, so that nobody hears it.
     """
 
     nodes: Mapping[str, NodeReport]
     behind: Mapping[Direction, int] = field(default_factory=dict)
     untaken: Mapping[str, int] = field(default_factory=dict)
     owing: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    is_disabled: Callable[[str, str], bool] = field(default=lambda _from, _to: False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +226,8 @@ class Applying:
         """Say whether a node is done, or waits for nobody but those who need not be there.
 
         Who is down and no part of the change learns of new links when it starts: what was never
-        sent to it cannot be lost, and it sends nothing before. Spec: K24, K28.
+        sent to it cannot be lost, and it sends nothing before. Over a link that operators
+        disabled nothing is heard or sent until it is proven anew. Spec: K24, K28, DMR-10.
         """
         absent = [
             node
@@ -233,7 +236,10 @@ class Applying:
         ]
         return told.is_done or (
             bool(told.open_links)
-            and all(one in absent or other in absent for one, other in told.open_links)
+            and all(
+                one in absent or other in absent or seen.is_disabled(one, other)
+                for one, other in told.open_links
+            )
         )
 
     def _follows(self, report: NodeReport) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from mesh.client.applying import Applying, Ended, Mark, NodeReport, Publish, Seen, Wait, Write
 from mesh.client.change_records import ConfigWriters, change_order
+from mesh.client.disabling import is_to_be_disabled
 from mesh.client.draining import PATIENCE_MS, Drain, FollowedProgresses
 from mesh.client.on_demand import OnDemand
 from mesh.client.unread import unread_in
@@ -192,6 +193,7 @@ class UnderWay:
             behind=OnDemand(self._behind),
             untaken=OnDemand(self._untaken),
             owing=OnDemand(self._owing),
+            is_disabled=lambda one, other: is_to_be_disabled(self.view, one, other),
         )
 
     def _read_progress(self) -> FollowedProgresses | None:

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
+
 from mesh.codec.records import RecordCodec
 from mesh.model.joins import Join
 from mesh.model.links import Gate, GateStatus, HeldLink, NodeLinks
+
+_FORMER = "links.former"
+"""Entry of `ext`: JSON, a list of digests."""
+
+
+def _former_ext(former: Sequence[str]) -> Mapping[str, bytes]:
+    return {_FORMER: json.dumps(list(former)).encode()} if former else {}
+
+
+def _former_of(ext: Mapping[str, bytes]) -> Sequence[str]:
+    return tuple(map(str, json.loads(ext.get(_FORMER, b"[]"))))
+
 
 _NODE_LINKS = RecordCodec[NodeLinks](
     "node_links",
@@ -46,6 +61,7 @@ _NODE_LINKS = RecordCodec[NodeLinks](
             }
             for gate in value.gates
         ],
+        "ext": _former_ext(value.former),
     },
     lambda fields: NodeLinks(
         node=fields["node"],
@@ -71,6 +87,7 @@ _NODE_LINKS = RecordCodec[NodeLinks](
             GateStatus(gate["neighbour"], Gate(gate["state"]), gate["reason"], gate["drains"])
             for gate in fields["gates"]
         ),
+        former=_former_of(fields["ext"]),
     ),
 )
 

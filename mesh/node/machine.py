@@ -363,9 +363,21 @@ class NodeMachine:
             # more of it now.
             closed = self.router.closed
             wanted = {s: v for s, v in wanted.items() if neighbour_of(s) not in closed}
+        # A mate may follow a change before it knew all that this round brings: of a link that
+        # the change removes its lanes say nothing any more.
+        gone: Sequence[str] = ()
+        if self._target is not None:
+            gone = link_changes(self.topology, self._target, self.node).gone
+        left = {s: v for s, v in wanted.items() if neighbour_of(s) not in gone}
         return all(
-            lane in self._lanes and _reaches(self._lanes[lane], wanted) for lane in range(lanes)
+            lane in self._lanes
+            and _reaches(self._lanes[lane], left if self._is_ahead(lane, wanted) else wanted)
+            for lane in range(lanes)
         )
+
+    def _is_ahead(self, lane: int, wanted: Mapping[str, tuple[int, int]]) -> bool:
+        """Say whether a lane works by a later topology than a round of this worker."""
+        return self._lanes[lane].get(CHANGE, UNCHANGED) > wanted.get(CHANGE, UNCHANGED)
 
     def _close_round(self, round_: Round) -> Iterator[Effect]:
         self._round = None

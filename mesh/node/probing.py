@@ -37,6 +37,9 @@ CALM_MS = 1_000
 """Least time between two own records as long as all nodes work by one topology and nothing is
 shut: a node that starts hears of one neighbour after another, and nobody waits for that."""
 
+FORMER_MAX = 64
+"""Former topologies remembered; who missed more changes than that is taken to be apart."""
+
 LAGGARDS_MAX = 5
 """Nodes named that a link waits for; more would not be read."""
 
@@ -61,6 +64,8 @@ class Probing:
     _identities: dict[str, IdentityRead] = field(default_factory=dict)
     _written: dict[str, int] = field(default_factory=dict)
     _digests: tuple[str, ...] = ()
+    _former: tuple[str, ...] = ()
+    _ahead: frozenset[str] = frozenset()
     _leads: bool = False
     _has_judged: bool = False
     _is_dirty: bool = True
@@ -117,6 +122,10 @@ class Probing:
             self.heard(record)
         self._written = {record.uuid: record.sequence for record in written}
         self._told = next((record for record in written if record.uuid == self.uuid), None)
+        if self._told is not None:
+            # What came into force by a change while the node was down made a former one of its own.
+            last = (self._told.digest,) if self.number > 0 else ()
+            self._add_former((*last, *self._told.former))
         self._leads = self._is_dirty = self._is_urgent = True
         self._has_judged, self._in_force = False, -1
         self.records.setdefault(
@@ -130,7 +139,9 @@ class Probing:
     def relink(self, topology: Topology, number: int) -> None:
         """Have the links of another topology; others may have the former one for a while."""
         self.topology, self.number = topology, number
+        former, self._former = self._former, ()
         self._digests = (topology_digest(topology), *self._digests[:1])
+        self._add_former((*self._digests[1:], *former))
         self._is_dirty = self._is_urgent = True
 
     def change_ended(self) -> None:
@@ -138,6 +149,12 @@ class Probing:
         if len(self._digests) > 1:
             self._digests = self._digests[:1]
             self._is_dirty = True
+
+    def _add_former(self, digests: Sequence[str]) -> None:
+        """Add to the former topologies what is none of the newest, as long as there is room."""
+        news = [one for one in dict.fromkeys(digests) if one not in (*self._former, "")]
+        former = (*self._former, *(one for one in news if one != self._digests[0]))
+        self._former = former[:FORMER_MAX]
 
     def in_force(self, versions: Mapping[str, tuple[int, int]]) -> None:
         """Take note that a round is in force in every lane."""
@@ -174,9 +191,14 @@ class Probing:
         told = self._with_facts(own)
         self.records[self.uuid] = told
         near = component(self.records, self.uuid)
+        told = self._with_former(told, near)
+        self._ahead = self._digests_ahead(told.digest)
         digests = {self.records[uuid].digest for uuid in near}
         are_one = digests == {told.digest}
-        is_quiet = digests <= set(self._digests)
+        is_quiet = digests <= self._expected
+        # Who is down or behind a disabled link has missed changes, and finds them when it is back:
+        # those who had to be there were, so what it holds goes well with what is in force (K28).
+        are_ours = digests <= {told.digest, *self._former, *self._ahead}
         settled = "" if are_one else facts_digest(self.records, near)
         refused = {} if is_quiet else self._refused(settled, near)
         gates = self._shut(told, refused)
@@ -184,7 +206,7 @@ class Probing:
             told = replace(told, seen=settled)
         self.records[self.uuid] = told
         lagging = [uuid for uuid in near if self.records[uuid].seen != settled]
-        if is_quiet or not lagging:
+        if are_ours or not lagging:
             gates = {name: _opened(gate) for name, gate in gates.items()}
         gate_number = told.gate_number + (_states(gates) != _states(_by_name(told)))
         told = replace(told, gates=tuple(map(_on_wire, gates.values())), gate_number=gate_number)
@@ -208,6 +230,26 @@ class Probing:
         # What was said of a link that is another one now says nothing of it.
         kept = [gate for gate in own.gates if _is_same(own, told, gate.neighbour)]
         return replace(told, number=max(own.number, self._least[1]) + 1, gates=tuple(kept))
+
+    def _with_former(self, told: NodeLinks, near: Sequence[str]) -> NodeLinks:
+        """Return the own record with what is known of former topologies.
+
+        Who came with a change has seen none of them, and takes the word of others.
+        """
+        for uuid in near:
+            if self.records[uuid].digest == told.digest:
+                self._add_former(self.records[uuid].former)
+        return replace(told, former=self._former)
+
+    @property
+    def _expected(self) -> frozenset[str]:
+        """What others may work by without being apart: while a change is under way, all before."""
+        before = self._former if len(self._digests) > 1 else ()
+        return frozenset((*self._digests, *before, *self._ahead))
+
+    def _digests_ahead(self, digest: str) -> frozenset[str]:
+        """Return what others work by who have followed a change that this node is about to."""
+        return frozenset(one.digest for one in self.records.values() if digest in one.former)
 
     def _held(self, own: NodeLinks, link: LocalLink) -> HeldLink:
         joins = [join for join in (link.out, link.into) if join is not None]
@@ -270,7 +312,7 @@ class Probing:
     def _alone(self, held: HeldLink) -> str | None:
         """Return that the other end does not hold a link, or None. Spec: K27."""
         peer = self.records.get(held.peer)
-        if peer is None or peer.digest in self._digests:
+        if peer is None or peer.digest in self._expected:
             return None  # not heard of, or about to follow a change
         if link_back(self.records, self.records[self.uuid], held) is not None:
             return None

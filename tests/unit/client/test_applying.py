@@ -160,3 +160,15 @@ def test_who_is_down_and_no_part_of_the_change_need_not_acknowledge_new_links() 
         status = ChangeStatus(7, Stage.SWITCH, is_done=False, open_links=links)
         answers.nodes["b"] = replace(answers.nodes["b"], change=status)
         assert isinstance(applying.next(answers.seen), Publish) == is_over
+
+
+def test_nobody_waits_for_who_is_behind_a_disabled_link() -> None:
+    """Nothing is heard over it, and nothing new is sent before it is proven. Spec: K24, DMR-10."""
+    answers, applying = Answers(), way(Stage.SWITCH, is_written=True)
+    answers.say(Stage.SWITCH, "a", "n", "c")
+    status = ChangeStatus(7, Stage.SWITCH, is_done=False, open_links=[("b", "c")])
+    answers.nodes["b"] = replace(answers.nodes["b"], change=status)
+    assert waits_for(applying.next(answers.seen)) == "b does not work by the new topology yet"
+    disabled = {("b", "c")}
+    answers.seen = replace(answers.seen, is_disabled=lambda *link: link in disabled)
+    assert applying.next(answers.seen) == Publish()

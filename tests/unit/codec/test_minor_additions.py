@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from mesh.codec.control import decode_heartbeat, encode_heartbeat
+from mesh.codec.links import decode_node_links, encode_node_links
 from mesh.codec.state import decode_dead_letter, encode_dead_letter
 from mesh.errors import DecodeError
 from mesh.model.control import FULL, LOSSY, ChangeStatus, EndpointStatus, Heartbeat, Stage
+from mesh.model.links import NodeLinks
 from mesh.model.state import DeadLetter
 from tests.unit.codec.vector_cases import by_fastavro, of_fastavro
 
@@ -50,3 +52,12 @@ def test_a_dead_letter_tells_its_target_and_identity() -> None:
     letter = replace(LETTER, target="mesh.b.ep.e", identity="00/1/0/7-9")
     assert decode_dead_letter(encode_dead_letter(letter)) == letter
     assert by_fastavro("dead_letter", encode_dead_letter(LETTER))["ext"] == {}
+
+
+def test_a_node_tells_which_topologies_were_in_force_before() -> None:
+    """Spec: K27."""
+    plain = NodeLinks(node="a", uuid="ua", cluster_id="k", digest="now")
+    told = replace(plain, former=("before", "first"))
+    assert decode_node_links(encode_node_links(told)) == told
+    assert decode_node_links(encode_node_links(plain)) == plain
+    assert by_fastavro("node_links", encode_node_links(plain))["ext"] == {}

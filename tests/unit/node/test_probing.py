@@ -39,8 +39,8 @@ OF_B = Scope("Z", "a", Ownership.OWN)
 class Driven:
     """The machine of a; its one lane commits whatever is asked for."""
 
-    def __init__(self) -> None:
-        self.machine = NodeMachine(TOPOLOGY, "a", "ua", cluster_id="k1")
+    def __init__(self, number: int = 0) -> None:
+        self.machine = NodeMachine(TOPOLOGY, "a", "ua", cluster_id="k1", number=number)
         self.effects: list[object] = []
         self.now_ms = 0
 
@@ -82,6 +82,15 @@ def b(digest: str = DIGEST, **more: object) -> NodeLinks:
     links = (HeldLink("a", "Z", "multi-hop", 0, "ua"),)
     told = NodeLinks(node="b", uuid="ub", cluster_id="k1", digest=digest, number=1, sequence=1)
     return replace(told, **{"links": links, **more})
+
+
+def c(**more: object) -> NodeLinks:
+    return replace(b(), node="c", uuid="uc", **more)
+
+
+def driven_before(**more: object) -> NodeLinks:
+    told = NodeLinks(node="a", uuid="ua", cluster_id="k1", digest="", number=1, sequence=1)
+    return replace(told, **more)
 
 
 HEARD = IdentityRead("b", "ub", "k1", "k1")
@@ -170,3 +179,41 @@ def test_who_is_not_who_it_is_taken_for_is_refused() -> None:
         assert gate is not None
         assert gate.state is Gate.REFUSED
         assert gate.reason.startswith(fault)
+
+
+def test_who_missed_changes_of_the_mesh_is_not_apart() -> None:
+    """A link that is new opens although somebody behind it works by a former one. Spec: K27."""
+    gates = {}
+    for former in ((), ("missed",)):
+        driven = Driven()
+        driven.start()
+        driven.feed(LinksRead(c(former=former)), IdentityRead("c", "uc", "k1", "k1"))
+        driven.feed(LinksRead(b("missed")), HEARD)
+        driven.tick()
+        gates[former] = driven.gate("b")
+        assert driven.own.former == former
+    assert gates == {(): Gate.PROBING, ("missed",): Gate.OPEN}
+
+
+def test_former_topologies_are_known_after_a_restart() -> None:
+    """Whether it followed the change, or found it in force when it started. Spec: K27."""
+    driven = Driven(number=3)
+    driven.start(driven_before(digest="last", former=("older",)))
+    driven.tick()
+    assert driven.own.former == ("last", "older")
+    driven = Driven(number=0)
+    driven.start(driven_before(digest="another file", former=("older",)))
+    driven.tick()
+    assert driven.own.former == ("older",)
+
+
+def test_who_is_the_first_to_follow_a_change_is_not_apart() -> None:
+    """A link that it removes is not refused at the end that follows a moment later. Spec: K27."""
+    for former, gate in (((DIGEST,), Gate.OPEN), ((), Gate.REFUSED)):
+        driven = Driven()
+        driven.start()
+        driven.feed(HEARD, LinksRead(b()))
+        driven.tick()
+        driven.feed(LinksRead(b("newer", number=2, sequence=2, links=(), former=former)))
+        driven.tick()
+        assert driven.gate("b") is gate

@@ -259,3 +259,18 @@ def test_a_node_that_is_removed_stays_without_links() -> None:
     found = with_node(without, "a", WITH_B)
     assert found.neighbours("a") == []
     assert found.nodes["a"] == WITH_B.nodes["a"]
+
+
+def test_a_round_ends_when_mates_follow_a_change_before_they_knew_of_it() -> None:
+    """The link to b goes, and their lanes say no more what b wants. Spec: K25, K28."""
+    led = Led(WITH_BOTH)
+    led.pass_time()
+    wish = (AdvertRead("b", FROM, "x", Wish()), MarkRead("b", FROM, X_PROVEN))
+    [begun] = [one for one in led.feed(*wish) if isinstance(one, Reroute)]
+    of_mate = {s: v for s, v in begun.in_force.items() if not s.startswith("b ")}
+    version = (1, list(Stage).index(Stage.SWITCH))
+    led.feed(LaneApplied(0, {**of_mate, CHANGE: version}))
+    led.feed(Ticked(led.now_ms + 200))
+    assert led.machine.topology == WITH_BOTH
+    led.feed(ChangeRead(1, Stage.SWITCH, WITH_C), Ticked(led.now_ms + 400))
+    assert led.machine.topology == WITH_C
