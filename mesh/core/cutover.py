@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from mesh.core.controls import filters_at
 from mesh.core.reach import tree_from
 from mesh.core.walks import Graph, Walk
+from mesh.model.controls import ControlKind
 from mesh.model.topology import Link, Topology
 
 Direction = tuple[str, str]
@@ -85,9 +87,20 @@ def _ending(before: Topology, after: Topology) -> Iterator[tuple[str, Walk]]:
 
 
 def _carries_alike(before: Topology, after: Topology, link: Link | None) -> bool:
-    """Say whether a link carries the same classes: those it does not carry have no walk there."""
-    zones = () if link is None else (before.zones[link.zone], after.zones[link.zone])
-    return len({zone.direct_only for zone in zones}) < 2
+    """Say whether a link carries the same messages: what it does not carry has no walk there.
+
+    Else one that a node sent on by the one rule would end at a node that goes by the other.
+    """
+    return link is None or _bars(before, link) == _bars(after, link)
+
+
+def _bars(topology: Topology, link: Link) -> Sequence[object]:
+    """Return what keeps messages off a link, whoever wants them."""
+    return (
+        topology.zones[link.zone].direct_only,
+        *(topology.conditions.get(step) for step in (link.ends, (link.ends[1], link.ends[0]))),
+        *(filters_at(topology, end, ControlKind.LOCAL) for end in link.ends),
+    )
 
 
 def _directions(walk: Walk) -> Sequence[Direction]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.cutover import cut_over
 from mesh.core.walks import walks_from
@@ -85,3 +87,25 @@ def test_every_lost_or_other_walk_is_drained_and_no_other() -> None:
                     wanted.setdefault(depth, set()).add(walk.nodes[depth : depth + 2])
         assert set(cut.holding) == holding
         assert {depth: set(pairs) for depth, pairs in enumerate(cut.rounds)} == wanted
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "holding"),
+    [
+        ("interest", [{"node": "c", "local": "x/>"}], ["b", "c"]),
+        ("interest", [{"node": "c", "static": "x/>"}], []),
+        ("selectors", [{"link": ["a", "b"], "from": "a", "when": "subject == 'x'"}], ["a", "b"]),
+        ("covering", True, []),
+        ("queues", {"q": {"policy": "any"}}, []),
+    ],
+)
+def test_where_links_carry_other_messages_sources_hold(
+    key: str, value: object, holding: list[str]
+) -> None:
+    """So none is sent on by the one rule to end by the other. Spec: K28, EMS-11, EMS-14."""
+    listed = {"kafka": {"k": None}, "nodes": {node: {} for node in "abc"}}
+    zone = {"kind": "one-hop", "links": [["a", "b"], ["b", "c"]]}
+    plain = topology_from_mapping({**listed, "zones": {"Z": zone}})
+    other = topology_from_mapping({**listed, "zones": {"Z": zone}, key: value})
+    for before, after in ((plain, other), (other, plain)):
+        assert list(cut_over(before, after).holding) == holding
