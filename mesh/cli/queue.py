@@ -13,6 +13,7 @@ from mesh.cli.faults import wrong_input
 from mesh.cli.looking import look
 from mesh.cli.publish import NodeOption
 from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.running import running_topology
 from mesh.cli.subscribe import EXIT_LAGGING, print_message
 from mesh.cli.target import (
     BootstrapOption,
@@ -21,7 +22,6 @@ from mesh.cli.target import (
     check_node,
     quiet_client_library,
     say,
-    topology_of,
 )
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def consume_queue(
     """
     from mesh.client import SubjectError, connect
 
-    topology = topology_of(file, bootstrap, context)
+    topology = running_topology(file, bootstrap, context, near=node)
     check_node(topology, node, "--node")
     quiet_client_library()
     done = 0
