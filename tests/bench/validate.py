@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tests.bench.large import SHAPES, text_of
+from tests.bench.used import used_by
 
 MISSED = 10
 SECONDS_MAX = {100: 2.0, 1000: 30.0}
@@ -54,19 +53,12 @@ def measured(shape: str, nodes: int, folder: Path, *, is_legal: bool = True) -> 
     extra = None if is_legal else ("n1", f"n{nodes * 2 // 3}")
     file.write_text(text_of(shape, nodes, extra=extra), encoding="utf-8")
     started_s = time.monotonic()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mesh", "validate", str(file), "-o", "json"],
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    verdict = json.load(process.stdout)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+    used = used_by([sys.executable, "-m", "mesh", "validate", str(file), "-o", "json"])
     wall_s = time.monotonic() - started_s
-    if verdict["legal"] is not is_legal or process.returncode != (0 if is_legal else 2):
+    verdict = json.loads(used["output"])
+    if verdict["legal"] is not is_legal or used["code"] != (0 if is_legal else 2):
         raise RuntimeError(f"{file.name}: the verdict is {verdict}")
-    cpu_s = used.ru_utime + used.ru_stime
-    return Figure(shape, nodes, is_legal, wall_s, cpu_s, used.ru_maxrss / 1024)
+    return Figure(shape, nodes, is_legal, wall_s, used["cpu_s"], used["resident_mb"])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
