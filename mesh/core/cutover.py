@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from mesh.core.controls import filters_at
 from mesh.core.reach import tree_from
-from mesh.core.walks import Graph, Walk
+from mesh.core.walks import Graph, Visit, Walk
 from mesh.model.controls import ControlKind
-from mesh.model.topology import Link, Topology
+from mesh.model.topology import Topology
 
 Direction = tuple[str, str]
 """(sender, reader) of a link."""
@@ -80,26 +80,24 @@ def _ending(before: Topology, after: Topology) -> Iterator[tuple[str, Walk]]:
         ended: dict[str, None] = {}
         for node, visit in tree_from(old_graph, source).items():  # nearest first
             is_same = node in new and new[node].link == visit.link
-            is_same = is_same and _carries_alike(before, after, visit.link)
+            is_same = is_same and _bars(before, visit) == _bars(after, visit)
             if not is_same or (visit.before is not None and visit.before.node in ended):
                 ended[node] = None
                 yield source, visit.walk()
 
 
-def _carries_alike(before: Topology, after: Topology, link: Link | None) -> bool:
-    """Say whether a link carries the same messages: what it does not carry has no walk there.
+def _bars(topology: Topology, visit: Visit) -> Sequence[object]:
+    """Return what keeps messages off the last link to a node, whoever wants them.
 
-    Else one that a node sent on by the one rule would end at a node that goes by the other.
+    Where that changes, one that a node sent on by the one rule would end at another that goes by
+    the other: what a link does not carry has no walk there.
     """
-    return link is None or _bars(before, link) == _bars(after, link)
-
-
-def _bars(topology: Topology, link: Link) -> Sequence[object]:
-    """Return what keeps messages off a link, whoever wants them."""
+    if visit.link is None or visit.before is None:
+        return ()
     return (
-        topology.zones[link.zone].direct_only,
-        *(topology.conditions.get(step) for step in (link.ends, (link.ends[1], link.ends[0]))),
-        *(filters_at(topology, end, ControlKind.LOCAL) for end in link.ends),
+        topology.zones[visit.link.zone].direct_only,
+        topology.conditions.get((visit.before.node, visit.node)),
+        *(filters_at(topology, end, ControlKind.LOCAL) for end in visit.link.ends),
     )
 
 

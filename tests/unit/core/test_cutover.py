@@ -94,7 +94,7 @@ def test_every_lost_or_other_walk_is_drained_and_no_other() -> None:
     [
         ("interest", [{"node": "c", "local": "x/>"}], ["b", "c"]),
         ("interest", [{"node": "c", "static": "x/>"}], []),
-        ("selectors", [{"link": ["a", "b"], "from": "a", "when": "subject == 'x'"}], ["a", "b"]),
+        ("selectors", [{"link": ["a", "b"], "from": "a", "when": "subject == 'x'"}], ["a"]),
         ("covering", True, []),
         ("queues", {"q": {"policy": "any"}}, []),
     ],
