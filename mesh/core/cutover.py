@@ -1,8 +1,9 @@
 """Who has to hold still while a topology is exchanged for another, and what has to drain first.
 
-A source holds if one of its walks moves or ends: what it sent before must have come to the end of
-the old walk, because behind the switch nobody reads there any more, or another way leads to the
-same node. Walks that only begin need no hold: nothing was ever sent along them. Spec: K28.
+A source holds if one of its walks moves or ends, or if a link on it carries other messages than
+before (selectors, local subjects, direct-only zones): what it sent must have come to the end of the
+old walk, because behind the switch nobody reads there any more, or another way leads to the same
+node. Walks that only begin need no hold: nothing was ever sent along them. Spec: K28.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def _bars(topology: Topology, visit: Visit) -> Sequence[object]:
     """Return what keeps messages off the last link to a node, whoever wants them.
 
     Where that changes, one that a node sent on by the one rule would end at another that goes by
-    the other: what a link does not carry has no walk there.
+    the other: what a link does not carry has no walk there. Spec: K28, EMS-11, EMS-14, DMR-11.
     """
     if visit.link is None or visit.before is None:
         return ()
