@@ -1,9 +1,10 @@
 """Who has to hold still while a topology is exchanged for another, and what has to drain first.
 
 A source holds if one of its walks moves or ends, or if a link on it carries other messages than
-before (selectors, local subjects, direct-only zones): what it sent must have come to the end of the
-old walk, because behind the switch nobody reads there any more, or another way leads to the same
-node. Walks that only begin need no hold: nothing was ever sent along them. Spec: K28.
+before (filters of joins, selectors, local subjects, direct-only zones): what it sent must have come
+to the end of the old walk, because behind the switch nobody reads there any more, or another way
+leads to the same node. Walks that only begin need no hold: nothing was ever sent along them.
+Spec: K28.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mesh.core.controls import filters_at
-from mesh.core.reach import tree_from
-from mesh.core.walks import Graph, Visit, Walk
+from mesh.core.reach import Tree, tree_from
+from mesh.core.walks import Graph, Visit
 from mesh.model.controls import ControlKind
 from mesh.model.topology import Topology
 
@@ -28,7 +29,8 @@ class CutOver:
     Attributes:
         holding: Sources that take nothing of their clients meanwhile.
         rounds: Directions of links that drain one after the other: first those that holding nodes
-            send over, then those behind them, as deep as the longest walk that moves or ends.
+            send over, then those behind them, as deep as the longest walk that moves or ends, or
+            leads to a node that a walk moves over.
         taking_part: Nodes without which the change cannot be made.
         arriving: Nodes that are new.
         leaving: Nodes that are no longer there afterwards.
@@ -49,21 +51,22 @@ def cut_over(before: Topology, after: Topology, *, given_up: Collection[str] = (
         after: A legal one.
         given_up: Nodes that leave and need not be waited for: what waits for them is lost.
     """
-    holding: dict[str, None] = {}
+    old_graph, new_graph = Graph.of(before), Graph.of(after)
+    holding: list[str] = []
     rounds: list[dict[Direction, None]] = []
-    for source, walk in _ending(before, after):
-        if source not in given_up:
-            holding[source] = None
-        # What waits for a node that is given up, and what it has not passed on, is lost with it.
-        known = next((i for i, node in enumerate(walk.nodes[1:]) if node in given_up), None)
-        for depth, direction in enumerate(_directions(walk)[:known]):
-            if depth == len(rounds):
-                rounds.append({})
+    for source in sorted(before.nodes):
+        old = tree_from(old_graph, source)
+        new = tree_from(new_graph, source) if source in after.nodes else {}
+        ended = _ended(before, after, old, new)
+        if (ended or source not in after.nodes) and source not in given_up:
+            holding.append(source)
+        for depth, direction in _directions(old, [*ended, *_on_the_way(new, ended)], given_up):
+            rounds.extend({} for _ in range(depth + 1 - len(rounds)))
             rounds[depth][direction] = None
     taking_part = {node: None for pairs in rounds for pair in pairs for node in pair}
-    taking_part |= holding | dict.fromkeys(_ends_of_changes(before, after))
+    taking_part |= dict.fromkeys(holding) | dict.fromkeys(_ends_of_changes(before, after))
     return CutOver(
-        holding=sorted(holding),
+        holding=holding,
         rounds=[sorted(pairs) for pairs in rounds],
         taking_part=sorted(node for node in taking_part if node not in given_up),
         arriving=sorted(node for node in after.nodes if node not in before.nodes),
@@ -71,20 +74,55 @@ def cut_over(before: Topology, after: Topology, *, given_up: Collection[str] = (
     )
 
 
-def _ending(before: Topology, after: Topology) -> Iterator[tuple[str, Walk]]:
-    """Yield (source, old walk) of every walk that becomes another one or ends."""
-    old_graph, new_graph = Graph.of(before), Graph.of(after)
-    for source in sorted(before.nodes):
-        if source not in after.nodes:
-            yield source, Walk(nodes=(source,), links=())
-        new = tree_from(new_graph, source) if source in after.nodes else {}
-        ended: dict[str, None] = {}
-        for node, visit in tree_from(old_graph, source).items():  # nearest first
-            is_same = node in new and new[node].link == visit.link
-            is_same = is_same and _bars(before, visit) == _bars(after, visit)
-            if not is_same or (visit.before is not None and visit.before.node in ended):
-                ended[node] = None
-                yield source, visit.walk()
+def _ended(before: Topology, after: Topology, old: Tree, new: Tree) -> Collection[str]:
+    """Return the nodes whose walk from one source becomes another one or ends, nearest first."""
+    ended: dict[str, None] = {}
+    for node, visit in old.items():
+        is_same = node in new and new[node].link == visit.link
+        is_same = is_same and _bars(before, visit) == _bars(after, visit)
+        if not is_same or (visit.before is not None and visit.before.node in ended):
+            ended[node] = None
+    return ended
+
+
+def _on_the_way(new: Tree, ended: Collection[str]) -> Collection[str]:
+    """Return the nodes that moved walks lead over now.
+
+    What still waits for one of them would be sent on along the new walk, to a node that had it
+    over the old one.
+    """
+    passed: dict[str, None] = {}
+    for node in ended:
+        visit = new[node].before if node in new else None
+        while visit is not None and visit.before is not None and visit.node not in passed:
+            passed[visit.node] = None
+            visit = visit.before
+    return passed
+
+
+def _directions(
+    old: Tree, nodes: Sequence[str], given_up: Collection[str]
+) -> Iterator[tuple[int, Direction]]:
+    """Yield (depth, direction) of every link on the old walks to some nodes, each link once.
+
+    What waits for a node that is given up, and what it has not passed on, is lost with it.
+    """
+    marked: dict[str, None] = {}
+    for node in nodes:
+        visit = old.get(node)
+        while visit is not None and visit.before is not None and visit.node not in marked:
+            marked[visit.node] = None
+            visit = visit.before
+    depths: dict[str, int] = {}  # of the nodes that can be drained
+    for node, visit in old.items():
+        sender = visit.before
+        if sender is None or node in given_up:
+            continue
+        if (depth := 0 if sender.before is None else depths.get(sender.node)) is None:
+            continue
+        depths[node] = depth + 1
+        if node in marked:
+            yield depth, (sender.node, node)
 
 
 def _bars(topology: Topology, visit: Visit) -> Sequence[object]:
@@ -97,13 +135,10 @@ def _bars(topology: Topology, visit: Visit) -> Sequence[object]:
         return ()
     return (
         topology.zones[visit.link.zone].direct_only,
+        topology.joins.get((visit.before.node, visit.node)),
         topology.conditions.get((visit.before.node, visit.node)),
         *(filters_at(topology, end, ControlKind.LOCAL) for end in visit.link.ends),
     )
-
-
-def _directions(walk: Walk) -> Sequence[Direction]:
-    return list(zip(walk.nodes, walk.nodes[1:], strict=False))
 
 
 def _ends_of_changes(before: Topology, after: Topology) -> Iterator[str]:

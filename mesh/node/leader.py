@@ -89,6 +89,7 @@ class Leader:
     _remembered: dict[tuple[str, Scope], tuple[str, ...]] = field(default_factory=dict)
     _numbers: dict[Scope, int] = field(default_factory=dict)
     _awaited: dict[tuple[str, Scope], int] = field(default_factory=dict)
+    _shut: dict[str, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Know every scope from the start; each gets a mark even if nothing is offered in it."""
@@ -113,6 +114,7 @@ class Leader:
             self._await(self.added)
             yield from learner.troubles.everything(self.stops)
         self._has_offered = True
+        yield from self._ask_again(learner)
         self._apply(learner, round_)
 
     def _offer_everything(self, learner: Learner) -> Iterator[Writes]:
@@ -296,6 +298,20 @@ class Leader:
     def shut(self, names: Sequence[str]) -> None:
         """Wait no more for neighbours whose link carries nothing now. Spec: K24, K27."""
         self._forget(names)
+        self._shut |= dict.fromkeys(names)
+
+    def _ask_again(self, learner: Learner) -> Iterator[WriteMark]:
+        """Mark again what neighbours read whose link was shut here and is not any more.
+
+        One that never shut it at its end has acknowledged already, and says so once. Spec: K24.
+        """
+        opened = [name for name in self._shut if name not in learner.router.refused]
+        for name in opened:
+            del self._shut[name]
+        readers = {scope: readers_of(self.links, scope) for scope in self._scopes}
+        yield from self.mark_again(
+            [scope for scope, names in readers.items() if any(one in names for one in opened)]
+        )
 
     def acknowledge(self) -> Iterator[Writes]:
         """Tell neighbours and clients what is news about applied, complete and open. Spec: K24."""

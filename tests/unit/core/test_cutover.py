@@ -8,7 +8,7 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.cutover import cut_over
-from mesh.core.walks import walks_from
+from mesh.core.walks import Walk, walks_from
 from mesh.model.topology import Topology
 from tests.sim.meshes import random_legal_topology
 
@@ -22,6 +22,12 @@ def multi(*links: str) -> dict[str, object]:
     return {"kind": "multi-hop", "links": [link.split("-") for link in links]}
 
 
+def carries(before: Topology, walk: Walk, after: Topology) -> bool:
+    """Whether the last step of a walk lets through what it did."""
+    step = walk.nodes[-2:]
+    return before.joins.get(step) == after.joins.get(step)
+
+
 def test_walks_that_only_begin_hold_nobody() -> None:
     """Spec: K28."""
     cut = cut_over(mesh("a b c", Z=multi("a-b")), mesh("a b c", Z=multi("a-b", "b-c")))
@@ -32,13 +38,35 @@ def test_sources_of_a_walk_that_moves_hold_and_it_drains_hop_by_hop() -> None:
     """a-b-c becomes a-c, c-b: what went over b to c goes straight. Spec: K28."""
     cut = cut_over(mesh("a b c", Z=multi("a-b", "b-c")), mesh("a b c", Z=multi("a-c", "b-c")))
     assert cut.holding == ["a", "b", "c"]
-    # a>b, a>b>c, b>a, c>b>a
-    assert cut.rounds == [[("a", "b"), ("b", "a"), ("c", "b")], [("b", "a"), ("b", "c")]]
+    # a>b, a>b>c, b>a, c>b>a; b reaches a over c now, so b>c too
+    assert cut.rounds == [
+        [("a", "b"), ("b", "a"), ("b", "c"), ("c", "b")],
+        [("b", "a"), ("b", "c")],
+    ]
     cut = cut_over(
         mesh("a b c d", Z=multi("a-b", "b-c", "c-d")), mesh("a b c d", Z=multi("a-b", "b-c", "b-d"))
     )
     assert cut.holding == ["a", "b", "c", "d"]
     assert cut.taking_part == ["a", "b", "c", "d"]
+
+
+def test_what_waits_for_a_node_that_a_walk_moves_over_drains_too() -> None:
+    """Else b would send it on to c, which had it straight from a. Spec: K28."""
+    cut = cut_over(mesh("a b c", Z=multi("a-b", "a-c")), mesh("a b c", Z=multi("a-b", "b-c")))
+    assert ("a", "b") in cut.rounds[0]
+
+
+@pytest.mark.parametrize("changed", [{"filter": "x/>"}, {"hops": 3}])
+def test_a_join_that_selects_other_messages_is_drained_by_those_who_send_over_it(
+    changed: dict[str, object],
+) -> None:
+    """Else one that was on its way would end between two filters. Spec: K28, UM-5, UM-10."""
+    join = {"kind": "join", "from": "b", "to": "c"}
+    cut = cut_over(
+        mesh("a b c", Z=multi("a-b"), J=join), mesh("a b c", Z=multi("a-b"), J=join | changed)
+    )
+    assert cut.holding == ["a", "b"]
+    assert cut.rounds == [[("a", "b"), ("b", "c")], [("b", "c")]]
 
 
 def test_those_whose_walks_stay_do_not_hold() -> None:
@@ -68,7 +96,7 @@ def test_a_node_that_leaves_holds_and_is_read_to_its_end() -> None:
     assert gone.rounds == [[("a", "b"), ("c", "b")], [("b", "a")]]
 
 
-def test_every_lost_or_other_walk_is_drained_and_no_other() -> None:
+def test_every_lost_or_other_walk_is_drained_and_what_it_moves_over() -> None:
     """By the listing of walks, on random pairs of topologies. Spec: K28."""
     rng = random.Random(5)
     for _ in range(60):
@@ -76,15 +104,24 @@ def test_every_lost_or_other_walk_is_drained_and_no_other() -> None:
         after = random_legal_topology(rng, nodes_max=6, joined=True)
         cut = cut_over(before, after)
         wanted: dict[int, set[tuple[str, str]]] = {}
+
+        def drain(walk: Walk, wanted: dict[int, set[tuple[str, str]]] = wanted) -> None:
+            for depth in range(len(walk.links)):
+                wanted.setdefault(depth, set()).add(walk.nodes[depth : depth + 2])
+
         holding = {node for node in before.nodes if node not in after.nodes}
         for source in before.nodes:
             new = walks_from(after, source) if source in after.nodes else {}
-            for node, [walk] in walks_from(before, source).items():
-                if [walk] == list(new.get(node, ())):
+            old = walks_from(before, source)
+            for node, [walk] in old.items():
+                if [walk] == list(new.get(node, ())) and carries(before, walk, after):
                     continue
                 holding.add(source)
-                for depth in range(len(walk.links)):
-                    wanted.setdefault(depth, set()).add(walk.nodes[depth : depth + 2])
+                drain(walk)
+                for [moved] in [new[node]] if node in new else []:
+                    for passed in moved.nodes[1:-1]:
+                        for [waited] in [old[passed]] if passed in old else []:
+                            drain(waited)
         assert set(cut.holding) == holding
         assert {depth: set(pairs) for depth, pairs in enumerate(cut.rounds)} == wanted
 

@@ -217,3 +217,22 @@ def test_who_is_the_first_to_follow_a_change_is_not_apart() -> None:
         driven.feed(LinksRead(b("newer", number=2, sequence=2, links=(), former=former)))
         driven.tick()
         assert driven.gate("b") is gate
+
+
+def test_who_was_shut_out_for_a_moment_is_asked_again() -> None:
+    """It never shut the link itself, so what it has acknowledged it does not say twice. K24."""
+    driven = Driven()
+    driven.start()
+    driven.feed(HEARD, LinksRead(b()))
+    driven.tick()
+    marked = [e.mark.number for e in driven.effects if isinstance(e, WriteMark) if e.mark]
+    driven.feed(LinksRead(b("other", number=2, sequence=2, links=())))
+    driven.tick()
+    assert driven.gate("b") is Gate.REFUSED
+    driven.effects.clear()
+    driven.feed(LinksRead(b(number=3, sequence=3)))
+    driven.tick()
+    assert driven.gate("b") is Gate.OPEN
+    again = [e.mark.number for e in driven.effects if isinstance(e, WriteMark) if e.mark]
+    assert again
+    assert min(again) > max(marked)
