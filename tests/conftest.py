@@ -18,6 +18,15 @@ Unavailable = Callable[[str, str], NoReturn]
 ClustersOf = Callable[[int], Sequence[str]]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Know what only some runs ask for."""
+    parser.addoption(
+        "--all-examples",
+        action="store_true",
+        help="run every example scenario on real Kafka, not only a chosen few (20 minutes)",
+    )
+
+
 @pytest.fixture(scope="session")
 def unavailable() -> Unavailable:
     """Skip aloud because something is missing, or fail when MESH_REQUIRE names it."""
