@@ -297,6 +297,13 @@ class Leader:
         """Wait no more for neighbours whose link carries nothing now. Spec: K24, K27."""
         self._forget(names)
 
+    def heed_silence(self, learner: Learner) -> Iterator[Writes]:
+        """Tell anew what is open when a neighbour is heard no more, or again. Spec: K24."""
+        silent = {name: None for name, one in learner.neighbours.items() if one.is_silent}
+        if silent != self.completion.silent:
+            self.completion.silent = silent
+            yield from self.acknowledge()
+
     def acknowledge(self) -> Iterator[Writes]:
         """Tell neighbours and clients what is news about applied, complete and open. Spec: K24."""
         for source, ack in self.completion.settle().items():
