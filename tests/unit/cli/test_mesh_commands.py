@@ -211,6 +211,10 @@ def test_audit_report_ends_with_ten_only_for_faults(run: Run, chain: Chain) -> N
         (["trace", "x"], "TOPIC/PARTITION/OFFSET"),
         (["doctor", "--category", "weather"], "write one of"),
         (["status", "--bootstrap", "left"], "NAME=HOST:PORT"),
+        (["status", "--bootstrap", "left=9092"], "'9092' is no broker"),
+        (["status", "--bootstrap", "left=h:1", "--bootstrap", "left=g:1"], "left is h:1 already"),
+        (["node", "run", "a", "--bootstrap", "up=h:1"], "no Kafka cluster is called up"),
+        (["node", "run", "a", "--ready-file", "/proc/none/x"], "cannot be written"),
         (["status", "--bootstrap", "up=h:1"], "no Kafka cluster is called up"),
     ],
 )
