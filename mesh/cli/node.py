@@ -17,14 +17,22 @@ def addresses_of(options: list[str]) -> dict[str, str]:
     """Return `--bootstrap NAME=HOST:PORT` options as a mapping.
 
     Raises:
-        ConfigError: One of them has another form.
+        ConfigError: One of them has another form, or a name has two.
     """
+    from mesh.config.kafka_options import bootstrap_fault
+
     found: dict[str, str] = {}
     for option in options:
         name, equals, address = option.partition("=")
-        if not (equals and name and ":" in address):
+        if not (equals and name):
             raise wrong_input(f"--bootstrap {option}", "write NAME=HOST:PORT")
-        found[name] = address
+        if (fault := bootstrap_fault(address)) is not None:
+            raise wrong_input(f"--bootstrap {option}", f"{fault}: NAME=HOST:PORT,HOST:PORT")
+        if found.setdefault(name, address) != address:
+            raise wrong_input(
+                f"--bootstrap {option}",
+                f"{name} is {found[name]} already; leave one out, or write {name}=HOST:PORT,...",
+            )
     return found
 
 
@@ -42,12 +50,15 @@ def run(
     cuts_file: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Serve a node until SIGTERM. Several workers may serve one node."""
+    from mesh.cli.target import check_addresses
     from mesh.config.legal import load_legal_topology
     from mesh.lab.fleet import with_addresses
     from mesh.runtime.host.logs import set_up_logs
     from mesh.runtime.serve import Serving
 
-    topology = with_addresses(load_legal_topology(file), addresses_of(bootstrap or []))
+    legal = load_legal_topology(file)
+    check_addresses(bootstrap, legal)
+    topology = with_addresses(legal, addresses_of(bootstrap or []))
     if node not in topology.nodes:
         raise wrong_input(f"{file}: spec.nodes", f"has no node {node!r}: check the name")
     for name in {topology.nodes[n].kafka: None for n in [node, *topology.neighbours(node)]}:
@@ -59,5 +70,12 @@ def run(
     set_up_logs()
     for path in (ready_file, cuts_file):
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            _make_room(path)
     Serving(topology, node, os.environ, ready_file, cuts_file).run()
+
+
+def _make_room(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise wrong_input(str(path), f"cannot be written: {exc.strerror}; name another") from exc

@@ -129,20 +129,46 @@ def unsubscribe(
     context: ContextOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """End a subscription. Exit code 10: ended, but not known everywhere in time."""
+    """End a subscription.
+
+    Exit codes: 2 there is none; 10 ended, but not known everywhere in time.
+    """
     from mesh.client import SubjectError, connect
+    from mesh.model.subject import check_filter
 
     topology = running_topology(file, bootstrap, context, near=node)
     check_node(topology, node, "--node")
     quiet_client_library()
     with connect(topology, node) as client:
         try:
+            check_filter(filter_)
+            _check_subscribed(client, node, endpoint, filter_)
             version = client.unsubscribe(endpoint, filter_)
         except SubjectError as exc:
             raise wrong_input("unsubscribe", str(exc)) from exc
         data = {"node": node, "endpoint": endpoint, "filter": filter_, "version": version}
         code = _acknowledged(client, data, wait, timeout, output, is_last=True)
     raise typer.Exit(code)
+
+
+def _check_subscribed(client: MeshClient, node: str, endpoint: str, filter_: str) -> None:
+    """Refuse to end what is not there: a slip of the pen would look like success."""
+    found = client.subscribed()
+    if (endpoint, filter_) in found:
+        return
+    filters = [one for name, one in found if name == endpoint]
+    names = sorted({name: None for name, _ in found})
+    if filters:
+        told = f"{endpoint} at {node} is subscribed to {', '.join(filters[:5])}"
+        told += f" and {len(filters) - 5} more" if filters[5:] else ""
+    else:
+        told = f"{node} has no endpoint {endpoint}"
+        told += f"; known there: {', '.join(names[:5])}" if names else ", nor any other"
+    raise wrong_input(
+        "unsubscribe",
+        f"{endpoint} at {node} is not subscribed to {filter_}, nothing was changed: {told}",
+        code="NOT_SUBSCRIBED",
+    )
 
 
 def _policy_of(text: str | None) -> QueuePolicy | None:

@@ -16,6 +16,7 @@ from mesh.client.outbound import checked_size
 from mesh.client.pressure import Pressure
 from mesh.client.refusals import refusal
 from mesh.client.subject_pauses import SubjectPauses
+from mesh.client.subscribed import subscriptions_in
 from mesh.client.view import MeshView
 from mesh.codec.keys import subscription_key
 from mesh.codec.subscriptions import encode_subscription
@@ -231,12 +232,16 @@ class MeshClient:
         return self._tell(endpoint, filter_, encode_subscription(subscription))
 
     def unsubscribe(self, endpoint: str, filter_: str) -> int:
-        """End a subscription; return the version, to be given to `wait`.
+        """End a subscription, if there is one; return the version, to be given to `wait`.
 
         Raises:
             SubjectError, TransportError: As for `subscribe`.
         """
         return self._tell(endpoint, filter_, None)
+
+    def subscribed(self) -> Sequence[tuple[str, str]]:
+        """Return (endpoint, filter) of every subscription at the node, in the order written."""
+        return list(subscriptions_in(self._kafka, self._names.clients(self._node)))
 
     def _tell(self, endpoint: str, filter_: str, value: bytes | None) -> int:
         check_filter(filter_)

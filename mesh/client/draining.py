@@ -96,6 +96,11 @@ class Drain:
             places.setdefault(node.kafka, []).extend(fresh)
         # The high watermark: what an open transaction hides will be committed behind this.
         self._ends = {name: kafka[name].admin().ends(listed) for name, listed in places.items()}
+        self._topic_ids = {
+            info.name: info.topic_id
+            for name, listed in places.items()
+            for info in kafka[name].admin().describe(_topics(listed)).values()
+        }
         self._next: dict[TopicPartition, int] = {}
         self._unknown = {place: end for ends in self._ends.values() for place, end in ends.items()}
         self._looked_at: dict[str, Sequence[TopicPartition]] = {}
@@ -154,4 +159,10 @@ class Drain:
     def _position(self, progresses: Progresses, place: TopicPartition) -> int:
         _, reader = self._direction_of[place.topic]
         found = progresses.of(reader).sources.get(place)
-        return 0 if found is None else max(0, found.offset)
+        if found is None or found.topic_id != self._topic_ids.get(place.topic, found.topic_id):
+            return 0  # an offset of a topic of that name that was deleted says nothing of this one
+        return max(0, found.offset)
+
+
+def _topics(places: Sequence[TopicPartition]) -> Sequence[str]:
+    return list({place.topic: None for place in places})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
 
 _EXACTLY_ONCE = "exactly-once delivery depends on it"
 _LANES = "the ownership of lanes depends on it"
@@ -88,9 +89,30 @@ JAVA_NAMES: Mapping[str, str] = {
 }
 """Names of the Java client that librdkafka does not know, with what to do."""
 
+SERVERS = "bootstrap.servers"
+
+_FUNCTIONS = ("logger", "on_commit", "on_delivery", "default.topic.config")
+_OTHER_NAMES: Mapping[str, str] = {
+    "bootstrap": SERVERS,
+    "bootstrapserver": SERVERS,
+    "bootstrapservers": SERVERS,
+    "brokerlist": SERVERS,
+    "metadatabrokerlist": SERVERS,
+    "server": SERVERS,
+    "servers": SERVERS,
+    "address": SERVERS,
+    "broker": "brokers",
+    "brokers": "brokers",
+    "brokercount": "brokers",
+}
+"""Letters of names that are near those two: without an address a Kafka cluster is embedded, and
+so a slip of the pen would start brokers instead of speaking to those that run."""
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _REFERENCE = re.compile(r"\$\{([^}]*)\}?")
 _KNOWN_REFERENCE = re.compile(r"\$\{(env:[A-Za-z_][A-Za-z0-9_]*|file:[^}\0]+)\}")
 _BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})")
+_RULE = "write host:port, several separated by commas"
 
 
 def option_faults(options: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
@@ -105,6 +127,10 @@ def option_faults(options: Mapping[str, object]) -> Iterator[tuple[str, str, str
                 yield option, "WRONG_TYPE", "must be a whole number of brokers to start"
             elif not 1 <= value <= BROKERS_MAX:
                 yield option, "OUT_OF_RANGE", f"must be between 1 and {BROKERS_MAX}; got {value}"
+        elif (fault := _name_fault(option)) is not None:
+            yield option, *fault
+        elif option == SERVERS and not isinstance(value, str):
+            yield option, "WRONG_TYPE", f"must be text; {_RULE}"
         elif not isinstance(value, str | int | float):
             yield option, "WRONG_TYPE", "must be text, a number, true or false"
         elif option in MANAGED:
@@ -113,11 +139,11 @@ def option_faults(options: Mapping[str, object]) -> Iterator[tuple[str, str, str
             yield option, "JAVA_NAME", f"is a name of the Java client; {JAVA_NAMES[option]}"
         elif isinstance(value, str):
             fault = reference_fault(value)
-            if fault is None and option == "bootstrap.servers" and "${" not in value:
-                fault = _bootstrap_fault(value)
+            if fault is None and option == SERVERS and "${" not in value:
+                fault = bootstrap_fault(value)
             if fault is not None:
                 yield option, "WRONG_VALUE", fault
-    if "brokers" in options and "bootstrap.servers" in options:
+    if "brokers" in options and SERVERS in options:
         message = "brokers is for embedded Kafka; remove it, or remove bootstrap.servers"
         yield "brokers", "CONFLICTING_KEYS", message
 
@@ -137,18 +163,41 @@ def option_text(value: object) -> str:
     return str(value)
 
 
-def _bootstrap_fault(value: str) -> str | None:
-    """Return why a list of brokers is not one."""
-    rule = "write host:port, several separated by commas"
+def _name_fault(option: str) -> tuple[str, str] | None:
+    """Return (code, message) for what can be no option in a file."""
+    if _NAME.fullmatch(option) is None:
+        return "UNKNOWN_KEY", "is no name of an option; remove it"
+    meant = _OTHER_NAMES.get(re.sub(r"[^a-z]", "", option.lower()), option)
+    if meant != option:
+        return "UNKNOWN_KEY", f"unknown key; did you mean {meant}?"
+    if option.endswith("_cb") or option in _FUNCTIONS:
+        return "MANAGED_KEY", "takes a function, and a file has none; remove it"
+    return None
+
+
+def bootstrap_fault(value: str) -> str | None:
+    """Return why a list of brokers is not one, or None."""
     for broker in value.split(","):
         text = broker.strip()
         if not text:
-            return f"a broker is empty; {rule}"
-        if "://" in text and not text.split("://")[0].isupper():
-            return f"{text!r} is a URL; {rule}"
-        match = _BROKER.fullmatch(text.split("://")[-1])
-        if match is None:
-            return f"{text!r} is no broker; {rule}"
+            return f"a broker is empty; {_RULE}"
+        protocol, mark, rest = text.rpartition("://")
+        if mark and protocol not in _PROTOCOLS:
+            return f"{text!r} is a URL; {_RULE}"
+        match = _BROKER.fullmatch(rest)
+        if match is None or not _is_host(match[1]):
+            return f"{text!r} is no broker; {_RULE}"
         if not 1 <= int(match[2]) <= 65535:
-            return f"port {match[2]} is not between 1 and 65535; {rule}"
+            return f"port {match[2]} is not between 1 and 65535; {_RULE}"
     return None
+
+
+def _is_host(text: str) -> bool:
+    """Say whether a text may be the name or the address of a machine."""
+    if text.startswith("[") or not re.search(r"[A-Za-z_]", text):
+        try:
+            ip_address(text.strip("[]"))
+        except ValueError:
+            return False
+        return True
+    return all(part and part.strip("-") == part for part in text.removesuffix(".").split("."))

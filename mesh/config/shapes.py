@@ -18,6 +18,9 @@ from mesh.errors import Problem
 
 Shape = TypeVar("Shape", bound="StrictModel")
 
+UNKNOWN_KEY = "UNKNOWN_KEY"
+"""Code of the problem that a key is none of those that there are."""
+
 _SHOWN_MAX = 60
 
 
@@ -83,7 +86,7 @@ def _problem(model: type[StrictModel], error: ErrorDetails, locate: Locate) -> P
 def _wording(model: type[StrictModel], error: ErrorDetails, path: KeyPath) -> tuple[str, str]:
     kind = error["type"]
     if kind == "extra_forbidden":
-        return "UNKNOWN_KEY", f"unknown key{nearest(str(path[-1]), _keys_at(model, path[:-1]))}"
+        return UNKNOWN_KEY, f"unknown key{nearest(str(path[-1]), _keys_at(model, path[:-1]))}"
     if kind == "missing":
         return "MISSING_KEY", "this key is required; add it"
     got = shown(error["input"])

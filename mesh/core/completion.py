@@ -33,11 +33,13 @@ class Completion:
         node: Name of this node, for the `open` links.
         epoch: This node's epoch: acknowledgements of older ones do not count.
         acks: Newest acknowledgement per (reader, scope of this node).
+        silent: Readers that are not heard now: their link is disabled, or they are down.
     """
 
     node: str
     epoch: int
     acks: dict[tuple[str, Scope], Acknowledgement] = field(default_factory=dict)
+    silent: Mapping[str, None] = field(default_factory=dict)
     _waiting: dict[str, deque[tuple[int, tuple[Need, ...]]]] = field(default_factory=dict)
     _state: dict[str, Acknowledgement] = field(default_factory=dict)
     _told: dict[str, Acknowledgement] = field(default_factory=dict)
@@ -121,15 +123,21 @@ class Completion:
         )
 
     def _open(self, waiting: Sequence[tuple[int, tuple[Need, ...]]]) -> tuple[tuple[str, str], ...]:
+        """Return the links that the newest version waits for.
+
+        What a reader said was open behind it counts only for a version that it has applied, and
+        while it is heard: else that would stay open for as long as the reader says nothing.
+        """
         links: dict[tuple[str, str], None] = {}
         for need in waiting[-1][1] if waiting else ():
             for reader in need.readers:
                 ack = self._ack_of(reader, need.scope)
                 if ack.complete >= need.number:
                     continue
-                if ack.applied < need.number:
+                if ack.applied < need.number or reader in self.silent:
                     links[self.node, reader] = None
-                links.update(dict.fromkeys(ack.open_links))
+                else:
+                    links.update(dict.fromkeys(ack.open_links))
         return tuple(sorted(links))
 
 

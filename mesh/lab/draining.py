@@ -23,7 +23,7 @@ def undrained(driver: Driver) -> tuple[Sequence[str], Mapping[str, int]]:
     left: list[str] = []
     for place, end in tally.ends.items():
         owner, reader = _reader_of(driver, place.topic)
-        behind = end - tally.positions.get((reader, place), 0)
+        behind = end - tally.position(reader, place)
         if behind <= 0:
             continue
         stopped = reader not in driver.faults.serving()

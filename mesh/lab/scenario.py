@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import Field
 
 from mesh.config.located import Document, read_document
-from mesh.config.shapes import StrictModel, check_shape, nearest
+from mesh.config.shapes import UNKNOWN_KEY, StrictModel, check_shape, nearest
 from mesh.config.topology_file import topology_from_mapping, topology_of
 from mesh.errors import ConfigError, Problem
 from mesh.lab.proposals import Mesh, Proposal, propose
@@ -197,9 +197,15 @@ class _Steps:
         return [] if [] in listed else listed[-1]
 
     def _propose(self, mesh: Mesh, step: Apply, part: Document) -> None:
+        """Work out what a step leads to.
+
+        A slip of the pen is no refusal that was expected; who means it names its code.
+        """
         proposal = propose(mesh, step.patch, part.where)
         self.proposals[len(self.steps)] = proposal
         if proposal.mesh is None:
+            if step.refused is True:
+                self.problems += [one for one in proposal.problems if one.code == UNKNOWN_KEY]
             return
         if not step.refused:
             self._mesh = proposal.mesh

@@ -86,7 +86,6 @@ class Tally:
         not_forwarded: Messages per reason.
         published: Every message of every ingress.
         ends: Offset after the last committed record of each ingress and outbox partition.
-        positions: Next offset to be read by the reader of that partition.
         pending: What a node catches up beside its lanes, gaps and held targets, by its key.
     """
 
@@ -99,7 +98,7 @@ class Tally:
         self.discarded_direct = 0
         self.published: dict[MessageId, Published] = {}
         self.ends: dict[TopicPartition, int] = {}
-        self.positions: dict[tuple[str, TopicPartition], int] = {}
+        self._positions: dict[tuple[str, TopicPartition], Progress] = {}
         self.pending: dict[tuple[str, bytes], Progress] = {}
         self._nodes: dict[str, Node] = {}
         self._kafka = kafka
@@ -196,8 +195,15 @@ class Tally:
         identity = (self.topic_id(topic), place.partition, 0, record.offset())
         self.published[identity] = Published(place, record.offset(), message_class, subject)
 
+    def position(self, reader: str, place: TopicPartition) -> int:
+        """Return the next offset of a source; one in a topic that was deleted is none. Spec: K4."""
+        found = self._positions.get((reader, place))
+        if found is None or self.topic_id(place.topic) not in (b"", found.topic_id):
+            return 0
+        return found.offset
+
     def topic_id(self, topic: str) -> bytes:
-        """Return the broker's id of an ingress topic, or nothing if it does not exist."""
+        """Return the broker's id of a topic, or nothing if it does not exist."""
         if topic not in self._topic_ids:
             for kafka in self._kafka.values():
                 for name, info in kafka.admin().describe([topic]).items():
@@ -248,7 +254,7 @@ class Tally:
             progress = decode_progress(value)
             if progress.kind is ProgressKind.SOURCE:
                 place = TopicPartition(progress.topic, progress.partition)
-                self.positions[node, place] = progress.offset
+                self._positions[node, place] = progress
             elif progress.kind in (ProgressKind.GAP, ProgressKind.HELD):
                 is_gap = progress.kind is ProgressKind.GAP
                 is_open = bool(progress.reason) if is_gap else progress.offset >= 0

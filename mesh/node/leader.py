@@ -313,6 +313,13 @@ class Leader:
             [scope for scope, names in readers.items() if any(one in names for one in opened)]
         )
 
+    def heed_silence(self, learner: Learner) -> Iterator[Writes]:
+        """Tell anew what is open when a neighbour is heard no more, or again. Spec: K24."""
+        silent = {name: None for name, one in learner.neighbours.items() if one.is_silent}
+        if silent != self.completion.silent:
+            self.completion.silent = silent
+            yield from self.acknowledge()
+
     def acknowledge(self) -> Iterator[Writes]:
         """Tell neighbours and clients what is news about applied, complete and open. Spec: K24."""
         for source, ack in self.completion.settle().items():

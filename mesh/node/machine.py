@@ -255,6 +255,7 @@ class NodeMachine:
         for name in self.learner.silent(now_ms):
             yield Note("neighbour.down", f"{name} has not been heard for ten beats")
         if self.leader is not None:
+            yield from self.leader.heed_silence(self.learner)
             yield from self.learner.ended_leases(now_ms)
             change = self._change_status()
             yield from self.leader.beat(

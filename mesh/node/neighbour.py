@@ -50,6 +50,11 @@ class Neighbour:
         """Whether everything it offers is proven, or it is frozen or disabled. Spec: K23."""
         return self.frozen or self.closed is Reason.LINK_DISABLED or self.is_proven
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing that it acknowledges would be heard now. Spec: K24."""
+        return self.is_down or self.closed is Reason.LINK_DISABLED
+
     def left_of(self, wish: Wish) -> Wish | None:
         """Return what is in force of a wish of it just now. Spec: K19, K27."""
         if self.gate is not None:

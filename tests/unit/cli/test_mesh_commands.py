@@ -15,7 +15,7 @@ import pytest
 import typer.main
 
 from mesh.cli.main import app
-from mesh.transport.port import TopicSpec
+from mesh.transport.port import TopicPartition, TopicSpec
 from tests.unit.cli.conftest import Mesh, Run
 
 Chain = tuple[Mesh, str]
@@ -124,6 +124,24 @@ def test_wait_ends_when_all_is_known_and_names_who_lags(run: Run, chain: Chain) 
     assert run("wait", "--version", "1", "-f", file).code == 2
 
 
+def test_what_is_not_subscribed_cannot_be_ended(run: Run, chain: Chain) -> None:
+    """A slip of the pen is told, with what there is; nothing is written. Spec: K13."""
+    mesh, file = chain
+    run("subscribe", "acme/>", "-n", "c", "-e", "e", "-f", file)
+    place = TopicPartition("mesh.c.clients", 0)
+    end = mesh.world.kafka["right"].admin().ends([place])
+    for filter_, endpoint, told in (
+        ("acme/*", "e", "e at c is subscribed to acme/>"),
+        ("acme/>", "E", "c has no endpoint E; known there: e"),
+    ):
+        ended = run("unsubscribe", filter_, "-n", "c", "-e", endpoint, "-f", file)
+        assert (ended.code, told in ended.err, ended.out) == (2, True, "")
+    assert mesh.world.kafka["right"].admin().ends([place]) == end
+    assert run("unsubscribe", "acme/>", "-n", "c", "-e", "e", "-f", file).code == 0
+    again = run("unsubscribe", "acme/>", "-n", "c", "-e", "e", "-f", file)
+    assert (again.code, "nor any other" in again.err) == (2, True)
+
+
 def test_interest_of_a_moment_gone_by(run: Run, chain: Chain) -> None:
     mesh, file = chain
     run("subscribe", "acme/>", "-n", "c", "-e", "e", "-f", file)
@@ -193,6 +211,10 @@ def test_audit_report_ends_with_ten_only_for_faults(run: Run, chain: Chain) -> N
         (["trace", "x"], "TOPIC/PARTITION/OFFSET"),
         (["doctor", "--category", "weather"], "write one of"),
         (["status", "--bootstrap", "left"], "NAME=HOST:PORT"),
+        (["status", "--bootstrap", "left=9092"], "'9092' is no broker"),
+        (["status", "--bootstrap", "left=h:1", "--bootstrap", "left=g:1"], "left is h:1 already"),
+        (["node", "run", "a", "--bootstrap", "up=h:1"], "no Kafka cluster is called up"),
+        (["node", "run", "a", "--ready-file", "/proc/none/x"], "cannot be written"),
         (["status", "--bootstrap", "up=h:1"], "no Kafka cluster is called up"),
     ],
 )

@@ -46,6 +46,12 @@ def test_java_names_get_a_hint(option: str) -> None:
         ("", "a broker is empty; write host:port, several separated by commas"),
         ("a:1,", "a broker is empty; write host:port, several separated by commas"),
         ("a", "'a' is no broker; write host:port, several separated by commas"),
+        ("FOO://a:1", "'FOO://a:1' is a URL; write host:port, several separated by commas"),
+        ("9092", "'9092' is no broker; write host:port, several separated by commas"),
+        ("256.1.1.1:1", "'256.1.1.1:1' is no broker; write host:port, several separated by commas"),
+        ("-a:1", "'-a:1' is no broker; write host:port, several separated by commas"),
+        ("a..b:1", "'a..b:1' is no broker; write host:port, several separated by commas"),
+        ("[::z]:1", "'[::z]:1' is no broker; write host:port, several separated by commas"),
         ("http://a:1", "'http://a:1' is a URL; write host:port, several separated by commas"),
         ("a:0", "port 0 is not between 1 and 65535; write host:port, several separated by commas"),
         (
@@ -75,3 +81,35 @@ def test_bootstrap_servers_have_a_form(value: str, message: str) -> None:
 def test_other_faults(options: dict[str, object], code: str) -> None:
     """Embedded brokers have a number, options a plain value."""
     assert [found for _, found, _ in option_faults(options)] == [code]
+
+
+@pytest.mark.parametrize("value", [9092, True, 1.5])
+def test_an_address_is_text(value: object) -> None:
+    """A port alone, as YAML reads it, is no address."""
+    ((name, code, _),) = option_faults({"bootstrap.servers": value})
+    assert (name, code) == ("bootstrap.servers", "WRONG_TYPE")
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"),
+    [
+        ("bootstrap.server", "bootstrap.servers"),
+        ("bootstrap_servers", "bootstrap.servers"),
+        ("bootstrapServers", "bootstrap.servers"),
+        ("metadata.broker.list", "bootstrap.servers"),
+        ("Brokers", "brokers"),
+        ("broker", "brokers"),
+    ],
+)
+def test_a_slip_of_the_pen_starts_no_brokers(option: str, meant: str) -> None:
+    """Without an address a Kafka cluster is embedded."""
+    ((_, code, message),) = option_faults({option: "h:1"})
+    assert (code, message) == ("UNKNOWN_KEY", f"unknown key; did you mean {meant}?")
+
+
+@pytest.mark.parametrize("option", ["error_cb", "logger", "", "${env:X}"])
+def test_what_the_client_library_would_stumble_over_is_refused(option: str) -> None:
+    """It wants a function there, and would raise in the middle of things."""
+    ((name, _, message),) = option_faults({option: "x"})
+    assert name == option
+    assert message.endswith("remove it")

@@ -43,3 +43,16 @@ def test_a_new_epoch_of_the_input_starts_anew() -> None:
     completion.settle()
     completion.applied("b Z:/own", 6, 1, [Need(OUT, 1, ("c",))])
     assert completion.settle()["b Z:/own"] == Acknowledgement(6, 1, -1, (("a", "c"),))
+
+
+def test_what_was_open_behind_a_reader_counts_only_of_what_it_has_applied() -> None:
+    """It may be long over, and a reader that is not heard will never say so. Spec: K24."""
+    completion = Completion("a", epoch=3)
+    completion.acknowledged("b", OUT, Acknowledgement(3, 2, 1, (("b", "c"),)))
+    completion.applied("clients", 0, 7, [Need(OUT, 2, ("b",))])
+    assert completion.settle()["clients"].open_links == (("b", "c"),)
+    completion.silent = {"b": None}
+    assert completion.settle()["clients"].open_links == (("a", "b"),)
+    completion.silent = {}
+    completion.applied("clients", 0, 8, [Need(OUT, 3, ("b",))])
+    assert completion.settle()["clients"].open_links == (("a", "b"),)

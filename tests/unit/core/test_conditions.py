@@ -34,6 +34,40 @@ def test_what_cannot_be_answered_is_false(text: str) -> None:
     assert not condition(text).holds("acme/x", {})
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('subject.matches("[")', "'[' is no regular expression: unclosed character class"),
+        ('headers.x == "1" || subject.matches(r"a*{")', "'a*{' is no regular expression"),
+        ("matches(subject, '(?<=a)b')", "look-around, including"),
+        ('subject.matches("a" + "[")', "'a[' is no regular expression"),
+        ("subject.startsWith(1)", "calls startsWith() with what it does not take"),
+        ("headers.price > 3", "write int(headers.x) > 3"),
+        ("(" * 200 + "true" + ")" * 200, "nested too deeply"),
+    ],
+)
+def test_what_no_message_can_be_asked_is_refused(text: str, told: str) -> None:
+    """It would hold back everything, in silence. Spec: EMS-14."""
+    fault = condition_fault(text)
+    assert fault is not None
+    assert told in fault
+    assert "\n" not in fault
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "subject.matches(headers.pattern)",
+        "int(headers.price) > 3",
+        "1 / size(headers) == 1",
+        'has(headers.x) && headers.x.matches("a.b|[c]")',
+    ],
+)
+def test_what_some_message_can_be_asked_is_none(text: str) -> None:
+    """Spec: EMS-14."""
+    assert condition_fault(text) is None
+
+
 def test_of_each_header_counts_the_first_value_if_it_is_text() -> None:
     """Spec: EMS-14."""
     headers = [("a", b"1"), ("a", b"2"), ("b", b"\xff"), ("b", b"x"), ("c", None), ("d", b"")]

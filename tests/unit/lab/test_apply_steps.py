@@ -93,6 +93,16 @@ def test_refusals_are_expected_or_not_ok(tmp_path: Path) -> None:
     assert set(result["links"]) == {"a->b", "b->a", "b->c", "c->b"}
 
 
+def test_a_mistyped_key_is_no_refusal_that_was_expected(tmp_path: Path) -> None:
+    """A fault of the file, told before anything runs; who means it names the code."""
+    for patch in ("zone: {Z: null}", "zones: {Z: {link: [[a, b]]}}", "zones: {}, refussed: true"):
+        with pytest.raises(
+            ConfigError, match=r"scenario.yaml:11:.* unknown key; (did you mean|known here)"
+        ):
+            load(tmp_path, f"apply: {{{patch}, refused: true}}")
+    load(tmp_path, "apply: {zone: {Z: null}, refused: UNKNOWN_KEY}")
+
+
 def test_a_pair_is_carried_only_under_every_topology_meanwhile() -> None:
     def mesh(*links: list[str]):  # type: ignore[no-untyped-def] # as the function called
         nodes = {name: {"kafka": "k"} for name in "abc"}

@@ -228,3 +228,13 @@ def test_deleted_records_and_topics_made_anew() -> None:
     info = lab.backend.kafka["l"].admin()
     assert info.settings([endpoint])[endpoint]["retention.ms"] == "-1"
     assert sum(info.ends([TopicPartition(endpoint, n) for n in range(4)]).values()) > 0
+
+
+def test_an_ingress_made_anew_is_not_drained_by_what_was_read_of_the_former_one() -> None:
+    """Spec: K4, lab.md 1 (`drain`)."""
+    lab = Lab()
+    remade = NamedStep("recreate_topic", RecreateTopic(topic="mesh.a.in.g"))
+    drain = NamedStep("drain", Drain(timeout=5))
+    steps = lab.run([publish(30), DRAIN, remade, publish(3), drain])
+    assert [step["ok"] for step in steps[-3:]] == [True, True, False]
+    assert "mesh.a.in.g" in str(steps[-1]["detail"])

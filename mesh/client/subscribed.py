@@ -1,0 +1,29 @@
+"""What the clients of one node have subscribed, as `mesh.<node>.clients` says. Spec: K13."""
+
+from __future__ import annotations
+
+from mesh.client.overview import read_range
+from mesh.codec.keys import parse_subscription_key
+from mesh.errors import ProtocolError
+from mesh.transport.port import KafkaCluster, TopicPartition
+
+
+def subscriptions_in(kafka: KafkaCluster, topic: str) -> dict[tuple[str, str], None]:
+    """Return every (endpoint, filter) that a `clients` topic has a subscription of.
+
+    Raises:
+        TransportError: The Kafka cluster does not answer.
+    """
+    place = TopicPartition(topic, 0)
+    starts, ends = kafka.admin().starts([place]), kafka.admin().stable_ends([place])
+    found: dict[tuple[str, str], None] = {}
+    begins = {place: starts[place]} if starts.get(place, 0) < ends.get(place, 0) else {}
+    for record in read_range(kafka, begins, ends, name="subscribed"):
+        try:
+            key = parse_subscription_key(record.key() or b"")
+        except ProtocolError:
+            continue  # the node itself counts and logs what it cannot read
+        found.pop(key, None)
+        if record.value() is not None:
+            found[key] = None
+    return found
