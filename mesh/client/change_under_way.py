@@ -5,7 +5,7 @@ Spec: K27, K28.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -90,7 +90,20 @@ class UnderWay:
     _ran_ms: dict[str, int] = field(default_factory=dict)
 
     def run(self, limit_s: float, patience_s: float = 0.0) -> Outcome:
-        """Drive the change to its end.
+        """Drive the change to its end: see `steps`, between which `pause` lets time pass."""
+        steps = self.steps(limit_s, patience_s)
+        while True:
+            try:
+                rest_s = next(steps)
+            except StopIteration as end:
+                outcome: Outcome = end.value
+                return outcome
+            self.pause(rest_s)
+
+    def steps(self, limit_s: float, patience_s: float = 0.0) -> Generator[float, None, Outcome]:
+        """Drive the change to its end, and yield for how many seconds to rest before each look.
+
+        Whoever stops in between leaves a change that may be gone on with.
 
         Args:
             limit_s: How long it may take.
@@ -117,9 +130,11 @@ class UnderWay:
             opened.callback(writers.close)
             if self._progresses is not None:
                 self._progresses.read()
-            return self._drive(writers, limit_s, patience_s)
+            return (yield from self._drive(writers, limit_s, patience_s))
 
-    def _drive(self, writers: ConfigWriters, limit_s: float, patience_s: float) -> Outcome:
+    def _drive(
+        self, writers: ConfigWriters, limit_s: float, patience_s: float
+    ) -> Generator[float, None, Outcome]:
         while True:
             seen = self._look()
             self._heed_others()
@@ -139,6 +154,7 @@ class UnderWay:
                     self.way.marked()
                 case Wait(reasons):
                     self._wait(reasons, seen, limit_s, patience_s)
+                    yield LOOK_S
 
     def _wait(self, reasons: Sequence[str], seen: Seen, limit_s: float, patience_s: float) -> None:
         shown = "; ".join(reasons[:5]) + (f"; and {len(reasons) - 5} more" if reasons[5:] else "")
@@ -153,7 +169,6 @@ class UnderWay:
         if shown != self._told:
             self._told = shown
             self.tell(f"waiting: {shown}")
-        self.pause(LOOK_S)
 
     def _heed_others(self) -> None:
         """Go on from where another driver of this change has come to.

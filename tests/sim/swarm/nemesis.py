@@ -23,6 +23,8 @@ def begin(world: SwarmWorld, step: Step) -> None:
     if world.damage is not None:
         world.damage.begin(step)
     match step.word:
+        case "change" | "abort" | "disable" if world.operators is not None:
+            world.operators.begin(step)
         case "join":
             world.start(who)
         case "kill" | "stop" | "leave":
@@ -86,7 +88,9 @@ def mend(world: SwarmWorld) -> None:
     world.recut(*world.topology.nodes)
     if world.damage is not None:
         world.damage.mend()
-    for name in world.plan.workers:
+    if world.operators is not None:
+        world.operators.mend()
+    for name in world.plan.crew or world.plan.workers:
         world.start(name)
     for name in list(world.workers):
         world._schedule(name, 1)

@@ -17,6 +17,7 @@ from mesh.model.topology import Topology
 from mesh.runtime.topics.provision import node_topics
 from mesh.transport.port import TopicSpec
 from tests.sim.meshes import KINDS, Way, add_joins, chain_of, is_legal, naive_matches, naive_ways
+from tests.sim.swarm.published import Message
 
 POOL = 400
 """So many topologies there are: drawing one costs more than a whole schedule on it."""
@@ -88,6 +89,36 @@ class Oracle:
             for link in zone.links
             if link.ends == (min(a, b), max(a, b)) and (zone.join is None or zone.join.source == a)
         )
+
+    def lines(self) -> list[str]:
+        """Return the topology as people read it."""
+        topology = self.topology
+        return [
+            *(
+                f"node {name}: kafka {node.kafka}, lanes {node.lanes}, partitions {node.partitions}"
+                for name, node in topology.nodes.items()
+            ),
+            *(
+                f"zone {name}: {zone.join or zone.kind} "
+                f"{', '.join('-'.join(link.ends) for link in zone.links)}"
+                for name, zone in topology.zones.items()
+            ),
+        ]
+
+    def arrivals(self, path: tuple[str, ...]) -> Sequence[Arrived]:
+        """Return what may be said of a message that came by a path; nothing if none may."""
+        return [self.ways[path]] if path in self.ways else []
+
+    def leads(self, message: Message, node: str) -> bool:
+        """Say whether a message gets to another node if that wants it."""
+        way = self.way_to.get((message.node, node))
+        return way is not None and all(
+            not one or naive_matches(one, message.subject) for one in way.filters
+        )
+
+    def may_carry(self, message: Message, sender: str, reader: str, wanting: Iterable[str]) -> bool:
+        """Say whether a message may be on a link, given who subscribed to it."""
+        return self.may_cross(message.node, sender, reader, message.subject, wanting)
 
     def may_cross(
         self, origin: str, sender: str, reader: str, subject: str, wanting: Iterable[str]

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 
 from mesh.model.frames import MessageClass
 from mesh.transport.memory_faults import Call, Outcome
+from tests.sim.swarm.eras import Eras
 from tests.sim.swarm.oracle import POOL, Oracle, oracle
 
 LEVELS = ("a", "b")
+CHANGING = range(5_000_000, 6_000_000)
 CALM_SHARE = 0.25
 """So many schedules have no fault at all."""
 
@@ -67,6 +69,8 @@ class Plan:
         session_ms: How long a silent member keeps its lanes.
         slow: Each step of a taking comes at most so many looks late.
         consent_ms: After how long an operator accepts a loss; 0 if nothing is lost on purpose.
+        targets: The topologies that operators may put in force.
+        crew: All workers that may be there, those of new nodes included; if that may change.
     """
 
     seed: int
@@ -77,19 +81,16 @@ class Plan:
     session_ms: int
     slow: int = 0
     consent_ms: int = 0
+    targets: Sequence[Oracle] = ()
+    crew: Sequence[str] = ()
 
     def lines(self) -> list[str]:
         """Return the schedule as people read it."""
-        topology = self.oracle.topology
-        lines = [
-            f"node {name}: kafka {node.kafka}, lanes {node.lanes}, partitions {node.partitions}"
-            for name, node in topology.nodes.items()
-        ]
-        lines += [
-            f"zone {name}: {zone.join or zone.kind} "
-            f"{', '.join('-'.join(link.ends) for link in zone.links)}"
-            for name, zone in topology.zones.items()
-        ]
+        lines: list[str] = []
+        for number, one in enumerate([self.oracle, *self.targets]):
+            if self.targets:
+                lines.append(f"target {number - 1}" if number else "topology")
+            lines += one.lines()
         lines.append(f"workers {', '.join(self.workers)}; session timeout {self.session_ms} ms")
         lines.append(f"steps of takings come up to {self.slow} looks late")
         steps = sorted([*self.moves, *self.faults], key=lambda step: step.at)
@@ -108,10 +109,10 @@ def draw(seed: int) -> Plan:
         for number in range(rng.choice([1, 1, 2] if made.topology.nodes[node].lanes > 1 else [1, 1, 1, 2]))
     ]  # fmt: skip
     length = rng.choice([600, 1500, 1500, 3000])
-    moves = _moves(random.Random(f"moves {seed}"), nodes, length)
+    moves = draw_moves(random.Random(f"moves {seed}"), nodes, length)
     faults: list[Step] = []
     if rng.random() >= CALM_SHARE:
-        faults = _faults(random.Random(f"faults {seed}"), made, workers, length)
+        faults = draw_faults(random.Random(f"faults {seed}"), made, workers, length)
     session_ms = rng.choice([500, 500, 500, 500, 1500, 1500, 6000])
     slow = random.Random(f"slow {seed}").choice(SLOW)
     if not is_lossy:
@@ -134,7 +135,12 @@ def has_losses(seed: int) -> bool:
 
     That is so in thousands that end in 8, and in 9 with joins; all others stay what they were.
     """
-    return seed // 1000 % 10 in (8, 9)
+    return seed // 1000 % 10 in (8, 9) and not has_changes(seed)
+
+
+def has_changes(seed: int) -> bool:
+    """Say whether the topology changes in the schedule of a seed: see `shifts.py`."""
+    return seed in CHANGING
 
 
 def random_filter(rng: random.Random) -> str:
@@ -145,7 +151,8 @@ def random_filter(rng: random.Random) -> str:
     return "/".join(levels)
 
 
-def _moves(rng: random.Random, nodes: Sequence[str], length: int) -> list[Step]:
+def draw_moves(rng: random.Random, nodes: Sequence[str], length: int) -> list[Step]:
+    """Return what clients do at some nodes."""
     moves: list[Step] = []
     wishes: list[tuple[str, str, str]] = []
     classes: dict[tuple[str, str], MessageClass] = {}
@@ -193,7 +200,10 @@ def _moves(rng: random.Random, nodes: Sequence[str], length: int) -> list[Step]:
     return sorted(moves, key=lambda step: step.at)
 
 
-def _faults(rng: random.Random, made: Oracle, workers: Sequence[str], length: int) -> list[Step]:
+def draw_faults(
+    rng: random.Random, made: Oracle | Eras, workers: Sequence[str], length: int
+) -> list[Step]:
+    """Return what goes wrong."""
     # Each schedule has its own kinds: some states need the same fault again and again.
     kinds = rng.sample(sorted(set(FAULTS)), rng.randint(1, 4))
     weighted = [kind for kind in FAULTS if kind in kinds]
@@ -204,7 +214,9 @@ def _faults(rng: random.Random, made: Oracle, workers: Sequence[str], length: in
     return sorted(found, key=lambda step: step.at)
 
 
-def _fault(rng: random.Random, made: Oracle, workers: Sequence[str], at: int, word: str) -> Step:
+def _fault(
+    rng: random.Random, made: Oracle | Eras, workers: Sequence[str], at: int, word: str
+) -> Step:
     worker = rng.choice(workers)
     topology = made.topology
     back = rng.choice(LASTS_MS)
@@ -291,5 +303,5 @@ def _losses(rng: random.Random, made: Oracle, length: int) -> Iterator[Step]:
                 yield Step(at, word, rng.choice(endpoints + sorted(outboxes)), {})
 
 
-def _progress(made: Oracle) -> list[str]:
+def _progress(made: Oracle | Eras) -> list[str]:
     return [made.names.progress(node) for node in made.topology.nodes]

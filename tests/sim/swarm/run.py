@@ -11,7 +11,8 @@ import structlog
 
 from tests.sim.swarm.drills import drill
 from tests.sim.swarm.nemesis import mend
-from tests.sim.swarm.plan import Plan, draw
+from tests.sim.swarm.plan import Plan, draw, has_changes
+from tests.sim.swarm.shifts import draw_shifts
 from tests.sim.swarm.verdict import judge, unfinished, why_stuck
 from tests.sim.swarm.watch import ViolationError
 from tests.sim.swarm.world import START_MS, SwarmWorld
@@ -54,7 +55,9 @@ def run_seed(seed: int) -> Result:
 
 def plan_of(seed: int) -> Plan:
     """Return the schedule of a seed; negative ones are drills."""
-    return drill(seed) if seed < 0 else draw(seed)
+    if seed < 0:
+        return drill(seed)
+    return draw_shifts(seed) if has_changes(seed) else draw(seed)
 
 
 def run_plan(plan: Plan) -> Result:
@@ -78,7 +81,8 @@ def _run(world: SwarmWorld) -> None:
     world.run(START_MS + max(ends, default=0) + 1)
     mend(world)
     _come_to_rest(world)
-    if world.damage is not None and world.damage.nudge():
+    is_nudged = world.damage is not None and world.damage.nudge()
+    if is_nudged or (world.operators is not None and world.operators.nudge()):
         _come_to_rest(world)
     world.run(world.clock.ms + REST_MS)
     judge(world)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from mesh.model.frames import MessageClass
 from mesh.transport.port import TopicPartition
 from tests.sim.meshes import naive_matches
+from tests.sim.swarm.eras import Eras
 from tests.sim.swarm.watch import Message, ViolationError, Wish
 from tests.sim.swarm.world import SwarmWorld
 
@@ -46,7 +47,9 @@ def unfinished(world: SwarmWorld) -> str:
                 if lane.positions.holds or lane.positions.gaps:
                     pending = [*lane.positions.holds, *lane.positions.gaps]
                     return f"{name} has yet to catch up {pending[0]}"
-    for node, declared in world.topology.nodes.items():
+    if world.operators is not None and (left := world.operators.unfinished()):
+        return left
+    for node, declared in world.there().items():
         if ready.get(node, 0) != declared.lanes:
             return f"{node} has {ready.get(node, 0)} of its {declared.lanes} lanes"
     if world.damage is not None and (left := world.damage.unfinished()):
@@ -69,6 +72,8 @@ def _unread(world: SwarmWorld) -> Iterator[str]:
             elif topic in world.oracle.ingresses:
                 node = world.oracle.ingresses[topic][0]
             else:
+                continue
+            if not world.is_read(topic):
                 continue
             for log in made.logs:
                 last = max((r.offset() for r in log.entries[-8:] if r is not None), default=-1)
@@ -146,7 +151,7 @@ def judge(world: SwarmWorld) -> None:
         sender, reader, _ = world.oracle.outboxes[topic]
         for message in seen.values():
             wanting = [w.node for w in watch.wishes if naive_matches(w.filter_, message.subject)]
-            if not world.oracle.may_cross(message.node, sender, reader, message.subject, wanting):
+            if not world.oracle.may_carry(message, sender, reader, wanting):
                 raise ViolationError("unwanted on a link", f"{message} on {topic}")
 
 
@@ -166,10 +171,10 @@ def _is_owed(world: SwarmWorld, wish: Wish, message: Message) -> bool:
     """Say whether a message must come: its origin has cut for the wish, or it is settled. K25."""
     if wish.ended is not None:
         return False
-    if message.node != wish.node:
-        way = world.oracle.way_to.get((message.node, wish.node))
-        if way is None or any(f and not naive_matches(f, message.subject) for f in way.filters):
-            return False
+    if message.node != wish.node and not world.oracle.leads(message, wish.node):
+        return False
+    if isinstance(world.oracle, Eras):
+        return world.oracle.is_owed(message, wish)
     if wish.settled_ms is not None and message.at > wish.settled_ms:
         return True
     uuid = f"u-{wish.node}"

@@ -21,81 +21,21 @@ from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import TopicPartition
 from tests.sim.meshes import naive_matches
+from tests.sim.swarm.eras import Eras
 from tests.sim.swarm.losses import LossBook
 from tests.sim.swarm.oracle import Arrived, Oracle
+from tests.sim.swarm.published import Identity, Message, Name, ViolationError, Wish
 
 _EPOCH_KEY = progress_key(Progress(kind=ProgressKind.EPOCH, offset=0))
 
 _NONE = (-1, -1)
-
-Identity = tuple[bytes, int, int]
-"""Topic id, partition and offset of the ingress."""
-
-Name = tuple[bytes, int, int, int]
-"""Likewise, and how many had these before."""
-
-
-class ViolationError(Exception):
-    """Something that must never be.
-
-    Attributes:
-        rule: The invariant, in a few words that stay the same from seed to seed.
-    """
-
-    def __init__(self, rule: str, detail: str) -> None:
-        super().__init__(f"{rule}: {detail}")
-        self.rule = rule
-
-
-@dataclass(slots=True)
-class Message:
-    """What a client has published."""
-
-    identity: Identity
-    node: str
-    place: tuple[str, int]
-    subject: str
-    payload: bytes
-    key: bytes | None
-    of: MessageClass
-    at: int
-    life: int = 0
-
-    @property
-    def name(self) -> tuple[bytes, int, int, int]:
-        """What tells it from all others: a log that was cut off gives its offsets out again."""
-        return (*self.identity, self.life)
-
-    @property
-    def order(self) -> tuple[int, int]:
-        """Where it stands in its partition."""
-        return self.life, self.identity[2]
-
-
-@dataclass(slots=True)
-class Wish:
-    """What a client has subscribed to.
-
-    Attributes:
-        offset: Of its record on `clients`; it is in force from there on.
-        ended: Of the record that ended it, or None.
-        settled_ms: When the node said that it is known everywhere, or None.
-    """
-
-    node: str
-    endpoint: str
-    filter_: str
-    of: MessageClass
-    offset: int
-    ended: int | None = None
-    settled_ms: int | None = None
 
 
 @dataclass(slots=True)
 class Watch:
     """Follows every log of the mesh and raises `ViolationError` at once."""
 
-    oracle: Oracle
+    oracle: Oracle | Eras
     kafka: Mapping[str, MemoryKafka]
     now_ms: Callable[[], int]
     reached: Counter[str]
@@ -161,8 +101,9 @@ class Watch:
                 update(told.encode() + (record.key() or b"-") + (record.value() or b"-"))
                 if handle is not None:
                     handle(record)
-        if self.book is not None:
-            self._must(self.book.check())
+        self._must(() if self.book is None else self.book.check())
+        if isinstance(self.oracle, Eras):
+            self._must(self.oracle.check())
 
     def changed(self, topic: str, partition: int) -> None:
         """Judge at once what is deleted from an endpoint."""
@@ -202,6 +143,8 @@ class Watch:
         node, _, rest = topic.removeprefix("mesh.").partition(".")
         if topic in self.oracle.outboxes:
             return kafka, 0, self._frame
+        if isinstance(self.oracle, Eras) and topic == self.oracle.names.config():
+            return kafka, 0, self.oracle.follow
         if rest.startswith("ep."):
             endpoint = rest.removeprefix("ep.")
             return kafka, 0, lambda record: self._delivery(node, endpoint, record)
@@ -227,9 +170,10 @@ class Watch:
         peeked = peek(record.key() or b"")
         hop = peeked.hop
         self._path(hop.path, sender, (*hop.path, reader), record)
-        arrived = self.oracle.ways[(*hop.path, reader)]
+        whole = (*hop.path, reader)
+        arrived = self.oracle.arrivals(whole)
         told = Arrived(hop.zone, hop.hops, hop.join_hops, hop.crossed_external)
-        if told != arrived and (peeked.count or self.book is None):
+        if told not in arrived and (peeked.count or self.book is None):
             raise ViolationError("hops on a link", f"{told} instead of {arrived} in {record}")
         is_repair = bool(peeked.flags & FrameFlags.REPAIR)
         if not is_repair:
@@ -241,6 +185,8 @@ class Watch:
             identity = (source.topic_id, source.partition, offset)
             subject = origin.subjects[index]
             message = self._known(identity, subject, payload, key, of, record)
+            if isinstance(self.oracle, Eras):
+                self.oracle.crossed(message, whole, told)
             if self.book is not None:
                 outbox_id = self.kafka_of(topic).topics[topic].info.topic_id.hex()
                 self.book.frames[outbox_id, partition, record.offset()].append(message)
@@ -273,7 +219,7 @@ class Watch:
         self._sent[at] = chain.last
 
     def _path(self, path, last, whole, record) -> None:
-        if not path or path[-1] != last or (len(whole) > 1 and whole not in self.oracle.ways):
+        if not path or path[-1] != last or (len(whole) > 1 and not self.oracle.arrivals(whole)):
             raise ViolationError("path", f"{'>'.join(whole)} is no legal way, in {record}")
 
     def _known(self, identity, subject, payload, key, of, record) -> Message:
@@ -309,6 +255,8 @@ class Watch:
         subject = headers["mesh-subject"].decode()
         of = told.message_class
         message = self._known(identity, subject, record.value(), record.key(), of, record)
+        if isinstance(self.oracle, Eras):
+            self.oracle.crossed(message, told.path, None)
         if told.path[0] != message.node:
             raise ViolationError("path", f"{told.path} of {message}")
         if self.book is not None:

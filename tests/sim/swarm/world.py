@@ -20,6 +20,7 @@ from mesh.lab.world import VirtualClock, kafka_of
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
+from mesh.model.topology import Node
 from mesh.runtime.host.errands import SteppedErrands
 from mesh.runtime.host.intake import PolledIntake
 from mesh.runtime.lane.lane import Lane
@@ -27,9 +28,11 @@ from mesh.runtime.worker import Worker
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_faults import CrashNow
 from tests.sim.swarm.damage import Damage
+from tests.sim.swarm.eras import Eras
 from tests.sim.swarm.faults import SwarmFaults
 from tests.sim.swarm.losses import LossBook
 from tests.sim.swarm.nemesis import begin
+from tests.sim.swarm.operators import Operators
 from tests.sim.swarm.plan import Plan, Step
 from tests.sim.swarm.watch import Message, ViolationError, Watch, Wish
 
@@ -56,8 +59,8 @@ class SwarmWorld:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.oracle = plan.oracle
-        self.topology = plan.oracle.topology
+        self.oracle = Eras([plan.oracle, *plan.targets]) if plan.targets else plan.oracle
+        self.topology = self.oracle.topology
         self.clock = VirtualClock()
         self.reached: Counter[str] = Counter()
         self.turns = 0
@@ -76,12 +79,15 @@ class SwarmWorld:
         }
         self.watch = Watch(self.oracle, self.kafka, self.clock.now_ms, self.reached)
         self.damage: Damage | None = None
+        self.operators: Operators | None = None
         self.faults = SwarmFaults(self.reached, self.watch.drain, dirty=self.watch.dirty)
         self._clients = {name: kafka.writer("client") for name, kafka in self.kafka.items()}
         for name, kafka in self.kafka.items():
-            kafka.admin().create(self.oracle.specs[name])
+            kafka.admin().create(self.oracle.specs.get(name, ()))
             kafka.session_timeout_ms = plan.session_ms
             kafka.faults = self.faults
+        if isinstance(self.oracle, Eras):
+            self.operators = Operators(self, self.oracle)
         if plan.consent_ms:
             self.watch.book = LossBook(self.oracle, self.kafka, self.reached)
             self.damage = Damage(self, self.watch.book)
@@ -185,16 +191,19 @@ class SwarmWorld:
 
     def start(self, name: str) -> None:
         """Start a worker, unless it runs."""
-        if name in self.workers:
-            return
         node = name.partition("/")[0]
+        if name in self.workers or node not in self.there():
+            return
+        file = self.plan.oracle.topology
+        if self.operators is not None:
+            file = self.operators.file_of(node)
 
         def make() -> None:
-            clusters = kafka_of(self.topology, node, self.kafka)
+            clusters = kafka_of(file, node, self.kafka)
             readers = {kafka: one.reader(f"mesh-{name}") for kafka, one in clusters.items()}
             intake = PolledIntake(readers)
             self.workers[name] = Worker(
-                self.topology,
+                file,
                 node,
                 clusters,
                 readers,
@@ -202,12 +211,24 @@ class SwarmWorld:
                 self.clock,
                 SteppedErrands(self._rest),
                 lambda: f"u-{node}",
+                connect=lambda _, kafka: (
+                    self.kafka[kafka],
+                    self.kafka[kafka].reader(f"mesh-{name}"),
+                ),
             )
             self.workers[name].cut(self._cut_of(node))
 
         self.act(name, make)
         if name in self.workers:
             self._schedule(name, self._random.randint(1, 8))
+
+    def there(self) -> Mapping[str, Node]:
+        """Return the nodes that are to run."""
+        return self.topology.nodes if self.operators is None else self.operators.there()
+
+    def is_read(self, topic: str) -> bool:
+        """Say whether somebody is to read a topic to its end."""
+        return self.operators is None or self.operators.is_read(topic)
 
     def drop(self, name: str) -> None:
         """Forget a worker as it is: volatile state goes, durable state stays."""
@@ -232,6 +253,9 @@ class SwarmWorld:
         kafka = self.kafka[self.topology.nodes[node].kafka]
         if not kafka.available:
             self.reached["client found no broker"] += 1
+            return
+        if self.operators is not None and not self.operators.serves(step):
+            self.reached["client found no node"] += 1
             return
         if step.word == "publish":
             self._publish(kafka, node, step)

@@ -1,0 +1,318 @@
+"""Operators who change the topology of a swarm's mesh, by the code that `mesh apply` runs.
+
+Each is a generator that rests between its looks, so several may be at work, any may die at any
+moment, and others go on. Spec: K27, K28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mesh.client.apply import Means, abort_change, begin_change, read_begun
+from mesh.client.change_under_way import Outcome, UnderWay
+from mesh.client.disabling import ends_of, write_disabled
+from mesh.client.in_force import InForce, publish, read_in_force
+from mesh.client.view import MeshView
+from mesh.config.published import published_text, published_topology
+from mesh.core.living import unchangeable
+from mesh.errors import ConfigError, NotBegunError, NotInTimeError, TransportError
+from mesh.model.control import Pause, Stage
+from mesh.model.topology import Node, Topology
+from mesh.runtime.topics.provision import config_topic
+from mesh.transport.memory import MemoryKafka
+from mesh.transport.memory_faults import Call, CrashNow
+from tests.sim.swarm.eras import Eras
+from tests.sim.swarm.faults import Armed
+from tests.sim.swarm.plan import Step
+from tests.sim.swarm.published import ViolationError
+
+if TYPE_CHECKING:
+    from tests.sim.swarm.world import SwarmWorld
+
+Rests = Generator[int, None, None]
+"""What an operator does; yields how many ms to rest."""
+
+TRIES = 12
+"""So often one operator gives a command before giving up, while things go wrong."""
+RETRY_MS = 400
+PATIENCE_S = 4.0
+"""How long is waited for nodes that must take part; new ones start meanwhile."""
+LIMIT_S = 40.0
+
+
+class _DiedError(Exception):
+    """The operator's process was ended."""
+
+
+@dataclass(slots=True)
+class Operators:
+    """All who change the topology of one world.
+
+    Attributes:
+        at_work: What each that is at work now wants to put in force, if anything.
+    """
+
+    world: SwarmWorld
+    eras: Eras
+    at_work: dict[str, Topology | None] = field(default_factory=dict)
+    _number: int = 0
+    _disabled: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Put the first topology in force."""
+        first = self.eras.oracles[0].topology
+        for kafka in self.world.kafka.values():
+            kafka.admin().create([config_topic(first)])
+        publish(first, self.world.kafka)
+        self.eras.cuts = self.world.watch.cuts
+
+    # -- who is there ------------------------------------------------------------------------
+
+    def there(self) -> Mapping[str, Node]:
+        """Return the nodes that are to run: they are in force, or shall be."""
+        found: dict[str, Node] = {}
+        for topology in self._topologies():
+            found |= topology.nodes
+        return found
+
+    def file_of(self, node: str) -> Topology:
+        """Return what the topology file of a node says: what it ever said, for most."""
+        topologies = [self.world.plan.oracle.topology, *self._topologies()]
+        return next(one for one in topologies if node in one.nodes)
+
+    def serves(self, step: Step) -> bool:
+        """Say whether clients do something at a node.
+
+        They publish where it is in force and nobody wants it to leave.
+        """
+        topic = self.eras.names.clients(step.who)
+        if not any(topic in kafka.topics for kafka in self.world.kafka.values()):
+            return False
+        return step.word != "publish" or all(
+            step.who in topology.nodes for topology in self._topologies()
+        )
+
+    def is_read(self, topic: str) -> bool:
+        """Say whether somebody is to read a topic to its end: it is of a link, or a node, in force."""
+        last = self.eras.last
+        return topic in last.outboxes or topic in last.ingresses
+
+    def _topologies(self) -> Iterator[Topology]:
+        yield self.eras.last.topology
+        yield from (one for one in self.at_work.values() if one is not None)
+        if (target := self.eras.open_target) is not None:
+            yield target
+
+    def _settle(self) -> None:
+        """Start who is to be there, and stop who is not any more."""
+        world, there = self.world, self.there()
+        for name in world.plan.crew:
+            if name.partition("/")[0] in there:
+                if name not in world.plan.workers:
+                    world.start(name)
+            elif (worker := world.workers.get(name)) is not None:
+                world.reached["node left"] += 1
+                world.act(name, worker.close)
+                world.drop(name)
+
+    # -- what they do ------------------------------------------------------------------------
+
+    def begin(self, step: Step) -> None:
+        """Let an operator begin with what a step says."""
+        match step.word:
+            case "change":
+                self._set_to_work(lambda name: self._change(name, step))
+            case "abort":
+                self._set_to_work(self._abort)
+            case "disable":
+                self._disable(step)
+
+    def _set_to_work(self, make) -> None:
+        self._number += 1
+        name = f"operator/{self._number}"
+        self.at_work[name] = None
+        work = make(name)
+        self.world.after(0, lambda: self._go_on(name, work))
+
+    def _go_on(self, name: str, work: Rests) -> None:
+        faults = self.world.faults
+        faults.actor = name
+        try:
+            rest_ms = next(work)
+        except StopIteration:
+            faults.armed.pop(name, None)
+            del self.at_work[name]
+            self.world.after(100, self._settle)
+        except ViolationError:
+            raise
+        except Exception as error:
+            kind = type(error).__name__
+            raise ViolationError(f"operator raised {kind}", f"{name}: {error}") from error
+        else:
+            self.world.after(max(1, rest_ms), lambda: self._go_on(name, work))
+        finally:
+            faults.actor = ""
+
+    def _change(self, name: str, step: Step) -> Rests:
+        """Put a topology in force, by several commands if need be."""
+        world, more = self.world, step.more
+        after = world.plan.targets[int(str(more["to"]))].topology
+        if nth := int(str(more.get("crash", 0))):
+            world.faults.armed[name] = [Armed(Call.PRODUCE, nth, None)]
+        looks = int(str(more.get("looks", 0)))
+        for _ in range(TRIES):
+            try:
+                outcome = yield from self._apply(name, after, looks)
+            except NotBegunError:
+                world.reached["change not begun"] += 1
+                return
+            except _RefusedError as error:
+                world.reached[f"change refused: {error}"] += 1
+                return
+            except (NotInTimeError, TransportError, ConfigError) as error:
+                world.reached[f"driver ends: {type(error).__name__}"] += 1
+                if world.mending and not isinstance(error, TransportError):
+                    return  # the last operator sees to it
+                yield RETRY_MS
+            except (CrashNow, _DiedError):
+                told = self.eras.newest
+                world.reached[f"driver died at {told.stage if told else 'nothing'}"] += 1
+                looks = 0
+                self.at_work[name] = None
+                if not (again := int(str(more.get("again", 0)))):
+                    return
+                yield again
+            else:
+                world.reached["change in force" if outcome.is_in_force else "change aborted"] += 1
+                return
+
+    def _abort(self, name: str) -> Rests:
+        """Take back what is under way, if that can be done yet."""
+        try:
+            found, _ = read_in_force(self._clusters(), "mesh.")
+            begun = read_begun(self._clusters(), "mesh.")
+            assert found is not None
+            way = abort_change(found, begun, self._means(found))
+            yield from self._drive(way, 0)
+        except (ConfigError, NotInTimeError, TransportError, _DiedError, CrashNow) as error:
+            self.world.reached[f"no way back: {type(error).__name__}"] += 1
+        else:
+            self.world.reached["aborted by another"] += 1
+
+    def _apply(self, name: str, after: Topology, looks: int) -> Generator[int, None, Outcome]:
+        kafka = self._clusters(after)
+        found, _ = read_in_force(kafka, "mesh.")
+        assert found is not None
+        begun = read_begun(kafka, "mesh.")
+        is_open = begun is not None and begun.is_open
+        if found.document == InForce(number=0, topology=after).document and not is_open:
+            raise _RefusedError("it is in force")
+        if list(unchangeable(found.topology, after, str)):
+            raise _RefusedError("a living mesh cannot follow")
+        if is_open and begun.change.topology == published_text(after):
+            self.world.reached[f"gone on with at {begun.change.stage}"] += 1
+        change = begin_change(found, after, begun, self._means(found))
+        self.at_work[name] = after
+        self._settle()
+        return (yield from self._drive(change, looks))
+
+    def _drive(self, change: UnderWay, looks: int) -> Generator[int, None, Outcome]:
+        steps = change.steps(LIMIT_S, PATIENCE_S)
+        try:
+            while True:
+                try:
+                    rest_s = next(steps)
+                except StopIteration as end:
+                    return end.value
+                looks -= 1
+                if looks == 0:
+                    raise _DiedError
+                yield int(1000 * rest_s)
+        finally:
+            steps.close()
+            change.view.close()
+
+    def _means(self, found: InForce) -> Means:
+        kafka, now_ms = self._clusters(), self.world.clock.now_ms
+        view = MeshView(found.topology, kafka, now_ms, name="view")
+        return Means(
+            kafka=kafka, view=view, now_ms=now_ms, pause=_never, tell=lambda _: None, beats={}
+        )
+
+    def _clusters(self, *topologies: Topology) -> dict[str, MemoryKafka]:
+        """Return the Kafka clusters of what is in force, and of what shall be."""
+        return self.world.kafka
+
+    # -- links -------------------------------------------------------------------------------
+
+    def _disable(self, step: Step) -> None:
+        ends = (step.who, str(step.more["from"]))
+        self._disabled[ends] = self._disabled.get(ends, 0) + 1
+        self._write_disabled(ends, Pause("a test"))
+        lasts = int(str(step.more["for"]))
+        self.world.after(lasts, lambda: None if self.world.mending else self._enable(ends))
+
+    def _enable(self, ends: tuple[str, str]) -> None:
+        self._disabled[ends] -= 1
+        if not self._disabled[ends]:
+            self._write_disabled(ends, None)
+
+    def _write_disabled(self, ends: tuple[str, str], why: Pause | None) -> None:
+        self.world.reached["link disabled" if why else "link enabled"] += 1
+        topology = self.world.topology
+        write_disabled(topology, self.world.kafka, ends_of(*ends), why, {})  # type: ignore[arg-type]
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def mend(self) -> None:
+        """Enable all links again."""
+        for name in self.at_work:
+            self.world.faults.armed.pop(name, None)
+        for ends in self._disabled:
+            self._write_disabled(ends, None)
+
+    def unfinished(self) -> str:
+        """Have somebody go on with what was left; return what is under way still, in words."""
+        if self.at_work:
+            return f"operators are at work: {self.eras.newest}"
+        kafka = self._clusters()
+        begun = read_begun(kafka, "mesh.")
+        if begun is None or not begun.is_open:
+            self._settle()
+            return ""
+        change = begun.change
+        is_back = change.stage is Stage.HOLD and self.world.plan.seed % 2
+        if is_back or change.stage is Stage.ABORT:
+            self._set_to_work(self._abort)
+        else:
+            self._set_to_work(lambda name: self._last(name, published_topology(change.topology)))
+        return f"a change has come to stage {change.stage}"
+
+    def nudge(self) -> bool:
+        """Publish everywhere, now that the mesh is at rest."""
+        world = self.world
+        self.eras.rested_ms = world.clock.ms
+        for node, declared in self.there().items():
+            for partition in range(declared.partitions):
+                for subject in ("a", "a/b", "b/a"):
+                    world.publish_at(node, partition, subject)
+        world._follow()
+        return True
+
+    def _last(self, name: str, after: Topology) -> Rests:
+        try:
+            yield from self._apply(name, after, 0)
+        except (NotInTimeError, TransportError, ConfigError, NotBegunError) as error:
+            self.world.reached[f"last driver ends: {type(error).__name__}"] += 1
+        else:
+            self.world.reached["gone on with in the end"] += 1
+
+
+class _RefusedError(Exception):
+    """The command is refused before anything is written."""
+
+
+def _never(seconds: float) -> None:
+    raise AssertionError(seconds)

@@ -1,0 +1,104 @@
+"""What a seed of live changes draws: topologies that follow each other, and who changes them when.
+
+Seeds from 5,000,000 to 5,999,999 have such schedules; those of odd thousands have joins.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+
+from mesh.model.frames import MessageClass
+from tests.sim.swarm.eras import Eras
+from tests.sim.swarm.oracle import POOL, Oracle, oracle
+from tests.sim.swarm.plan import (
+    LEVELS,
+    SLOW,
+    Plan,
+    Step,
+    draw_faults,
+    draw_moves,
+    has_joins,
+    random_filter,
+)
+from tests.sim.swarm.targets import next_topologies
+
+CALM_SHARE = 0.2
+AFTER_MS = 2_000
+"""So long clients go on after the last change has begun."""
+
+
+def draw_shifts(seed: int) -> Plan:
+    """Return the schedule of a seed whose topology changes."""
+    rng = random.Random(f"shifts {seed}")
+    joined = has_joins(seed)
+    first = oracle(rng.randrange(POOL), joined=joined)
+    count = rng.choice([1, 1, 2, 2, 3])
+    targets = [Oracle(one) for one in next_topologies(rng, first.topology, count, joined=joined)]
+    every = Eras([first, *targets])
+    nodes = sorted(every.topology.nodes)
+    crew = [
+        f"{node}/{number}"
+        for node in nodes
+        for number in range(rng.choice([1, 1, 2] if every.topology.nodes[node].lanes > 1 else [1]))
+    ]
+    workers = [name for name in crew if name.partition("/")[0] in first.topology.nodes]
+    length = rng.choice([2_000, 3_000, 3_000, 6_000])
+    moves = [*draw_moves(rng, nodes, length), *_load(rng, nodes, length)]
+    steps = list(_changes(rng, len(targets), length))
+    is_calm = rng.random() < CALM_SHARE
+    if not is_calm:
+        steps += draw_faults(rng, every, crew, length)
+        steps += _disabled(rng, every, length)
+    return Plan(
+        seed,
+        first,
+        workers,
+        sorted(moves, key=lambda step: step.at),
+        sorted(steps, key=lambda step: step.at),
+        rng.choice([500, 500, 1500, 6000]),
+        rng.choice(SLOW),
+        targets=targets,
+        crew=crew,
+    )
+
+
+def _load(rng: random.Random, nodes: Sequence[str], length: int) -> Iterator[Step]:
+    """Yield wishes of many, and messages all the time."""
+    for node in nodes:
+        if rng.random() < 0.7:
+            of = MessageClass.GUARANTEED
+            more = {"endpoint": "s", "filter": rng.choice([">", ">", random_filter(rng)]), "of": of}
+            yield Step(rng.choice([0, 0, 0, rng.randrange(length)]), "subscribe", node, more)
+    every_ms = rng.choice([40, 80, 160])
+    for at in range(150, length + AFTER_MS, every_ms):
+        more = {
+            "subject": "/".join(rng.choice(LEVELS) for _ in range(rng.randint(1, 2))),
+            "count": rng.choice([1, 1, 2]),
+            "key": rng.choice(["", "k"]),
+            "of": rng.choice([MessageClass.GUARANTEED] * 4 + [MessageClass.DIRECT]),
+        }
+        yield Step(at, "publish", rng.choice(nodes), more)
+
+
+def _changes(rng: random.Random, count: int, length: int) -> Iterator[Step]:
+    for number in range(count):
+        at = rng.randrange(100, max(200, length * (number + 1) // count))
+        more: dict[str, object] = {"to": number, "for": rng.choice([1_500, 3_000])}
+        how = rng.random()
+        if how < 0.25:
+            more |= {"looks": rng.choice([1, 2, 5, 20, 60, 80, 100])}
+        elif how < 0.45:
+            more |= {"crash": rng.choice([1, 2, 3, 4, 5, 6, 8])}
+        if how < 0.45:
+            more |= {"again": rng.choice([0, 30, 300, 1_500])}
+        yield Step(at, "change", "operator", more)
+        if rng.random() < 0.25:
+            yield Step(at + rng.choice([1_050, 1_200, 1_500, 2_500]), "abort", "operator", {})
+
+
+def _disabled(rng: random.Random, every: Eras, length: int) -> Iterator[Step]:
+    while rng.random() < 0.2:
+        ends = rng.sample(rng.choice(list(every.topology.links)).ends, 2)
+        lasts = rng.choice([300, 1_500, 4_000])
+        yield Step(rng.randrange(length), "disable", ends[0], {"from": ends[1], "for": lasts})
