@@ -25,7 +25,7 @@ demo: .venv/installed ## Three real Kafka clusters, thirteen nodes, a real feed,
 	@exec $(BIN)/mesh demo $(ARGS)
 
 test: .venv/installed ## The whole test suite, in two processes, file by file
-	@exec $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	@exec $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: .venv/installed ## Lint, types and import contracts: seconds
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports

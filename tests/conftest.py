@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from mesh.errors import StartError
 from mesh.lab.brokers import KafkaClusters, start_brokers
@@ -25,6 +26,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run every example scenario on real Kafka, not only a chosen few (20 minutes)",
     )
+
+
+class OneSparkAtATime(LoadFileScheduling):
+    """File by file, and all that starts Spark in one process: two at once starve on two cores."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        heavy = nodeid.startswith(("tests/e2e/", "tests/streaming/"))
+        return "spark" if heavy else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling | None:
+    """Take over where files stay whole."""
+    return OneSparkAtATime(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ from mesh.transport.port import KafkaCluster, TopicPartition
 
 _GUARD_MS = 2_000
 _PAUSE_S = 0.05
-AUDIT_MS = 120_000
+AUDIT_MS = 300_000
 """How long a scenario waits until all that drained is certified."""
 
 AUDIT_STOP_S = 30.0

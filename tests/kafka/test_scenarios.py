@@ -81,17 +81,3 @@ def test_real_kafka_agrees_with_the_simulator(
     )
     assert transfers(real) == transfers(simulated)
     assert real["not_forwarded"].keys() == simulated["not_forwarded"].keys()
-
-
-@pytest.mark.spark
-@pytest.mark.timeout(600)
-def test_the_auditor_follows_walks_that_move(kafka_clusters: ClustersOf, tmp_path: Path) -> None:
-    """How many of the messages on their way go the old walk is chance; nothing is wrong with any.
-
-    Spec: lab.md 2, DESIGN 7, K28, K31.
-    """
-    _, real = run_on_kafka("apply-move-walk", kafka_clusters(2), tmp_path, audit=True)
-    assert real["audit"]["findings"] == []
-    certificates = real["audit"]["certificates"]
-    assert {one["endpoint"] for one in certificates} == {"c/s", "d/s"}
-    assert all(one["equal"] for one in certificates)

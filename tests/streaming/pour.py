@@ -82,7 +82,9 @@ class Reader:
                 else:
                     self.table[key] = value
 
-    def wait(self, condition: Callable[[Mapping[str, dict]], bool], deadline_s: float = 90) -> None:
+    def wait(
+        self, condition: Callable[[Mapping[str, dict]], bool], deadline_s: float = 240
+    ) -> None:
         """Read on until the table is as wanted."""
         end_s = time.monotonic() + deadline_s
         while not condition(self.table):

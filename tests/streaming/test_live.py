@@ -14,7 +14,7 @@ import pytest
 from tests.streaming.planted import Plant
 from tests.streaming.pour import Pour, Reader
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(900)]
 
 MESH = """
 apiVersion: mesh/v1
