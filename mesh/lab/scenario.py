@@ -14,6 +14,7 @@ from mesh.config.shapes import UNKNOWN_KEY, StrictModel, check_shape, nearest
 from mesh.config.topology_file import topology_from_mapping, topology_of
 from mesh.errors import ConfigError, Problem
 from mesh.lab.proposals import Mesh, Proposal, propose
+from mesh.lab.queue_homes import QueueHomes
 from mesh.lab.step_rules import faults_of, faults_of_all
 from mesh.lab.steps import (
     KINDS,
@@ -173,6 +174,7 @@ class _Steps:
         self.known = [] if mesh is None else [mesh.topology]
         self._mesh = mesh
         self._workers = workers
+        self._homes = QueueHomes()
 
     def add(self, part: Document, written: Mapping[str, object]) -> None:
         """Read the next step."""
@@ -183,6 +185,9 @@ class _Steps:
         inner = part.within(named.word)
         if self._mesh is not None:
             told = self._faults(named, self._mesh.topology)
+            if not told and isinstance(named.step, Subscribe | Unsubscribe):
+                fault = self._homes.follow(named.step, self._mesh.topology)
+                told = [] if fault is None else [fault]
             self.problems += [_problem("BAD_VALUE", text, inner) for text in told]
             if isinstance(named.step, Apply):
                 self._propose(self._mesh, named.step, inner)
