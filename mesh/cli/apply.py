@@ -292,13 +292,15 @@ def _as_mapping(outcome: Outcome) -> Mapping[str, object]:
 def _tell_nothing(found: InForce, made: Plan, proposed: str, output: Output) -> None:
     data = {"version": found.number, "in_force": True, "ms": 0, "pauses_ms": {}}
     view = plan_view(made, proposed, allow_delete=False)
-    render(replace(view, data={**data, "deleted": [], "left": []}), output)
+    data |= {"restart": [], "deleted": [], "left": []}
+    render(replace(view, data=data), output)
 
 
 def _tell(outcome: Outcome, made: Plan, deleted: Sequence[Place], output: Output) -> None:
     left = [one for one in (*made.topics.deleted, *made.topics.left) if one not in deleted]
     data = {
         **_as_mapping(outcome),
+        "restart": list(made.to_restart),
         "deleted": [{"kafka": one.kafka, "topic": one.topic} for one in deleted],
         "left": [{"kafka": one.kafka, "topic": one.topic} for one in left],
     }
@@ -306,6 +308,10 @@ def _tell(outcome: Outcome, made: Plan, deleted: Sequence[Place], output: Output
     lines += [f"{node} paused for {ms / 1000:.1f} s" for node, ms in outcome.pauses.items()]
     if not outcome.pauses:
         lines.append("nobody paused")
+    if made.to_restart:
+        from mesh.cli.plan_tables import restart_hint
+
+        lines.append(restart_hint(made))
     if deleted:
         lines.append(f"{len(deleted)} topics were deleted")
     if left:

@@ -42,8 +42,18 @@ def plan_table(plan: Plan, proposed: str, base: str) -> RenderableType:
             parts += [title, grid(columns, rows[:ROWS_MAX])]
             if rows[ROWS_MAX:]:
                 parts.append(f"and {len(rows) - ROWS_MAX} rows more; -o json has them all\n")
+    if plan.to_restart:
+        parts.append(restart_hint(plan))
     parts.append(_summary(plan))
     return Group(*parts)
+
+
+def restart_hint(plan: Plan) -> str:
+    """Return what is left to do where options of a Kafka cluster change."""
+    return (
+        "nodes keep the options of Kafka clusters that they were started with; start these again, "
+        f"one after another, with the changed file: {_names(plan.to_restart)}"
+    )
 
 
 def _sections(plan: Plan) -> Iterator[tuple[str, Sequence[str], Rows]]:

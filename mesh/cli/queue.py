@@ -25,6 +25,7 @@ from mesh.cli.target import (
 )
 
 if TYPE_CHECKING:
+    from mesh.client import MeshClient
     from mesh.client.queues import QueueMember, QueueStatus
 
 _LOOK_S = 0.2
@@ -148,6 +149,7 @@ def consume_queue(
             consumer = client.consume(queue, deliveries_max=most)
         except SubjectError as exc:
             raise wrong_input("QUEUE", str(exc)) from exc
+        _look_at(client, node, queue)
         try:
             while count is None or done < count:
                 for one in consumer.read(_LOOK_S, 1):
@@ -163,6 +165,24 @@ def consume_queue(
             say(f"{done} messages")
         consumer.close()
     raise typer.Exit(EXIT_LAGGING if count is not None and done < count else 0)
+
+
+def _look_at(client: MeshClient, node: str, queue: str) -> None:
+    """Refuse what is no queue; say that nobody has subscribed one: it may come later."""
+    from mesh.config.shapes import nearest
+    from mesh.model.control import EndpointKind
+
+    kinds = {endpoint: one.kind for (endpoint, _), one in client.subscribed().items()}
+    if kinds.get(queue) is EndpointKind.CHANNEL:
+        message = f"{queue} at {node} is a channel: read it by `mesh subscribe ... --follow`"
+        raise wrong_input("QUEUE", message, code="NO_QUEUE")
+    if queue not in kinds:
+        queues = [name for name, kind in kinds.items() if kind is EndpointKind.QUEUE]
+        hint = nearest(queue, queues)
+        say(
+            f"nobody has subscribed queue {queue} at {node} yet{hint}; waiting until somebody does "
+            f"(`mesh subscribe FILTER -n {node} -e {queue} --queue`)"
+        )
 
 
 def _summary(found: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 
 from mesh.cli.looking import look
 from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.target import BootstrapOption, ContextOption, FileOption
+from mesh.cli.target import BootstrapOption, ContextOption, FileOption, say
 
 if TYPE_CHECKING:
     from mesh.client.tracing import Trace
@@ -49,9 +49,28 @@ def trace(
         tracer = Tracer(seen.topology, seen.kafka, seen.view, last)
         found = tracer.trace(tracer.find(message))
     data = _as_mapping(found)
-    render(View(data=data, table=lambda: _table(found, data)), output)
-    is_found = found.is_there or bool(found.frames or found.deliveries)
-    raise typer.Exit(0 if is_found else EXIT_NOT_FOUND)
+    if not found.is_found:
+        say(f"{data['id']}: {_absence(found)}")
+    if found.is_found or output is not Output.TABLE:
+        render(View(data=data, table=lambda: _table(found, data)), output)
+    raise typer.Exit(0 if found.is_found else EXIT_NOT_FOUND)
+
+
+def _absence(found: Trace) -> str:
+    """Return in words why nothing was found of a message."""
+    place, offset = found.ingress.place, found.ingress.identity.offset
+    if offset >= found.end:
+        newest = f"the newest there is {found.end - 1}" if found.end else "nothing was published"
+        return (
+            f"no such message: in partition {place.partition} of {place.topic} {newest}; check "
+            "partition and offset"
+        )
+    if not found.is_routed:
+        return "no such message: there is no record at that offset; check partition and offset"
+    return (
+        f"{found.ingress.node} has routed it, and nothing of it is left: its record is deleted, "
+        "and no outbox or endpoint holds it"
+    )
 
 
 def _as_mapping(found: Trace) -> dict[str, Any]:

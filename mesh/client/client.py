@@ -239,9 +239,9 @@ class MeshClient:
         """
         return self._tell(endpoint, filter_, None)
 
-    def subscribed(self) -> Sequence[tuple[str, str]]:
-        """Return (endpoint, filter) of every subscription at the node, in the order written."""
-        return list(subscriptions_in(self._kafka, self._names.clients(self._node)))
+    def subscribed(self) -> Mapping[tuple[str, str], Subscription]:
+        """Return every subscription at the node by (endpoint, filter), in the order written."""
+        return subscriptions_in(self._kafka, self._names.clients(self._node))
 
     def _tell(self, endpoint: str, filter_: str, value: bytes | None) -> int:
         check_filter(filter_)

@@ -18,7 +18,7 @@ from mesh.core.audience import (
     compare_audience,
     compare_copies,
 )
-from mesh.core.changes import Change, Described, changes_between
+from mesh.core.changes import Change, Deed, Described, What, changes_between
 from mesh.core.direct_only import compare_guaranteed
 from mesh.core.hearing import compare_heard
 from mesh.core.legality import Locate
@@ -108,6 +108,23 @@ class Plan:
     def is_empty(self) -> bool:
         """Whether nothing would change."""
         return not self.changes
+
+    @property
+    def to_restart(self) -> Sequence[str]:
+        """Nodes that speak to a Kafka cluster whose options change: they keep what they began with.
+
+        They take addresses and options from their own file, which no record replaces.
+        """
+        changed = [
+            one.name for one in self.changes if one.what is What.KAFKA and one.deed is Deed.CHANGE
+        ]
+        before = self.base.topology
+        return [
+            node
+            for node in self.proposed.nodes
+            if node in before.nodes
+            and any(before.nodes[one].kafka in changed for one in (node, *before.neighbours(node)))
+        ]
 
 
 def make_plan(

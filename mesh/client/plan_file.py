@@ -26,6 +26,7 @@ def plan_document(plan: Plan, *, allow_delete: bool) -> Mapping[str, object]:
         "base": {"version": plan.base.number, "hash": plan.base.hash},
         "allow_delete": allow_delete,
         "changes": [_change(one) for one in plan.changes],
+        "restart": list(plan.to_restart),
         "topics": _topics(plan.topics),
         "rights": {
             "needed": [_right(one) for one in plan.rights.needed],

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from mesh.client.overview import read_range
 from mesh.codec.keys import parse_subscription_key
+from mesh.codec.subscriptions import decode_subscription
 from mesh.errors import ProtocolError
+from mesh.model.control import Subscription
 from mesh.transport.port import KafkaCluster, TopicPartition
 
 
-def subscriptions_in(kafka: KafkaCluster, topic: str) -> dict[tuple[str, str], None]:
-    """Return every (endpoint, filter) that a `clients` topic has a subscription of.
+def subscriptions_in(kafka: KafkaCluster, topic: str) -> dict[tuple[str, str], Subscription]:
+    """Return what a `clients` topic says, by (endpoint, filter), in the order written.
 
     Raises:
         TransportError: The Kafka cluster does not answer.
     """
     place = TopicPartition(topic, 0)
     starts, ends = kafka.admin().starts([place]), kafka.admin().stable_ends([place])
-    found: dict[tuple[str, str], None] = {}
+    found: dict[tuple[str, str], Subscription] = {}
     begins = {place: starts[place]} if starts.get(place, 0) < ends.get(place, 0) else {}
     for record in read_range(kafka, begins, ends, name="subscribed"):
+        value = record.value()
         try:
             key = parse_subscription_key(record.key() or b"")
+            found.pop(key, None)
+            if value is not None:
+                found[key] = decode_subscription(value)
         except ProtocolError:
             continue  # the node itself counts and logs what it cannot read
-        found.pop(key, None)
-        if record.value() is not None:
-            found[key] = None
     return found

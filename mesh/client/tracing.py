@@ -90,6 +90,7 @@ class Trace:
         created_ms: The publisher's time; None if the record is gone.
         is_there: Whether the ingress record is still there.
         is_routed: Whether the origin node has passed it.
+        end: Offset that the next message of its ingress partition gets.
         frames: On outboxes, in the order of the walk.
         deliveries: To endpoints that are subscribed now.
         letter: Why it was refused, or None.
@@ -102,10 +103,16 @@ class Trace:
     created_ms: int | None = None
     is_there: bool = False
     is_routed: bool = False
+    end: int = 0
     frames: list[FrameSeen] = field(default_factory=list)
     deliveries: list[DeliverySeen] = field(default_factory=list)
     letter: DeadLetter | None = None
     unseen: list[TopicPartition] = field(default_factory=list)
+
+    @property
+    def is_found(self) -> bool:
+        """Whether anything is left of it anywhere."""
+        return self.is_there or bool(self.frames or self.deliveries or self.letter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +140,8 @@ class Tracer:
         if place is None:
             raise _wrong(f"{topic!r} is no ingress topic of this mesh: {FORMS}")
         node, name, topic_id, message_class = place
+        if numbers[0] >= (count := self.topology.nodes[node].partitions):
+            raise _wrong(f"{name} has partitions 0 to {count - 1}, and not {numbers[0]}")
         identity = MessageIdentity(topic_id, *numbers)
         return Ingress(node, TopicPartition(name, numbers[0]), identity, message_class)
 
@@ -180,7 +189,8 @@ class Tracer:
         positions = read_positions(kafka, names.progress(ingress.node), 2 * lanes)
         trace.is_routed = positions.get(place, -1) > offset
         start, end = kafka.admin().starts([place]), kafka.admin().stable_ends([place])
-        if not start.get(place, 0) <= offset < end.get(place, 0):
+        trace.end = end.get(place, 0)
+        if not start.get(place, 0) <= offset < trace.end:
             return
         for record in read_range(kafka, {place: offset}, {place: offset + 1}, name="trace"):
             trace.is_there = True

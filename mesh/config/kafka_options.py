@@ -127,8 +127,8 @@ def option_faults(options: Mapping[str, object]) -> Iterator[tuple[str, str, str
                 yield option, "WRONG_TYPE", "must be a whole number of brokers to start"
             elif not 1 <= value <= BROKERS_MAX:
                 yield option, "OUT_OF_RANGE", f"must be between 1 and {BROKERS_MAX}; got {value}"
-        elif (fault := _name_fault(option)) is not None:
-            yield option, *fault
+        elif (named := _name_fault(option)) is not None:
+            yield option, *named
         elif option == SERVERS and not isinstance(value, str):
             yield option, "WRONG_TYPE", f"must be text; {_RULE}"
         elif not isinstance(value, str | int | float):

@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
+from mesh.config.kafka_options import SERVERS
 from mesh.config.located import parse_document
 from mesh.config.topology_file import topology_of
 from mesh.config.topology_writer import topology_document
@@ -50,6 +51,25 @@ def published_document(topology: Topology) -> Mapping[str, object]:
 def published_text(topology: Topology) -> str:
     """Return that document as one line of JSON."""
     return json.dumps(published_document(topology), separators=(",", ":"))
+
+
+def differ_in_addresses_at_most(one: Topology, other: Topology) -> bool:
+    """Say whether two topologies mean the same, wherever their Kafka clusters are.
+
+    Addresses may come from the command line, and the order of a file's keys means nothing.
+    """
+    documents = [published_document(_without_addresses(topology)) for topology in (one, other)]
+    return document_hash(documents[0]) == document_hash(documents[1])
+
+
+def _without_addresses(topology: Topology) -> Topology:
+    kafka = {
+        name: replace(
+            one, brokers=1, options={k: v for k, v in one.options.items() if k != SERVERS}
+        )
+        for name, one in topology.kafka.items()
+    }
+    return replace(topology, kafka=kafka)
 
 
 def document_hash(document: Mapping[str, object]) -> str:

@@ -9,11 +9,13 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Annotated, TypeVar, Union, get_args, get_origin
+from unicodedata import category
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from mesh.config.located import KeyPath, Locate
+from mesh.config.scalars import DURATION_RULE
 from mesh.errors import Problem
 
 Shape = TypeVar("Shape", bound="StrictModel")
@@ -28,6 +30,21 @@ class StrictModel(BaseModel):
     """Base of all models of files: no unknown keys and no conversions."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
+
+
+def _one_line(value: object) -> object:
+    if isinstance(value, str) and any(
+        category(one) in _STEERING or one in _TURNING for one in value
+    ):
+        raise PydanticCustomError("one_line", "must be one line without control characters")
+    return value
+
+
+_STEERING = ("Cc", "Cs", "Zl", "Zp")
+_TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
+OneLine = Annotated[str, BeforeValidator(_one_line)]
+"""Text that people read: it steers no terminal, and turns nothing that stands beside it."""
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
@@ -90,6 +107,8 @@ def _wording(model: type[StrictModel], error: ErrorDetails, path: KeyPath) -> tu
     if kind == "missing":
         return "MISSING_KEY", "this key is required; add it"
     got = shown(error["input"])
+    if kind == "string_type" and path[-1] in _DURATIONS:
+        return "WRONG_TYPE", f"must be {DURATION_RULE}; got {got}"
     if kind in _WANTED:
         return "WRONG_TYPE", _WANTED[kind](got)
     context = error.get("ctx", {})
@@ -98,6 +117,7 @@ def _wording(model: type[StrictModel], error: ErrorDetails, path: KeyPath) -> tu
         return "OUT_OF_RANGE", f"must be {_LIMITS[kind][0]} {limit}; got {got}"
     if kind in {"too_short", "too_long"}:
         wanted = context.get("min_length", context.get("max_length"))
+        wanted = "at least 1" if wanted == 1 else wanted
         return "WRONG_LENGTH", f"has {context.get('actual_length')} items; write {wanted}"
     if kind == "literal_error":
         wanted = str(context.get("expected", "")).replace("'", "")
@@ -117,6 +137,9 @@ _WANTED: Mapping[str, Callable[[str], str]] = {
     "model_type": lambda got: f"must be a mapping; got {got}",
     "model_attributes_type": lambda got: f"must be a mapping; got {got}",
 }
+
+_DURATIONS = ("keep", "age", "outboxAge", "maxAge")
+"""Keys whose text is a duration."""
 
 _LIMITS: Mapping[str, tuple[str, str]] = {
     "greater_than": ("more than", "gt"),

@@ -12,7 +12,7 @@ from pydantic import Field, JsonValue
 from mesh.config.control_models import InterestSpec
 from mesh.config.queue_models import QueueSpec
 from mesh.config.selectors import SelectorSpec
-from mesh.config.shapes import StrictModel
+from mesh.config.shapes import OneLine, StrictModel
 from mesh.model.joins import JOIN_HOPS_DEFAULT, JOIN_HOPS_MAX
 from mesh.model.names import NAME_PATTERN
 from mesh.model.topology import (
@@ -50,7 +50,7 @@ class ZoneSpec(StrictModel):
     kind: KindName
     nodes: list[str] | None = Field(None, description="Full mesh, links implied.")
     links: list[Pair] | None = Field(None, description="Links as listed.")
-    title: str = Field("", max_length=200, description="What people read.")
+    title: OneLine = Field("", max_length=200, description="What people read.")
     exclusive: bool = Field(False, description="Its members are in no other zone, joins apart.")
     direct_only: bool = Field(
         False, alias="directOnly", description="Clusters: guaranteed messages cross no link of it."
@@ -151,7 +151,7 @@ class MeshSpec(StrictModel):
 class Metadata(StrictModel):
     """What the file is called."""
 
-    name: str = Field(min_length=1, max_length=200)
+    name: OneLine = Field(min_length=1, max_length=200)
 
 
 class MeshFile(StrictModel):

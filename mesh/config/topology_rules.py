@@ -277,8 +277,8 @@ class _Checker:
             message = "what waits for a neighbour is never given up; write reject or stop"
             self._note("WRONG_VALUE", message, ("limits", index, "whenFull"))
         age = limit.get("outboxAge")
-        if isinstance(age, str) and duration_s(age) is None:
-            message = f"{age[:60]!r} is no duration; write {DURATION_RULE}"
+        if isinstance(age, str) and not duration_s(age):
+            message = f"{age[:60]!r} is no duration above 0; write {DURATION_RULE}"
             self._note("WRONG_VALUE", message, ("limits", index, "outboxAge"))
         has_outbox = "outboxBytes" in limit or "outboxAge" in limit
         if not has_outbox and "bytesPerSecond" not in limit:
@@ -305,8 +305,8 @@ class _Checker:
         if isinstance(node, str) and node != ANY:
             self._known(node, self.nodes, "node", (*path, "node"))
         age = limit.get("age")
-        if isinstance(age, str) and duration_s(age) is None:
-            message = f"{age[:60]!r} is no duration; write {DURATION_RULE}"
+        if isinstance(age, str) and not duration_s(age):
+            message = f"{age[:60]!r} is no duration above 0; write {DURATION_RULE}"
             self._note("WRONG_VALUE", message, (*path, "age"))
         if "bytes" not in limit and "age" not in limit:
             self._note("WRONG_VALUE", "limits nothing; give bytes or age", path)

@@ -26,6 +26,16 @@ def unchangeable(before: Topology, after: Topology, locate: Locate) -> Iterator[
             "start another mesh under the new one"
         )
         yield Problem(code=CANNOT_CHANGE, message=message, where=locate(("prefix",)))
+    for name, kafka in after.kafka.items():
+        known = before.kafka.get(name, kafka)
+        if known.is_embedded and kafka.is_embedded and known.brokers != kafka.brokers:
+            message = (
+                f"Kafka cluster {name} was started with {_count(known.brokers, 'broker')} and "
+                f"nothing starts or ends brokers of a mesh that runs: leave {known.brokers}, "
+                "or end the mesh and give `mesh up` the changed file"
+            )
+            where = locate(("kafka", name, "brokers"))
+            yield Problem(code=CANNOT_CHANGE, message=message, where=where)
     for name, node in after.nodes.items():
         if name in before.nodes:
             for key, message in _of_node(before.nodes[name], node):

@@ -10,10 +10,12 @@ from typing import Literal
 from pydantic import Field
 
 from mesh.config.located import Document, read_document
-from mesh.config.shapes import UNKNOWN_KEY, StrictModel, check_shape, nearest
+from mesh.config.shapes import UNKNOWN_KEY, OneLine, StrictModel, check_shape, nearest
 from mesh.config.topology_file import topology_from_mapping, topology_of
 from mesh.errors import ConfigError, Problem
+from mesh.lab.endpoint_kinds import EndpointKinds
 from mesh.lab.proposals import Mesh, Proposal, propose
+from mesh.lab.queue_homes import QueueHomes
 from mesh.lab.step_rules import faults_of, faults_of_all
 from mesh.lab.steps import (
     KINDS,
@@ -98,7 +100,7 @@ def with_storm(
 
 
 class _Metadata(StrictModel):
-    name: str
+    name: OneLine
 
 
 class _Spec(StrictModel):
@@ -156,7 +158,10 @@ def load_scenario(path: str | Path) -> Scenario:
 def _mesh(document: Document, mesh: Mapping[str, object], folder: Path) -> Mesh:
     """Return the mesh of a scenario: inline, or in a file beside it."""
     if set(mesh) == {"file"}:
-        file = read_document(folder / str(mesh["file"]))
+        if not (isinstance(name := mesh["file"], str) and name):
+            where = document.within("spec", "mesh", "file")
+            raise ConfigError([_problem("WRONG_TYPE", "must name a topology file", where)])
+        file = read_document(folder / name)
         return Mesh(topology=topology_of(file), spec=file.within("spec").value)
     part = document.within("spec", "mesh")
     topology = topology_from_mapping(mesh, part.where, name=str(document.name))
@@ -173,6 +178,8 @@ class _Steps:
         self.known = [] if mesh is None else [mesh.topology]
         self._mesh = mesh
         self._workers = workers
+        self._homes = QueueHomes()
+        self._kinds = EndpointKinds()
 
     def add(self, part: Document, written: Mapping[str, object]) -> None:
         """Read the next step."""
@@ -183,6 +190,9 @@ class _Steps:
         inner = part.within(named.word)
         if self._mesh is not None:
             told = self._faults(named, self._mesh.topology)
+            if not told and isinstance(named.step, Subscribe | Unsubscribe):
+                homes = self._homes.follow(named.step, self._mesh.topology)
+                told = [one for one in (self._kinds.follow(named.step), homes) if one is not None]
             self.problems += [_problem("BAD_VALUE", text, inner) for text in told]
             if isinstance(named.step, Apply):
                 self._propose(self._mesh, named.step, inner)

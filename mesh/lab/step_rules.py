@@ -97,6 +97,8 @@ def _expected(step: Expect, topology: Topology) -> str | None:
         )
     if (step.interest is None) != (step.filters is None):
         return "`interest: a->b` goes with `filters: [...]`, what b wants of a"
+    if (fault := _counted(step)) is not None:
+        return fault
     if step.queue is not None:
         node, slash, name = step.queue.rpartition("/")
         return name_fault(name) or (_node(node, topology) if slash else None)
@@ -104,12 +106,35 @@ def _expected(step: Expect, topology: Topology) -> str | None:
         node, slash, name = step.endpoint.partition("/")
         if not (slash and name):
             return f"an endpoint is written `node/name`, not {step.endpoint!r}"
-        return _node(node, topology)
+        return _node(node, topology) or name_fault(name)
     link = step.link or step.interest or ""
     source, arrow, target = link.partition("->")
-    if not (arrow and target):
+    if not (arrow and target) or link.split() != [link]:
         return f"a link is written `a->b`, not {link!r}"
     return _link((source, target), topology)
+
+
+def _counted(step: Expect) -> str | None:
+    """Return what is expected of something that has no such count, or that nothing is."""
+    of, counts = next(
+        (of, counts) for of, counts in _COUNTS.items() if getattr(step, of) is not None
+    )
+    for count in dict.fromkeys(one for counts in _COUNTS.values() for one in counts):
+        if count not in counts and getattr(step, count) is not None:
+            named = " and ".join(f"`{one}`" for one in counts) or "`filters` alone"
+            return f"`{of}` has no `{count}`; of it {named} can be expected"
+    if of in ("endpoint", "link") and all(getattr(step, one) is None for one in counts):
+        named = " or ".join(f"`{one}`" for one in counts)
+        return f"nothing is expected of {getattr(step, of)}; add {named}"
+    return None
+
+
+_COUNTS = {
+    "endpoint": ("count", "ordered"),
+    "link": ("messages", "frames", "control"),
+    "queue": ("count",),
+    "interest": (),
+}
 
 
 def _worker(word: str, step: NodeStep, workers: Workers) -> str | None:

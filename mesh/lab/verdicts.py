@@ -15,6 +15,8 @@ from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 
 TABLES = ("findings", "certificates", "status")
+SHOWN_MAX = 5
+"""Blocks that one line names."""
 NEWS = frozenset({"split", "heal"})
 """Kinds of findings that tell what happened to the mesh, not what is wrong with a message."""
 
@@ -88,7 +90,22 @@ class Verdicts:
             for endpoint, count in sorted(wanted.items())
             if certified.get(endpoint, 0) < count
         ]
-        return f"messages not certified within {limit_s} s: {', '.join(told)}{why}"
+        return f"messages not certified within {limit_s} s: {', '.join(told)}{why}; {self.stands()}"
+
+    def stands(self) -> str:
+        """Return in one line how far the auditor is, and which blocks it does not certify yet."""
+        if not self.is_live:
+            return "the auditor has said nothing yet"
+        waiting = self.status.get("waiting", ())
+        told = [
+            f"{one['endpoint']} of {one['source']} block {one['block']} up to {one['to']} "
+            f"({one['reason']})"
+            for one in waiting[:SHOWN_MAX]
+        ]
+        more = int(self.status.get("uncertified", 0)) - len(told)
+        told += [f"{more} more"] if told and more > 0 else []
+        blocks = f"waits for {', '.join(told)}" if told else "waits for no block that it knows"
+        return f"the auditor is at batch {self.status.get('batch', 0)} and {blocks}"
 
     def _take(self, record: Record) -> None:
         table = self._tables[record.topic()]

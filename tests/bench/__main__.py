@@ -19,7 +19,7 @@ from mesh.errors import MeshError
 from mesh.lab.jars import find_kafka
 from mesh.lab.processes import Process, stop_all
 from tests.bench import mirror, quiet, recovery, report
-from tests.bench.command import about, say, workplace
+from tests.bench.command import about, folder, result_file, say, workplace
 from tests.bench.contenders import Contender, Positions, hops, mirror_maker, raw_loop
 from tests.bench.load import Load
 from tests.bench.meter import OTHER_CORE, OWN_CORE, pin
@@ -46,8 +46,8 @@ def parsed(arguments: Sequence[str]) -> tuple[argparse.Namespace, Settings]:
     parser.add_argument("--no-mirror", dest="mirror", action="store_const", const=False)
     parser.add_argument("--smoke", action="store_true", help="everything, tiny")
     parser.add_argument("--check", action="store_true", help="exit 10 when a goal is missed")
-    parser.add_argument("--out", type=Path, default=Path("bench.json"), help="the JSON file")
-    parser.add_argument("--directory", type=Path, help="where the broker keeps its logs")
+    parser.add_argument("--out", type=result_file, default=Path("bench.json"), help="the JSON file")
+    parser.add_argument("--directory", type=folder, help="where the broker keeps its logs")
     options = parser.parse_args(arguments)
     base = SMOKE if options.smoke else Settings()
     given = {

@@ -73,8 +73,24 @@ def parser_of(name: str, description: str | None) -> argparse.ArgumentParser:
     """Return a parser with the options that every measurement has."""
     parser = argparse.ArgumentParser(prog=f"python -m tests.bench.{name}", description=description)
     parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
-    parser.add_argument("--directory", type=Path, help="where the brokers keep their logs")
+    parser.add_argument("--directory", type=folder, help="where the brokers keep their logs")
     return parser
+
+
+def folder(text: str) -> Path:
+    """Return a folder that an option names."""
+    path = Path(text)
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is no folder; make it first")
+    return path
+
+
+def result_file(text: str) -> Path:
+    """Return a file that an option names, to be written when all is measured."""
+    path = Path(text)
+    if path.is_dir() or not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} cannot be written; name a file in a folder")
+    return path
 
 
 def at_least(least: int) -> Callable[[str], int]:

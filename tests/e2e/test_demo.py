@@ -15,7 +15,7 @@ import pytest
 TAG = "MESH_TEST_TAG"
 RATE, DURATION_S = 300, 10
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(620)]
 
 
 def processes_of(tag: str) -> list[str]:
@@ -41,7 +41,7 @@ def test_demo_delivers_certifies_and_leaves_nothing_behind(
         ],
         capture_output=True,
         text=True,
-        timeout=380,
+        timeout=600,
         check=False,
         env={
             **os.environ,

@@ -61,7 +61,7 @@ class Report:
             *(str(finding.get("text")) for finding in findings),
         ]
         if is_audited and not stage.verdicts.covers(owed):
-            faults.append("not every delivery is certified")
+            faults.append(f"not every delivery is certified: {stage.verdicts.stands()}")
         published = publisher.counts()
         data = {
             "ok": not faults,

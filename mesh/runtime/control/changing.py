@@ -15,7 +15,11 @@ import structlog
 
 from mesh.codec.control import decode_change, decode_config
 from mesh.codec.keys import change_key, config_key
-from mesh.config.published import published_text, published_topology
+from mesh.config.published import (
+    differ_in_addresses_at_most,
+    published_text,
+    published_topology,
+)
 from mesh.errors import MeshError, StartError
 from mesh.model.control import Change, Stage
 from mesh.model.effects import Relinked
@@ -95,8 +99,12 @@ def read_start(file: Topology, node: str, records: Iterable[Record]) -> Start:
     number = max(texts)
     topology = file
     if texts[number] != published_text(file):
-        log.warning("topology.differs", in_force=number, text="the node's file says something else")
-        topology = with_node(published_topology(texts[number]), node, file)
+        in_force = published_topology(texts[number])
+        topology = with_node(in_force, node, file)
+        if not differ_in_addresses_at_most(in_force, file):
+            log.warning(
+                "topology.differs", in_force=number, text="the node's file says something else"
+            )
     return Start(topology, number, change, _added(before, change, topology, node))
 
 

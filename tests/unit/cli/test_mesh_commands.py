@@ -124,6 +124,25 @@ def test_wait_ends_when_all_is_known_and_names_who_lags(run: Run, chain: Chain) 
     assert run("wait", "--version", "1", "-f", file).code == 2
 
 
+def test_a_message_that_never_was_is_told_in_one_line(run: Run, chain: Chain) -> None:
+    """No empty tables; scripts get their document all the same. Spec: K9."""
+    mesh, file = chain
+    mesh.subscribe("c", "e", ">")
+    mesh.publish("a", "acme/x")
+    mesh.pause(1)
+    [partition] = [
+        number
+        for number in range(4)
+        if run("trace", f"mesh.a.in.g/{number}/0", "-f", file).code == 0
+    ]
+    never = run("trace", f"mesh.a.in.g/{partition}/99", "-f", file)
+    assert (never.code, never.out, never.err.count("\n")) == (10, "", 1)
+    assert "no such message" in never.err
+    assert "the newest there is 0" in never.err
+    told = run("trace", f"mesh.a.in.g/{partition}/99", "-f", file, "-o", "json")
+    assert (told.code, told.data["ingress"]["there"]) == (10, False)
+
+
 def test_what_is_not_subscribed_cannot_be_ended(run: Run, chain: Chain) -> None:
     """A slip of the pen is told, with what there is; nothing is written. Spec: K13."""
     mesh, file = chain
@@ -209,6 +228,7 @@ def test_audit_report_ends_with_ten_only_for_faults(run: Run, chain: Chain) -> N
         (["explain", "a", "--from", "A"], "did you mean a"),
         (["interest", "q"], "no node"),
         (["trace", "x"], "TOPIC/PARTITION/OFFSET"),
+        (["trace", "mesh.a.in.g/7/0"], "mesh.a.in.g has partitions 0 to 3, and not 7"),
         (["doctor", "--category", "weather"], "write one of"),
         (["status", "--bootstrap", "left"], "NAME=HOST:PORT"),
         (["status", "--bootstrap", "left=9092"], "'9092' is no broker"),

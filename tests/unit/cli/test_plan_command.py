@@ -83,6 +83,21 @@ def test_changes_end_with_three_and_are_kept(run: Run, tmp_path: Path) -> None:
     assert "mesh.tk1.to.pa1.{c,d,g}" in table.out
 
 
+def test_options_of_kafka_are_taken_by_nodes_that_start_again(run: Run, tmp_path: Path) -> None:
+    """A plan tells which; brokers of a mesh that runs stay as many as they are. Spec: K27."""
+    new = edited(FIG36, tmp_path / "new.yaml", (("kafka", "paris", "linger.ms"), 7))
+    assert run("plan", new, "--from", FIG36, "-o", "json").data["restart"] == [
+        "ny1",
+        "pa1",
+        "pa2",
+        "pa3",
+    ]
+    assert "start these again, one after another" in run("plan", new, "--from", FIG36).out
+    more = edited(FIG36, tmp_path / "more.yaml", (("kafka", "paris"), {"brokers": 3}))
+    ended = run("plan", more, "--from", FIG36)
+    assert (ended.code, "nothing starts or ends brokers" in ended.err) == (2, True)
+
+
 def test_an_illegal_file_is_refused_as_validate_does(run: Run, tmp_path: Path) -> None:
     """Spec: lab.md 3."""
     for output in ("json", "table"):

@@ -86,3 +86,18 @@ def test_dead_letters_of_a_queue_are_listed(run: Run, chain: Chain) -> None:
     assert (letter["reason"], letter["subject"]) == ("MAX_DELIVERIES", "jobs/x")
     [jobs] = run("queue", "list", "-f", file, "-o", "json").data["queues"]
     assert jobs["members"][0]["dead_letters"] == 1
+
+
+def test_who_waits_for_a_queue_that_is_not_there_is_told(run: Run, chain: Chain) -> None:
+    """Once, on standard error; a channel is none."""
+    mesh, file = chain
+    _queue(mesh, "a", "every")
+    options = ("--count", "1", "--timeout", "0.1", "-f", file)
+    ended = run("queue", "consume", "job", "--node", "a", *options)
+    assert (ended.code, ended.out) == (10, "")
+    [said, _] = ended.err.splitlines()
+    assert said.startswith("nobody has subscribed queue job at a yet; did you mean jobs?; waiting")
+    assert "yet" not in run("queue", "consume", "jobs", "--node", "a", *options).err
+    mesh.subscribe("a", "all", ">")
+    channel = run("queue", "consume", "all", "--node", "a", *options)
+    assert (channel.code, "all at a is a channel" in channel.err) == (2, True)

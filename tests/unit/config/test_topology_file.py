@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
+from ruamel.yaml import YAML
 
 from mesh.config.legal import load_legal_topology
-from mesh.config.located import parse_document
+from mesh.config.located import dotted, parse_document
+from mesh.config.scalars import DURATION_RULE
 from mesh.config.topology_file import (
     load_topology,
     topology_from_mapping,
@@ -203,7 +205,7 @@ def test_a_node_may_leave_out_the_only_kafka_cluster() -> None:
         (
             "  kafka:\n",
             "  keep: 5\n  kafka:\n",
-            "m.yaml:5:3: spec.keep: must be text; got 5; quote it: '5' [WRONG_TYPE]",
+            f"m.yaml:5:3: spec.keep: must be {DURATION_RULE}; got 5 [WRONG_TYPE]",
         ),
         (
             "  kafka:\n",
@@ -454,3 +456,44 @@ def test_schema_agrees_with_the_reader() -> None:
     assert not list(validator.iter_errors(good))
     bad = json.loads(json.dumps(good).replace("realm", "relm").replace("tk2", "tk_2"))
     assert len(list(validator.iter_errors(bad))) >= 2
+
+
+@pytest.mark.parametrize("text", ['"a\\nb"', '"a\\u001b[31m"', '"a\\u202eb"', '"\\u2028"'])
+def test_what_people_read_steers_no_terminal(text: str, tmp_path: Path) -> None:
+    """Names of meshes and titles of zones are printed as they are."""
+    path = tmp_path / "m.yaml"
+    for metadata, title in ((text, "x"), ("m", text)):
+        path.write_text(
+            f"apiVersion: mesh/v1\nkind: Mesh\nmetadata: {{name: {metadata}}}\nspec:\n"
+            "  kafka: {k: {}}\n  nodes: {a: {}}\n"
+            f"  zones: {{Z: {{kind: one-hop, nodes: [a], title: {title}}}}}\n",
+            encoding="utf-8",
+        )
+        with pytest.raises(ConfigError, match="one line without control characters") as caught:
+            load_topology(path)
+        assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ("keep: 3600", "spec.keep: must be a number with its unit: 500ms, 5s, 10m, 1h or 7d"),
+        ("queues: {q: {policy: any, maxAge: 0}}", "maxAge: must be a number with its unit"),
+        ("limits: [{endpoint: e, age: 0s}]", "'0s' is no duration above 0"),
+        (
+            "limits: [{link: [a, b], outboxAge: 0s, whenFull: stop}]",
+            "'0s' is no duration above 0",
+        ),
+    ],
+)
+def test_durations_have_a_unit_and_some_are_above_nothing(extra: str, message: str) -> None:
+    name, _, value = extra.partition(": ")
+    spec = {
+        "kafka": {"k": None},
+        "nodes": {"a": {}, "b": {}},
+        "zones": {"Z": {"kind": "one-hop", "nodes": ["a", "b"]}},
+        name: YAML(typ="safe").load(value),
+    }
+    with pytest.raises(ConfigError) as caught:
+        topology_from_mapping(spec, lambda path: dotted(("spec", *path)))
+    assert message in str(caught.value)

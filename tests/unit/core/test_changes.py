@@ -114,6 +114,7 @@ def test_secrets_are_no_part_of_a_difference() -> None:
     ("after", "place", "said"),
     [
         (changed("prefix", to="x."), "prefix", "stays"),
+        (changed("kafka", "right", to={"brokers": 3}), "kafka.right.brokers", "or end the mesh"),
         (changed("nodes", "a", "kafka", to="right"), "nodes.a.kafka", "cannot move to right"),
         (changed("nodes", "a", "lanes", to=2), "nodes.a.lanes", "made with 1 lane"),
         (changed("nodes", "a", "partitions", to=8), "nodes.a.partitions", "made with 4 partitions"),

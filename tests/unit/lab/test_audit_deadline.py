@@ -82,8 +82,20 @@ def test_what_is_not_certified_in_time_is_named(brokers: Brokers) -> None:
     certify(brokers, "b/t", 9)
     certify(brokers, "b/u", 5, equal=False)
     found = audited(brokers, {"b/s": 10, "b/t": 9, "b/u": 5, "b/v": 0})
-    assert found.fault == "messages not certified within 0 s: b/s 7 of 10, b/u 0 of 5"
+    told = "messages not certified within 0 s: b/s 7 of 10, b/u 0 of 5; the auditor is at batch "
+    assert found.fault == told + "0 and waits for no block that it knows"
     assert len(found.certificates) == 3
+
+
+def test_it_is_told_how_far_the_auditor_is_and_what_it_waits_for(brokers: Brokers) -> None:
+    """Which blocks, and why: so a slow machine can be told from a lost message."""
+    block = {"source": "mesh.a.in.g/2", "block": 3, "to": 12_299, "reason": "b has not read it"}
+    waiting = [{**block, "endpoint": f"b/e{number}"} for number in range(7)]
+    brokers.write("status", "now", {"batch": 17, "uncertified": 9, "waiting": waiting})
+    told = audited(brokers, {"b/s": 1}).fault
+    assert "is at batch 17 and waits for b/e0 of mesh.a.in.g/2 block 3 up to 12299" in told
+    assert "(b has not read it)" in told
+    assert told.endswith("4 more")
 
 
 def test_an_auditor_that_says_nothing_certifies_nothing(brokers: Brokers) -> None:

@@ -87,6 +87,16 @@ BAD = [
     ("storm: {faults: [kill, rain]}", "must be kill"),
     ("storm: {faults: []}", "has 0 items"),
     ("storm: {every_s: 0, faults: [kill]}", "must be at least 0.1"),
+    ("settle: {timeout: .inf}", "must be at most 1000000000"),
+    ("settle: {timeout: soon}", "must be a number; got 'soon'"),
+    ("clock: {node: a, jump_s: .nan}", "must be at most"),
+    ("expect: {endpoint: a/e, messages: 1}", "`endpoint` has no `messages`; of it `count` and"),
+    ("expect: {link: a->b, count: 1}", "`link` has no `count`"),
+    ("expect: {queue: jobs, ordered: true}", "`queue` has no `ordered`"),
+    ("expect: {interest: a->b, filters: [], count: 1}", "`interest` has no `count`"),
+    ("expect: {endpoint: a/e}", "nothing is expected of a/e; add `count` or `ordered`"),
+    ("expect: {endpoint: a/e/f, count: 1}", "'e/f' is no name"),
+    ("expect: {link: a -> b, messages: 1}", "a link is written `a->b`"),
     ("storms: {}", "unknown step 'storms'; did you mean storm?"),
 ]
 
@@ -133,3 +143,24 @@ def test_a_storm_gets_another_seed_and_length(tmp_path: Path) -> None:
     calm = load_scenario(path)
     with pytest.raises(ConfigError, match="no storm in it"):
         with_storm(calm, path, seed=1, seconds=None)
+
+
+def test_an_endpoint_has_one_kind_and_one_class(tmp_path: Path) -> None:
+    """A node would refuse the second wish, and the scenario see nothing. Spec: K13."""
+    first = "subscribe: {node: a, endpoint: e, filter: x}"
+    for other in ("class: direct", "kind: queue"):
+        second = f"subscribe: {{node: a, endpoint: e, filter: y, {other}}}"
+        with pytest.raises(ConfigError, match="is a guaranteed channel already and cannot be") as e:
+            load_scenario(write(tmp_path, f"{first}\n    - {second}"))
+        assert len(e.value.problems) == 1
+        gone = "unsubscribe: {node: a, endpoint: e, filter: x}"
+        load_scenario(write(tmp_path, f"{first}\n    - {gone}\n    - {second}"))
+
+
+@pytest.mark.parametrize("file", ["[x]", "''", "7"])
+def test_a_mesh_in_a_file_is_named(tmp_path: Path, file: str) -> None:
+    path = tmp_path / "scenario.yaml"
+    head = "apiVersion: mesh/v1\nkind: Scenario\nmetadata: {name: x}\n"
+    path.write_text(f"{head}spec: {{mesh: {{file: {file}}}, steps: []}}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"yaml:4:\d+: spec.mesh.file: must name a topology file"):
+        load_scenario(path)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from mesh.codec.control import encode_change, encode_config
 from mesh.codec.keys import change_key, config_key
 from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
+from mesh.lab.fleet import with_addresses
 from mesh.model.control import Change, Stage
 from mesh.model.topology import Topology
 from mesh.runtime.control.changing import read_start
@@ -63,3 +65,16 @@ def test_a_leader_awaits_what_the_change_brings(
     """Spec: K28."""
     start = read_start(AFTER, node, records)
     assert start.added == added
+
+
+def test_addresses_of_the_command_line_are_no_other_topology() -> None:
+    """Nor is the order in which a file names things: a node warns of what means something else."""
+    given = with_addresses(AFTER, dict.fromkeys(AFTER.kafka, "here:9092"))
+    turned = replace(given, nodes=dict(reversed(AFTER.nodes.items())))
+    with capture_logs() as logs:
+        for file in (given, turned):
+            assert read_start(file, "a", [in_force(2, AFTER)]).number == 2
+    assert logs == []
+    with capture_logs() as logs:
+        read_start(BEFORE, "a", [in_force(2, AFTER)])
+    assert [one["event"] for one in logs] == ["topology.differs"]
