@@ -174,10 +174,19 @@ class UnderWay:
         """Go on from where another driver of this change has come to.
 
         Raises:
+            NotBegunError: Another has begun a change of this number; nothing was written.
             NotInTimeError: Another went back, or has begun another change.
         """
         found, target = self.view.change, self.way.target
-        if found is None or change_order(found) <= change_order(target):
+        if found is None:
+            return
+        if found.number == target.number and found.topology != target.topology:
+            # Both looked before either had written: the one that came later stops.
+            told = f"somebody else has begun another change, {found.number}, at the same time"
+            if self.way.is_written:
+                raise NotInTimeError(f"{told}; look at `mesh status`")
+            raise NotBegunError(f"nothing was changed: {told}")
+        if change_order(found) <= change_order(target):
             return
         is_other_way = (found.stage is Stage.ABORT) != self.way.is_aborting
         if found.number != target.number or is_other_way:

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from hashlib import sha256
 from io import StringIO
 
@@ -77,8 +78,9 @@ def document_hash(document: Mapping[str, object]) -> str:
     return sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
+@lru_cache(maxsize=16)
 def published_topology(text: str) -> Topology:
-    """Return the topology that a record describes.
+    """Return the topology that a record describes; the same text is read many times in a change.
 
     Raises:
         ConfigError: It describes none that is known here; a newer version may have written it.

@@ -84,6 +84,7 @@ class Learner:
     _read: dict[str, tuple[int, int]] = field(default_factory=dict)
     _cuts: dict[str, int] = field(default_factory=dict)
     _begun: dict[str, tuple[int, int]] | None = None
+    _routed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     _link_changes: LinkChanges = NO_CHANGES
 
     def __post_init__(self) -> None:
@@ -217,6 +218,20 @@ class Learner:
             if self.router.closed.get(neighbour_of(source)) is Reason.LINK_DISABLED
         )
 
+    def is_behind(self, in_force: Mapping[str, tuple[int, int]]) -> bool:
+        """Say whether somebody routed by more than this worker does yet. Spec: K16, K25.
+
+        What it will not read counts not: links that are frozen or shut, and what is offered no
+        more.
+        """
+        late = [s for s, version in in_force.items() if self._routed.get(s, UNCHANGED) < version]
+        read = {CLIENTS: None}
+        for name, neighbour in self.neighbours.items():
+            if not neighbour.frozen and neighbour.closed is None and neighbour.gate is None:
+                scopes = neighbour.scopes if self.offered is None else self.offered[name]
+                read |= {input_name(name, scope): None for scope in scopes}
+        return any(source in read for source in late)
+
     def proven_interest(self) -> Iterator[tuple[str, Scope, Mark, tuple[str, ...]]]:
         """Yield what each neighbour's guaranteed interest is, where that is proven. Spec: K21."""
         for name, neighbour in self.neighbours.items():
@@ -346,7 +361,7 @@ class Learner:
 
     def begin_round(self) -> Round:
         """Bring everything gathered into force in the router; return what changed."""
-        self._begun = dict(self._read)
+        self._begun = self._routed = dict(self._read)
         known, self.followed = self.followed, self._read.get(CHANGE, UNCHANGED)
         cuts = dict(topology_cut(self.followed)) if self.followed != known else {}
         links, self._link_changes = self._link_changes, NO_CHANGES

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tests.mutations.change_bugs import CHANGE_BUGS
 from tests.mutations.interest_bugs import INTEREST_BUGS
 from tests.mutations.join_bugs import JOIN_BUGS
 from tests.mutations.lane_bugs import LANE_BUGS
@@ -15,9 +16,10 @@ from tests.mutations.loss_bugs import LOSS_BUGS
 from tests.mutations.patching import Mutation
 from tests.sim.swarm.__main__ import say
 from tests.sim.swarm.drills import drill_seeds
+from tests.sim.swarm.plan import CHANGING
 from tests.sim.swarm.run import run_seed
 
-MUTATIONS = (*LANE_BUGS, *INTEREST_BUGS, *JOIN_BUGS, *LOSS_BUGS)
+MUTATIONS = (*LANE_BUGS, *INTEREST_BUGS, *JOIN_BUGS, *LOSS_BUGS, *CHANGE_BUGS)
 SEEDS_MAX = 3_000
 LOSSY_FIRST = 8_000
 """Where seeds begin in whose schedules something is lost on purpose."""
@@ -68,6 +70,8 @@ def main() -> int:
         seeds = [*drill_seeds(DRILLS_EACH), *range(options.first, options.first + SEEDS_MAX)]
         if mutation in LOSS_BUGS:
             seeds = list(range(LOSSY_FIRST, LOSSY_FIRST + 1_000))
+        if mutation in CHANGE_BUGS:
+            seeds = list(CHANGING[:SEEDS_MAX])
         found = hunt(mutation, seeds, seconds=seconds)
         took_s = time.monotonic() - began_s
         if found is None:

@@ -150,6 +150,15 @@ class Batch:
         """Have a position committed with this batch; a later one of the same key replaces it."""
         self.progress[progress_key(progress)] = progress
 
+    def cut(
+        self, at: TopicPartition, topic_id: bytes, position: int, cuts: Mapping[str, int]
+    ) -> None:
+        """Tell from which position of a source on the routing knows these. Spec: K25."""
+        self.cuts += [
+            Cut(at.topic, topic_id, at.partition, position, uuid, offset)
+            for uuid, offset in cuts.items()
+        ]
+
     def finish(
         self,
         writer: Writer,

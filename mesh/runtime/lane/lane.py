@@ -6,7 +6,7 @@ every message. It is handed records and writers and never waits. Spec: K2, K3, K
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -18,7 +18,7 @@ from mesh.errors import TransportError
 from mesh.model.frames import NONE_OFFSET, Chain, FrameFlags, MessageClass, SourcePartition
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.inputs import Input
-from mesh.model.state import Cut, InForce, Progress, ProgressKind
+from mesh.model.state import InForce, Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
@@ -89,6 +89,7 @@ class Lane:
         paused: Filters of subjects of which nothing is to be taken of clients.
         spent: Why its writer begins no transaction any more: the lane must be taken anew.
         followed: How far it has followed changes of the topology, here or at its former owner.
+        awaited: What its former owner knew: it reads nothing before that is known here too.
     """
 
     topology: Topology
@@ -112,6 +113,7 @@ class Lane:
     paused: frozenset[str] = frozenset()
     spent: TransportError | None = None
     followed: tuple[int, int] = UNCHANGED
+    awaited: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     names: TopicNames = field(init=False)
     partitions: int = field(init=False)
     _known: dict[MessageClass, Known] = field(default_factory=dict)
@@ -253,19 +255,12 @@ class Lane:
         batch = self.open(now_ms)
         batch.is_awaited = True
         self.followed = max(self.followed, in_force.get(CHANGE, UNCHANGED))
-        told = {} if self.followed == UNCHANGED else {CHANGE: self.followed}
+        told = {one: v for one, v in self.awaited.items() if v > in_force.get(one, UNCHANGED)}
+        told |= {} if self.followed == UNCHANGED else {CHANGE: self.followed}
         self._in_force = in_force = {**in_force, **told}
         self._known.clear()
         self._plans.clear()
-        for source in self.sources.values():
-            if source.message_class is not MessageClass.GUARANTEED:
-                continue
-            position = max(0, self.position(source.at))
-            batch.cuts += [
-                Cut(source.at.topic, source.topic_id, source.at.partition, position, uuid, offset)
-                for uuid, offset in cuts.items()
-                if source.link is None or uuid == self.learner.uuid
-            ]
+        self.tell_cuts(self.sources.values(), cuts, now_ms)
         batch.note(
             Progress(
                 kind=ProgressKind.INTEREST,
@@ -273,6 +268,20 @@ class Lane:
                 in_force=[InForce(name, *version) for name, version in in_force.items()],
             )
         )
+
+    @property
+    def has_cut(self) -> bool:
+        """Whether it has told since it was taken what is in force."""
+        return bool(self._in_force)
+
+    def tell_cuts(self, sources: Iterable[Source], cuts: Mapping[str, int], now_ms: int) -> None:
+        """Have the next commit tell these cuts of some sources, at their present positions."""
+        batch, uuid = self.open(now_ms), self.learner.uuid
+        own = {uuid: cuts[uuid]} if uuid in cuts else {}
+        for source in sources:
+            if source.message_class is MessageClass.GUARANTEED:
+                told = cuts if source.link is None else own
+                batch.cut(source.at, source.topic_id, max(0, self.position(source.at)), told)
 
     def position(self, at: TopicPartition) -> int:
         """Return the next offset of a source to be routed; the beginning if none was ever."""

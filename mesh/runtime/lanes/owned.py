@@ -126,7 +126,7 @@ class Lanes:
         node, learner = self.machine.node, self.machine.learner
         lane = Lane(self.topology, node, number, learner, taken.writer, taken.positions)
         lane.taken_ms = taken.taken_ms
-        lane.followed = lane.positions.followed
+        lane.followed, lane.awaited = lane.positions.followed, lane.positions.in_force
         epoch, handed_on = self._former.pop(number, (0, {}))
         if epoch + 1 == lane.positions.epoch:
             # Nobody had it in between: how far direct copies went is known exactly.

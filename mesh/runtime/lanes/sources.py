@@ -13,6 +13,7 @@ from mesh.model.control import Stop, StopReason
 from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
+from mesh.node.machine import LEARN_MS
 from mesh.runtime.host.intake import Intake
 from mesh.runtime.lane.batch import RESERVED_MS
 from mesh.runtime.lane.held import hold_source
@@ -96,6 +97,8 @@ class Sources:
 
     def find(self, lanes: Mapping[int, Lane], now_ms: int) -> None:
         """Look for topics that did not exist yet; assign to lanes what they do not read yet."""
+        for lane in [one for one in lanes.values() if one.awaited]:
+            self.start(lane, now_ms)
         if now_ms - self._tried_ms < RETRY_MS:
             return
         self._tried_ms = now_ms
@@ -136,6 +139,9 @@ class Sources:
         """Assign to a lane what it does not read yet, as far as brokers answer."""
         if lane.followed > self.learner.followed:
             return  # its former owner knew of a change that this worker has not read yet
+        if self.learner.is_behind(lane.awaited) and now_ms - lane.taken_ms < LEARN_MS:
+            return  # or of interest, so that what comes would not go to whom it is owed
+        lane.awaited = {}
         lanes = self.topology.nodes[self.node].lanes
         for topic in self._topics.values():
             if topic.info is None:
@@ -144,9 +150,8 @@ class Sources:
                 TopicPartition(topic.name, partition)
                 for partition in range(lane.number, topic.info.partitions, lanes)
             ]
-            new = [
-                at for at in places if at not in lane.sources and at not in lane.positions.stopped
-            ]
+            kept = {**lane.sources, **lane.positions.stopped}
+            new = [at for at in places if at not in kept]
             if not new:
                 continue
             try:
@@ -249,6 +254,8 @@ class Sources:
             if lane.positions.followed < self.learner.followed:
                 # Its former owner ended before it could tell which links are new.
                 begin_links(lane, source, list(self.learner.neighbours), now_ms)
+        if lane.has_cut:  # the others are told already: these come late
+            lane.tell_cuts([lane.sources[at] for at in places], self.learner.all_cuts(), now_ms)
         still = dict.fromkeys(at for at in places if self._holds(at, topic.link, now_ms))
         self._unread.update(still)
         self._read(topic.kafka, {at: begin_of(lane, at) for at in places if at not in still})

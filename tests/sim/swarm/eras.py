@@ -6,6 +6,7 @@ source goes by one stands in the ledger of its node. Both are read from the logs
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -53,6 +54,8 @@ class Eras:
         cuts: See `Cuts`.
         rested_ms: What is published from then on finds a mesh at rest.
         newest: The newest word of an operator.
+        disabled: Ends of links that ever were: who is behind one is not waited for, and what it
+            wanted is kept now and then only.
     """
 
     oracles: Sequence[Oracle]
@@ -61,6 +64,7 @@ class Eras:
     cuts: Cuts = field(default_factory=dict)
     rested_ms: int | None = None
     newest: Change | None = None
+    disabled: dict[tuple[str, str], None] = field(default_factory=dict)
     topology: Everything = field(init=False)
     names: TopicNames = field(default_factory=TopicNames)
     readers: dict[str, list[str]] = field(default_factory=dict)
@@ -174,17 +178,20 @@ class Eras:
             return True
         if message.of is MessageClass.DIRECT and len(self.numbers) > 1:
             return False
+        way = self.numbers[self.era(message)].way_to.get((message.node, wish.node))
+        if way is not None and any(pair in self.disabled for pair in itertools.pairwise(way.nodes)):
+            return False
         first = FIRST if message.node == wish.node else self._first(message, wish.node)
         settled_ms = wish.settled_ms
         if first != FIRST and (settled_ms or 0) <= self.run_ms.get(first, 1 << 60):
             settled_ms = None
-        if settled_ms is not None and message.at > settled_ms:
+        is_settled = settled_ms is not None and message.at > settled_ms
+        if is_settled:
             return True
-        since = self._begin(message.place, first)
         known = [
             offset
-            for position, about, offset in self.cuts.get(message.place, ())
-            if about == f"u-{wish.node}" and since <= position <= message.identity[2]
+            for position, about, offset in self._known_since(message.place, first)
+            if about == f"u-{wish.node}" and position <= message.identity[2]
         ]
         return bool(known) and known[-1] >= wish.offset
 
@@ -198,15 +205,13 @@ class Eras:
                 first = number
         return first
 
-    def _begin(self, place: Place, number: int) -> int:
-        """Return from which position on a source goes by a topology."""
+    def _known_since(self, place: Place, number: int) -> Sequence[tuple[int, str, int]]:
+        """Return the cuts of a source since it goes by a topology, in order."""
+        cuts = self.cuts.get(place, ())
         if number == FIRST:
-            return 0
-        return min(
-            position
-            for position, about, offset in self.cuts[place]
-            if about == CHANGE and offset >= number
-        )
+            return cuts
+        begins = (index for index, cut in enumerate(cuts) if cut[1] == CHANGE and cut[2] >= number)
+        return cuts[next(begins) :]
 
     # -- what is asked of an oracle --------------------------------------------------------------
 

@@ -58,6 +58,7 @@ class Operators:
     eras: Eras
     at_work: dict[str, Topology | None] = field(default_factory=dict)
     _number: int = 0
+    _left: dict[str, None] = field(default_factory=dict)
     _disabled: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -109,13 +110,18 @@ class Operators:
         """Start who is to be there, and stop who is not any more."""
         world, there = self.world, self.there()
         for name in world.plan.crew:
-            if name.partition("/")[0] in there:
-                if name not in world.plan.workers:
+            node = name.partition("/")[0]
+            if node in there:
+                if node in self._left or name not in world.plan.workers:
                     world.start(name)
-            elif (worker := world.workers.get(name)) is not None:
+                continue
+            self._left[node] = None
+            if (worker := world.workers.get(name)) is not None:
                 world.reached["node left"] += 1
                 world.act(name, worker.close)
                 world.drop(name)
+        for node in there:
+            self._left.pop(node, None)
 
     # -- what they do ------------------------------------------------------------------------
 
@@ -260,6 +266,7 @@ class Operators:
             self._write_disabled(ends, None)
 
     def _write_disabled(self, ends: tuple[str, str], why: Pause | None) -> None:
+        self.eras.disabled |= {ends: None, ends[::-1]: None}
         self.world.reached["link disabled" if why else "link enabled"] += 1
         topology = self.world.topology
         write_disabled(topology, self.world.kafka, ends_of(*ends), why, {})  # type: ignore[arg-type]

@@ -210,13 +210,14 @@ def draw_faults(
     found = []
     for _ in range(rng.choice([1, 1, 2, 3, 6])):
         at = rng.randrange(0 if rng.random() < 0.2 else 150, length)
-        found.append(_fault(rng, made, workers, at, rng.choice(weighted)))
+        found.append(draw_fault(rng, made, workers, at, rng.choice(weighted)))
     return sorted(found, key=lambda step: step.at)
 
 
-def _fault(
+def draw_fault(
     rng: random.Random, made: Oracle | Eras, workers: Sequence[str], at: int, word: str
 ) -> Step:
+    """Return a fault of one kind."""
     worker = rng.choice(workers)
     topology = made.topology
     back = rng.choice(LASTS_MS)

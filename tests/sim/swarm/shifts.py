@@ -16,6 +16,7 @@ from tests.sim.swarm.plan import (
     SLOW,
     Plan,
     Step,
+    draw_fault,
     draw_faults,
     draw_moves,
     has_joins,
@@ -24,6 +25,7 @@ from tests.sim.swarm.plan import (
 from tests.sim.swarm.targets import next_topologies
 
 CALM_SHARE = 0.2
+AROUND = ("cut", "cut", "cut", "cut", "late", "pause", "stall", "storm", "kill", "tiny")
 AFTER_MS = 2_000
 """So long clients go on after the last change has begun."""
 
@@ -50,6 +52,8 @@ def draw_shifts(seed: int) -> Plan:
     if not is_calm:
         steps += draw_faults(rng, every, crew, length)
         steps += _disabled(rng, every, length)
+    if seed % 2:
+        steps += _around(random.Random(f"around {seed}"), every, crew, steps)
     return Plan(
         seed,
         first,
@@ -95,6 +99,16 @@ def _changes(rng: random.Random, count: int, length: int) -> Iterator[Step]:
         yield Step(at, "change", "operator", more)
         if rng.random() < 0.25:
             yield Step(at + rng.choice([1_050, 1_200, 1_500, 2_500]), "abort", "operator", {})
+
+
+def _around(
+    rng: random.Random, every: Eras, crew: Sequence[str], steps: Sequence[Step]
+) -> Iterator[Step]:
+    """Yield what goes wrong while sources hold: then old links carry something for longer."""
+    for change in [step for step in steps if step.word == "change"]:
+        for _ in range(rng.choice([1, 2, 3])):
+            at = change.at + rng.choice([0, 300, 700, 900, 1_000, 1_100])
+            yield draw_fault(rng, every, crew, at, rng.choice(AROUND))
 
 
 def _disabled(rng: random.Random, every: Eras, length: int) -> Iterator[Step]:

@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[3]
 SEEDS = range(300)
 JOINED = range(1000, 1060)
 LOSSY = (*range(8000, 8020), *range(9000, 9010))
+CHANGED = (*range(5_000_001, 5_000_017), *range(5_001_000, 5_001_008))
 MENDED = {
     "an endpoint outlives its last unsubscribe in the routing": 130,
     "an owner that was fenced keeps a lane that begins no transaction": 102_445,
@@ -32,6 +33,9 @@ MENDED = {
     "what is deleted of a topic made anew before its loss is accepted": 8_628,
     "a target is held while a source stands still of which nothing was ever read": 9_092,
     "what was sent beside a lane outlives a loss that was accepted": 8_189,
+    "a lane goes to a mate that knows less of a new link than its former owner": 5_000_284,
+    "a source that comes late does not tell by which topology it goes": 5_000_220,
+    "two operators begin a change at the same time": 5_001_154,
 }
 """Bugs that the swarm found, and a schedule that showed each."""
 
@@ -92,6 +96,26 @@ def test_no_schedule_with_losses_breaks_a_rule() -> None:
     for one in found:
         reached.update(one.reached)
     wanted = ("stopped: truncated", "stopped: recreated", "dead letter: endpoint_full")
+    assert [state for state in wanted if not reached[state]] == []
+
+
+def test_no_schedule_with_live_changes_breaks_a_rule() -> None:
+    """No loop, duplicate or loss while topologies change, nothing stale. Spec: K25, K27, K28."""
+    found = [run_seed(seed) for seed in CHANGED]
+    assert [one.detail for one in found if one.rule] == []
+    reached: Counter[str] = Counter()
+    for one in found:
+        reached.update(one.reached)
+    wanted = (
+        "change in force",
+        "aborted by another",
+        "driver died at hold",
+        "driver died at switch",
+        "gone on with at hold",
+        "gone on with at switch",
+        "node left",
+        "link disabled",
+    )
     assert [state for state in wanted if not reached[state]] == []
 
 

@@ -138,7 +138,7 @@ def judge(world: SwarmWorld) -> None:
                 if is_accounted:
                     world.reached["direct message discarded with account"] += 1
                     continue
-                if kinds & LOSSY or world.damage is not None:
+                if kinds & LOSSY or world.damage is not None or world.operators is not None:
                     world.reached["direct message lost"] += 1
                     continue
                 rule = "direct lost without account"

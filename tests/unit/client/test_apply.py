@@ -203,3 +203,17 @@ def test_two_who_drive_one_change_come_to_the_same_end() -> None:
     abort_change(found, begun(nodes), nodes.means()).run(60)
     with pytest.raises(NotInTimeError, match="somebody else has brought change 3 to stage abort"):
         third.run(60)
+
+
+def test_of_two_who_begin_at_the_same_time_the_later_one_stops() -> None:
+    """Both have looked before either wrote: what one drives is never taken for the other's."""
+    nodes = Following(*MOVED)
+    late = change(nodes, mesh_of("a-b", "a-c"))
+    nodes.stuck = {"b": Stage.SWITCH}
+    with pytest.raises(NotInTimeError, match="b does not work"):
+        change(nodes).run(3)
+    with pytest.raises(NotBegunError, match="somebody else has begun another change, 2"):
+        late.run(3)
+    nodes.stuck = {}
+    assert change(nodes).run(60).is_in_force
+    assert in_force(nodes) == (2, nodes.after)
