@@ -114,6 +114,7 @@ class Following:
                 continue
             there = self.kafka[self.nodes[other].kafka].admin()
             ends = there.ends([TopicPartition(topic, number) for number in range(4)])
+            ids = {name: one.topic_id for name, one in there.describe([topic]).items()}
             for at, end in ends.items():
                 offset = min(end, self.read.get((other, node), end))
                 progress = Progress(
@@ -121,7 +122,7 @@ class Following:
                     offset=offset,
                     topic=at.topic,
                     partition=at.partition,
-                    topic_id=bytes(16),
+                    topic_id=ids[at.topic],
                 )
                 value = encode_progress(progress)
                 writer.produce(names.progress(node), value, progress_key(progress), 0)
