@@ -62,6 +62,10 @@ class StartError(MeshError):
     """Something the mesh needs could not be had: Java, a broker, a port. Exit code 1."""
 
 
+class OutputError(MeshError):
+    """What a command has to say could not be written: a full disk, a closed stream. Exit code 1."""
+
+
 class NotPublishedError(MeshError):
     """Messages that Kafka did not take; they may be published again.
 

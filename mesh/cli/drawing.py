@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mesh.cli.in_force import topology_in_question
-from mesh.cli.render import Output, as_json
+from mesh.cli.render import Output, as_json, standard_output
 from mesh.cli.target import BootstrapOption, ContextOption, FileOption
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def topology_command(
             text = as_dot(found)
         case Drawing.JSON:
             text = as_json(as_mapping(found))
-    sys.stdout.write(text + "\n")
+    with standard_output():
+        sys.stdout.write(text + "\n")
 
 
 def as_text(topology: Topology) -> str:

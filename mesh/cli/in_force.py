@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mesh.cli.looking import Look, look_at
-from mesh.cli.render import Output, as_json
+from mesh.cli.render import Output, as_json, standard_output
 from mesh.cli.running import running_mesh
 from mesh.cli.target import BootstrapOption, ContextOption, FileOption, say
 from mesh.cli.topology import legal_or_refused
@@ -45,9 +45,11 @@ def export(
 
     found, _ = in_force_of(file, bootstrap, context)
     if output is Output.JSON:
-        sys.stdout.write(as_json(found.document) + "\n")
+        text = as_json(found.document) + "\n"
     else:
-        sys.stdout.write(as_yaml_file(found.document))
+        text = as_yaml_file(found.document)
+    with standard_output():
+        sys.stdout.write(text)
 
 
 def in_force_of(

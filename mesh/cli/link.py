@@ -23,7 +23,21 @@ FromOption = Annotated[
 PartitionOption = Annotated[
     int | None, typer.Option(min=0, help="Only this partition of the outboxes.")
 ]
-WhyOption = Annotated[str, typer.Option(help="A word to whoever looks at it.")]
+WHY_CHARS_MAX = 200
+
+
+def _checked_why(text: str) -> str:
+    from mesh.config.shapes import is_one_line
+
+    if len(text) > WHY_CHARS_MAX or not is_one_line(text):
+        message = f"write one line of at most {WHY_CHARS_MAX} characters, none of them for control"
+        raise wrong_input("--why", message)
+    return text
+
+
+WhyOption = Annotated[
+    str, typer.Option(help="A word to whoever looks at it.", callback=_checked_why)
+]
 
 app = typer.Typer(help="Look after links.", no_args_is_help=True, rich_markup_mode=None)
 

@@ -120,6 +120,8 @@ def headers_of(options: list[str]) -> list[tuple[str, bytes]]:
         name, equals, value = option.partition("=")
         if not (name and equals):
             raise wrong_input(f"--header {option}", "write NAME=VALUE")
+        if not name.isprintable():
+            raise wrong_input(f"--header {option}", "the name is not UTF-8 or cannot be printed")
         found.append((name, os.fsencode(value)))
     return found
 

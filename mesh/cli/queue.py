@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,7 @@ import typer
 from mesh.cli.faults import wrong_input
 from mesh.cli.looking import look
 from mesh.cli.publish import NodeOption
-from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.render import Output, OutputOption, View, grid, render, standard_output
 from mesh.cli.running import running_topology
 from mesh.cli.subscribe import EXIT_LAGGING, print_message
 from mesh.cli.target import (
@@ -153,8 +152,8 @@ def consume_queue(
         try:
             while count is None or done < count:
                 for one in consumer.read(_LOOK_S, 1):
-                    print_message(topology, one.message, output)
-                    sys.stdout.flush()
+                    with standard_output():
+                        print_message(topology, one.message, output)
                     consumer.ack(one)
                     done += 1
                     heard_s = time.monotonic()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from io import StringIO
@@ -47,7 +48,37 @@ def render(view: View, output: Output) -> None:
     """Print a view on standard output.
 
     A terminal gets colours unless NO_COLOR is set; a pipe gets plain text.
+
+    Raises:
+        OutputError, BrokenPipeError: As for `standard_output`.
     """
+    with standard_output():
+        _write(view, output)
+
+
+@contextmanager
+def standard_output() -> Iterator[None]:
+    """What is written within is on its way afterwards.
+
+    Raises:
+        OutputError: It cannot be written.
+        BrokenPipeError: Nobody reads any more.
+    """
+    from mesh.errors import OutputError
+
+    if sys.stdout is None:
+        raise OutputError("standard output is closed; open it")
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as exc:
+        sys.stdout = None  # or the same comes once more when the program ends
+        raise OutputError(f"standard output cannot be written: {exc.strerror}") from exc
+
+
+def _write(view: View, output: Output) -> None:
     if output is Output.TABLE:
         _console().print(view.table())
         return

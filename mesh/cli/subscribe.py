@@ -13,7 +13,7 @@ import typer
 
 from mesh.cli.faults import wrong_input
 from mesh.cli.publish import ClassOption, NodeOption, class_of
-from mesh.cli.render import Output, OutputOption, View, render
+from mesh.cli.render import Output, OutputOption, View, render, standard_output
 from mesh.cli.running import running_topology
 from mesh.cli.target import (
     BootstrapOption,
@@ -28,9 +28,11 @@ from mesh.model.queues import QueuePolicy
 
 if TYPE_CHECKING:
     from mesh.client import Deliveries, MeshClient, ReceivedMessage
+    from mesh.model.frames import MessageClass
     from mesh.model.topology import Topology
 
 EXIT_LAGGING = 10
+LEASE_MAX_S = 2_147_483_647
 _LOOK_S = 0.2
 
 EndpointOption = Annotated[str, typer.Option("--endpoint", "-e", help="Name of the endpoint.")]
@@ -62,7 +64,8 @@ def subscribe(
     ] = False,
     timeout: TimeoutOption = 60.0,
     lease: Annotated[
-        int | None, typer.Option(min=1, help="Seconds after which the subscription ends.")
+        int | None,
+        typer.Option(min=1, max=LEASE_MAX_S, help="Seconds after which the subscription ends."),
     ] = None,
     noexport: Annotated[
         bool,
@@ -96,6 +99,7 @@ def subscribe(
     with connect(topology, node) as client:
         try:
             stream = client.deliveries(endpoint, from_beginning=from_beginning)
+            _check_kind(client, node, endpoint, kind, message_class)
             version = client.subscribe(
                 endpoint,
                 filter_,
@@ -149,6 +153,22 @@ def unsubscribe(
         data = {"node": node, "endpoint": endpoint, "filter": filter_, "version": version}
         code = _acknowledged(client, data, wait, timeout, output, is_last=True)
     raise typer.Exit(code)
+
+
+def _check_kind(
+    client: MeshClient, node: str, endpoint: str, kind: EndpointKind, class_: MessageClass
+) -> None:
+    """Refuse what the node would only log: an endpoint has one kind and one class. Spec: K13."""
+    known = next((one for (name, _), one in client.subscribed().items() if name == endpoint), None)
+    if known is None or (known.kind, known.message_class) == (kind, class_):
+        return
+    raise wrong_input(
+        "subscribe",
+        f"{endpoint} at {node} is a {known.message_class} {known.kind} already and cannot be a "
+        f"{class_} {kind} too, nothing was changed: name another endpoint, or end what it is by "
+        "`mesh unsubscribe`",
+        code="OTHER_KIND",
+    )
 
 
 def _check_subscribed(client: MeshClient, node: str, endpoint: str, filter_: str) -> None:
@@ -235,11 +255,11 @@ def _follow(
             for loss in stream.losses:
                 say(str(loss))
             stream.losses.clear()
-            for message in messages[: None if count is None else count - printed]:
-                print_message(topology, message, output)
-                printed += 1
+            with standard_output():
+                for message in messages[: None if count is None else count - printed]:
+                    print_message(topology, message, output)
+                    printed += 1
             if messages:
-                sys.stdout.flush()
                 heard_s = time.monotonic()
             elif count is not None and time.monotonic() - heard_s > timeout_s:
                 say(f"{printed} of {count} messages came; nothing more for {timeout_s:g} s")
@@ -261,7 +281,8 @@ def print_message(topology: Topology, message: ReceivedMessage, output: Output) 
     else:
         key = "" if message.key is None else f" key={_text(message.key)!r}"
         headers = "".join(
-            f" {name}={'null' if value is None else repr(_text(value))}"
+            f" {name if name.isprintable() else repr(name)}="
+            f"{'null' if value is None else repr(_text(value))}"
             for name, value in message.headers
         )
         payload = "null" if message.payload is None else repr(_text(message.payload))

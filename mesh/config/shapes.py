@@ -32,10 +32,13 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
 
 
+def is_one_line(text: str) -> bool:
+    """Say whether a text may be printed for people as it is."""
+    return not any(category(one) in _STEERING or one in _TURNING for one in text)
+
+
 def _one_line(value: object) -> object:
-    if isinstance(value, str) and any(
-        category(one) in _STEERING or one in _TURNING for one in value
-    ):
+    if isinstance(value, str) and not is_one_line(value):
         raise PydanticCustomError("one_line", "must be one line without control characters")
     return value
 

@@ -49,7 +49,7 @@ def topology_of(document: Document) -> Topology:
     Raises:
         ConfigError: As for `load_topology`.
     """
-    _refuse_other_kinds(document)
+    refuse_other_kinds(document)
     model, problems = check_shape(MeshFile, document.value, document.where)
     spec = document.within("spec")
     problems += spec_problems(spec.value, spec.where)
@@ -83,15 +83,25 @@ def topology_schema() -> dict[str, object]:
     return schema
 
 
-def _refuse_other_kinds(document: Document) -> None:
-    """Refuse a file of another kind for that alone: what else it says is no fault of it."""
+def refuse_other_kinds(document: Document, wanted: str = "Mesh") -> None:
+    """Refuse a file of another kind for that alone: what else it says is no fault of it.
+
+    Raises:
+        ConfigError: It says that it is of another kind.
+    """
     kind = document.within("kind").value
-    if isinstance(kind, str) and kind != "Mesh":
-        hint = "; mesh lab run runs scenarios" if kind == "Scenario" else ""
-        message = f"must be Mesh; got {shown(kind)}{hint}"
+    if isinstance(kind, str) and kind != wanted:
+        message = f"must be {wanted}; got {shown(kind)}{_USES.get(kind, '')}"
         raise ConfigError(
             [Problem(code="WRONG_VALUE", message=message, where=document.where(("kind",)))]
         )
+
+
+_USES = {
+    "Scenario": "; mesh lab run runs scenarios",
+    "Mesh": "; mesh validate, plan and up take topologies",
+    "Plan": "; mesh apply puts plans in force",
+}
 
 
 def _in_order(problems: list[Problem]) -> list[Problem]:

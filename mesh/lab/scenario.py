@@ -11,7 +11,7 @@ from pydantic import Field
 
 from mesh.config.located import Document, read_document
 from mesh.config.shapes import UNKNOWN_KEY, OneLine, StrictModel, check_shape, nearest
-from mesh.config.topology_file import topology_from_mapping, topology_of
+from mesh.config.topology_file import refuse_other_kinds, topology_from_mapping, topology_of
 from mesh.errors import ConfigError, Problem
 from mesh.lab.endpoint_kinds import EndpointKinds
 from mesh.lab.proposals import Mesh, Proposal, propose
@@ -126,6 +126,7 @@ def load_scenario(path: str | Path) -> Scenario:
         ConfigError: Something is wrong with it; lists all problems, located.
     """
     document = read_document(path)
+    refuse_other_kinds(document, "Scenario")
     model, problems = check_shape(_ScenarioFile, document.value, document.where)
     if model is None:
         raise ConfigError(problems)

@@ -124,6 +124,23 @@ def test_wait_ends_when_all_is_known_and_names_who_lags(run: Run, chain: Chain) 
     assert run("wait", "--version", "1", "-f", file).code == 2
 
 
+@pytest.mark.parametrize("other", [("--queue",), ("--class", "direct")])
+def test_an_endpoint_has_one_kind_and_one_class(
+    run: Run, chain: Chain, other: tuple[str, ...]
+) -> None:
+    """The node would only log it, and the command look like success. Spec: K13."""
+    mesh, file = chain
+    mesh.subscribe("c", "e", "acme/>")
+    place = TopicPartition("mesh.c.clients", 0)
+    end = mesh.world.kafka["right"].admin().ends([place])
+    ended = run("subscribe", "y", "-n", "c", "-e", "e", *other, "-f", file)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert "is a guaranteed channel already" in ended.err
+    assert mesh.world.kafka["right"].admin().ends([place]) == end
+    run("unsubscribe", "acme/>", "-n", "c", "-e", "e", "-f", file)
+    assert run("subscribe", "y", "-n", "c", "-e", "e", *other, "-f", file).code == 0
+
+
 def test_a_message_that_never_was_is_told_in_one_line(run: Run, chain: Chain) -> None:
     """No empty tables; scripts get their document all the same. Spec: K9."""
     mesh, file = chain
@@ -220,6 +237,10 @@ def test_audit_report_ends_with_ten_only_for_faults(run: Run, chain: Chain) -> N
         (["publish", "a", "x", "-n", "z"], "no node is called 'z'"),
         (["publish", "a", "x", "-n", "a", "--class", "fast"], "guaranteed or direct"),
         (["publish", "a", "x", "-n", "a", "--header", "h"], "NAME=VALUE"),
+        (["publish", "a", "x", "-n", "a", "--header", "\udcff=1"], "the name is not UTF-8"),
+        (["link", "pause", "a", "b", "--why", "\udcff"], "none of them for control"),
+        (["link", "disable", "a", "b", "--why", "x\n"], "none of them for control"),
+        (["subject", "pause", "x", "--node", "a", "--why", "x" * 201], "at most 200"),
         (["publish", "a", "x", "-n", "a", "--header", "mesh-x=1"], "belongs to the mesh"),
         (["subscribe", ">/a", "-n", "a", "-e", "e"], "last level"),
         (["subscribe", "a", "-n", "a", "-e", "e e"], "is no name"),

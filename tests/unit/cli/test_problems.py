@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+from pathlib import Path
 
 import pytest
 
+from mesh.cli.main import main
 from mesh.cli.problems import asked_output, report
 from mesh.cli.render import Output
 from mesh.errors import ConfigError, Problem, StartError, TransportUnavailableError
@@ -48,3 +52,25 @@ def test_what_users_wrote_cannot_steer_the_terminal(capsys: pytest.CaptureFixtur
     """Control characters of a file are shown, not obeyed."""
     report(ConfigError([Problem(code="A", message="x\x1b[2Jy\nz\ud800")]), Output.TABLE)
     assert capsys.readouterr().err == "x\\u001b[2Jy\\u000az\\ud800 [A]\n"
+
+
+class Full(io.StringIO):
+    """A stream to a disk that is full."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("command", ["schema", "topology", "validate"])
+def test_a_full_disk_is_one_line(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was asked for is not there, so the exit code says so; nothing is said twice."""
+    file = str(Path(__file__).parents[3] / "examples" / "topologies" / "fig36.yaml")
+    monkeypatch.setattr("sys.stdout", Full())
+    with pytest.raises(SystemExit) as ended:
+        main([command] if command == "schema" else [command, file])
+    monkeypatch.undo()
+    assert ended.value.code == 1
+    said = capsys.readouterr().err
+    assert said == "standard output cannot be written: No space left on device [OUTPUT]\n"
