@@ -7,14 +7,39 @@ from collections.abc import Mapping, Sequence
 
 from mesh.codec.records import RecordCodec
 from mesh.model.joins import Join
-from mesh.model.links import Gate, GateStatus, HeldLink, NodeLinks
+from mesh.model.links import Answer, Gate, GateStatus, HeldLink, NodeLinks, Word
 
 _FORMER = "links.former"
 """Entry of `ext`: JSON, a list of digests."""
 
+_WORD, _ANSWER = "links.word", "links.answer"
+"""Entries of `ext`: JSON, lists of the attributes in their order."""
 
-def _former_ext(former: Sequence[str]) -> Mapping[str, bytes]:
-    return {_FORMER: json.dumps(list(former)).encode()} if former else {}
+
+def _ext_of(value: NodeLinks) -> Mapping[str, bytes]:
+    ext: dict[str, object] = {}
+    if value.former:
+        ext[_FORMER] = list(value.former)
+    if value.word is not None:
+        ext[_WORD] = [value.word.attempt, value.word.settled, value.word.step]
+    if value.answer != Answer():
+        told = value.answer
+        ext[_ANSWER] = [told.to, told.attempt, told.number, told.asked, told.done, told.is_idle]
+    return {key: json.dumps(one).encode() for key, one in ext.items()}
+
+
+def _word_of(ext: Mapping[str, bytes]) -> Word | None:
+    if _WORD not in ext:
+        return None
+    attempt, settled, step = json.loads(ext[_WORD])
+    return Word(int(attempt), str(settled), int(step))
+
+
+def _answer_of(ext: Mapping[str, bytes]) -> Answer:
+    if _ANSWER not in ext:
+        return Answer()
+    to, attempt, number, asked, done, is_idle = json.loads(ext[_ANSWER])
+    return Answer(str(to), int(attempt), int(number), int(asked), int(done), bool(is_idle))
 
 
 def _former_of(ext: Mapping[str, bytes]) -> Sequence[str]:
@@ -61,7 +86,7 @@ _NODE_LINKS = RecordCodec[NodeLinks](
             }
             for gate in value.gates
         ],
-        "ext": _former_ext(value.former),
+        "ext": _ext_of(value),
     },
     lambda fields: NodeLinks(
         node=fields["node"],
@@ -88,6 +113,8 @@ _NODE_LINKS = RecordCodec[NodeLinks](
             for gate in fields["gates"]
         ),
         former=_former_of(fields["ext"]),
+        word=_word_of(fields["ext"]),
+        answer=_answer_of(fields["ext"]),
     ),
 )
 

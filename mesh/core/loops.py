@@ -15,7 +15,7 @@ from hashlib import blake2b
 from mesh.core.conflicts import Conflict, first_conflict
 from mesh.core.walks import Graph
 from mesh.model.joins import Join
-from mesh.model.links import HeldLink, NodeLinks
+from mesh.model.links import Gate, HeldLink, NodeLinks
 from mesh.model.topology import Link, Topology, ZoneKind
 
 Records = Mapping[str, NodeLinks]
@@ -107,8 +107,23 @@ def component(records: Records, uuid: str) -> Sequence[str]:
     return sorted(found)
 
 
-def refusals(records: Records) -> Mapping[End, str]:
-    """Return why links must carry nothing, for both ends of each; they are well without.
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Which links must carry nothing.
+
+    Attributes:
+        reasons: Why, for both ends of each.
+        losers: Those of them that lose in a loop.
+        labels: What people call each node, by uuid.
+    """
+
+    reasons: Mapping[End, str]
+    losers: Sequence[Pair]
+    labels: Mapping[str, str]
+
+
+def judgement(records: Records) -> Judgement:
+    """Return which links must carry nothing; nodes are well without them.
 
     Args:
         records: Of all nodes that hang together, or of some of them.
@@ -126,11 +141,28 @@ def refusals(records: Records) -> Mapping[End, str]:
             taken.append(pair)
         else:
             refused |= dict.fromkeys(pair.keys, reason)
+    losers: list[Pair] = []
     while (loop := _first_loop(taken, labels)) is not None:
         at, conflict = loop
         refused |= dict.fromkeys(taken[at].keys, _told(conflict, taken[at], labels))
-        del taken[at]
-    return refused
+        losers.append(taken.pop(at))
+    return Judgement(refused, losers, labels)
+
+
+def is_open(records: Records, pair: Pair, *, both: bool = False) -> bool:
+    """Say whether data go over a link at one of its ends, or at both, by what they say."""
+    gates = [records[uuid].gate_to(name) for uuid, name in pair.keys]
+    return gates.count(Gate.OPEN) > (1 if both else 0)
+
+
+def live_losers(records: Records) -> Sequence[Pair]:
+    """Return the links that lose in a loop of which every link carries data at both ends."""
+    carrying: dict[str, NodeLinks] = {}
+    for uuid, record in records.items():
+        pairs = [(held, link_back(records, record, held)) for held in record.links]
+        held = [held for held, pair in pairs if pair and is_open(records, pair, both=True)]
+        carrying[uuid] = replace(record, links=held)
+    return judgement(carrying).losers
 
 
 def _pairs(records: Records) -> Iterator[Pair]:

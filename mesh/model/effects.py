@@ -133,6 +133,13 @@ class WriteLinks:
 
 
 @dataclass(frozen=True, slots=True)
+class DropLinks:
+    """Hand on no more what the node with this uuid said of its links: it is gone. K27."""
+
+    uuid: str
+
+
+@dataclass(frozen=True, slots=True)
 class WriteRepair:
     """Ask a neighbour for a repair, or take the request back: it has come. Spec: K11."""
 
@@ -193,6 +200,7 @@ Effect = (
     | WriteStop
     | WriteRepair
     | WriteLinks
+    | DropLinks
     | ResumeSource
     | EndSubscription
     | LeadAnew

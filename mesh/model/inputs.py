@@ -207,6 +207,25 @@ class LinksRead:
 
 
 @dataclass(frozen=True, slots=True)
+class Stilled:
+    """This worker has done a step of what an open link gives way by. Spec: K27, K28.
+
+    Attributes:
+        number, step: Of the `Answer` of the node.
+        is_idle: Nothing had come since the look before.
+    """
+
+    number: int
+    step: int
+    is_idle: bool = False
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """What the lanes commit of it."""
+        return self.number, 2 * self.step + self.is_idle
+
+
+@dataclass(frozen=True, slots=True)
 class IdentityRead:
     """Who writes a neighbour's control topic. Spec: K4, EMS-16.
 
@@ -302,6 +321,7 @@ Input = (
     | LeadershipTaken
     | LeadershipLost
     | SourceStopped
+    | Stilled
     | SourceResumed
     | LossAccepted
     | GapFound

@@ -65,6 +65,73 @@ class GateStatus:
     drains: bool = False
 
 
+ABORT, ASK, HOLD, SWITCH, OPEN, JOIN, RUN = -1, 0, 1, 1_000_000, 1_000_001, 1_000_002, 1_000_003
+"""Steps by which an open link gives way: who is there; sources hold; then looks, counted from 2,
+whether anything is on its way; what loses is shut; what waited for that is opened; what it offers
+is known everywhere; all go on. Or all go on as they were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What one end of an open link that gives way asks of all nodes. Spec: K27, K28.
+
+    Attributes:
+        attempt: Rises whenever that node begins anew.
+        settled: Digest of the facts by which the link gives way.
+        step: `ASK`, `HOLD`, a look, `SWITCH`, `OPEN`, `JOIN`, `RUN` or `ABORT`.
+    """
+
+    attempt: int
+    settled: str
+    step: int
+
+    @property
+    def is_active(self) -> bool:
+        """Whether nodes are to answer."""
+        return ASK <= self.step <= JOIN
+
+    @property
+    def has_switched(self) -> bool:
+        """Whether nothing was on its way, so that links may be shut."""
+        return self.step >= SWITCH
+
+    @property
+    def has_opened(self) -> bool:
+        """Whether they are shut everywhere, so that others may be opened."""
+        return self.step >= OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How far a node follows such a word.
+
+    Attributes:
+        to: uuid of whoever spoke; empty for nobody yet.
+        attempt: Of its word.
+        number: Rises with every word that this node begins to follow: its lanes commit it.
+        asked: The step that its workers are at; `ABORT` or `RUN`: its sources go on.
+        done: The last step that is committed in all its lanes, or `ABORT` for none.
+        is_idle: Nothing had come between the looks `done - 1` and `done`.
+    """
+
+    to: str = ""
+    attempt: int = 0
+    number: int = 0
+    asked: int = ABORT
+    done: int = ABORT
+    is_idle: bool = False
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether the node takes nothing of its clients."""
+        return HOLD <= self.asked <= JOIN
+
+    @property
+    def is_following(self) -> bool:
+        """Whether the node answers."""
+        return ASK <= self.asked <= JOIN
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLinks:
     """Every link of one node, told by itself and handed on by others as it is.
@@ -83,6 +150,8 @@ class NodeLinks:
         gate_number: Rises whenever `gates` change.
         links: As it holds them, sorted by neighbour.
         gates: What it lets through, of each neighbour that it has heard of.
+        word: What it asks of all nodes so that an open link gives way, or did last.
+        answer: How far it follows such a word.
     """
 
     node: str
@@ -96,6 +165,8 @@ class NodeLinks:
     links: Sequence[HeldLink] = field(default=())
     gates: Sequence[GateStatus] = field(default=())
     former: Sequence[str] = field(default=())
+    word: Word | None = None
+    answer: Answer = Answer()
 
     @property
     def facts(self) -> tuple[object, ...]:
@@ -105,3 +176,7 @@ class NodeLinks:
     def link_to(self, neighbour: str) -> HeldLink | None:
         """Return the link to a neighbour, by its name here."""
         return next((link for link in self.links if link.neighbour == neighbour), None)
+
+    def gate_to(self, neighbour: str) -> Gate | None:
+        """Return whether data go to a neighbour, or None if nothing was heard of it."""
+        return next((gate.state for gate in self.gates if gate.neighbour == neighbour), None)

@@ -12,6 +12,11 @@ LINKS = "$links"
 it goes by them, and the leader knows when all do."""
 
 
+STILL = "$still"
+"""Name of what sources hold for, and of the looks whether anything is on its way: version
+(`Answer.number`, twice the step, and one more if nothing had come since the look before)."""
+
+
 def set_gates(learner: Learner, gates: Mapping[str, GateStatus], number: int) -> Sequence[str]:
     """Have data go over exactly those links that are open; return which were shut by it.
 

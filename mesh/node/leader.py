@@ -235,6 +235,20 @@ class Leader:
             for (reader, scope), number in self._awaited.items()
         )
 
+    def is_complete(self, learner: Learner) -> bool:
+        """Say whether all who are there and wanted have completed what is offered now. K24."""
+        wanted = [
+            name
+            for name, one in learner.neighbours.items()
+            if one.gate is None and one.closed is None and not one.is_down
+        ]
+        return all(learner.neighbours[name].is_settled for name in wanted) and all(
+            self.completion.has(reader, scope, writer.number)
+            for scope, writer in self._scopes.items()
+            for reader in readers_of(self.links, scope)
+            if reader in wanted
+        )
+
     def knows_added(self, learner: Learner) -> bool:
         """Say whether all that the other ends of the newest links offer is proven here."""
         return all(learner.neighbours[name].is_settled for name in self.added)

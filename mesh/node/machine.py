@@ -61,6 +61,7 @@ from mesh.model.inputs import (
     QueueSeen,
     SourceResumed,
     SourceStopped,
+    Stilled,
     SubscriptionRead,
     SubscriptionRefused,
     Ticked,
@@ -70,6 +71,7 @@ from mesh.model.topology import Topology
 from mesh.node.closing import close
 from mesh.node.demands import Demands
 from mesh.node.foreign import Foreign
+from mesh.node.gates import STILL
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner
 from mesh.node.probing import Probing
@@ -165,7 +167,7 @@ class NodeMachine:
         return [*self._take(input_), *self._probe(), *self._turn_rounds(), *self._tell_change()]
 
     def _probe(self) -> Iterator[Effect]:
-        yield from self.probing.step(self.learner, self.leader, self._now_ms)
+        yield from self.probing.step(self.learner, self.leader, self._now_ms, self._lanes)
 
     def _take(self, input_: Input) -> Iterator[Effect]:
         learner = self.learner
@@ -204,8 +206,8 @@ class NodeMachine:
                 self._lanes[lane] = in_force
                 if learner.lacks(in_force):
                     yield LearnAnew()
-            case LinksRead() | IdentityRead():
-                self.probing.take(input_)
+            case LinksRead() | IdentityRead() | Stilled():
+                self.probing.take(input_, learner)
             case LeadershipTaken() | LeadershipLost():
                 self._follow_leadership(input_)
             case OwnAdvertRead() | OwnMarkRead():
@@ -213,7 +215,7 @@ class NodeMachine:
                     # Before that the leader itself compares everything, when it begins.
                     self._foreign.read(self.leader, learner, input_, self._now_ms)
             case OwnControlCaughtUp():
-                self._foreign.caught_up = True
+                self._foreign.caught_up = self.probing.has_read = True
             case SourceStopped() | SourceResumed() | LossAccepted() | GapFound() | GapMended():
                 for effect in learner.troubles.take(input_):
                     if self.leader is not None or isinstance(effect, ResumeSource):
@@ -290,7 +292,7 @@ class NodeMachine:
     def _relink(self, topology: Topology) -> Relinked:
         changes = link_changes(self.topology, topology, self.node)
         self.topology, self._target, self.added = topology, None, changes.added
-        self.probing.relink(topology, self.number if self.change is None else self.change[0])
+        self.probing.relink(topology, *(self.change or (self.number, Stage.SWITCH)))
         offered = scopes_read(topology, self.node)
         self.learner.queues.declared = topology.queues
         self.router.near = Nearness(topology, self.node)
@@ -358,7 +360,8 @@ class NodeMachine:
         if self.leader is None:
             return True
         lanes = self.topology.nodes[self.node].lanes
-        wanted = round_.in_force
+        # No other change waits for what an open link gives way by.
+        wanted = {s: v for s, v in round_.in_force.items() if s != STILL}
         if self._now_ms - self._round_at_ms > LEARN_MS:
             # A worker that read less of a neighbour, before its link was disabled, may know no
             # more of it now.

@@ -15,20 +15,39 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh.core.loops import (
+    Judgement,
     component,
     facts_digest,
-    link_back,
-    refusals,
+    judgement,
     topology_digest,
 )
 from mesh.core.routing import LocalLink, local_links
-from mesh.model.effects import Note, WriteLinks
-from mesh.model.inputs import IdentityRead, LinksRead
-from mesh.model.links import Gate, GateStatus, HeldLink, NodeLinks
+from mesh.model.control import Stage
+from mesh.model.effects import DropLinks, Note, WriteLinks
+from mesh.model.inputs import IdentityRead, LinksRead, Stilled
+from mesh.model.links import Answer, Gate, HeldLink, NodeLinks
 from mesh.model.topology import Topology
-from mesh.node.gates import LINKS, set_gates
+from mesh.node.gates import LINKS, STILL, set_gates
+from mesh.node.giving_way import GivingWay, Situation
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner
+from mesh.node.mistakes import mistaken, not_held
+from mesh.node.shutting import (
+    NOTHING_REFUSED,
+    by_name,
+    is_heard_alone,
+    is_probing,
+    is_same,
+    kept_open,
+    news,
+    on_wire,
+    opened,
+    shut,
+    states,
+    up_to_date,
+    waits_for,
+    yielding,
+)
 
 JUDGE_MS = 20
 """Least time between two judgements, unless a neighbour's links have changed."""
@@ -40,8 +59,11 @@ shut: a node that starts hears of one neighbour after another, and nobody waits 
 FORMER_MAX = 64
 """Former topologies remembered; who missed more changes than that is taken to be apart."""
 
-LAGGARDS_MAX = 5
-"""Nodes named that a link waits for; more would not be read."""
+AGAIN_MS = 50
+"""Time between two judgements as long as an open link has to give way."""
+
+UNUSED_MS = 60_000
+"""How long what a node said is handed on when it hangs together with this one no more."""
 
 
 @dataclass(slots=True)
@@ -53,6 +75,7 @@ class Probing:
         cluster_id: Of the node's own Kafka cluster; empty: nothing is told or judged.
         number: Of the topology, which its new links are created by; 0 for a file.
         records: What each node says, by uuid.
+        has_read: The own control topic is read to its end: sources may have to hold.
     """
 
     topology: Topology
@@ -61,6 +84,7 @@ class Probing:
     cluster_id: str = ""
     number: int = 0
     records: dict[str, NodeLinks] = field(default_factory=dict)
+    has_read: bool = False
     _identities: dict[str, IdentityRead] = field(default_factory=dict)
     _written: dict[str, int] = field(default_factory=dict)
     _digests: tuple[str, ...] = ()
@@ -75,24 +99,38 @@ class Probing:
     _told_ms: int = 0
     _in_force: int = -1
     _least: tuple[int, int] = (0, 0)
-    _remembered: tuple[str, Mapping[tuple[str, str], str]] = ("", {})
+    _remembered: tuple[object, Judgement] = ("", NOTHING_REFUSED)
+    _way: GivingWay = field(init=False)
+    _still: tuple[int, int] = (-1, -1)
+    _is_waiting: bool = False
+    _said: tuple[str, ...] = ()
+    _unused: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Know by which topology the node works."""
         self._digests = (topology_digest(self.topology),)
+        self._way = GivingWay(self.uuid)
 
     @property
     def is_known(self) -> bool:
         """Whether it is decided which links are open, so that a first routing may follow."""
         if not self.cluster_id:
             return True
-        return self._has_judged if self._leads else self.uuid in self.records
+        return self._has_judged if self._leads else self.has_read and self.uuid in self.records
+
+    @property
+    def answer(self) -> Answer:
+        """How far this node is with what an open link gives way by."""
+        own = self.records.get(self.uuid)
+        return Answer() if own is None else own.answer
 
     # -- what is heard --------------------------------------------------------------------
 
-    def take(self, read: LinksRead | IdentityRead) -> None:
-        """Take note of what a node says of its links, or of who writes a control topic."""
-        if isinstance(read, LinksRead):
+    def take(self, read: LinksRead | IdentityRead | Stilled, learner: Learner) -> None:
+        """Take note of what nodes say, of who writes a control topic, or of a step done here."""
+        if isinstance(read, Stilled):
+            learner.version_read(STILL, read.version)
+        elif isinstance(read, LinksRead):
             self.heard(read.record)
         elif self._identities.get(read.neighbour) != read:
             self._identities[read.neighbour] = read
@@ -136,13 +174,15 @@ class Probing:
         """Go by what another worker judges from now on."""
         self._leads = False
 
-    def relink(self, topology: Topology, number: int) -> None:
+    def relink(self, topology: Topology, number: int, stage: Stage) -> None:
         """Have the links of another topology; others may have the former one for a while."""
         self.topology, self.number = topology, number
         former, self._former = self._former, ()
         self._digests = (topology_digest(topology), *self._digests[:1])
         self._add_former((*self._digests[1:], *former))
         self._is_dirty = self._is_urgent = True
+        if stage in (Stage.RUN, Stage.ABORT):
+            self.change_ended()  # its end was read before this worker could follow it
 
     def change_ended(self) -> None:
         """Take note that no change is under way: who works by the former topology is apart."""
@@ -166,9 +206,19 @@ class Probing:
     # -- judging --------------------------------------------------------------------------
 
     def step(
-        self, learner: Learner, leader: Leader | None, now_ms: int
-    ) -> Iterator[WriteLinks | Note]:
-        """Set the gates by what is known now; tell what is news of it."""
+        self,
+        learner: Learner,
+        leader: Leader | None,
+        now_ms: int,
+        lanes: Mapping[int, Mapping[str, tuple[int, int]]],
+    ) -> Iterator[WriteLinks | DropLinks | Note]:
+        """Set the gates by what is known, and each lane has committed; tell what is news of it."""
+        count = self.topology.nodes[self.node].lanes
+        still = min(lanes.get(lane, {}).get(STILL, (-1, -1)) for lane in range(count))
+        if still != self._still:
+            self._still, self._is_dirty = still, True
+        self._is_dirty |= self._is_waiting and now_ms - self._judged_ms >= AGAIN_MS
+        self._is_dirty |= now_ms - min(self._unused.values(), default=now_ms) >= UNUSED_MS
         if not self.cluster_id or not self._is_dirty:
             return
         own = self.records.get(self.uuid)
@@ -187,7 +237,7 @@ class Probing:
 
     def _judge(
         self, own: NodeLinks, learner: Learner, leader: Leader | None
-    ) -> Iterator[WriteLinks | Note]:
+    ) -> Iterator[WriteLinks | DropLinks | Note]:
         told = self._with_facts(own)
         self.records[self.uuid] = told
         near = component(self.records, self.uuid)
@@ -200,26 +250,58 @@ class Probing:
         # those who had to be there were, so what it holds goes well with what is in force (K28).
         are_ours = digests <= {told.digest, *self._former, *self._ahead}
         settled = "" if are_one else facts_digest(self.records, near)
-        refused = {} if is_quiet else self._refused(settled, near)
-        gates = self._shut(told, refused)
-        if _states(gates) == _states(_by_name(told)) and self._in_force >= told.gate_number:
+        judged = NOTHING_REFUSED if is_quiet else self._judgement(settled, near)
+        losers = yielding(self.records, judged)
+        words = [word for uuid in near if (word := self.records[uuid].word) is not None]
+        words = [word for word in words if word.settled == settled and word.has_switched]
+        may_shut = bool(words) or self._is_quiescent(told, near)
+        kept = () if may_shut else kept_open(self.records, told, near, losers, self._said)
+        gates = shut(self.records, told, self._reasons(told, judged, kept), kept)
+        is_set = states(gates) == states(by_name(told)) and self._in_force >= told.gate_number
+        if is_set and not kept:
             told = replace(told, seen=settled)
+            self._said = (settled, *self._said[:FORMER_MAX])
         self.records[self.uuid] = told
         lagging = [uuid for uuid in near if self.records[uuid].seen != settled]
-        if are_ours or not lagging:
-            gates = {name: _opened(gate) for name, gate in gates.items()}
-        gate_number = told.gate_number + (_states(gates) != _states(_by_name(told)))
-        told = replace(told, gates=tuple(map(_on_wire, gates.values())), gate_number=gate_number)
-        yield from self._news(_by_name(own), gates)
-        waits = self._waits_for(lagging)
+        may_open = any(word.has_opened for word in words)
+        if may_open or ((are_ours or not lagging) and not losers):
+            gates = {name: opened(gate) for name, gate in gates.items()}
+        gate_number = told.gate_number + (states(gates) != states(by_name(told)))
+        told = replace(told, gates=tuple(map(on_wire, gates.values())), gate_number=gate_number)
+        yield from news(by_name(own), gates)
+        names = [self.records[uuid].node for uuid in lagging if uuid != self.uuid]
+        waits = waits_for(self.node, names, losers, judged)
         shown = {
             name: replace(gate, reason=waits) if gate.state is Gate.PROBING else gate
             for name, gate in gates.items()
         }
-        shut = set_gates(learner, shown, gate_number)
-        if leader is not None and shut:
-            leader.shut(shut)
+        closed = set_gates(learner, shown, gate_number)
+        if leader is not None and closed:
+            leader.shut(closed)
+        self.records[self.uuid] = told
+        now = Situation(
+            now_ms=self._judged_ms,
+            near=near,
+            settled=settled,
+            asks=self.uuid == min((end for one in losers for end in one.ends), default=""),
+            why=waits,
+            still=self._still,
+            is_shut=not kept and self._in_force >= gate_number,
+            is_set=not is_probing(gates),
+            is_joined=leader is not None and leader.is_complete(learner),
+        )
+        told = self._way.step(told, self.records, now)
+        yield from self._way.notes
+        self._way.notes.clear()
+        is_asked = told.word is not None and told.word.is_active
+        self._is_waiting = bool(losers) or told.answer.is_following or is_asked
         yield from self._tell(told, () if are_one else near)
+
+    def _is_quiescent(self, told: NodeLinks, near: Sequence[str]) -> bool:
+        """Say whether sources hold and nothing is on its way, whatever the facts are by now."""
+        followed = self.records.get(told.answer.to) if told.answer.is_holding else None
+        word = followed.word if followed is not None and followed.uuid in near else None
+        return word is not None and word.is_active and word.has_switched
 
     def _with_facts(self, own: NodeLinks) -> NodeLinks:
         """Return the own record with the links that the node holds now."""
@@ -228,7 +310,8 @@ class Probing:
         if told.facts == own.facts and own.number >= max(1, self._least[1]):
             return told
         # What was said of a link that is another one now says nothing of it.
-        kept = [gate for gate in own.gates if _is_same(own, told, gate.neighbour)]
+        kept = [gate for gate in own.gates if is_same(own, told, gate.neighbour)]
+        self._said = ()
         return replace(told, number=max(own.number, self._least[1]) + 1, gates=tuple(kept))
 
     def _with_former(self, told: NodeLinks, near: Sequence[str]) -> NodeLinks:
@@ -266,83 +349,36 @@ class Probing:
         identity = self._identities.get(link.neighbour)
         return held if identity is None else replace(held, peer=identity.uuid)
 
-    def _refused(self, settled: str, near: Sequence[str]) -> Mapping[tuple[str, str], str]:
-        if self._remembered[0] != settled:
-            found = refusals({uuid: self.records[uuid] for uuid in near})
-            self._remembered = settled, found
+    def _judgement(self, settled: str, near: Sequence[str]) -> Judgement:
+        if self._remembered[0] != (settled, self._former):
+            all_ = {uuid: self.records[uuid] for uuid in near}
+            found = judgement(up_to_date(all_, self.topology, self._former))
+            self._remembered = (settled, self._former), found
         return self._remembered[1]
 
-    def _shut(
-        self, told: NodeLinks, refused: Mapping[tuple[str, str], str]
-    ) -> dict[str, GateStatus]:
-        """Return the gates with everything shut that has to be, and nothing opened."""
-        gates = _by_name(told)
-        found: dict[str, GateStatus] = {}
+    def _reasons(
+        self, told: NodeLinks, judged: Judgement, kept: Sequence[str]
+    ) -> Mapping[str, str]:
+        """Return why links must carry nothing, by neighbour."""
+        found: dict[str, str] = {}
         for held in told.links:
             name = held.neighbour
-            known = gates.get(name)
-            drains = known is not None and (known.state is Gate.OPEN or known.drains)
-            reason = self._mistaken(held) or refused.get((self.uuid, name)) or self._alone(held)
+            loses = None if name in kept else judged.reasons.get((self.uuid, name))
+            reason = (
+                mistaken(self.topology, self.node, self.uuid, self._identities, held)
+                or loses
+                or not_held(self.records, self.uuid, self._expected, held)
+            )
             if reason:
-                found[name] = GateStatus(name, Gate.REFUSED, reason, drains)
-            elif known is not None and known.state is Gate.OPEN:
-                found[name] = known
-            elif link_back(self.records, told, held) is not None:
-                found[name] = GateStatus(name, Gate.PROBING, "", drains)
+                found[name] = reason
         return found
 
-    def _mistaken(self, held: HeldLink) -> str | None:
-        """Return why a neighbour is not who it is taken for, or None. Spec: EMS-16."""
-        identity = self._identities.get(held.neighbour)
-        if identity is None:
-            return None
-        if identity.uuid == self.uuid:
-            return f"{held.neighbour} is {self.node} itself: both have the identity {self.uuid}"
-        if identity.read_in and identity.cluster_id != identity.read_in:
-            return (
-                f"the control topic of {held.neighbour} is a copy: it was written in Kafka cluster "
-                f"{identity.cluster_id} and is read in {identity.read_in}; correct the address"
-            )
-        for other in self.topology.neighbours(self.node):
-            known = self._identities.get(other)
-            if other < held.neighbour and known is not None and known.uuid == identity.uuid:
-                return f"{held.neighbour} and {other} are one node: both are {identity.uuid}"
-        return None
-
-    def _alone(self, held: HeldLink) -> str | None:
-        """Return that the other end does not hold a link, or None. Spec: K27."""
-        peer = self.records.get(held.peer)
-        if peer is None or peer.digest in self._expected:
-            return None  # not heard of, or about to follow a change
-        if link_back(self.records, self.records[self.uuid], held) is not None:
-            return None
-        return (
-            f"{held.neighbour} holds no link to {self.node}: add it to the topology of "
-            f"{held.neighbour}, or remove it from that of {self.node}"
-        )
-
-    def _waits_for(self, lagging: Sequence[str]) -> str:
-        names = sorted(self.records[uuid].node for uuid in lagging if uuid != self.uuid)
-        more = f" and {len(names) - LAGGARDS_MAX} more" if len(names) > LAGGARDS_MAX else ""
-        waited = ", ".join(names[:LAGGARDS_MAX]) + more
-        return f"waits until the links of all nodes are seen by {waited or self.node}"
-
-    def _news(
-        self, before: Mapping[str, GateStatus], after: Mapping[str, GateStatus]
-    ) -> Iterator[Note]:
-        for name, gate in after.items():
-            known = before.get(name)
-            if gate.state is Gate.REFUSED and gate != known:
-                yield Note("link.refused", f"link to {name}: {gate.reason}")
-            elif known is not None and known.state is not Gate.OPEN and gate.state is Gate.OPEN:
-                yield Note("link.open", f"link to {name} carries data from now on")
-
-    def _tell(self, told: NodeLinks, near: Sequence[str]) -> Iterator[WriteLinks]:
+    def _tell(self, told: NodeLinks, near: Sequence[str]) -> Iterator[WriteLinks | DropLinks]:
         """Write what is news of the own links, and hand on what others say of theirs."""
         last, least = self._told, max(told.sequence, self._least[0])
         if last is None or replace(told, sequence=last.sequence) != last or least > last.sequence:
             self._is_dirty = True  # having said so may be what a link waits for
-            is_calm = not near and not _states(_by_name(told)) and _is_heard_alone(last, told)
+            is_calm = not near and not states(by_name(told)) and is_heard_alone(last, told)
             if not is_calm or self._judged_ms - self._told_ms >= CALM_MS:
                 told = self._told = replace(told, sequence=least + 1)
                 self._told_ms = self._judged_ms
@@ -352,35 +388,13 @@ class Probing:
             if self._written.get(uuid, 0) < record.sequence:
                 self._written[uuid] = record.sequence
                 yield WriteLinks(record)
+        yield from self._drop([uuid for uuid in self._written if uuid not in (*near, self.uuid)])
 
-
-def _is_heard_alone(last: NodeLinks | None, told: NodeLinks) -> bool:
-    """Say whether all that is news of the own links is who the neighbours are.
-
-    Other links must be told at once: when a change ends, who told of the former ones is apart.
-    """
-    if last is None or last.digest != told.digest:
-        return False
-    return [link.facts for link in last.links] == [link.facts for link in told.links]
-
-
-def _by_name(record: NodeLinks) -> dict[str, GateStatus]:
-    return {gate.neighbour: gate for gate in record.gates}
-
-
-def _states(gates: Mapping[str, GateStatus]) -> Mapping[str, Gate]:
-    """Return what is not open: who has not been heard of is not shut."""
-    return {name: gate.state for name, gate in gates.items() if gate.state is not Gate.OPEN}
-
-
-def _opened(gate: GateStatus) -> GateStatus:
-    return GateStatus(gate.neighbour, Gate.OPEN) if gate.state is Gate.PROBING else gate
-
-
-def _on_wire(gate: GateStatus) -> GateStatus:
-    return gate if gate.state is Gate.REFUSED else replace(gate, reason="")
-
-
-def _is_same(before: NodeLinks, after: NodeLinks, neighbour: str) -> bool:
-    was, now = before.link_to(neighbour), after.link_to(neighbour)
-    return was is not None and now is not None and (was.facts, was.peer) == (now.facts, now.peer)
+    def _drop(self, unused: Sequence[str]) -> Iterator[DropLinks]:
+        """Hand on no more what nobody has had any use for in a long time: nodes may be gone."""
+        since = {uuid: self._unused.get(uuid, self._judged_ms) for uuid in unused}
+        late = [uuid for uuid in sorted(since) if self._judged_ms - since[uuid] >= UNUSED_MS]
+        for uuid in late:
+            del self._written[uuid], since[uuid]
+            yield DropLinks(uuid)
+        self._unused = since

@@ -49,6 +49,7 @@ from mesh.runtime.host.intake import Intake, by_partition
 from mesh.runtime.host.recall import Recall
 from mesh.runtime.lane.direct import DirectCopies
 from mesh.runtime.lanes.admission import Admission
+from mesh.runtime.lanes.looks import Looks
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.lanes.sources import Sources
 from mesh.runtime.topics.provision import config_topic, endpoint_topic, node_topics
@@ -106,6 +107,7 @@ class Worker:
     _leadership: Leadership = field(init=False)
     _lanes: Lanes | None = None
     beside: Besides | None = None
+    _looks: Looks = field(init=False)
     _ticked_ms: int = -TICK_MS
     _flushed_ms: int = 0
     _cut: tuple[str, ...] = ()
@@ -209,6 +211,7 @@ class Worker:
             lanes.resume_accepted(now),
             lanes.commit_due(is_idle=not records),
             self._go_on_beside(now),
+            self._looks.follow(now),
         ):
             for input_ in news:
                 self._step(input_)
@@ -289,6 +292,7 @@ class Worker:
             self.clock,
             self.errands,
         )
+        self._looks = Looks(self._lanes)
         home = self.topology.nodes[self.node].kafka
         self._upkeep = Upkeep(self.topology, self.node, self._home, self._lanes)
         self.beside = Besides(
@@ -366,7 +370,8 @@ class Worker:
         wishes = self._listener.wishes
         lanes.pause_subjects(wishes.paused_subjects, now)
         closed = lanes.machine.router.unread()
-        holding = self._changing.is_held(wishes.change)
+        gives_way = lanes.machine.probing.answer.is_holding
+        holding = gives_way or self._changing.is_held(wishes.change)
         wanted = (self._cut, wishes.paused, closed, holding)
         if still.wake(now) or wanted != (still.cut, still.paused, still.closed, still.holding):
             still.cut, still.paused, still.closed, still.holding = wanted

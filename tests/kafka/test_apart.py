@@ -27,16 +27,16 @@ pytestmark = pytest.mark.kafka
 class Seen:
     """What endpoints have, and how nodes see their links."""
 
-    def __init__(self, fleet: Fleet, names: TopicNames) -> None:
+    def __init__(self, fleet: Fleet, names: TopicNames, nodes: str = "abc") -> None:
         self.names = names
         self.follower = Follower(
             fleet.kafka("k", "watch"), "watch", lambda: int(time.monotonic() * 1000)
         )
-        for node in "abc":
+        for node in nodes:
             topics = (names.control(node), names.endpoint(node, "s"))
             self.follower.add([TopicPartition(topic, p) for topic in topics for p in range(4)])
         self.links: dict[tuple[str, str], LinkStatus] = {}
-        self.came: dict[str, Counter[bytes]] = {node: Counter() for node in "abc"}
+        self.came: dict[str, Counter[bytes]] = {node: Counter() for node in nodes}
 
     def look(self) -> None:
         for record in self.follower.poll():
@@ -102,5 +102,61 @@ def test_a_ring_that_nobodys_file_shows(kafka_clusters: ClustersOf, tmp_path: Pa
         publish(b"2")
         wait_for(lambda: is_everywhere(b"2"), 30, lambda: seen.came)
         assert all(set(came.values()) == {1} for came in seen.came.values())
+    finally:
+        fleet.stop()
+
+
+def test_an_open_link_gives_way_under_load(kafka_clusters: ClustersOf, tmp_path: Path) -> None:
+    """`a` closes the ring last: `b`-`c` loses, and nothing is lost or doubled. Spec: K27, K28."""
+    [address] = kafka_clusters(1)
+    prefix = f"t{time.monotonic_ns():x}."
+    pairs = {"b": ("ab", "bc"), "c": ("bc", "ac"), "a": ("ab", "ac")}
+    whole, file = topology_with(tmp_path, address, prefix, "ab")
+    names = TopicNames(prefix)
+    fleet = Fleet(whole, file, tmp_path, {}, KafkaClusters({}))
+    writer = fleet.kafka("k", "clients").writer("clients")
+    published = 0
+
+    def start(node: str) -> None:
+        fleet.file = topology_with(tmp_path, address, prefix, *pairs[node])[1]
+        fleet.start_node(node)
+
+    def publish() -> None:
+        nonlocal published
+        published += 1
+        topic = names.ingress("b", MessageClass.GUARANTEED)
+        headers = [(SUBJECT_HEADER, b"x/y")]
+        writer.produce(topic, b"%d" % published, b"key", 0, headers=headers)
+        assert writer.flush() == 0
+
+    try:
+        for node in "bc":
+            start(node)
+        for node in "bc":
+            wait_for(fleet.ready_file(node).exists, 60, lambda: "not ready")
+            writer.produce(names.clients(node), b"{}", subscription_key("s", ">"), 0)
+        assert writer.flush() == 0
+        seen = Seen(fleet, names, "bc")
+        before = {"bc": "up", "cb": "up"}
+        wait_for(lambda: seen.states().items() >= before.items(), 60, seen.states)
+
+        def reaches_both(value: bytes) -> bool:
+            seen.look()
+            return all(value in came for came in seen.came.values())
+
+        publish()
+        wait_for(lambda: reaches_both(b"1"), 30, lambda: seen.came)
+        start("a")
+        after = {"bc": "refused", "cb": "refused", "ba": "up", "ca": "up"}
+
+        def has_moved() -> bool:
+            publish()
+            return seen.states() == after
+
+        wait_for(has_moved, 90, seen.states)
+        publish()
+        wait_for(lambda: reaches_both(b"%d" % published), 30, lambda: seen.came)
+        once = {b"%d" % number: 1 for number in range(1, published + 1)}
+        assert all(came == once for came in seen.came.values())
     finally:
         fleet.stop()

@@ -50,6 +50,7 @@ from mesh.codec.links import decode_node_links, encode_node_links
 from mesh.errors import ProtocolError
 from mesh.model.control import Identity, LinkState, RepairRequest, Scope, TopicIdentity, Wish
 from mesh.model.effects import (
+    DropLinks,
     EndSubscription,
     WriteAck,
     WriteAdvert,
@@ -81,6 +82,7 @@ Write = (
     | WriteStop
     | WriteRepair
     | WriteLinks
+    | DropLinks
     | EndSubscription
 )
 
@@ -136,6 +138,8 @@ def read_written(records: Iterable[Record]) -> Written:
                     written.stops.pop((topic, partition), None)
                 case LinksKey(uuid) if value is not None:
                     written.links[uuid] = decode_node_links(value)
+                case LinksKey(uuid):
+                    written.links.pop(uuid, None)
                 case _:
                     pass
         except ProtocolError:
@@ -202,6 +206,8 @@ class ControlWriter:
                 self._control(stop_key(topic, partition), content)
             case WriteLinks(links):
                 self._control(links_key(links.uuid), encode_node_links(links))
+            case DropLinks(uuid):
+                self._control(links_key(uuid), None)
             case WriteRepair(neighbour, request, is_open):
                 self._ask(neighbour, request, is_open=is_open)
             case EndSubscription(endpoint, filter_):

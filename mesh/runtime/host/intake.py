@@ -157,9 +157,13 @@ class ThreadedIntake:
             return ()
         if isinstance(fetched, BaseException):
             raise fetched
-        self.positions.update(fetched.positions)
         if fetched.heeded == self._readers[fetched.kafka].noted:
+            self.positions.update(fetched.positions)
             return fetched.records
+        for place, position in fetched.positions.items():
+            since = self._forgotten.get((place.topic, place.partition), {})
+            if fetched.heeded >= since.get(fetched.kafka, 0):
+                self.positions[place] = position
         return [record for record in fetched.records if not self._is_forgotten(fetched, record)]
 
     def _is_forgotten(self, fetched: _Fetched, record: Record) -> bool:

@@ -95,6 +95,10 @@ class Sources:
         """Return who writes each outbox that is read here, by topic."""
         return {t.name: t.link.neighbour for t in self._topics.values() if t.link is not None}
 
+    def is_read(self, at: TopicPartition) -> bool:
+        """Say whether all that was fetched of a source that a lane reads has been routed."""
+        return at not in self._unread and at not in self.moved
+
     def find(self, lanes: Mapping[int, Lane], now_ms: int) -> None:
         """Look for topics that did not exist yet; assign to lanes what they do not read yet."""
         for lane in [one for one in lanes.values() if one.awaited]:

@@ -11,7 +11,7 @@ from mesh.codec.links import decode_node_links, encode_node_links
 from mesh.codec.state import decode_dead_letter, encode_dead_letter
 from mesh.errors import DecodeError
 from mesh.model.control import FULL, LOSSY, ChangeStatus, EndpointStatus, Heartbeat, Stage
-from mesh.model.links import NodeLinks
+from mesh.model.links import SWITCH, Answer, NodeLinks, Word
 from mesh.model.state import DeadLetter
 from tests.unit.codec.vector_cases import by_fastavro, of_fastavro
 
@@ -57,7 +57,8 @@ def test_a_dead_letter_tells_its_target_and_identity() -> None:
 def test_a_node_tells_which_topologies_were_in_force_before() -> None:
     """Spec: K27."""
     plain = NodeLinks(node="a", uuid="ua", cluster_id="k", digest="now")
-    told = replace(plain, former=("before", "first"))
+    word, answer = Word(3, "facts", SWITCH), Answer("ub", 7, 2, SWITCH, 4, is_idle=True)
+    told = replace(plain, former=("before", "first"), word=word, answer=answer)
     assert decode_node_links(encode_node_links(told)) == told
     assert decode_node_links(encode_node_links(plain)) == plain
     assert by_fastavro("node_links", encode_node_links(plain))["ext"] == {}

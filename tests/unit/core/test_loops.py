@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from mesh.core.loops import component, facts_digest, refusals, topology_digest
+from mesh.core.loops import component, facts_digest, judgement, topology_digest
 from mesh.model.joins import Join
 from mesh.model.links import HeldLink, NodeLinks
 from tests.sim.apart import file, multi_hop
@@ -26,7 +26,7 @@ def records(*all_: NodeLinks) -> dict[str, NodeLinks]:
 
 def refused(*all_: NodeLinks) -> set[frozenset[str]]:
     """Return the links that are refused, as pairs of uuid and neighbour."""
-    return {frozenset(end) for end in refusals(records(*all_))}
+    return {frozenset(end) for end in judgement(records(*all_)).reasons}
 
 
 TRIANGLE = (
@@ -39,7 +39,7 @@ TRIANGLE = (
 def test_whoever_hears_first_judges_alike() -> None:
     """Spec: K27."""
     for order in itertools.permutations(TRIANGLE):
-        found = refusals({one.uuid: one for one in order})
+        found = judgement({one.uuid: one for one in order}).reasons
         assert set(found) == {("u-b", "c"), ("u-c", "b")}
         assert len(set(found.values())) == 1
 
@@ -51,7 +51,7 @@ def test_the_creation_version_comes_before_the_name() -> None:
         told("b", to("a", version=7), to("c", version=6)),
         told("c", to("a"), to("b", version=6)),
     )
-    assert set(refusals(records(*late))) == {("u-a", "b"), ("u-b", "a")}
+    assert set(judgement(records(*late)).reasons) == {("u-a", "b"), ("u-b", "a")}
 
 
 def test_a_link_of_one_end_is_no_link() -> None:
@@ -62,7 +62,7 @@ def test_a_link_of_one_end_is_no_link() -> None:
 
 def test_the_ends_must_hold_the_same_link() -> None:
     """One clear line names both. Spec: K27, EMS-13."""
-    found = refusals(records(told("a", to("b")), told("b", to("a", kind="one-hop"))))
+    found = judgement(records(told("a", to("b")), told("b", to("a", kind="one-hop")))).reasons
     assert found[("u-a", "b")] == found[("u-b", "a")]
     assert found[("u-a", "b")] == (
         "its ends hold different links: a has multi-hop in zone Z, b has one-hop in zone Z; "
@@ -73,14 +73,14 @@ def test_the_ends_must_hold_the_same_link() -> None:
 
 def test_a_zone_has_one_kind_everywhere() -> None:
     """What runs is not touched: the later link is refused. Spec: EMS-13."""
-    found = refusals(
+    found = judgement(
         records(
             told("a", to("b")),
             told("b", to("a"), to("c", "Y")),
             told("c", to("b", "Y"), to("d", "Z", "one-hop")),
             told("d", to("c", "Z", "one-hop")),
         )
-    )
+    ).reasons
     assert set(found) == {("u-c", "d"), ("u-d", "c")}
     assert found[("u-c", "d")].startswith("zone Z is multi-hop at link a-b and one-hop here;")
 
@@ -92,13 +92,13 @@ def test_a_join_is_a_zone_of_its_own() -> None:
         join = Join(zone="J", source=source, target=target)
         return to(neighbour, "J", "join", joins=(join,))
 
-    found = refusals(
+    found = judgement(
         records(
             told("a", joined("a", "b", "b")),
             told("b", joined("a", "b", "a"), joined("b", "c", "c")),
             told("c", joined("b", "c", "b")),
         )
-    )
+    ).reasons
     assert set(found) == {("u-b", "c"), ("u-c", "b")}
 
 
@@ -121,7 +121,7 @@ def test_one_node_under_two_names_is_one_node() -> None:
         told("c", to("x", peer="u1"), to("a")),
         told("b", to("a"), to("c"), uuid="u1"),
     )
-    assert set(refusals(records(*three))) == {("u1", "c"), ("u-c", "x")}
+    assert set(judgement(records(*three)).reasons) == {("u1", "c"), ("u-c", "x")}
 
 
 def test_only_links_make_topologies_differ() -> None:
