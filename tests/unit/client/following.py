@@ -114,11 +114,7 @@ class Following:
                 continue
             there = self.kafka[self.nodes[other].kafka].admin()
             ends = there.ends([TopicPartition(topic, number) for number in range(4)])
-<<<<<<< HEAD
             info = there.describe([topic]).get(topic)
-=======
-            ids = {name: one.topic_id for name, one in there.describe([topic]).items()}
->>>>>>> b83b95909f0418163a14d9f530d3ab739a1309bb
             for at, end in ends.items():
                 offset = min(end, self.read.get((other, node), end))
                 progress = Progress(
@@ -126,11 +122,7 @@ class Following:
                     offset=offset,
                     topic=at.topic,
                     partition=at.partition,
-<<<<<<< HEAD
                     topic_id=bytes(16) if info is None else info.topic_id,
-=======
-                    topic_id=ids[at.topic],
->>>>>>> b83b95909f0418163a14d9f530d3ab739a1309bb
                 )
                 value = encode_progress(progress)
                 writer.produce(names.progress(node), value, progress_key(progress), 0)
