@@ -26,7 +26,6 @@ from mesh.runtime.messages.gaps import announce, came_before
 from mesh.transport.port import Admin, Reader, TopicPartition
 
 RETRY_MS = 1_000
-
 VERIFY_MS = 5_000
 """How often it is asked whether topics are still the same: their readers would not notice."""
 
@@ -150,13 +149,10 @@ class Sources:
         for topic in self._topics.values():
             if topic.info is None:
                 continue
-            places = [
-                TopicPartition(topic.name, partition)
-                for partition in range(lane.number, topic.info.partitions, lanes)
-            ]
             kept = {**lane.sources, **lane.positions.stopped}
-            new = [at for at in places if at not in kept]
-            if not new:
+            numbers = range(lane.number, topic.info.partitions, lanes)
+            places = [TopicPartition(topic.name, number) for number in numbers]
+            if not (new := [at for at in places if at not in kept]):
                 continue
             try:
                 self._assign(lane, topic, topic.info.topic_id, new, now_ms)
