@@ -1,35 +1,17 @@
-"""Planted bugs of live changes: what is drained, who holds, who knows what. Spec: K25, K28.
+"""Planted bugs of live changes: who holds, who drives, who knows what. Spec: K25, K28.
 
 `tests/sim/test_change_bugs.py` has more, which a mesh without faults shows.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from mesh.client import apply
-from mesh.client.applying import Applying
-from mesh.client.draining import Drain
+from mesh.client.change_records import change_order
+from mesh.client.change_under_way import UnderWay
 from mesh.model.control import Stage
 from mesh.node.learner import Learner
 from mesh.runtime.control.changing import Changing
 from mesh.runtime.lane.lane import Lane
 from tests.mutations.patching import Mutation, Patches
-
-
-def nothing_drains(patches: Patches) -> None:
-    patches.put(Drain, "behind", lambda *_: {})
-
-
-def first_links_drain(patches: Patches) -> None:
-    def wrapper(cut_over):
-        def wrong(*args, **named):
-            cut = cut_over(*args, **named)
-            return replace(cut, rounds=cut.rounds[:1])
-
-        return wrong
-
-    patches.wrap(apply, "cut_over", wrapper)
 
 
 def served_from_the_switch_on(patches: Patches) -> None:
@@ -43,8 +25,13 @@ def served_from_the_switch_on(patches: Patches) -> None:
     patches.wrap(Changing, "is_held", wrapper)
 
 
-def leaves_with_messages(patches: Patches) -> None:
-    patches.put(Applying, "_untaken", lambda *_: ())
+def others_change_is_driven(patches: Patches) -> None:
+    def wrong(under_way):
+        found, target = under_way.view.change, under_way.way.target
+        if found is not None and change_order(found) > change_order(target):
+            under_way.way.target, under_way.way.is_written = found, True
+
+    patches.put(UnderWay, "_heed_others", wrong)
 
 
 def mate_knows_less(patches: Patches) -> None:
@@ -56,10 +43,8 @@ def late_sources_untold(patches: Patches) -> None:
 
 
 CHANGE_BUGS = (
-    Mutation("nothing-drains", "nodes switch while old links carry something", nothing_drains),
-    Mutation("first-links-drain", "only the first links of walks that move drain", first_links_drain),
     Mutation("served-from-switch", "who holds reads on before all have switched", served_from_the_switch_on),
-    Mutation("leaves-untaken", "a node leaves with what its clients wrote", leaves_with_messages),
+    Mutation("others-change-driven", "who finds another's change drives it", others_change_is_driven),
     Mutation("mate-knows-less", "a lane is read by who knows less than its former owner", mate_knows_less),
     Mutation("late-sources-untold", "sources that come late have no cut", late_sources_untold),
 )  # fmt: skip

@@ -208,5 +208,9 @@ KILLERS: Mapping[str, tuple[int, ...]] = {
     "consent-not-awaited": (8000, 8002),
     "announcement-not-delivered": (8095, 8109),
     "mates-not-told": (8091,),
+    "served-from-switch": (5_000_001,),
+    "others-change-driven": (5_001_154,),
+    "mate-knows-less": (5_000_284, 5_000_193),
+    "late-sources-untold": (5_000_220,),
 }
 """Name of the bug -> seeds; negative ones are drills."""

@@ -28,7 +28,8 @@ CHANGE = "$change"
 FIRST = 1
 """Number of the topology that a mesh begins with."""
 
-Place = tuple[str, int]
+Place = tuple[bytes, int]
+"""Topic id and partition of an ingress."""
 Cuts = Mapping[Place, Sequence[tuple[int, str, int]]]
 """Ingress partition -> (position, uuid, offset) as the ledger tells them."""
 
@@ -152,7 +153,7 @@ class Eras:
         """
         numbers = [
             offset
-            for position, about, offset in self.cuts.get(message.place, ())
+            for position, about, offset in self.cuts.get(message.identity[:2], ())
             if about == CHANGE and position <= message.identity[2]
         ]
         return max(numbers, default=FIRST)
@@ -190,7 +191,7 @@ class Eras:
             return True
         known = [
             offset
-            for position, about, offset in self._known_since(message.place, first)
+            for position, about, offset in self._known_since(message.identity[:2], first)
             if about == f"u-{wish.node}" and position <= message.identity[2]
         ]
         return bool(known) and known[-1] >= wish.offset

@@ -180,7 +180,7 @@ def _is_owed(world: SwarmWorld, wish: Wish, message: Message) -> bool:
     uuid = f"u-{wish.node}"
     known = [
         offset
-        for position, about, offset in world.watch.cuts.get(message.place, ())
+        for position, about, offset in world.watch.cuts.get(message.identity[:2], ())
         if about == uuid and position <= message.identity[2]
     ]
     return bool(known) and known[-1] >= wish.offset

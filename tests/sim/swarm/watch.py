@@ -49,7 +49,7 @@ class Watch:
     )
     carried: dict[str, dict[Name, Message]] = field(default_factory=lambda: defaultdict(dict))
     passed: dict[tuple[str, str, int], int] = field(default_factory=dict)
-    cuts: dict[tuple[str, int], list[tuple[int, str, int]]] = field(
+    cuts: dict[tuple[bytes, int], list[tuple[int, str, int]]] = field(
         default_factory=lambda: defaultdict(list)
     )
     refused: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -309,7 +309,7 @@ class Watch:
                 self._lane_cuts[node, ledger.lane] = cut.clients_offset
             ingress = self.oracle.ingresses.get(cut.topic)
             if ingress is not None and ingress[0] == node:
-                self.cuts[cut.topic, cut.partition].append(
+                self.cuts[cut.topic_id, cut.partition].append(
                     (cut.position, cut.uuid, cut.clients_offset)
                 )
         self._dropped(node, ledger)
