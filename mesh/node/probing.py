@@ -60,7 +60,7 @@ FORMER_MAX = 64
 """Former topologies remembered; who missed more changes than that is taken to be apart."""
 
 AGAIN_MS = 50
-"""Time between two judgements as long as an open link has to give way."""
+"""Time between two judgements while a link gives way; `CALM_MS` as long as one waits for that."""
 
 UNUSED_MS = 60_000
 """How long what a node said is handed on when it hangs together with this one no more."""
@@ -102,7 +102,7 @@ class Probing:
     _remembered: tuple[object, Judgement] = ("", NOTHING_REFUSED)
     _way: GivingWay = field(init=False)
     _still: tuple[int, int] = (-1, -1)
-    _is_waiting: bool = False
+    _again_ms: int = 0
     _said: tuple[str, ...] = ()
     _unused: dict[str, int] = field(default_factory=dict)
 
@@ -217,7 +217,7 @@ class Probing:
         still = min(lanes.get(lane, {}).get(STILL, (-1, -1)) for lane in range(count))
         if still != self._still:
             self._still, self._is_dirty = still, True
-        self._is_dirty |= self._is_waiting and now_ms - self._judged_ms >= AGAIN_MS
+        self._is_dirty |= 0 < self._again_ms <= now_ms - self._judged_ms
         self._is_dirty |= now_ms - min(self._unused.values(), default=now_ms) >= UNUSED_MS
         if not self.cluster_id or not self._is_dirty:
             return
@@ -293,8 +293,8 @@ class Probing:
         told = self._way.step(told, self.records, now)
         yield from self._way.notes
         self._way.notes.clear()
-        is_asked = told.word is not None and told.word.is_active
-        self._is_waiting = bool(losers) or told.answer.is_following or is_asked
+        is_under_way = told.answer.is_following or (told.word is not None and told.word.is_active)
+        self._again_ms = AGAIN_MS if is_under_way else CALM_MS if losers else 0
         yield from self._tell(told, () if are_one else near)
 
     def _is_quiescent(self, told: NodeLinks, near: Sequence[str]) -> bool:
