@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mesh.cli.faults import wrong_input
+from mesh.cli.interrupt import interruptible
 from mesh.cli.looking import look
 from mesh.cli.publish import NodeOption
 from mesh.cli.render import Output, OutputOption, View, grid, render, standard_output
@@ -149,8 +150,8 @@ def consume_queue(
         except SubjectError as exc:
             raise wrong_input("QUEUE", str(exc)) from exc
         _look_at(client, node, queue)
-        try:
-            while count is None or done < count:
+        with interruptible() as is_interrupted:
+            while not is_interrupted() and (count is None or done < count):
                 for one in consumer.read(_LOOK_S, 1):
                     with standard_output():
                         print_message(topology, one.message, output)
@@ -160,8 +161,8 @@ def consume_queue(
                 if count is not None and time.monotonic() - heard_s > timeout:
                     say(f"{done} of {count} messages came; nothing more for {timeout:g} s")
                     break
-        except KeyboardInterrupt:
-            say(f"{done} messages")
+            if is_interrupted():
+                say(f"{done} messages")
         consumer.close()
     raise typer.Exit(EXIT_LAGGING if count is not None and done < count else 0)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mesh.cli.faults import wrong_input
+from mesh.cli.interrupt import interruptible
 from mesh.cli.publish import ClassOption, NodeOption, class_of
 from mesh.cli.render import Output, OutputOption, View, render, standard_output
 from mesh.cli.running import running_topology
@@ -249,8 +250,8 @@ def _follow(
     """Print messages until enough came, silence lasted too long, or Ctrl-C."""
     printed = 0
     heard_s = time.monotonic()
-    try:
-        while count is None or printed < count:
+    with interruptible() as is_interrupted:
+        while not is_interrupted() and (count is None or printed < count):
             messages = stream.read(_LOOK_S)
             for loss in stream.losses:
                 say(str(loss))
@@ -264,8 +265,8 @@ def _follow(
             elif count is not None and time.monotonic() - heard_s > timeout_s:
                 say(f"{printed} of {count} messages came; nothing more for {timeout_s:g} s")
                 return EXIT_LAGGING
-    except KeyboardInterrupt:
-        say(f"{printed} messages")
+        if is_interrupted():
+            say(f"{printed} messages")
     return 0
 
 

@@ -24,7 +24,7 @@ from tests.kafka.fleets import EXAMPLES, fleet_for
 
 pytestmark = pytest.mark.kafka
 
-KILLS = 6
+KILLS = 3
 
 
 class Load:

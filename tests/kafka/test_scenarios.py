@@ -19,18 +19,13 @@ from tests.kafka.fleets import EXAMPLES, fleet_for
 pytestmark = pytest.mark.kafka
 
 CHOSEN = [
-    "fig34-one-hop",
     "fig36",
     "clusters-relay-gateway",
-    "node-down",
     "link-cut",
     "link-disabled",
     "direct",
     "um-example-1",
-    "um-two-way",
-    "apply-add-link",
     "apply-add-node",
-    "ems-12",
     "queue-any-stranded",
 ]
 OWN_BROKERS = ("broker-down", "kills", "storm")

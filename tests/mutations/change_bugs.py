@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from mesh.client.change_records import change_order
 from mesh.client.change_under_way import UnderWay
+from mesh.client.draining import Drain
 from mesh.model.control import Stage
 from mesh.node.learner import Learner
 from mesh.runtime.control.changing import Changing
@@ -42,9 +43,14 @@ def late_sources_untold(patches: Patches) -> None:
     patches.put(Lane, "has_cut", property(lambda _: False))
 
 
+def nothing_drains(patches: Patches) -> None:
+    patches.put(Drain, "behind", lambda drain, progresses: {})
+
+
 CHANGE_BUGS = (
     Mutation("served-from-switch", "who holds reads on before all have switched", served_from_the_switch_on),
     Mutation("others-change-driven", "who finds another's change drives it", others_change_is_driven),
     Mutation("mate-knows-less", "a lane is read by who knows less than its former owner", mate_knows_less),
     Mutation("late-sources-untold", "sources that come late have no cut", late_sources_untold),
+    Mutation("nothing-drains", "nobody waits for what is in old links", nothing_drains),
 )  # fmt: skip

@@ -71,6 +71,8 @@ def ownership_lost(patches: Patches) -> None:
 
 def ready_before_proof(patches: Patches) -> None:
     patches.put(Learner, "is_synced", property(lambda learner: learner.clients_caught_up))
+    # Else lanes read nothing until what their former owners knew is known.
+    patches.put(Learner, "is_behind", lambda *_: False)
 
 
 def removals_never_applied(patches: Patches) -> None:

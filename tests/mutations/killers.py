@@ -118,8 +118,8 @@ KILLERS: Mapping[str, tuple[int, ...]] = {
         -1001,
     ),
     "interest-in-zone-twice": (
-        0,
         1,
+        2,
     ),
     "foreign-offered": (
         13,
@@ -211,6 +211,10 @@ KILLERS: Mapping[str, tuple[int, ...]] = {
     "served-from-switch": (5_000_001,),
     "others-change-driven": (5_001_154,),
     "mate-knows-less": (5_000_284, 5_000_193),
+    "nothing-drains": (
+        5003104,
+        5003106,
+    ),
     "late-sources-untold": (5_000_220,),
 }
 """Name of the bug -> seeds; negative ones are drills."""

@@ -6,7 +6,7 @@ moment, and others go on. Spec: K27, K28.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -25,11 +25,17 @@ from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_faults import Call, CrashNow
 from tests.sim.swarm.eras import Eras
 from tests.sim.swarm.faults import Armed
+from tests.sim.swarm.nemesis import begin
 from tests.sim.swarm.plan import Step
 from tests.sim.swarm.published import ViolationError
 
 if TYPE_CHECKING:
     from tests.sim.swarm.world import SwarmWorld
+
+Lags = Sequence[tuple[str, int]]
+"""Outboxes that nobody can read when a change begins, and for how many ms."""
+LAG_MS = 500
+"""So long before the command links begin to lag."""
 
 Rests = Generator[int, None, None]
 """What an operator does; yields how many ms to rest."""
@@ -40,6 +46,8 @@ RETRY_MS = 400
 PATIENCE_S = 4.0
 """How long is waited for nodes that must take part; new ones start meanwhile."""
 LIMIT_S = 40.0
+WORKERS = 4
+"""A node has no more."""
 
 
 class _DiedError(Exception):
@@ -168,6 +176,9 @@ class Operators:
         if nth := int(str(more.get("crash", 0))):
             world.faults.armed[name] = [Armed(Call.PRODUCE, nth, None)]
         looks = int(str(more.get("looks", 0)))
+        if lags := more.get("lags"):
+            self._lag(lags)
+            yield LAG_MS
         for _ in range(TRIES):
             try:
                 outcome = yield from self._apply(name, after, looks)
@@ -239,6 +250,14 @@ class Operators:
         finally:
             steps.close()
             change.view.close()
+
+    def _lag(self, lags: Lags) -> None:
+        """Have nobody read these outboxes for a while."""
+        for topic, lasts in lags:
+            self.world.reached["link lags as a change begins"] += 1
+            for number in range(WORKERS):
+                more = {"by": number, "for": lasts}
+                begin(self.world, Step(self.world.clock.ms, "stall", topic, more))
 
     def _means(self, found: InForce) -> Means:
         kafka, now_ms = self._clusters(), self.world.clock.now_ms

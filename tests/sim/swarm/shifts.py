@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from mesh.model.frames import MessageClass
 from tests.sim.swarm.eras import Eras
@@ -25,7 +26,10 @@ from tests.sim.swarm.plan import (
 from tests.sim.swarm.targets import next_topologies
 
 CALM_SHARE = 0.2
+LAGGING_SHARE = 0.6
 AROUND = ("cut", "cut", "cut", "cut", "late", "pause", "stall", "storm", "kill", "tiny")
+LAGGING_FROM = 5_002_000
+"""From this seed on readers of links may lag when a change begins, until sources hold and on."""
 AFTER_MS = 2_000
 """So long clients go on after the last change has begun."""
 
@@ -48,6 +52,8 @@ def draw_shifts(seed: int) -> Plan:
     length = rng.choice([2_000, 3_000, 3_000, 6_000])
     moves = [*draw_moves(rng, nodes, length), *_load(rng, nodes, length)]
     steps = list(_changes(rng, len(targets), length))
+    if seed >= LAGGING_FROM:
+        steps = _lagging(random.Random(f"lags {seed}"), every, steps)
     is_calm = rng.random() < CALM_SHARE
     if not is_calm:
         steps += draw_faults(rng, every, crew, length)
@@ -99,6 +105,21 @@ def _changes(rng: random.Random, count: int, length: int) -> Iterator[Step]:
         yield Step(at, "change", "operator", more)
         if rng.random() < 0.25:
             yield Step(at + rng.choice([1_050, 1_200, 1_500, 2_500]), "abort", "operator", {})
+
+
+def _lagging(rng: random.Random, every: Eras, steps: Sequence[Step]) -> list[Step]:
+    """Return the steps with outboxes that nobody can read when they begin.
+
+    Whoever changes the topology must wait for them: nothing else stands long in links.
+    """
+    found = []
+    for step in steps:
+        if step.word == "change" and rng.random() < LAGGING_SHARE:
+            topics = rng.sample(sorted(every.outboxes), rng.randint(1, len(every.outboxes)))
+            lags = tuple((topic, rng.choice([800, 1_500, 3_000])) for topic in topics)
+            step = replace(step, more={**step.more, "lags": lags})
+        found.append(step)
+    return found
 
 
 def _around(
