@@ -41,10 +41,10 @@ class Looks:
         Must be called when all that was read has been routed.
         """
         answer = self.lanes.machine.probing.answer
-        owned = {number: lane.positions.epoch for number, lane in self.lanes.owned.items()}
         if not HOLD <= answer.asked < SWITCH:
             self._forget()
             return
+        owned = {number: lane.positions.epoch for number, lane in self.lanes.owned.items()}
         asked = (answer.number, answer.asked)
         if asked != self._asked or owned != self._owned:
             follows = owned == self._owned and asked == (self._asked[0], self._asked[1] + 1)

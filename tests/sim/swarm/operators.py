@@ -21,7 +21,6 @@ from mesh.errors import ConfigError, NotBegunError, NotInTimeError, TransportErr
 from mesh.model.control import Pause, Stage
 from mesh.model.topology import Node, Topology
 from mesh.runtime.topics.provision import config_topic
-from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_faults import Call, CrashNow
 from tests.sim.swarm.eras import Eras
 from tests.sim.swarm.faults import Armed
@@ -208,8 +207,8 @@ class Operators:
     def _abort(self, name: str) -> Rests:
         """Take back what is under way, if that can be done yet."""
         try:
-            found, _ = read_in_force(self._clusters(), "mesh.")
-            begun = read_begun(self._clusters(), "mesh.")
+            found, _ = read_in_force(self.world.kafka, "mesh.")
+            begun = read_begun(self.world.kafka, "mesh.")
             assert found is not None
             way = abort_change(found, begun, self._means(found))
             yield from self._drive(way, 0)
@@ -219,7 +218,7 @@ class Operators:
             self.world.reached["aborted by another"] += 1
 
     def _apply(self, name: str, after: Topology, looks: int) -> Generator[int, None, Outcome]:
-        kafka = self._clusters(after)
+        kafka = self.world.kafka
         found, _ = read_in_force(kafka, "mesh.")
         assert found is not None
         begun = read_begun(kafka, "mesh.")
@@ -260,15 +259,11 @@ class Operators:
                 begin(self.world, Step(self.world.clock.ms, "stall", topic, more))
 
     def _means(self, found: InForce) -> Means:
-        kafka, now_ms = self._clusters(), self.world.clock.now_ms
+        kafka, now_ms = self.world.kafka, self.world.clock.now_ms
         view = MeshView(found.topology, kafka, now_ms, name="view")
         return Means(
             kafka=kafka, view=view, now_ms=now_ms, pause=_never, tell=lambda _: None, beats={}
         )
-
-    def _clusters(self, *topologies: Topology) -> dict[str, MemoryKafka]:
-        """Return the Kafka clusters of what is in force, and of what shall be."""
-        return self.world.kafka
 
     # -- links -------------------------------------------------------------------------------
 
@@ -303,7 +298,7 @@ class Operators:
         """Have somebody go on with what was left; return what is under way still, in words."""
         if self.at_work:
             return f"operators are at work: {self.eras.newest}"
-        kafka = self._clusters()
+        kafka = self.world.kafka
         begun = read_begun(kafka, "mesh.")
         if begun is None or not begun.is_open:
             self._settle()

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,14 @@ RARE = (
 """States that a run of `SEEDS` must have reached: else it proves little."""
 
 
+def assert_reached(results: Sequence[Result], wanted: Sequence[str]) -> None:
+    """Sometimes-assertions: a swarm that never gets there finds nothing there."""
+    reached: Counter[str] = Counter()
+    for one in results:
+        reached.update(one.reached)
+    assert [state for state in wanted if not reached[state]] == []
+
+
 @pytest.fixture(scope="module")
 def results() -> list[Result]:
     return [run_seed(seed) for seed in SEEDS]
@@ -81,42 +90,35 @@ def test_no_schedule_with_joins_breaks_a_rule() -> None:
     """Spec: UM-1, UM-5, UM-10, K24, K25, K26."""
     found = [run_seed(seed) for seed in JOINED]
     assert [one.detail for one in found if one.rule] == []
-    reached: Counter[str] = Counter()
-    for one in found:
-        reached.update(one.reached)
-    wanted = ("message behind 2 joins in a row", "not forwarded: filter")
-    assert [state for state in wanted if not reached[state]] == []
+    assert_reached(found, ("message behind 2 joins in a row", "not forwarded: filter"))
 
 
 def test_no_schedule_with_losses_breaks_a_rule() -> None:
     """Nothing is missing without a word, or reads on without a consent. Spec: R6, R12, R14."""
     found = [run_seed(seed) for seed in LOSSY]
     assert [one.detail for one in found if one.rule] == []
-    reached: Counter[str] = Counter()
-    for one in found:
-        reached.update(one.reached)
-    wanted = ("stopped: truncated", "stopped: recreated", "dead letter: endpoint_full")
-    assert [state for state in wanted if not reached[state]] == []
+    assert_reached(
+        found, ("stopped: truncated", "stopped: recreated", "dead letter: endpoint_full")
+    )
 
 
 def test_no_schedule_with_live_changes_breaks_a_rule() -> None:
     """No loop, duplicate or loss while topologies change, nothing stale. Spec: K25, K27, K28."""
     found = [run_seed(seed) for seed in CHANGED]
     assert [one.detail for one in found if one.rule] == []
-    reached: Counter[str] = Counter()
-    for one in found:
-        reached.update(one.reached)
-    wanted = (
-        "change in force",
-        "aborted by another",
-        "driver died at hold",
-        "driver died at switch",
-        "gone on with at hold",
-        "gone on with at switch",
-        "node left",
-        "link disabled",
+    assert_reached(
+        found,
+        (
+            "change in force",
+            "aborted by another",
+            "driver died at hold",
+            "driver died at switch",
+            "gone on with at hold",
+            "gone on with at switch",
+            "node left",
+            "link disabled",
+        ),
     )
-    assert [state for state in wanted if not reached[state]] == []
 
 
 def test_drills_break_no_rule() -> None:
@@ -127,10 +129,7 @@ def test_drills_break_no_rule() -> None:
 
 def test_rare_states_are_reached(results: list[Result]) -> None:
     """Sometimes-assertions: a swarm that never gets there finds nothing there."""
-    reached: Counter[str] = Counter()
-    for one in results:
-        reached.update(one.reached)
-    assert [state for state in RARE if not reached[state]] == []
+    assert_reached(results, RARE)
 
 
 @pytest.mark.parametrize("seed", MENDED.values(), ids=MENDED)
