@@ -12,10 +12,8 @@ from typing import NoReturn
 from mesh.client.applying import Applying
 from mesh.client.change_records import change_order, newest, write_change
 from mesh.client.change_under_way import Tell, UnderWay
-from mesh.client.in_force import InForce, config_values
+from mesh.client.in_force import InForce, newest_change
 from mesh.client.view import MeshView
-from mesh.codec.control import decode_change
-from mesh.codec.keys import change_key
 from mesh.config.published import published_text, published_topology
 from mesh.core.cutover import cut_over
 from mesh.errors import ConfigError, Problem
@@ -58,10 +56,7 @@ def read_begun(kafka: Mapping[str, KafkaCluster], prefix: str) -> Begun | None:
         TransportError: A Kafka cluster does not answer.
         ProtocolError: A newer version wrote a record.
     """
-    found = {
-        name: newest(map(decode_change, config_values(cluster, prefix, change_key())))
-        for name, cluster in kafka.items()
-    }
+    found = {name: newest_change(cluster, prefix) for name, cluster in kafka.items()}
     change = newest(one for one in found.values() if one is not None)
     if change is None:
         return None

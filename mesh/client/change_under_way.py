@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from mesh.client.applying import Applying, Ended, Mark, NodeReport, Publish, Seen, Wait, Write
+from mesh.client.arbiter import Arbiter
 from mesh.client.change_records import ConfigWriters, change_order
 from mesh.client.disabling import is_to_be_disabled
 from mesh.client.draining import PATIENCE_MS, Drain, FollowedProgresses
@@ -22,7 +23,7 @@ from mesh.errors import (
     NotInTimeError,
     TransportError,
 )
-from mesh.model.control import Heartbeat, Stage
+from mesh.model.control import Change, Heartbeat, Stage
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -128,12 +129,14 @@ class UnderWay:
                     opened.callback(self._readers[name].close)
             writers = ConfigWriters(self.kafka, self.before.prefix)
             opened.callback(writers.close)
+            arbiter = Arbiter(self.kafka[min(self.before.kafka)], self.before.prefix)
+            opened.callback(arbiter.close)
             if self._progresses is not None:
                 self._progresses.read()
-            return (yield from self._drive(writers, limit_s, patience_s))
+            return (yield from self._drive(writers, arbiter, limit_s, patience_s))
 
     def _drive(
-        self, writers: ConfigWriters, limit_s: float, patience_s: float
+        self, writers: ConfigWriters, arbiter: Arbiter, limit_s: float, patience_s: float
     ) -> Generator[float, None, Outcome]:
         while True:
             seen = self._look()
@@ -143,6 +146,9 @@ class UnderWay:
                 case Ended():
                     return self._outcome(todo)
                 case Write(change):
+                    if (stands := arbiter.put(change)) != change:
+                        self._give_way(stands)
+                        continue
                     self.tell(_STAGES[change.stage])
                     writers.write_change(change)
                     self.way.written()
@@ -171,30 +177,35 @@ class UnderWay:
             self.tell(f"waiting: {shown}")
 
     def _heed_others(self) -> None:
-        """Go on from where another driver of this change has come to.
-
-        Raises:
-            NotBegunError: Another has begun a change of this number; nothing was written.
-            NotInTimeError: Another went back, or has begun another change.
-        """
+        """Give way to another driver whose records nodes have."""
         found, target = self.view.change, self.way.target
         if found is None:
             return
-        if found.number == target.number and found.topology != target.topology:
-            # Both looked before either had written: the one that came later stops.
-            told = f"somebody else has begun another change, {found.number}, at the same time"
-            if self.way.is_written:
-                raise NotInTimeError(f"{told}; look at `mesh status`")
-            raise NotBegunError(f"nothing was changed: {told}")
-        if change_order(found) <= change_order(target):
+        is_rival = found.number == target.number and found.topology != target.topology
+        if is_rival or change_order(found) > change_order(target):
+            self._give_way(found)
+
+    def _give_way(self, found: Change) -> None:
+        """Go on from where another driver of this change has come to.
+
+        Raises:
+            NotBegunError: Another has begun a change first; nothing was written.
+            NotInTimeError: Another went back, or has begun another change.
+        """
+        target = self.way.target
+        is_same = (found.number, found.topology) == (target.number, target.topology)
+        if is_same and (found.stage is Stage.ABORT) == self.way.is_aborting:
+            self.way.target, self.way.is_written = found, True
             return
-        is_other_way = (found.stage is Stage.ABORT) != self.way.is_aborting
-        if found.number != target.number or is_other_way:
-            raise NotInTimeError(
-                f"somebody else has brought change {found.number} to stage {found.stage}; "
-                "look at `mesh status`"
+        if target.stage is Stage.HOLD and not self.way.is_written:
+            raise NotBegunError(
+                f"nothing was changed: somebody else has begun another change, {found.number}, "
+                "at the same time"
             )
-        self.way.target, self.way.is_written = found, True
+        raise NotInTimeError(
+            f"somebody else has brought change {found.number} to stage {found.stage}; "
+            "look at `mesh status`"
+        )
 
     # -- looking --------------------------------------------------------------------------
 

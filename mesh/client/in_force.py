@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from mesh.client.change_records import newest
 from mesh.client.overview import read_range
 from mesh.client.wishes import write_config
-from mesh.codec.control import decode_config, encode_config
-from mesh.codec.keys import config_key
+from mesh.codec.control import decode_change, decode_config, encode_config
+from mesh.codec.keys import change_key, config_key
 from mesh.config.published import (
     document_hash,
     published_document,
@@ -19,6 +20,7 @@ from mesh.config.published import (
     published_topology,
 )
 from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
+from mesh.model.control import Change
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, TopicPartition
@@ -143,6 +145,16 @@ def publish(topology: Topology, kafka: Mapping[str, KafkaCluster]) -> int:
 def _record_of(cluster: KafkaCluster, prefix: str) -> tuple[int, str] | None:
     found = (decode_config(value) for value in config_values(cluster, prefix, config_key()))
     return max(((config.number, config.topology) for config in found), default=None)
+
+
+def newest_change(cluster: KafkaCluster, prefix: str) -> Change | None:
+    """Return the newest record of a change on one Kafka cluster, or None without any.
+
+    Raises:
+        TransportError: It does not answer.
+        ProtocolError: A newer version wrote a record.
+    """
+    return newest(map(decode_change, config_values(cluster, prefix, change_key())))
 
 
 def config_values(cluster: KafkaCluster, prefix: str, key: bytes) -> Iterator[bytes]:

@@ -77,6 +77,10 @@ class TopicNames:
         """The topology in force."""
         return f"{self.prefix}config"
 
+    def change_transactions(self) -> str:
+        """Transactional id that all who change the topology share."""
+        return f"{self.prefix}config.change"
+
     def audit(self, table: str) -> str:
         """One output table of the auditor: findings, certificates, links."""
         return f"{self.prefix}audit.{table}"

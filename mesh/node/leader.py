@@ -110,6 +110,9 @@ class Leader:
         elif self._has_offered:
             yield from self._offer_changes(learner, round_.touched)
         else:
+            if self.links is not learner.links:  # a change came before anything was offered
+                self.links, self.added = learner.links, round_.links.added
+                self._scopes = {scope: ScopeWriter() for scope in scopes_of(self.links)}
             yield from self._offer_everything(learner)
             self._await(self.added)
             yield from learner.troubles.everything(self.stops)

@@ -223,16 +223,19 @@ class Eras:
     def may_carry(self, message: Message, sender: str, reader: str, wanting: Iterable[str]) -> bool:
         """Say whether a message may be on a link, given who subscribed to it.
 
-        What is behind a link that was removed is forgotten a little later; once the mesh is at
-        rest nothing is left of that. Filters of joins are those of its time.
+        What is behind a link that was removed is forgotten a little later, the origin of a message
+        included, to which its neighbour had another way; once the mesh is at rest nothing is left
+        of that. Filters of joins are those of its time.
         """
         wanting, since = list(wanting), self._since(message)
         is_at_rest = self.rested_ms is not None and message.at >= self.rested_ms
         known = [self.last] if is_at_rest else self.numbers.values()
+        origins = [message.node] if is_at_rest else [message.node, sender]
         return any(
-            one.may_carry(message, sender, reader, wanting)
+            one.may_cross(origin, sender, reader, message.subject, wanting)
             for one in known
             if (sender, reader) not in one.joins or one in since
+            for origin in origins
         )
 
     def interest(self, wishes: Mapping[str, Sequence[str]], node: str) -> set[tuple[str, str]]:

@@ -199,6 +199,34 @@ def test_a_leader_that_begins_in_the_middle_awaits_only_what_the_change_has_brou
         assert status.is_done
 
 
+def test_a_leader_that_has_not_offered_yet_begins_with_the_links_that_a_change_brings() -> None:
+    """Its first round and the change's are one: what is new must be acknowledged. Spec: K27."""
+    machine = NodeMachine(WITH_B, "a", "uuid-a")
+    effects: list[object] = []
+    for input_ in (
+        LeadershipTaken(4, {TO_B: {"y": Wish()}}),
+        ChangeRead(8, Stage.SWITCH, WITH_C),
+        ClientsCaughtUp(),
+        NeighbourCaughtUp("c"),
+        LaneApplied(0, {CHANGE: (8, 1)}),
+    ):
+        effects += machine.step(input_)
+    marks = {e.scope: e.mark for e in effects if isinstance(e, WriteMark)}
+    assert marks[TO_B] is None
+    assert marks[TO_C] is not None
+    adverts = {(e.scope, e.filter_): e.wish for e in effects if isinstance(e, WriteAdvert)}
+    assert adverts[TO_B, "y"] is None
+    assert (TO_C, "$node/uuid-a") in adverts
+    status = machine._change_status()
+    assert status is not None
+    assert (status.is_done, status.open_links) == (False, (("a", "c"),))
+    for ownership in Ownership:
+        machine.step(AckRead("c", replace(TO_C, ownership=ownership), Acknowledgement(4, 9, 9)))
+    status = machine._change_status()
+    assert status is not None
+    assert status.is_done
+
+
 def test_what_is_in_force_cannot_be_aborted_and_older_words_change_nothing() -> None:
     """Spec: K28."""
     led = Led(WITH_B)

@@ -1,0 +1,94 @@
+"""Which of several drivers of changes comes first: one Kafka cluster decides.
+
+Operators may give commands at once, and each may die between two Kafka clusters. So every stage
+is first written in a transaction on the Kafka cluster whose name comes first in the topology
+that is in force, under a transactional id that all drivers share: whoever opens it fences those
+before, reads what stands, and what it then commits nobody has come before. The other Kafka
+clusters follow. Spec: K28.
+"""
+
+from __future__ import annotations
+
+from mesh.client.in_force import newest_change
+from mesh.codec.control import encode_change
+from mesh.codec.keys import change_key
+from mesh.errors import TransportError, TransportFencedError
+from mesh.model.control import Change, Stage
+from mesh.model.topics import TopicNames
+from mesh.transport.port import KafkaCluster, Writer
+
+TRIES = 8
+"""So often drivers that work at once may come before one another; each time one is through."""
+
+_AFTER = {
+    Stage.HOLD: (Stage.HOLD, Stage.SWITCH, Stage.ABORT),
+    Stage.SWITCH: (Stage.SWITCH, Stage.RUN),
+    Stage.RUN: (Stage.RUN,),
+    Stage.ABORT: (Stage.ABORT,),
+}
+
+
+class Arbiter:
+    """`mesh.config` of the Kafka cluster that decides, as one driver writes it."""
+
+    def __init__(self, kafka: KafkaCluster, prefix: str) -> None:
+        """Claim the right to write: who had it loses it.
+
+        Raises:
+            TransportError: The Kafka cluster does not answer.
+        """
+        self._kafka = kafka
+        self._prefix = prefix
+        self._names = TopicNames(prefix)
+        self._stands: Change | None = None
+        self._writer: Writer | None = None
+        self._claim()
+
+    def put(self, change: Change) -> Change:
+        """Write a stage, if it may follow what stands; return what stands then.
+
+        That is another record than the one given if somebody else came first.
+
+        Raises:
+            TransportError: The Kafka cluster did not take it.
+        """
+        for _ in range(TRIES):
+            is_fresh = self._writer is None
+            writer = self._writer or self._claim()
+            if self._stands is not None and not may_follow(self._stands, change):
+                if is_fresh:
+                    return self._stands
+                self.close()  # somebody may have written since
+                continue
+            try:
+                writer.begin()
+                writer.produce(self._names.config(), encode_change(change), change_key(), 0)
+                writer.commit()
+            except TransportFencedError:
+                self.close()
+            except TransportError:
+                self.close()
+                raise
+            else:
+                self._stands = change
+                return change
+        raise TransportError(f"others change the mesh at the same time, {TRIES} times in a row")
+
+    def _claim(self) -> Writer:
+        self._writer = self._kafka.writer("operator", self._names.change_transactions())
+        # Read behind the fence: nobody writes between this and what we commit.
+        self._stands = newest_change(self._kafka, self._prefix)
+        return self._writer
+
+    def close(self) -> None:
+        """Release the writer; the next `put` claims anew."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+def may_follow(stands: Change, change: Change) -> bool:
+    """Say whether a record may be written behind another."""
+    if change.number == stands.number:
+        return change.topology == stands.topology and change.stage in _AFTER[stands.stage]
+    return change.number > stands.number and stands.stage in (Stage.RUN, Stage.ABORT)

@@ -1,0 +1,86 @@
+"""Drivers of changes who work at once: one Kafka cluster decides who comes first. Spec: K28."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.client.arbiter import Arbiter, may_follow
+from mesh.client.in_force import newest_change
+from mesh.codec.control import encode_change
+from mesh.codec.keys import change_key
+from mesh.model.control import Change, Stage
+from mesh.model.topics import TopicNames
+from mesh.transport.port import TopicSpec
+from tests.contract.conftest import Stand
+
+
+@pytest.fixture
+def prefix(stand: Stand) -> str:
+    made = f"{stand.mark}."
+    settings = {"cleanup.policy": "compact"}
+    stand.kafka.admin().create(
+        [TopicSpec(name=TopicNames(made).config(), partitions=1, settings=settings)]
+    )
+    return made
+
+
+def test_of_two_who_begin_at_once_one_comes_first(stand: Stand, prefix: str) -> None:
+    """Both have looked before either writes, and each has the other's fence before its own."""
+    first, second = Arbiter(stand.kafka, prefix), Arbiter(stand.kafka, prefix)
+    theirs, mine = Change(2, Stage.HOLD, "theirs"), Change(2, Stage.HOLD, "mine")
+    assert first.put(theirs) == theirs
+    assert second.put(mine) == theirs
+    assert newest_change(stand.kafka, prefix) == theirs
+    first.close()
+    second.close()
+
+
+def test_nobody_goes_back_behind_a_switch(stand: Stand, prefix: str) -> None:
+    """Two drive one change, one forward and one back: what the first of them says holds."""
+    on, back = Arbiter(stand.kafka, prefix), Arbiter(stand.kafka, prefix)
+    hold, switch, run, abort = (
+        Change(2, stage, "it") for stage in (Stage.HOLD, Stage.SWITCH, Stage.RUN, Stage.ABORT)
+    )
+    assert on.put(hold) == hold
+    assert back.put(hold) == hold  # somebody may say it again
+    assert on.put(switch) == switch
+    assert back.put(abort) == switch
+    assert on.put(run) == run
+    assert back.put(Change(3, Stage.HOLD, "next")) == Change(3, Stage.HOLD, "next")
+    on.close()
+    back.close()
+
+
+def test_one_who_died_within_a_transaction_stops_nobody(stand: Stand, prefix: str) -> None:
+    names = TopicNames(prefix)
+    dead = stand.kafka.writer("operator", names.change_transactions())
+    dead.begin()
+    record = encode_change(Change(2, Stage.HOLD, "never committed"))
+    dead.produce(names.config(), record, change_key(), 0)
+    dead.flush()
+    arbiter = Arbiter(stand.kafka, prefix)
+    change = Change(2, Stage.HOLD, "it")
+    assert arbiter.put(change) == change
+    assert newest_change(stand.kafka, prefix) == change
+    arbiter.close()
+
+
+def test_what_may_follow_what() -> None:
+    stages = (Stage.HOLD, Stage.SWITCH, Stage.RUN, Stage.ABORT)
+    after = {
+        (one, other)
+        for one in stages
+        for other in stages
+        if may_follow(Change(2, one, "it"), Change(2, other, "it"))
+    }
+    again = {(stage, stage) for stage in stages}
+    assert after - again == {
+        (Stage.HOLD, Stage.SWITCH),
+        (Stage.HOLD, Stage.ABORT),
+        (Stage.SWITCH, Stage.RUN),
+    }
+    for stage in stages:
+        assert not may_follow(Change(2, stage, "it"), Change(2, Stage.HOLD, "another"))
+        assert not may_follow(Change(3, stage, "it"), Change(2, Stage.RUN, "it"))
+        is_over = stage in (Stage.RUN, Stage.ABORT)
+        assert may_follow(Change(2, stage, "it"), Change(3, Stage.HOLD, "next")) == is_over
