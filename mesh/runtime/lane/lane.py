@@ -227,20 +227,21 @@ class Lane:
     def give_back(self, now_ms: int) -> None:
         """Have the next commit, the lane's last here, reserve nothing: positions become exact."""
         self._is_ending = True
+        for at in self.positions.ahead:
+            self.tell_position(at, now_ms)
+
+    def tell_position(self, at: TopicPartition, now_ms: int) -> None:
+        """Have the next commit tell how far a source was read, and reserve nothing beyond."""
         positions = self.positions
-        if not positions.ahead:
-            return
-        batch = self.open(now_ms)
-        for at in positions.ahead:
-            batch.note(
-                Progress(
-                    kind=ProgressKind.SOURCE,
-                    offset=positions.next[at],
-                    topic=at.topic,
-                    partition=at.partition,
-                    topic_id=positions.topic_ids[at],
-                )
+        self.open(now_ms).note(
+            Progress(
+                kind=ProgressKind.SOURCE,
+                offset=positions.next[at],
+                topic=at.topic,
+                partition=at.partition,
+                topic_id=positions.topic_ids[at],
             )
+        )
 
     # -- interest -------------------------------------------------------------------------
 

@@ -130,7 +130,7 @@ class Lanes:
         epoch, handed_on = self._former.pop(number, (0, {}))
         if epoch + 1 == lane.positions.epoch:
             # Nobody had it in between: how far direct copies went is known exactly.
-            self._go_on_behind(lane, handed_on)
+            self._go_on_behind(lane, handed_on, now)
         self.owned[number] = lane
         if number not in self._buckets:
             self._buckets[number] = self._new_buckets()
@@ -168,8 +168,8 @@ class Lanes:
                 errand.call_off()
         self.hand_back(sorted(self.owned.keys() - assigned))
 
-    def _go_on_behind(self, lane: Lane, handed_on: Mapping[TopicPartition, int]) -> None:
-        """Read direct sources from where the copies of the lane's former life ended.
+    def _go_on_behind(self, lane: Lane, handed_on: Mapping[TopicPartition, int], now: int) -> None:
+        """Read direct sources from where the copies of the lane's former life ended; tell that.
 
         What a commit with an unknown outcome has delivered after all does not come again: its
         copies to others are lost, as at a takeover. Spec: K18.
@@ -183,6 +183,8 @@ class Lanes:
             positions.inherited.pop(at, None)
             positions.next[at] = max(position, committed)
             lane.handed_on[at] = positions.next[at]
+            if position > committed:
+                lane.tell_position(at, now)  # whoever drains this link waits for it
 
     def hand_back(self, numbers: Sequence[int]) -> None:
         """Give up lanes that others will take: with exact positions, and nothing comes late."""

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from mesh.codec.state import decode_ledger
+from mesh.codec.state import decode_ledger, decode_progress
 from mesh.runtime.lane.batch import RESERVED_MS
 from mesh.transport.port import TopicPartition
 from tests.unit.runtime.conftest import SmallMesh, subject
@@ -89,6 +89,17 @@ def test_a_stopped_worker_leaves_exact_positions(settled: SmallMesh) -> None:
     settled.run()
     assert delivered(settled) == [0, 1, 2]
     assert dropped(settled, "a") == {}
+
+
+def test_who_takes_its_lane_again_tells_how_far_it_had_read(settled: SmallMesh) -> None:
+    """Nothing else may come on the link, and a change of the topology drains it. Spec: K18, K28."""
+    publish(settled, 1, 2)
+    read_without_commit(settled)
+    settled.world.workers["a"]._lanes.drop(0)
+    settled.run()
+    assert delivered(settled) == [0, 1, 2]
+    told = [decode_progress(one.value()) for one in settled.read(settled.names.progress("a"))]
+    assert [one.offset for one in told if one.topic == INGRESS][-1] == 3
 
 
 def test_after_a_pause_copies_wait_for_a_commit(settled: SmallMesh) -> None:
