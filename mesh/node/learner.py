@@ -60,6 +60,7 @@ class Learner:
         classes: Class of each endpoint that the routing in force knows.
         troubles: What is wrong with the node's sources.
         followed: How far the routing in force follows changes of the topology.
+        number: Of the topology that a change has brought and that the next round goes by.
         queues: What the subscriptions to queues want.
     """
 
@@ -78,6 +79,7 @@ class Learner:
     classes: Mapping[str, MessageClass] = field(default_factory=dict)
     troubles: Troubles = field(default_factory=Troubles)
     followed: tuple[int, int] = UNCHANGED
+    number: int = 0
     queues: OwnQueues = field(default_factory=OwnQueues)
     _leases: dict[tuple[str, str], int] = field(default_factory=dict)
     _pending: dict[tuple[str, Member], Wish | None] = field(default_factory=dict)
@@ -363,7 +365,7 @@ class Learner:
         """Bring everything gathered into force in the router; return what changed."""
         self._begun = self._routed = dict(self._read)
         known, self.followed = self.followed, self._read.get(CHANGE, UNCHANGED)
-        cuts = dict(topology_cut(self.followed)) if self.followed != known else {}
+        cuts = topology_cut(self.number) if self.followed != known else {}
         links, self._link_changes = self._link_changes, NO_CHANGES
         touched: dict[str, Members] = {}
         table = self.router.table
@@ -389,7 +391,7 @@ class Learner:
     def all_cuts(self) -> Mapping[str, int]:
         """Return every node whose `clients` offset is known, for a lane that starts."""
         cuts = {self.uuid: self.clients_offset} if self.clients_offset >= 0 else {}
-        cuts |= topology_cut(self.followed)
+        cuts |= topology_cut(self.number)
         for filter_, members in self.router.table.entries.items():
             if filter_.startswith("$node/"):
                 for _, wish in members:

@@ -149,11 +149,11 @@ class NodeMachine:
         router = Router(links, near=Nearness(self.topology, self.node))
         self.learner = Learner(self.node, self.uuid, links, router, offered, static, covering)
         self.learner.queues = OwnQueues(self.node, self.topology.queues)
+        known = max(0, self.number)
         if self.change is not None:
             self.learner.version_read(CHANGE, change_version(*self.change))
-        self.probing = Probing(
-            self.topology, self.node, self.uuid, self.cluster_id, max(0, self.number)
-        )
+            self.learner.number = known
+        self.probing = Probing(self.topology, self.node, self.uuid, self.cluster_id, known)
 
     @property
     def router(self) -> Router:
@@ -259,10 +259,7 @@ class NodeMachine:
         if self.leader is not None:
             yield from self.leader.heed_silence(self.learner)
             yield from self.learner.ended_leases(now_ms)
-            change = self._change_status()
-            yield from self.leader.beat(
-                self.learner, now_ms, is_ready=self.is_ready, change=change, demands=self.demands
-            )
+            yield from self._beat(self.leader, self._change_status())
             yield from self.leader.remember(self.learner, now_ms)
             if self._round is None:
                 # In a round the table is ahead of what may be offered.
@@ -282,6 +279,8 @@ class NodeMachine:
             return
         self.change = (number, stage)
         self.learner.version_read(CHANGE, version)
+        if stage in (Stage.SWITCH, Stage.RUN):
+            self.learner.number = number
         if stage in (Stage.RUN, Stage.ABORT):
             self.probing.change_ended()
         if topology is not None and topology != self.topology:
@@ -322,10 +321,12 @@ class NodeMachine:
             return
         change = self._change_status()
         if change is not None and change.is_done and change != leader.beating.change:
-            ready = self.is_ready
-            yield from leader.beat(
-                self.learner, self._now_ms, is_ready=ready, change=change, demands=self.demands
-            )
+            yield from self._beat(leader, change)
+
+    def _beat(self, leader: Leader, change: ChangeStatus | None) -> Iterator[Effect]:
+        yield from leader.beat(
+            self.learner, self._now_ms, is_ready=self.is_ready, change=change, demands=self.demands
+        )
 
     # -- rounds: at most one change of the routing is under way ------------------------------
 

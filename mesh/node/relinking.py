@@ -24,16 +24,13 @@ def change_version(number: int, stage: Stage) -> tuple[int, int]:
     return number, list(Stage).index(stage)
 
 
-def topology_cut(version: tuple[int, int]) -> Mapping[str, int]:
-    """Return what lanes tell as a cut where they begin to route by another topology.
+def topology_cut(number: int) -> dict[str, int]:
+    """Return what lanes tell as a cut where they begin to route by the topology of a number.
 
-    In the place of a node's uuid stands `CHANGE`, in that of its `clients` offset the number of
-    the topology. Nothing is told of stages in which the old one is still in force. Spec: K25, K28.
+    In the place of a node's uuid stands `CHANGE`, in that of its `clients` offset the number.
+    Nothing is told before the first change of a mesh. Spec: K25, K28.
     """
-    number, stage = version
-    stages = list(Stage)
-    is_in_force = stage in (stages.index(Stage.SWITCH), stages.index(Stage.RUN))
-    return {CHANGE: number} if is_in_force else {}
+    return {CHANGE: number} if number > 0 else {}
 
 
 @dataclass(frozen=True, slots=True)

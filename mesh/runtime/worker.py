@@ -198,7 +198,7 @@ class Worker:
             self._step(Ticked(now))
         if self._listener.knows_wishes:
             self._stand_still()
-            for change in self._changing.follow(self._listener.wishes.change, now):
+            for change in self._changing.follow(self._listener.wishes.word, now):
                 self._step(change)
             lanes.follow(assigned, now)
         if self._upkeep is not None:

@@ -164,6 +164,7 @@ class Changing:
         connect: Opens others; None if there are no others.
         parts: What takes other links with the routing.
         topology: What this worker works by.
+        told: The newest word that its node was told.
     """
 
     node: str
@@ -200,7 +201,7 @@ class Changing:
             self.node,
             uuid,
             cluster_id=cluster_id,
-            number=self.start.number,
+            number=self._number,
             change=change,
             added=added,
         )
@@ -214,10 +215,16 @@ class Changing:
             and self.node in known.holding
         )
 
-    def follow(self, change: Change | None, now_ms: int) -> Iterator[ChangeRead]:
-        """Tell the node of the newest word, once what it needs is made."""
+    def follow(self, word: Callable[[int], Change | None], now_ms: int) -> Iterator[ChangeRead]:
+        """Tell the node of the next word, once what it needs is made.
+
+        Args:
+            word: Asked with the number of the topology that the node was told to follow.
+            now_ms: Clock.
+        """
         if self._preparing is not None:
             yield from self._end_preparing(self._preparing, now_ms)
+        change = word(self._number)
         if change is None or self._preparing is not None:
             return
         if self.told is not None and newest(self.told, change) == self.told:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mesh.codec.control import decode_change, decode_pause, decode_stop
+from mesh.codec.control import decode_change, decode_config, decode_pause, decode_stop
 from mesh.codec.keys import (
     AcceptKey,
     ChangeKey,
@@ -16,10 +16,10 @@ from mesh.codec.keys import (
     parse_control_key,
 )
 from mesh.errors import DecodeError
-from mesh.model.control import Change
+from mesh.model.control import Change, Stage
 from mesh.model.inputs import Input, LossAccepted
 from mesh.model.subject import filter_fault
-from mesh.runtime.control.changing import newest
+from mesh.runtime.control.changing import FOLLOWED, newest
 from mesh.transport.port import Record
 
 
@@ -28,12 +28,12 @@ class Wishes:
     """What operators want of one node now.
 
     Attributes:
-        node: Whom it is for; what is for others is passed over, and so is the
-            topology, which was looked up at the start.
+        node: Whom it is for; what is for others is passed over.
         paused: Links that are not to be read.
         paused_subjects: Filters of what is not to be taken of clients.
         disabled: Neighbours whose link is disabled.
         change: Their newest word on a change of the topology.
+        in_force: The last word on the change that brought what is in force.
     """
 
     node: str
@@ -41,6 +41,7 @@ class Wishes:
     paused_subjects: frozenset[str] = frozenset()
     disabled: frozenset[str] = frozenset()
     change: Change | None = None
+    in_force: Change | None = None
 
     def take(self, record: Record) -> Iterator[Input]:
         """Take note of a record; yield what the node itself must hear.
@@ -50,6 +51,9 @@ class Wishes:
         """
         value, key = record.value(), record.key() or b""
         if key == config_key():
+            config = decode_config(value or b"")
+            read = Change(config.number, Stage.RUN, config.topology)
+            self.in_force = newest(self.in_force, read)
             return
         found = parse_control_key(key)
         match found:
@@ -63,6 +67,18 @@ class Wishes:
                 self._put(found, is_wanted=value is not None)
             case _:
                 pass
+
+    def word(self, number: int) -> Change | None:
+        """Return what a worker that works by the topology of a number is to be told next.
+
+        Who reads late may find the next change begun: what is in force meanwhile comes first. A
+        node that works by its own file (-1) waits for the change itself. Spec: K28.
+        """
+        change, found = self.change, self.in_force
+        if change is None or found is None or change.stage in FOLLOWED:
+            return change
+        has_missed = 0 <= number < found.number < change.number
+        return found if has_missed else change
 
     def _put(self, key: object, *, is_wanted: bool) -> None:
         match key:

@@ -227,6 +227,16 @@ def test_a_leader_that_has_not_offered_yet_begins_with_the_links_that_a_change_b
     assert status.is_done
 
 
+def test_a_lane_that_is_taken_while_the_next_change_holds_tells_what_is_in_force() -> None:
+    """Spec: K25, K28."""
+    led = Led(WITH_B)
+    led.feed(ChangeRead(8, Stage.RUN, WITH_C), ChangeRead(9, Stage.HOLD))
+    led.pass_time()
+    assert led.machine.in_force[CHANGE] == (9, 0)
+    assert led.machine.topology == WITH_C
+    assert led.machine.learner.all_cuts()[CHANGE] == 8
+
+
 def test_what_is_in_force_cannot_be_aborted_and_older_words_change_nothing() -> None:
     """Spec: K28."""
     led = Led(WITH_B)

@@ -54,7 +54,7 @@ class Follower:
     def follow(self, number: int, stage: Stage, target: Topology, turns: int = 5) -> list[Stage]:
         """The stages that the node is told of."""
         change = Change(number, stage, published_text(target))
-        told = [one for _ in range(turns) for one in self.changing.follow(change, 1_000)]
+        told = [one for _ in range(turns) for one in self.changing.follow(lambda _: change, 1_000)]
         return [one.stage for one in told]
 
     @property
