@@ -169,6 +169,15 @@ class Eras:
             return all(one.leads(message, node) for one in self.numbers.values())
         return self.numbers[self.era(message)].leads(message, node)
 
+    def may_repeat(self, message: Message, node: str) -> bool:
+        """Say whether a message may come to a node again: its walk ended, and another began later.
+
+        What waits meanwhile on links that stay goes over the new walk too (docs/guarantees.md).
+        """
+        era, place = self.era(message), (message.node, node)
+        has_walk = [place in self.numbers[n].way_to for n in sorted(self.numbers) if n >= era]
+        return False in has_walk and True in has_walk[has_walk.index(False) :]
+
     def is_owed(self, message: Message, wish: Wish) -> bool:
         """Say whether a message that can get to a wish must: its source knew of it. Spec: K25.
 
@@ -223,19 +232,25 @@ class Eras:
     def may_carry(self, message: Message, sender: str, reader: str, wanting: Iterable[str]) -> bool:
         """Say whether a message may be on a link, given who subscribed to it.
 
-        What is behind a link that was removed is forgotten a little later, the origin of a message
-        included, to which its neighbour had another way; once the mesh is at rest nothing is left
-        of that. Filters of joins are those of its time.
+        What is behind a link that was removed is forgotten a little later, one node after the
+        other: until then a link may carry what was wanted of its reader by any topology. Once the
+        mesh is at rest nothing is left of that. Filters of joins are those of its time.
         """
         wanting, since = list(wanting), self._since(message)
         is_at_rest = self.rested_ms is not None and message.at >= self.rested_ms
         known = [self.last] if is_at_rest else self.numbers.values()
-        origins = [message.node] if is_at_rest else [message.node, sender]
-        return any(
-            one.may_cross(origin, sender, reader, message.subject, wanting)
+        if any(
+            one.may_carry(message, sender, reader, wanting)
             for one in known
             if (sender, reader) not in one.joins or one in since
-            for origin in origins
+        ):
+            return True
+        if is_at_rest or len(self.numbers) == 1:
+            return False
+        is_join = any((sender, reader) in one.joins for one in known)
+        ways = [(reader, node) for node in wanting]
+        return not is_join and any(
+            reader in wanting or way in one.way_to for way in ways for one in known
         )
 
     def interest(self, wishes: Mapping[str, Sequence[str]], node: str) -> set[tuple[str, str]]:
