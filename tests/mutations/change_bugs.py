@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from mesh.client.change_records import change_order
-from mesh.client.change_under_way import UnderWay
+from mesh.client import arbiter
 from mesh.client.draining import Drain
 from mesh.model.control import Stage
 from mesh.node.learner import Learner
@@ -26,13 +25,8 @@ def served_from_the_switch_on(patches: Patches) -> None:
     patches.wrap(Changing, "is_held", wrapper)
 
 
-def others_change_is_driven(patches: Patches) -> None:
-    def wrong(under_way):
-        found, target = under_way.view.change, under_way.way.target
-        if found is not None and change_order(found) > change_order(target):
-            under_way.way.target, under_way.way.is_written = found, True
-
-    patches.put(UnderWay, "_heed_others", wrong)
+def drivers_in_no_order(patches: Patches) -> None:
+    patches.put(arbiter, "may_follow", lambda *_: True)
 
 
 def mate_knows_less(patches: Patches) -> None:
@@ -49,7 +43,7 @@ def nothing_drains(patches: Patches) -> None:
 
 CHANGE_BUGS = (
     Mutation("served-from-switch", "who holds reads on before all have switched", served_from_the_switch_on),
-    Mutation("others-change-driven", "who finds another's change drives it", others_change_is_driven),
+    Mutation("drivers-in-no-order", "whoever drives a change writes over another's", drivers_in_no_order),
     Mutation("mate-knows-less", "a lane is read by who knows less than its former owner", mate_knows_less),
     Mutation("late-sources-untold", "sources that come late have no cut", late_sources_untold),
     Mutation("nothing-drains", "nobody waits for what is in old links", nothing_drains),
