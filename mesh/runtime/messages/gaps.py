@@ -141,8 +141,8 @@ def relay(
     """Hand on an announcement that a neighbour made, and deliver it here."""
     for neighbour in lane.router.allowed(arrival, source.message_class):
         link = lane.link(neighbour)
-        if lane.is_held(link, source):
-            continue  # its catch-up reads the announcement too
+        if neighbour in came.path or lane.is_held(link, source):
+            continue  # who is held for reads the announcement in its catch-up
         hop = next_hop(lane, link, source, came, NONE_OFFSET, NONE_OFFSET)
         lane.send(batch, link, source, relay_key(hop, tail, peeked.kind), EMPTY, 0)
     if source.message_class is MessageClass.GUARANTEED:

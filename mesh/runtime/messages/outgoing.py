@@ -14,6 +14,7 @@ from mesh.core.forwarding import crosses_external, next_hop_count
 from mesh.core.routes import Route
 from mesh.core.routing import LocalLink
 from mesh.model.frames import Chain, Hop, Origin, SourcePartition
+from mesh.model.reasons import Reason
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
 
@@ -168,10 +169,23 @@ def _send_frame(
     tail = key_tail(origin, lane.flags, came.ext)
     for neighbour in links:
         link = lane.link(neighbour)
-        if lane.is_held(link, source):
+        is_back = goes_back(batch, source, came, neighbour, len(chunk))
+        if is_back or lane.is_held(link, source):
             continue
         hop = next_hop(lane, link, source, came, first, last)
         lane.send(batch, link, source, relay_key(hop, tail), value, len(chunk))
+
+
+def goes_back(batch: Batch, source: Source, came: Came, neighbour: str, count: int) -> bool:
+    """Say whether a neighbour has had some messages already; count that they do not go there.
+
+    No legal topology asks for that. While one changes, nodes that follow it and others that do
+    not yet may form a ring; those who hold cannot, but direct copies hold nobody. Spec: K28.
+    """
+    if neighbour not in came.path:
+        return False
+    batch.refused(((neighbour, Reason.ARRIVAL_LINK),), source.message_class, count)
+    return True
 
 
 def next_hop(lane: Lane, link: LocalLink, source: Source, came: Came, first: int, last: int) -> Hop:

@@ -34,7 +34,14 @@ from mesh.runtime.lane.troubles import ask_again, ask_repair, end_repair
 from mesh.runtime.messages.addressing import by_address
 from mesh.runtime.messages.delivering import deliver
 from mesh.runtime.messages.gaps import relay as relay_gap
-from mesh.runtime.messages.outgoing import Came, Stretch, count_routes, next_hop, send_stretch
+from mesh.runtime.messages.outgoing import (
+    Came,
+    Stretch,
+    count_routes,
+    goes_back,
+    next_hop,
+    send_stretch,
+)
 from mesh.runtime.messages.refusing import refuse
 from mesh.runtime.messages.selecting import selected
 from mesh.transport.port import Record
@@ -260,7 +267,8 @@ def _relay(
     tail = _tail(lane, peeked) if route.neighbours else b""
     for neighbour in route.neighbours:
         link = lane.link(neighbour)
-        if lane.is_held(link, source):
+        is_back = goes_back(batch, source, came, neighbour, peeked.count)
+        if is_back or lane.is_held(link, source):
             continue
         hop = next_hop(lane, link, source, came, NONE_OFFSET, NONE_OFFSET)
         lane.send(batch, link, source, relay_key(hop, tail, peeked.kind), value, peeked.count)

@@ -64,6 +64,26 @@ def test_a_loop_is_an_error_with_a_name(mesh: SmallMesh) -> None:
     assert decode_dead_letter(letter.headers()[-1][1]).reason == "LOOP_TRACE"
 
 
+def test_nothing_goes_back_to_where_it_has_been(mesh: SmallMesh) -> None:
+    """Nodes that follow a change at different moments form rings; c wants it all. Spec: K28."""
+    header, value = sent_frame(mesh)
+    chain = replace(header.hop.chain, previous=0, first=1, last=1)
+    came = replace(header.hop, path=("c", "a"), chain=chain)
+    mesh.write(OUTBOX, value, key=encode_header(replace(header, hop=came)))
+    behind = replace(header.hop, chain=replace(chain, previous=1, first=2, last=2))
+    mesh.write(OUTBOX, value, key=encode_header(replace(header, hop=behind)))
+    mesh.run()
+    assert len(mesh.delivered()) == 2  # c has what came after it, and no gap before that
+    assert len(mesh.read("mesh.b.to.c.g")) == 2
+    refused = [
+        (one.neighbour, str(one.reason), one.messages)
+        for ledger in mesh.read(mesh.names.ledger("b"))
+        for one in decode_ledger(ledger.value()).not_forwarded
+        if one.neighbour == "c"
+    ]
+    assert refused == [("c", "arrival_link", 1)]
+
+
 def test_what_went_round_breaks_no_chain(mesh: SmallMesh) -> None:
     """Links that were refused a moment too late cost a dead letter, and no repair. Spec: R10, K11."""
     header, value = sent_frame(mesh)
