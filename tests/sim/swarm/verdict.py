@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mesh.model.frames import MessageClass
-from mesh.transport.port import TopicPartition
 from tests.sim.meshes import naive_matches
 from tests.sim.swarm.eras import Eras
 from tests.sim.swarm.watch import Message, ViolationError, Wish
@@ -79,22 +78,7 @@ def _unread(world: SwarmWorld) -> Iterator[str]:
                 last = max((r.offset() for r in log.entries[-8:] if r is not None), default=-1)
                 passed = watch.passed.get((node, topic, log.partition), 0)
                 if passed <= last:
-                    passed = max(passed, _stands(world, node, TopicPartition(topic, log.partition)))
-                if passed <= last:
                     yield f"{node} has read {topic}[{log.partition}] to {passed}, not to {last}"
-
-
-def _stands(world: SwarmWorld, node: str, at: TopicPartition) -> int:
-    """Return where a lane stands without a commit: it knows how far its direct copies went."""
-    return max(
-        (
-            lane.positions.next.get(at, 0)
-            for name, worker in world.workers.items()
-            if name.partition("/")[0] == node and worker._lanes is not None
-            for lane in worker._lanes.owned.values()
-        ),
-        default=0,
-    )
 
 
 def _wrong_interest(world: SwarmWorld) -> Iterator[str]:
