@@ -12,7 +12,7 @@ import pytest
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.real import RealBackend
 from mesh.lab.run import run_scenario
-from mesh.lab.scenario import Scenario
+from mesh.lab.scenario import Scenario, load_scenario
 from tests.conftest import ClustersOf
 from tests.kafka.fleets import EXAMPLES, fleet_for
 
@@ -70,7 +70,8 @@ def test_real_kafka_agrees_with_the_simulator(
     example: str, kafka_clusters: ClustersOf, tmp_path: Path
 ) -> None:
     """Spec: lab.md 2 (both backends agree)."""
-    scenario, real = run_on_kafka(example, kafka_clusters(3), tmp_path)
+    needed = len(load_scenario(EXAMPLES / f"{example}.yaml").topology.kafka)
+    scenario, real = run_on_kafka(example, kafka_clusters(max(3, needed)), tmp_path)
     simulated = run_scenario(
         scenario, SimulatedBackend(scenario.topology, scenario.seed), backend_name="sim"
     )
