@@ -54,8 +54,11 @@ def is_heard_alone(last: NodeLinks | None, told: NodeLinks) -> bool:
     """Say whether all that is news of the own links is who the neighbours are.
 
     Other links must be told at once: when a change ends, who told of the former ones is apart.
+    So must a link that has opened: whoever takes the node up goes by what was told.
     """
     if last is None or last.digest != told.digest:
+        return False
+    if states(by_name(last)) != states(by_name(told)):
         return False
     return [link.facts for link in last.links] == [link.facts for link in told.links]
 

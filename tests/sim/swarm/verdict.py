@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mesh.codec.state import decode_progress
 from mesh.model.frames import MessageClass
+from mesh.model.state import ProgressKind
+from mesh.transport.port import TopicPartition
 from tests.sim.meshes import naive_matches
 from tests.sim.swarm.eras import Eras
 from tests.sim.swarm.watch import Message, ViolationError, Wish
@@ -78,7 +81,26 @@ def _unread(world: SwarmWorld) -> Iterator[str]:
                 last = max((r.offset() for r in log.entries[-8:] if r is not None), default=-1)
                 passed = watch.passed.get((node, topic, log.partition), 0)
                 if passed <= last:
+                    passed = _told(world, node, TopicPartition(topic, log.partition))
+                if passed <= last:
                     yield f"{node} has read {topic}[{log.partition}] to {passed}, not to {last}"
+
+
+def _told(world: SwarmWorld, node: str, at: TopicPartition) -> int:
+    """Return how far a node has told that it read: not all of that stands in its ledger."""
+    topic = world.oracle.names.progress(node)
+    offsets = [0]
+    for log in world.watch.kafka_of(topic).topics[topic].logs:
+        for record in log.entries:
+            value = None if record is None else record.value()
+            told = None if value is None else decode_progress(value)
+            if told and (told.kind, told.topic, told.partition) == (
+                ProgressKind.SOURCE,
+                at.topic,
+                at.partition,
+            ):
+                offsets.append(told.offset)
+    return offsets[-1]
 
 
 def _wrong_interest(world: SwarmWorld) -> Iterator[str]:

@@ -153,6 +153,19 @@ def test_what_was_open_is_open_again_at_the_start() -> None:
     assert again.machine.probing.records["ua"].number == driven.own.number
 
 
+def test_that_a_link_has_opened_is_told_at_once() -> None:
+    """Whoever takes the node up goes by what was told: it would refuse what is wanted. Spec: K27."""
+    driven = Driven()
+    driven.start()
+    driven.feed(HEARD, LinksRead(b("other", links=())))
+    driven.tick()
+    assert (driven.gate("b"), driven.own.gates[0].state) == (Gate.REFUSED, Gate.REFUSED)
+    driven.feed(LinksRead(b(sequence=2)))
+    driven.tick(1)
+    assert driven.gate("b") is Gate.OPEN
+    assert {gate.neighbour: gate.state for gate in driven.own.gates}.get("b") is not Gate.REFUSED
+
+
 def test_an_own_control_topic_that_lost_its_end_is_outdone() -> None:
     """A neighbour has handed on what was said before: others believe the later. Spec: K27."""
     driven = Driven()
