@@ -12,7 +12,7 @@ from mesh.model.reasons import Reason
 from mesh.model.topology import ZoneKind
 from mesh.node import offers
 from mesh.node.learner import Learner
-from mesh.runtime.messages import outgoing
+from mesh.runtime.messages import outgoing, transit
 from tests.mutations.patching import Mutation, Patches
 
 
@@ -30,6 +30,17 @@ def _never(reason: Reason):
     return plant
 
 
+def _goes_round(patches: Patches) -> None:
+    """Take out the second defence too: nothing goes back to a node that it has been at."""
+    for module in (outgoing, transit):
+        patches.put(module, "goes_back", lambda *_: False)
+
+
+def row_endless(patches: Patches) -> None:
+    _never(Reason.JOIN_HOPS)(patches)
+    _goes_round(patches)
+
+
 def returns(patches: Patches) -> None:
     def wrapper(may_leave):
         def wrong(kind, **came):
@@ -38,6 +49,7 @@ def returns(patches: Patches) -> None:
         return wrong
 
     patches.wrap(routing, "may_leave", wrapper)
+    _goes_round(patches)
 
 
 def joins_not_counted(patches: Patches) -> None:
@@ -81,7 +93,7 @@ def addresses_come_back_too_far(patches: Patches) -> None:
 
 JOIN_BUGS = (
     Mutation("join-filter-ignored", "a join carries what it does not select", _never(Reason.FILTER)),
-    Mutation("join-row-endless", "a row of joins is longer than its limits", _never(Reason.JOIN_HOPS)),
+    Mutation("join-row-endless", "a row of joins is longer than its limits", row_endless),
     Mutation("join-returns", "what came over a join goes back over the other", returns),
     Mutation("join-not-counted", "the header does not count joins", joins_not_counted),
     Mutation("join-wants-nothing", "no static interest at a join's source", source_wants_nothing),

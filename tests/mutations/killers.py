@@ -209,7 +209,7 @@ KILLERS: Mapping[str, tuple[int, ...]] = {
     "announcement-not-delivered": (8095, 8109),
     "mates-not-told": (8091,),
     "served-from-switch": (5_000_001,),
-    "drivers-in-no-order": (5_000_221,),
+    "drivers-in-no-order": (5_010_153,),
     "mate-knows-less": (5_000_284, 5_000_193),
     "nothing-drains": (
         5003104,

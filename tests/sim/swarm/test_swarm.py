@@ -37,6 +37,11 @@ MENDED = {
     "a lane goes to a mate that knows less of a new link than its former owner": 5_000_284,
     "a source that comes late does not tell by which topology it goes": 5_000_220,
     "two operators begin a change at the same time": 5_001_154,
+    "each of them reaches another Kafka cluster first": 5_010_153,
+    "a worker takes its lane again, and nothing more comes on a direct link": 5_101_898,
+    "a worker reads late, when the next change has begun": 5_101_957,
+    "nodes that have followed a change and others form a ring": 5_301_046,
+    "a node dies soon after a refused link has opened": 5_000_221,
 }
 """Bugs that the swarm found, and a schedule that showed each."""
 
