@@ -93,7 +93,9 @@ def _change(driver: Driver, number: int, after: Topology, timeout_s: float) -> O
     driver.adopt(after)
     try:
         driver.start_nodes(cut.arriving)
-        outcome = change.run(timeout_s, timeout_s if cut.arriving else 0.0)
+        # Who runs is about to beat, and may be waited for; for who was killed nobody waits.
+        all_serve = set(cut.taking_part) <= set(driver.faults.serving())
+        outcome = change.run(timeout_s, timeout_s if all_serve else 0.0)
     except NotBegunError as error:
         _go_back(driver, before, cut)
         raise ConfigError([Problem(code=NOT_BEGUN, message=str(error), where=where)]) from error

@@ -33,8 +33,9 @@ def fleet_for(
         name: {"bootstrap.servers": address}
         for name, address in zip(spec["kafka"], addresses, strict=False)
     }
-    for node in spec["nodes"].values():
-        node["lanes"] = lanes
+    workers = document["spec"].get("workers", {})
+    for name, node in spec["nodes"].items():
+        node["lanes"] = max(lanes, workers.get(name, 1))
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / "mesh.yaml"
     yaml.dump(topology, file)
