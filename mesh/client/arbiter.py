@@ -75,10 +75,15 @@ class Arbiter:
         raise TransportError(f"others change the mesh at the same time, {TRIES} times in a row")
 
     def _claim(self) -> Writer:
-        self._writer = self._kafka.writer("operator", self._names.change_transactions())
-        # Read behind the fence: nobody writes between this and what we commit.
-        self._stands = newest_change(self._kafka, self._prefix)
-        return self._writer
+        writer = self._kafka.writer("operator", self._names.change_transactions())
+        try:
+            # Read behind the fence: nobody writes between this and what we commit.
+            self._stands = newest_change(self._kafka, self._prefix)
+        except BaseException:
+            writer.close()  # what stands is not known: nothing may be written by it
+            raise
+        self._writer = writer
+        return writer
 
     def close(self) -> None:
         """Release the writer; the next `put` claims anew."""

@@ -147,7 +147,7 @@ class UnderWay:
                     return self._outcome(todo)
                 case Write(change):
                     if (stands := arbiter.put(change)) != change:
-                        self._give_way(stands)
+                        self._go_on_from(stands)
                         continue
                     self.tell(_STAGES[change.stage])
                     writers.write_change(change)
@@ -183,9 +183,9 @@ class UnderWay:
             return
         is_rival = found.number == target.number and found.topology != target.topology
         if is_rival or change_order(found) > change_order(target):
-            self._give_way(found)
+            self._go_on_from(found)
 
-    def _give_way(self, found: Change) -> None:
+    def _go_on_from(self, found: Change) -> None:
         """Go on from where another driver of this change has come to.
 
         Raises:

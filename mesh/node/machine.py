@@ -149,11 +149,11 @@ class NodeMachine:
         router = Router(links, near=Nearness(self.topology, self.node))
         self.learner = Learner(self.node, self.uuid, links, router, offered, static, covering)
         self.learner.queues = OwnQueues(self.node, self.topology.queues)
-        known = max(0, self.number)
+        number = max(0, self.number)
         if self.change is not None:
             self.learner.version_read(CHANGE, change_version(*self.change))
-            self.learner.number = known
-        self.probing = Probing(self.topology, self.node, self.uuid, self.cluster_id, known)
+            self.learner.number = number
+        self.probing = Probing(self.topology, self.node, self.uuid, self.cluster_id, number)
 
     @property
     def router(self) -> Router:

@@ -8,6 +8,7 @@ from mesh.client.arbiter import Arbiter, may_follow
 from mesh.client.in_force import newest_change
 from mesh.codec.control import encode_change
 from mesh.codec.keys import change_key
+from mesh.errors import TransportError
 from mesh.model.control import Change, Stage
 from mesh.model.topics import TopicNames
 from mesh.transport.port import TopicSpec
@@ -61,7 +62,28 @@ def test_one_who_died_within_a_transaction_stops_nobody(stand: Stand, prefix: st
     arbiter = Arbiter(stand.kafka, prefix)
     change = Change(2, Stage.HOLD, "it")
     assert arbiter.put(change) == change
-    assert newest_change(stand.kafka, prefix) == change
+    # Who claims waits for the end of the transaction before; who only reads may come too soon.
+    stand.wait(lambda: newest_change(stand.kafka, prefix) == change)
+    arbiter.close()
+
+
+def test_without_a_look_nothing_is_written(
+    stand: Stand, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim that cannot read what stands is none: the next one looks again."""
+    mine, theirs = Change(2, Stage.HOLD, "mine"), Change(2, Stage.HOLD, "theirs")
+    arbiter, other = Arbiter(stand.kafka, prefix), Arbiter(stand.kafka, prefix)
+    assert other.put(theirs) == theirs
+    other.close()
+
+    def fails(*_: object) -> None:
+        raise TransportError("nobody answers")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("mesh.client.arbiter.newest_change", fails)
+        with pytest.raises(TransportError, match="nobody answers"):
+            arbiter.put(mine)
+    assert arbiter.put(mine) == theirs
     arbiter.close()
 
 

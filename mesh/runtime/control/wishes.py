@@ -51,9 +51,10 @@ class Wishes:
         """
         value, key = record.value(), record.key() or b""
         if key == config_key():
-            config = decode_config(value or b"")
-            read = Change(config.number, Stage.RUN, config.topology)
-            self.in_force = newest(self.in_force, read)
+            if value is not None:
+                config = decode_config(value)
+                read = Change(config.number, Stage.RUN, config.topology)
+                self.in_force = newest(self.in_force, read)
             return
         found = parse_control_key(key)
         match found:

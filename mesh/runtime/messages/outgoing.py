@@ -169,8 +169,7 @@ def _send_frame(
     tail = key_tail(origin, lane.flags, came.ext)
     for neighbour in links:
         link = lane.link(neighbour)
-        is_back = goes_back(batch, source, came, neighbour, len(chunk))
-        if is_back or lane.is_held(link, source):
+        if lane.is_held(link, source) or goes_back(batch, source, came, neighbour, len(chunk)):
             continue
         hop = next_hop(lane, link, source, came, first, last)
         lane.send(batch, link, source, relay_key(hop, tail), value, len(chunk))

@@ -267,8 +267,7 @@ def _relay(
     tail = _tail(lane, peeked) if route.neighbours else b""
     for neighbour in route.neighbours:
         link = lane.link(neighbour)
-        is_back = goes_back(batch, source, came, neighbour, peeked.count)
-        if is_back or lane.is_held(link, source):
+        if lane.is_held(link, source) or goes_back(batch, source, came, neighbour, peeked.count):
             continue
         hop = next_hop(lane, link, source, came, NONE_OFFSET, NONE_OFFSET)
         lane.send(batch, link, source, relay_key(hop, tail, peeked.kind), value, peeked.count)

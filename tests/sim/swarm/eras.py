@@ -248,9 +248,8 @@ class Eras:
         if is_at_rest or len(self.numbers) == 1:
             return False
         is_join = any((sender, reader) in one.joins for one in known)
-        ways = [(reader, node) for node in wanting]
         return not is_join and any(
-            reader in wanting or way in one.way_to for way in ways for one in known
+            node == reader or (reader, node) in one.way_to for node in wanting for one in known
         )
 
     def interest(self, wishes: Mapping[str, Sequence[str]], node: str) -> set[tuple[str, str]]:

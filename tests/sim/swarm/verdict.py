@@ -89,18 +89,15 @@ def _unread(world: SwarmWorld) -> Iterator[str]:
 def _told(world: SwarmWorld, node: str, at: TopicPartition) -> int:
     """Return how far a node has told that it read: not all of that stands in its ledger."""
     topic = world.oracle.names.progress(node)
-    offsets = [0]
-    for log in world.watch.kafka_of(topic).topics[topic].logs:
-        for record in log.entries:
-            value = None if record is None else record.value()
-            told = None if value is None else decode_progress(value)
-            if told and (told.kind, told.topic, told.partition) == (
-                ProgressKind.SOURCE,
-                at.topic,
-                at.partition,
-            ):
-                offsets.append(told.offset)
-    return offsets[-1]
+    lane = at.partition % world.oracle.topology.nodes[node].lanes
+    log = world.watch.kafka_of(topic).topics[topic].logs[lane]
+    wanted, offset = (ProgressKind.SOURCE, at.topic, at.partition), 0
+    for record in log.entries:
+        value = None if record is None else record.value()
+        told = None if value is None else decode_progress(value)
+        if told is not None and (told.kind, told.topic, told.partition) == wanted:
+            offset = told.offset
+    return offset
 
 
 def _wrong_interest(world: SwarmWorld) -> Iterator[str]:

@@ -91,6 +91,18 @@ class Led:
         return None if change is None else (change.number, str(change.stage), change.is_done)
 
 
+def status_of(machine: NodeMachine) -> ChangeStatus:
+    status = machine._change_status()
+    assert status is not None
+    return status
+
+
+def acknowledge(machine: NodeMachine) -> None:
+    """Have c say that it and all behind it know what a, of epoch 4, offers."""
+    for ownership in Ownership:
+        machine.step(AckRead("c", replace(TO_C, ownership=ownership), Acknowledgement(4, 9, 9)))
+
+
 def test_a_link_that_goes_takes_its_interest_along_and_is_not_awaited() -> None:
     """Spec: K22, K24, K28."""
     led = Led(WITH_BOTH)
@@ -188,15 +200,11 @@ def test_a_leader_that_begins_in_the_middle_awaits_only_what_the_change_has_brou
         inputs = [ClientsCaughtUp(), NeighbourUnreachable("b", {}), NeighbourCaughtUp("c")]
         for input_ in (*inputs, LaneApplied(0, {CHANGE: (8, 1)})):
             machine.step(input_)
-        status = machine._change_status()
-        assert status is not None
+        status = status_of(machine)
         assert status.is_done == is_done
         assert status.open_links == ((("a", "c"),) if added else ())
-        for ownership in Ownership:
-            machine.step(AckRead("c", replace(TO_C, ownership=ownership), Acknowledgement(4, 9, 9)))
-        status = machine._change_status()
-        assert status is not None
-        assert status.is_done
+        acknowledge(machine)
+        assert status_of(machine).is_done
 
 
 def test_a_leader_that_has_not_offered_yet_begins_with_the_links_that_a_change_brings() -> None:
@@ -217,14 +225,10 @@ def test_a_leader_that_has_not_offered_yet_begins_with_the_links_that_a_change_b
     adverts = {(e.scope, e.filter_): e.wish for e in effects if isinstance(e, WriteAdvert)}
     assert adverts[TO_B, "y"] is None
     assert (TO_C, "$node/uuid-a") in adverts
-    status = machine._change_status()
-    assert status is not None
+    status = status_of(machine)
     assert (status.is_done, status.open_links) == (False, (("a", "c"),))
-    for ownership in Ownership:
-        machine.step(AckRead("c", replace(TO_C, ownership=ownership), Acknowledgement(4, 9, 9)))
-    status = machine._change_status()
-    assert status is not None
-    assert status.is_done
+    acknowledge(machine)
+    assert status_of(machine).is_done
 
 
 def test_a_lane_that_is_taken_while_the_next_change_holds_tells_what_is_in_force() -> None:

@@ -23,6 +23,16 @@ def sent_frame(mesh: SmallMesh) -> tuple[FrameHeader, bytes]:
     return decode_header(frame.key()), frame.value()
 
 
+def send_by(mesh: SmallMesh, path: tuple[str, ...]) -> None:
+    """Behind one frame have b read two more: the first came by a path, the second from a."""
+    header, value = sent_frame(mesh)
+    for offset, its_path in ((1, path), (2, header.hop.path)):
+        chain = replace(header.hop.chain, previous=offset - 1, first=offset, last=offset)
+        hop = replace(header.hop, path=its_path, chain=chain)
+        mesh.write(OUTBOX, value, key=encode_header(replace(header, hop=hop)))
+    mesh.run()
+
+
 def dropped(mesh: SmallMesh, node: str) -> list[str]:
     return [
         drop.reason
@@ -66,13 +76,7 @@ def test_a_loop_is_an_error_with_a_name(mesh: SmallMesh) -> None:
 
 def test_nothing_goes_back_to_where_it_has_been(mesh: SmallMesh) -> None:
     """Nodes that follow a change at different moments form rings; c wants it all. Spec: K28."""
-    header, value = sent_frame(mesh)
-    chain = replace(header.hop.chain, previous=0, first=1, last=1)
-    came = replace(header.hop, path=("c", "a"), chain=chain)
-    mesh.write(OUTBOX, value, key=encode_header(replace(header, hop=came)))
-    behind = replace(header.hop, chain=replace(chain, previous=1, first=2, last=2))
-    mesh.write(OUTBOX, value, key=encode_header(replace(header, hop=behind)))
-    mesh.run()
+    send_by(mesh, ("c", "a"))
     assert len(mesh.delivered()) == 2  # c has what came after it, and no gap before that
     assert len(mesh.read("mesh.b.to.c.g")) == 2
     refused = [
@@ -86,13 +90,7 @@ def test_nothing_goes_back_to_where_it_has_been(mesh: SmallMesh) -> None:
 
 def test_what_went_round_breaks_no_chain(mesh: SmallMesh) -> None:
     """Links that were refused a moment too late cost a dead letter, and no repair. Spec: R10, K11."""
-    header, value = sent_frame(mesh)
-    chain = replace(header.hop.chain, previous=0, first=1, last=1)
-    looped = replace(header.hop, path=("b", "a"), chain=chain)
-    mesh.write(OUTBOX, value, key=encode_header(replace(header, hop=looped)))
-    behind = replace(header.hop, chain=replace(chain, previous=1, first=2, last=2))
-    mesh.write(OUTBOX, value, key=encode_header(replace(header, hop=behind)))
-    mesh.run()
+    send_by(mesh, ("b", "a"))
     [letter] = mesh.dead_letters("b")
     assert decode_dead_letter(letter.headers()[-1][1]).reason == "LOOP_TRACE"
     assert len(mesh.delivered()) == 2
