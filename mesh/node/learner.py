@@ -29,9 +29,10 @@ from mesh.model.effects import EndSubscription, EnsureEndpoint, Note
 from mesh.model.frames import MessageClass
 from mesh.model.reasons import Reason
 from mesh.node.closing import begin_again, open_if_proven
+from mesh.node.cuts import Cuts
 from mesh.node.neighbour import Neighbour
 from mesh.node.queues import OwnQueues
-from mesh.node.relinking import CHANGE, NO_CHANGES, UNCHANGED, LinkChanges, topology_cut
+from mesh.node.relinking import CHANGE, NO_CHANGES, UNCHANGED, LinkChanges
 from mesh.node.rounds import CLIENTS, Round, input_name, neighbour_of
 from mesh.node.standing import endpoint_wishes, standing_changes, standing_wishes
 from mesh.node.troubles import Troubles
@@ -60,7 +61,7 @@ class Learner:
         classes: Class of each endpoint that the routing in force knows.
         troubles: What is wrong with the node's sources.
         followed: How far the routing in force follows changes of the topology.
-        number: Of the topology that a change has brought and that the next round goes by.
+        cuts: From where on messages reach whom.
         queues: What the subscriptions to queues want.
     """
 
@@ -79,18 +80,18 @@ class Learner:
     classes: Mapping[str, MessageClass] = field(default_factory=dict)
     troubles: Troubles = field(default_factory=Troubles)
     followed: tuple[int, int] = UNCHANGED
-    number: int = 0
+    cuts: Cuts = field(init=False)
     queues: OwnQueues = field(default_factory=OwnQueues)
     _leases: dict[tuple[str, str], int] = field(default_factory=dict)
     _pending: dict[tuple[str, Member], Wish | None] = field(default_factory=dict)
     _read: dict[str, tuple[int, int]] = field(default_factory=dict)
-    _cuts: dict[str, int] = field(default_factory=dict)
     _begun: dict[str, tuple[int, int]] | None = None
     _routed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     _link_changes: LinkChanges = NO_CHANGES
 
     def __post_init__(self) -> None:
         """Know the neighbours, and what the topology has it want, before anything is read."""
+        self.cuts = Cuts(self.uuid)
         for link in self.links:
             self.neighbours[link.neighbour] = Neighbour(link)
         for change in standing_changes({}, standing_wishes(self.links, self.static)):
@@ -132,7 +133,7 @@ class Learner:
         """Take note that `clients` is read up to an offset: a version for others to know."""
         self.clients_offset = offset
         self._read[CLIENTS] = (0, offset)
-        self._cuts[self.uuid] = offset
+        self.cuts.read(self.uuid, offset)
         self._put(node_address(self.uuid), ADDRESS, Wish(clients_offset=offset))
 
     def _unsubscribe(self, endpoint: str, filter_: str) -> None:
@@ -258,7 +259,7 @@ class Learner:
         ownership = ownership_after(neighbour.link.kind, scope.ownership)
         self._put(filter_, Member(scope.zone, name, ownership, scope.row), wish)
         if wish is not None and wish.clients_offset is not None:
-            self._cuts[filter_.partition("/")[2]] = wish.clients_offset
+            self.cuts.read(filter_.partition("/")[2], wish.clients_offset)
 
     def beat_read(self, name: str, heartbeat: Heartbeat, now: int) -> bool:
         """Take note of a heartbeat; say whether the neighbour came up by it."""
@@ -355,7 +356,7 @@ class Learner:
     @property
     def has_news(self) -> bool:
         """Whether a round would change anything, be it only a version to acknowledge."""
-        return bool(self._pending or self._cuts) or self._begun != self._read
+        return bool(self._pending) or self.cuts.has_news or self._begun != self._read
 
     def request_round(self) -> None:
         """Have a round begin even without news: a new leader compares what it offers."""
@@ -365,10 +366,11 @@ class Learner:
         """Bring everything gathered into force in the router; return what changed."""
         self._begun = self._routed = dict(self._read)
         known, self.followed = self.followed, self._read.get(CHANGE, UNCHANGED)
-        cuts = topology_cut(self.number) if self.followed != known else {}
         links, self._link_changes = self._link_changes, NO_CHANGES
         touched: dict[str, Members] = {}
         table = self.router.table
+        is_another = self.followed != known
+        cuts = self.cuts.follow(self.followed, table.entries) if is_another else {}
         settled = self.queues.settle(self.subscriptions, table)  # when all else is in force
         for (filter_, member), wish in chain(self._pending.items(), settled):
             before = table.members(filter_)
@@ -377,24 +379,10 @@ class Learner:
         if touched:
             self.router.forget()
         self.classes = {name: one.message_class for name, one in self.endpoints.items()}
-        round_ = Round(self._begun, cuts | dict(self._known_cuts()), touched, links)
+        round_ = Round(self._begun, cuts | self.cuts.take(table.entries), touched, links)
         self._pending.clear()
-        self._cuts.clear()
         return round_
-
-    def _known_cuts(self) -> Iterator[tuple[str, int]]:
-        """Yield the cuts of this node, and of others whose addresses are known still."""
-        for uuid, offset in self._cuts.items():
-            if uuid == self.uuid or self.router.table.members(node_address(uuid)):
-                yield uuid, offset
 
     def all_cuts(self) -> Mapping[str, int]:
         """Return every node whose `clients` offset is known, for a lane that starts."""
-        cuts = {self.uuid: self.clients_offset} if self.clients_offset >= 0 else {}
-        cuts |= topology_cut(self.number)
-        for filter_, members in self.router.table.entries.items():
-            if filter_.startswith("$node/"):
-                for _, wish in members:
-                    if wish.clients_offset is not None:
-                        cuts[filter_.partition("/")[2]] = wish.clients_offset
-        return cuts
+        return self.cuts.all(self.router.table.entries)

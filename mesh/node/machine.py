@@ -152,7 +152,7 @@ class NodeMachine:
         number = max(0, self.number)
         if self.change is not None:
             self.learner.version_read(CHANGE, change_version(*self.change))
-            self.learner.number = number
+            self.learner.cuts.number = number
         self.probing = Probing(self.topology, self.node, self.uuid, self.cluster_id, number)
 
     @property
@@ -280,7 +280,7 @@ class NodeMachine:
         self.change = (number, stage)
         self.learner.version_read(CHANGE, version)
         if stage in (Stage.SWITCH, Stage.RUN):
-            self.learner.number = number
+            self.learner.cuts.number = number
         if stage in (Stage.RUN, Stage.ABORT):
             self.probing.change_ended()
         if topology is not None and topology != self.topology:

@@ -24,6 +24,11 @@ def change_version(number: int, stage: Stage) -> tuple[int, int]:
     return number, list(Stage).index(stage)
 
 
+def is_switching(version: tuple[int, int]) -> bool:
+    """Say whether nodes take a topology one after the other, by the newest change's version."""
+    return version == change_version(version[0], Stage.SWITCH)
+
+
 def topology_cut(number: int) -> dict[str, int]:
     """Return what lanes tell as a cut where they begin to route by the topology of a number.
 

@@ -42,6 +42,8 @@ MENDED = {
     "a worker reads late, when the next change has begun": 5_101_957,
     "nodes that have followed a change and others form a ring": 5_301_046,
     "a node dies soon after a refused link has opened": 5_000_221,
+    "a node is known over a link that is gone while nodes switch": 5_600_692,
+    "the same, over a walk of three links": 5_600_063,
 }
 """Bugs that the swarm found, and a schedule that showed each."""
 

@@ -241,6 +241,44 @@ def test_a_lane_that_is_taken_while_the_next_change_holds_tells_what_is_in_force
     assert led.machine.learner.all_cuts()[CHANGE] == 8
 
 
+def address_read(led: Led, node: str, offset: int, number: int) -> list[object]:
+    """Have b offer the address of a node in the mark of a number; return the cuts that are told."""
+    address, wish = f"$node/uuid-{node}", Wish(durable=False, clients_offset=offset)
+    mark = Mark(7, number, 1, entry_digest(address, wish))
+    effects = led.feed(AdvertRead("b", FROM, address, wish), MarkRead("b", FROM, mark))
+    effects += led.pass_time(200)
+    return [cut for e in effects if isinstance(e, Reroute) for cut in e.cuts.items()]
+
+
+def test_who_becomes_known_while_nodes_switch_is_cut_once_all_have() -> None:
+    """What b offers meanwhile it may have heard over a link that is gone. Spec: K25, K28."""
+    led = Led(WITH_B)
+    assert address_read(led, "b", 1, 1) == [("uuid-b", 1)]
+    led.feed(ChangeRead(8, Stage.SWITCH, WITH_BOTH))
+    led.pass_time()
+    assert address_read(led, "b", 2, 2) == [("uuid-b", 2)]  # its walk stays
+    led.feed(AdvertRead("b", FROM, "$node/uuid-b", None))
+    assert address_read(led, "d", 5, 3) == []
+    assert led.machine.learner.all_cuts() == {CHANGE: 8, "uuid-a": -1}
+    assert not led.machine.learner.has_news
+    [reroute] = [e for e in led.feed(ChangeRead(8, Stage.RUN)) if isinstance(e, Reroute)]
+    assert reroute.cuts == {CHANGE: 8, "uuid-d": 5}
+    assert led.machine.learner.all_cuts()["uuid-d"] == 5
+
+
+def test_who_became_known_while_nodes_switched_and_is_gone_again_has_no_cut() -> None:
+    """Spec: K25, K28."""
+    led = Led(WITH_B)
+    led.feed(ChangeRead(8, Stage.SWITCH, WITH_BOTH))
+    led.pass_time()
+    address_read(led, "d", 5, 1)
+    none = Mark(7, 2, 0, 0)
+    led.feed(AdvertRead("b", FROM, "$node/uuid-d", None), MarkRead("b", FROM, none))
+    led.pass_time()
+    [reroute] = [e for e in led.feed(ChangeRead(8, Stage.RUN)) if isinstance(e, Reroute)]
+    assert reroute.cuts == {CHANGE: 8}
+
+
 def test_what_is_in_force_cannot_be_aborted_and_older_words_change_nothing() -> None:
     """Spec: K28."""
     led = Led(WITH_B)

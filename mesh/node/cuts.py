@@ -1,0 +1,81 @@
+"""From where on this node's messages reach whom: the cuts that its lanes tell. Spec: K25, K28."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from mesh.core.interest import Members
+from mesh.model.control import is_address, node_address
+from mesh.node.relinking import is_switching, topology_cut
+
+
+@dataclass(slots=True)
+class Cuts:
+    """Keeps what is news of cuts, and holds back what does not stand yet.
+
+    While nodes switch to another topology one after the other, some still pass on what they heard
+    over links that are gone. So who becomes known meanwhile may be known over a way that ends
+    nowhere: no cut is told of such a node before every node works by the new topology. Who was
+    known before is known over a walk that stays, or this node's sources hold.
+
+    Attributes:
+        uuid: Of this node; its own subscriptions need no way.
+        number: Of the topology that the next round goes by; 0 before the first change.
+    """
+
+    uuid: str
+    number: int = 0
+    _news: dict[str, int] = field(default_factory=dict)
+    _late: dict[str, int] = field(default_factory=dict)
+    _reached: Mapping[str, int] | None = None
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a round would tell a cut."""
+        return bool(self._news)
+
+    def read(self, uuid: str, offset: int) -> None:
+        """Take note of how much of a node's `clients` is known here."""
+        self._news[uuid] = offset
+
+    def follow(self, version: tuple[int, int], entries: Mapping[str, Members]) -> dict[str, int]:
+        """Follow a stage of a change; return the cut that tells which topology holds from here.
+
+        Args:
+            version: Of the change and its stage.
+            entries: The interest in force until now.
+        """
+        self._news = self._late | self._news
+        self._late = {}
+        self._reached = dict(_known(entries)) if is_switching(version) else None
+        return topology_cut(self.number)
+
+    def take(self, entries: Mapping[str, Members]) -> dict[str, int]:
+        """Return what is news of this node, and of others that are known still, once."""
+        news, self._news = self._news, {}
+        cuts: dict[str, int] = {}
+        for uuid, offset in news.items():
+            if uuid == self.uuid or node_address(uuid) in entries:
+                (cuts if self._stands(uuid) else self._late)[uuid] = offset
+        return cuts
+
+    def all(self, entries: Mapping[str, Members]) -> Mapping[str, int]:
+        """Return every node whose `clients` offset is known, for a lane that starts.
+
+        Args:
+            entries: The interest in force.
+        """
+        known = {uuid: offset for uuid, offset in _known(entries) if self._stands(uuid)}
+        return topology_cut(self.number) | known
+
+    def _stands(self, uuid: str) -> bool:
+        return self._reached is None or uuid == self.uuid or uuid in self._reached
+
+
+def _known(entries: Mapping[str, Members]) -> Iterator[tuple[str, int]]:
+    for filter_, members in entries.items():
+        if is_address(filter_):
+            for _, wish in members:
+                if wish.clients_offset is not None:
+                    yield filter_.partition("/")[2], wish.clients_offset
