@@ -24,7 +24,10 @@ from mesh.transport.memory_group import MemoryMembership
 from mesh.transport.port import KafkaCluster, Reader
 
 REST_MS = (1, 20)
-"""Shortest and longest time between two turns of a worker."""
+"""Shortest and longest time between two turns of a worker that has something to do."""
+
+IDLE_S = 0.1
+"""How long one waits for records, as in a process: until a Kafka cluster that it uses has news."""
 
 RETRY_MS = 1_000
 """How long after Kafka's troubles have ended a worker the next one starts, as in a process."""
@@ -82,8 +85,9 @@ class World:
     _paused: dict[str, int] = field(default_factory=dict)
     _down: dict[str, dict[int, None]] = field(default_factory=dict)
     _random: random.Random = field(init=False)
-    _heap: list[tuple[int, float, str, int]] = field(default_factory=list)
-    _lives: dict[str, int] = field(default_factory=dict)
+    _heap: list[tuple[int, float, str]] = field(default_factory=list)
+    _due: dict[str, tuple[int, float]] = field(default_factory=dict)
+    _changes: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Make the Kafka clusters; nodes are started one by one."""
@@ -95,7 +99,6 @@ class World:
     def start(self, node: str, index: int = 0) -> None:
         """Start a worker of the node; it serves after some turns, and once its Kafka answers."""
         name = worker_name(node, index)
-        self._lives[name] = self._lives.get(name, 0) + 1  # turns of the former one are void
         if not self._try_to_start(name):
             self._waiting[name] = None
             self._schedule(name, RETRY_MS)
@@ -214,10 +217,11 @@ class World:
 
     def advance(self) -> None:
         """Let the next worker take its turn; without any, let a little time pass."""
+        self._wake()
         while self._heap:
-            at, _, name, life = heapq.heappop(self._heap)
+            at, draw, name = heapq.heappop(self._heap)
             is_here = name in self.workers or name in self._waiting
-            if not is_here or life != self._lives.get(name, 0):
+            if not is_here or self._due[name] != (at, draw):
                 continue
             self.clock.ms = max(self.clock.ms, at)
             if name in self._paused:
@@ -235,7 +239,7 @@ class World:
         self.turns += 1
         worker = self.workers[name]
         try:
-            worker.turn(0)
+            has_read = worker.turn(0)
         except TransportDeniedError:
             raise
         except TransportError:
@@ -245,7 +249,19 @@ class World:
             self._waiting[name] = None
             self._schedule(name, RETRY_MS)
         else:
-            self._schedule(name)
+            self._schedule(name, 0 if has_read else int(1000 * worker.patience(IDLE_S)))
+
+    def _wake(self) -> None:
+        """Have those who wait for records look soon, where something may have come."""
+        changes = {name: kafka.changes for name, kafka in self.kafka.items()}
+        if changes == self._changes:
+            return
+        news = [name for name, count in changes.items() if count != self._changes.get(name)]
+        self._changes = changes
+        soon = self.clock.ms + REST_MS[1]
+        for name, worker in self.workers.items():
+            if self._due[name][0] > soon and any(kafka in worker.kafka for kafka in news):
+                self._schedule(name)
 
     def _stand_still(self, name: str) -> None:
         if self.clock.ms - self._paused[name] > MEMBER_TIMEOUT_MS and name in self.workers:
@@ -262,8 +278,10 @@ class World:
         return True
 
     def _schedule(self, name: str, delay_ms: int = 0) -> None:
+        """Have a worker take its next turn then, and at no other time."""
         at = self.clock.ms + delay_ms + self._random.randint(*REST_MS)
-        heapq.heappush(self._heap, (at, self._random.random(), name, self._lives.get(name, 0)))
+        due = self._due[name] = at, self._random.random()
+        heapq.heappush(self._heap, (*due, name))
 
 
 def _node_of(name: str) -> str:

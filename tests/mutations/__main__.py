@@ -60,18 +60,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutations", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--only", default="")
-    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--first", type=int, help="seed to begin with")
     options = parser.parse_args()
     chosen = [one for one in MUTATIONS if options.only in one.name]
     seconds = 60 * options.minutes / max(1, len(chosen))
     escaped = 0
     for mutation in chosen:
         began_s = time.monotonic()
-        seeds = [*drill_seeds(DRILLS_EACH), *range(options.first, options.first + SEEDS_MAX)]
+        seeds = [*drill_seeds(DRILLS_EACH), *range(SEEDS_MAX)]
         if mutation in LOSS_BUGS:
             seeds = list(range(LOSSY_FIRST, LOSSY_FIRST + 1_000))
         if mutation in CHANGE_BUGS:
             seeds = list(CHANGING[:SEEDS_MAX])
+        if options.first is not None:
+            seeds = list(range(options.first, options.first + SEEDS_MAX))
         found = hunt(mutation, seeds, seconds=seconds)
         took_s = time.monotonic() - began_s
         if found is None:

@@ -210,7 +210,7 @@ KILLERS: Mapping[str, tuple[int, ...]] = {
     "mates-not-told": (8091,),
     "served-from-switch": (5_000_001,),
     "drivers-in-no-order": (5_010_153,),
-    "mate-knows-less": (5_000_284, 5_000_193),
+    "mate-knows-less": (5_000_367, 5_001_066),
     "nothing-drains": (
         5003104,
         5003106,
