@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import typer
@@ -89,9 +90,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        app(given, prog_name="mesh")
+        _commands()(given, prog_name="mesh")
     except InvariantError:
         raise
     except MeshError as exc:
         sys.exit(report(exc, asked_output(given)))
     sys.exit(0)
+
+
+@functools.cache
+def _commands() -> Callable[..., object]:
+    """Return all commands; to make them from their signatures takes longer than most of them."""
+    return typer.main.get_command(app)
