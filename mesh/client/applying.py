@@ -155,8 +155,9 @@ class Applying:
     def _hold(self, seen: Seen) -> Next:
         if self.is_aborting:
             return self._enter(Stage.ABORT)
-        staying = [node for node in seen.nodes if node not in self.cut.arriving]
-        if (wait := self._not_done(seen, staying)) is not None:
+        arriving, holding = self.cut.arriving, self.cut.holding
+        asked = [node for node in seen.nodes if node not in arriving or node in holding]
+        if (wait := self._not_done(seen, asked)) is not None:
             return wait
         if self.cut.rounds and (owing := self._owing(seen)):
             return Wait(owing)

@@ -3,7 +3,9 @@
 A source holds if one of its walks moves or ends, or if a link on it carries other messages than
 before (filters of joins, selectors, local subjects, direct-only zones): what it sent must have come
 to the end of the old walk, because behind the switch nobody reads there any more, or another way
-leads to the same node. Walks that only begin need no hold: nothing was ever sent along them.
+leads to the same node. A walk that only begins needs no hold, for nothing was ever sent along it,
+unless it leads to a node that sends over a link now and not afterwards: nodes switch one after the
+other, and what comes there in between would go on along a way that neither topology has.
 Spec: K28.
 """
 
@@ -52,19 +54,21 @@ def cut_over(before: Topology, after: Topology, *, given_up: Collection[str] = (
         given_up: Nodes that leave and need not be waited for: what waits for them is lost.
     """
     old_graph, new_graph = Graph.of(before), Graph.of(after)
+    ends = dict.fromkeys(_ends(before, after))
     holding: list[str] = []
     rounds: list[dict[Direction, None]] = []
-    for source in sorted(before.nodes):
-        old = tree_from(old_graph, source)
+    for source in sorted({**before.nodes, **after.nodes}):
+        old = tree_from(old_graph, source) if source in before.nodes else {}
         new = tree_from(new_graph, source) if source in after.nodes else {}
         ended = _ended(before, after, old, new)
-        if (ended or source not in after.nodes) and source not in given_up:
+        strays = any(node in ends for node in new if node not in old)
+        if (ended or strays or source not in after.nodes) and source not in given_up:
             holding.append(source)
         for depth, direction in _directions(old, [*ended, *_on_the_way(new, ended)], given_up):
             rounds.extend({} for _ in range(depth + 1 - len(rounds)))
             rounds[depth][direction] = None
     taking_part = {node: None for pairs in rounds for pair in pairs for node in pair}
-    taking_part |= dict.fromkeys(holding) | dict.fromkeys(_ends_of_changes(before, after))
+    taking_part |= dict.fromkeys(holding) | ends | dict.fromkeys(_ends(after, before))
     return CutOver(
         holding=holding,
         rounds=[sorted(pairs) for pairs in rounds],
@@ -141,11 +145,11 @@ def _bars(topology: Topology, visit: Visit) -> Sequence[object]:
     )
 
 
-def _ends_of_changes(before: Topology, after: Topology) -> Iterator[str]:
-    """Yield the ends of links that are not the same before and after."""
-    old, new = _links(before), _links(after)
-    for link in old.keys() | new.keys():
-        if old.get(link) != new.get(link):
+def _ends(before: Topology, after: Topology) -> Iterator[str]:
+    """Yield the ends of links that are not what they were afterwards."""
+    new = _links(after)
+    for link, old in _links(before).items():
+        if new.get(link) != old:
             yield from link
 
 

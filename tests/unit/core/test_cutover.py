@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from collections.abc import Collection, Iterator
 
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.cutover import cut_over
-from mesh.core.walks import Walk, walks_from
+from mesh.core.walks import Graph, Visit, Walk, walks_from
 from mesh.model.topology import Topology
 from tests.sim.meshes import random_legal_topology
+from tests.sim.swarm.targets import next_topologies
 
 
 def mesh(nodes: str, **zones: object) -> Topology:
@@ -96,6 +99,29 @@ def test_a_node_that_leaves_holds_and_is_read_to_its_end() -> None:
     assert gone.rounds == [[("a", "b"), ("c", "b")], [("b", "a")]]
 
 
+def ends_that_change(before: Topology, after: Topology) -> set[str]:
+    """Return who has a link that is gone or another one afterwards."""
+
+    def described(topology: Topology) -> set[object]:
+        return {
+            (link, topology.kind_of(link), topology.joins.get(pair))
+            for link in topology.links
+            for pair in (link.ends, link.ends[::-1])
+        }
+
+    return {node for link, _, _ in described(before) - described(after) for node in link.ends}
+
+
+def test_a_source_holds_whose_new_walk_leads_where_another_ends() -> None:
+    """Else c would have what a sends over b as long as b does not know of the change. K28."""
+    before = mesh("a b c d", Z=multi("b-c"), Y=multi("a-d"))
+    cut = cut_over(before, mesh("a b c d", Z=multi("a-b"), Y=multi("a-d")))
+    assert cut.holding == ["a", "b", "c", "d"]
+    assert cut.rounds == [[("b", "c"), ("c", "b")]]
+    cut = cut_over(mesh("b c", Z=multi("b-c")), mesh("a b c", Z=multi("a-b")))
+    assert (cut.arriving, cut.holding) == (["a"], ["a", "b", "c"])
+
+
 def test_every_lost_or_other_walk_is_drained_and_what_it_moves_over() -> None:
     """By the listing of walks, on random pairs of topologies. Spec: K28."""
     rng = random.Random(5)
@@ -122,8 +148,63 @@ def test_every_lost_or_other_walk_is_drained_and_what_it_moves_over() -> None:
                     for passed in moved.nodes[1:-1]:
                         for [waited] in [old[passed]] if passed in old else []:
                             drain(waited)
-        assert set(cut.holding) == holding
+        assert holding <= set(cut.holding)
+        ends = ends_that_change(before, after)
+        for source in set(cut.holding) - holding:
+            known = walks_from(before, source) if source in before.nodes else ()
+            assert ends & {*walks_from(after, source)} - {*known}
         assert {depth: set(pairs) for depth, pairs in enumerate(cut.rounds)} == wanted
+
+
+def mixed_walks(
+    graphs: tuple[Graph, Graph], source: str, switched: Collection[str]
+) -> Iterator[Walk]:
+    """Yield the walks of a message that finds some nodes at the new topology, others at the old."""
+    todo = [Visit(source)]
+    while todo:
+        visit = todo.pop()
+        graph = graphs[visit.node in switched]
+        for step in graph.onward(visit) if visit.node in graph.exits else ():
+            read_by = graphs[step.node in switched]
+            if step.node in read_by.exits and read_by.has(step.link):
+                yield step.walk()
+                if not step.is_repeated():
+                    todo.append(step)
+
+
+def test_whoever_does_not_hold_sends_by_walks_of_one_topology_while_others_switch() -> None:
+    """Whichever nodes have switched where its message comes: no way of neither, none twice. K28."""
+    rng = random.Random(11)
+    found = 0
+    for _ in range(400):
+        before = random_legal_topology(rng, nodes_max=5, joined=rng.random() < 0.5)
+        for after in next_topologies(rng, before, 1, joined=True):
+            found += judged(before, after)
+    assert found > 10_000
+
+
+def judged(before: Topology, after: Topology) -> int:
+    """Judge one change; return how many walks were looked at."""
+    graphs = Graph.of(before), Graph.of(after)
+    nodes = sorted({**before.nodes, **after.nodes})
+    holding = cut_over(before, after).holding
+    found = 0
+    for source in (node for node in nodes if node not in holding):
+        legal = {
+            walk
+            for topology in (before, after)
+            if source in topology.nodes
+            for walks in walks_from(topology, source).values()
+            for walk in walks
+        }
+        for states in itertools.product([False, True], repeat=len(nodes)):
+            switched = list(itertools.compress(nodes, states))
+            walks = list(mixed_walks(graphs, source, switched))
+            ends = [walk.nodes[-1] for walk in walks]
+            assert set(walks) <= legal, (source, switched, set(walks) - legal)
+            assert len(set(ends)) == len(ends), (source, switched, walks)
+            found += len(walks)
+    return found
 
 
 @pytest.mark.parametrize(
