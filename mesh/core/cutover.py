@@ -56,19 +56,23 @@ def cut_over(before: Topology, after: Topology, *, given_up: Collection[str] = (
     old_graph, new_graph = Graph.of(before), Graph.of(after)
     ends = dict.fromkeys(_ends(before, after))
     holding: list[str] = []
+    waited: dict[str, None] = {}  # a source that only begins to send may be down meanwhile
     rounds: list[dict[Direction, None]] = []
     for source in sorted({**before.nodes, **after.nodes}):
         old = tree_from(old_graph, source) if source in before.nodes else {}
         new = tree_from(new_graph, source) if source in after.nodes else {}
         ended = _ended(before, after, old, new)
+        moves = bool(ended) or source not in after.nodes
+        if moves:
+            waited[source] = None
         strays = any(node in ends for node in new if node not in old)
-        if (ended or strays or source not in after.nodes) and source not in given_up:
+        if (moves or strays) and source not in given_up:
             holding.append(source)
         for depth, direction in _directions(old, [*ended, *_on_the_way(new, ended)], given_up):
             rounds.extend({} for _ in range(depth + 1 - len(rounds)))
             rounds[depth][direction] = None
     taking_part = {node: None for pairs in rounds for pair in pairs for node in pair}
-    taking_part |= dict.fromkeys(holding) | ends | dict.fromkeys(_ends(after, before))
+    taking_part |= waited | ends | dict.fromkeys(_ends(after, before))
     return CutOver(
         holding=holding,
         rounds=[sorted(pairs) for pairs in rounds],

@@ -183,6 +183,18 @@ def test_a_node_is_added_and_taken_away() -> None:
     assert in_force(nodes) == (3, two)
 
 
+def test_a_node_that_comes_holds_before_others_switch_if_what_it_sends_could_stray() -> None:
+    """b may still send to c what comes from a by the new link. Spec: K28."""
+    nodes = Following(mesh_of("b-c", nodes="b c"), mesh_of("a-b"))
+    nodes.stuck = {"a": Stage.HOLD}
+    with pytest.raises(NotInTimeError, match="a still commits what it has taken"):
+        change(nodes).run(5)
+    assert {stage for _, stage in nodes.seen} == {Stage.HOLD}
+    nodes.stuck = {}
+    assert sorted(change(nodes).run(60).pauses) == ["a", "b", "c"]
+    assert in_force(nodes) == (2, nodes.after)
+
+
 def test_two_who_drive_one_change_come_to_the_same_end() -> None:
     """Whoever is behind goes on from where the other has come to; who went back, wins."""
     nodes = Following(*MOVED)

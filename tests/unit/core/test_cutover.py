@@ -118,6 +118,7 @@ def test_a_source_holds_whose_new_walk_leads_where_another_ends() -> None:
     cut = cut_over(before, mesh("a b c d", Z=multi("a-b"), Y=multi("a-d")))
     assert cut.holding == ["a", "b", "c", "d"]
     assert cut.rounds == [[("b", "c"), ("c", "b")]]
+    assert cut.taking_part == ["a", "b", "c"]  # d may be down: nothing of it is on its way
     cut = cut_over(mesh("b c", Z=multi("b-c")), mesh("a b c", Z=multi("a-b")))
     assert (cut.arriving, cut.holding) == (["a"], ["a", "b", "c"])
 
