@@ -23,6 +23,7 @@ from mesh.cli.topology import legal_document_or_refused, read_or_refused
 if TYPE_CHECKING:
     from mesh.client.apply import Begun, Means
     from mesh.client.change_under_way import Outcome
+    from mesh.client.draining import FollowedProgresses
     from mesh.client.in_force import InForce
     from mesh.client.plan import Place, Plan
     from mesh.config.located import Document, Locate
@@ -128,6 +129,21 @@ def put_in_force(
         NotBegunError: Nodes that must take part do not; nothing was changed.
         NotInTimeError: The change was begun and is not done.
     """
+    from mesh.client.draining import FollowedProgresses
+
+    with FollowedProgresses.begun(found.topology, seen.kafka, looking.now_ms) as progresses:
+        _put_in_force(found, seen, after, begun, locate, how, progresses)
+
+
+def _put_in_force(
+    found: InForce,
+    seen: Look,
+    after: Topology,
+    begun: Begun | None,
+    locate: Locate,
+    how: How,
+    progresses: FollowedProgresses,
+) -> None:
     goes_on = begun is not None and begun.is_open
     made = against_mesh(found, seen, after, locate)
     if made.is_empty and not goes_on:
@@ -139,7 +155,8 @@ def put_in_force(
     if _ask(yes=how.yes):
         seen = look_again(seen)  # who is up may have changed while somebody thought
     begun = _still_so(found, seen)
-    outcome = _carry_out(found, after, begun, seen, how.wait, allow_delete=how.allow_delete)
+    with _means(seen, after, progresses) as means:
+        outcome = _carry_out(found, after, begun, seen, means, how)
     deleted = _delete(made.topics.deleted, seen.topology) if how.allow_delete else ()
     _tell(outcome, made, deleted, how.output)
 
@@ -159,35 +176,32 @@ def _still_so(found: InForce, seen: Look) -> Begun | None:
 
 
 def _carry_out(
-    found: InForce,
-    after: Topology,
-    begun: Begun | None,
-    seen: Look,
-    wait: float | None,
-    *,
-    allow_delete: bool,
+    found: InForce, after: Topology, begun: Begun | None, seen: Look, means: Means, how: How
 ) -> Outcome:
     from mesh.client.apply import begin_change
 
     down = [node for node in found.topology.nodes if not seen.beats[node]]
-    given_up = [node for node in down if node not in after.nodes] if allow_delete else []
-    with _means(seen, after) as means:
-        change = begin_change(found, after, begun, means, given_up=given_up)
-        return change.run(WAIT_S if wait is None else wait, 0.0 if wait is None else wait)
+    given_up = [node for node in down if node not in after.nodes] if how.allow_delete else []
+    change = begin_change(found, after, begun, means, given_up=given_up)
+    return change.run(WAIT_S if how.wait is None else how.wait, how.wait or 0.0)
 
 
 def _abort(found: InForce, seen: Look, wait: float | None, output: Output) -> None:
     from mesh.client.apply import abort_change
+    from mesh.client.draining import FollowedProgresses
 
     begun = read_begun_last(found, seen)
-    with _means(seen, found.topology) as means:
+    with (
+        FollowedProgresses.begun(found.topology, seen.kafka, looking.now_ms) as progresses,
+        _means(seen, found.topology, progresses) as means,
+    ):
         outcome = abort_change(found, begun, means).run(WAIT_S if wait is None else wait)
     text = f"change {outcome.number} is aborted; {named(found)}, stays in force"
     render(View(data=_as_mapping(outcome), table=lambda: text), output)
 
 
 @contextmanager
-def _means(seen: Look, after: Topology) -> Iterator[Means]:
+def _means(seen: Look, after: Topology, progresses: FollowedProgresses) -> Iterator[Means]:
     """Open the Kafka clusters that the mesh has afterwards, too."""
     from mesh.client.apply import Means
     from mesh.client.connection import open_kafka
@@ -203,6 +217,7 @@ def _means(seen: Look, after: Topology) -> Iterator[Means]:
             pause=looking.pause,
             tell=say,
             beats=seen.beats,
+            progresses=progresses,
         )
     finally:
         for name in fresh:

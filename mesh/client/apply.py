@@ -12,6 +12,7 @@ from typing import NoReturn
 from mesh.client.applying import Applying
 from mesh.client.change_records import change_order, newest, write_change
 from mesh.client.change_under_way import Tell, UnderWay
+from mesh.client.draining import FollowedProgresses
 from mesh.client.in_force import InForce, newest_change
 from mesh.client.view import MeshView
 from mesh.config.published import published_text, published_topology
@@ -79,6 +80,7 @@ class Means:
         pause: Lets time pass.
         tell: Told what is done and what is waited for.
         beats: Which nodes beat while the change was planned.
+        progresses: Of the nodes before, begun to be read then, so that nobody holds meanwhile.
     """
 
     kafka: Mapping[str, KafkaCluster]
@@ -87,6 +89,7 @@ class Means:
     pause: Callable[[float], None]
     tell: Tell
     beats: Mapping[str, bool]
+    progresses: FollowedProgresses
 
     def drive(
         self, way: Applying, before: Topology, after: Topology, given_up: Sequence[str] = ()
@@ -104,6 +107,7 @@ class Means:
             pause=self.pause,
             tell=self.tell,
             beats=self.beats,
+            progresses=self.progresses,
             given_up=given_up,
         )
 

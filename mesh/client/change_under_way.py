@@ -67,6 +67,7 @@ class UnderWay:
         pause: Lets time pass.
         tell: Told what is done and what is waited for.
         beats: Which nodes beat while the change was planned: who does so still is up.
+        progresses: Of the nodes before; whoever opened them closes them.
         given_up: Nodes that leave, and whose messages may be lost.
     """
 
@@ -79,10 +80,10 @@ class UnderWay:
     pause: Callable[[float], None]
     tell: Tell
     beats: Mapping[str, bool]
+    progresses: FollowedProgresses
     given_up: Sequence[str] = ()
     _began_ms: int = 0
     _first: dict[str, Heartbeat | None] = field(default_factory=dict)
-    _progresses: FollowedProgresses | None = None
     _readers: dict[str, Reader] = field(default_factory=dict)
     _is_read: bool = False
     _drain: Drain | None = None
@@ -121,9 +122,6 @@ class UnderWay:
         # Everything is opened before anybody holds.
         with ExitStack() as opened:
             if self.way.cut.rounds:
-                self._progresses = FollowedProgresses(self.before, self.kafka, self.now_ms)
-                opened.callback(self._progresses.close)
-                self._progresses.begin()
                 for name, kafka in self.kafka.items():
                     self._readers[name] = kafka.reader("drain", patience_ms=PATIENCE_MS)
                     opened.callback(self._readers[name].close)
@@ -131,8 +129,8 @@ class UnderWay:
             opened.callback(writers.close)
             arbiter = Arbiter(self.kafka[min(self.before.kafka)], self.before.prefix)
             opened.callback(arbiter.close)
-            if self._progresses is not None:
-                self._progresses.read()
+            if self.way.cut.rounds:
+                self.progresses.read()
             return (yield from self._drive(writers, arbiter, limit_s, patience_s))
 
     def _drive(
@@ -231,12 +229,12 @@ class UnderWay:
             is_disabled=lambda one, other: is_to_be_disabled(self.view, one, other),
         )
 
-    def _read_progress(self) -> FollowedProgresses | None:
+    def _read_progress(self) -> FollowedProgresses:
         """Return what lanes say of themselves, read once a look."""
-        if self._progresses is not None and not self._is_read:
+        if not self._is_read:
             self._is_read = True
-            self._progresses.read()
-        return self._progresses
+            self.progresses.read()
+        return self.progresses
 
     def _report(self, node: str) -> NodeReport:
         seen = self.view.nodes[node]
@@ -246,17 +244,12 @@ class UnderWay:
         return NodeReport(is_up=is_up, change=None if beat is None else beat.change)
 
     def _behind(self) -> Mapping[Direction, int]:
-        progresses = self._read_progress()
-        if self._drain is None or progresses is None:
-            return {}
-        return self._drain.behind(progresses)
+        return {} if self._drain is None else self._drain.behind(self._read_progress())
 
     def _owing(self) -> Mapping[str, Sequence[str]]:
         """Return, per node, the topics in which something is still to be made good."""
         found: dict[str, Sequence[str]] = {}
         progresses = self._read_progress()
-        if progresses is None:
-            return found
         for node in self.way.cut.taking_part:
             if node in self.before.nodes:
                 told = progresses.of(node)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 
 from mesh.client.health.progress import Progresses
 from mesh.core.cutover import Direction
@@ -37,12 +38,22 @@ class FollowedProgresses(Progresses):
             self._followers[name] = Follower(kafka[name], "progress", now_ms, PATIENCE_MS)
             self._followers[name].add(places)
 
-    def begin(self) -> None:
-        """Have all readers begin to fetch, before one is waited for.
+    @classmethod
+    @contextmanager
+    def begun(
+        cls, topology: Topology, kafka: Mapping[str, KafkaCluster], now_ms: Callable[[], int]
+    ) -> Iterator[FollowedProgresses]:
+        """Open them for a while, and have all begin to fetch before one is waited for.
 
         Raises:
             TransportError: A Kafka cluster does not answer.
         """
+        with closing(cls(topology, kafka, now_ms)) as made:
+            made.begin()
+            yield made
+
+    def begin(self) -> None:
+        """Have all readers begin to fetch."""
         for follower in self._followers.values():
             for record in follower.glance():
                 self._take(record)
@@ -95,7 +106,9 @@ class Drain:
             fresh = [TopicPartition(topic, number) for number in range(node.partitions)]
             places.setdefault(node.kafka, []).extend(fresh)
         # The high watermark: what an open transaction hides will be committed behind this.
-        self._ends = {name: kafka[name].admin().ends(listed) for name, listed in places.items()}
+        self._ends = {
+            name: dict(kafka[name].admin().ends(listed)) for name, listed in places.items()
+        }
         self._topic_ids = {
             info.name: info.topic_id
             for name, listed in places.items()
@@ -120,6 +133,7 @@ class Drain:
         found: Counter[Direction] = Counter()
         for name in list(self._ends):
             if name not in self._looked_at:
+                self._forget_passed(name, progresses)
                 self._look_at(name)
         for name in list(self._looked_at):
             self._find_last(name)
@@ -128,9 +142,18 @@ class Drain:
             found[direction] += max(0, last - self._position(progresses, place))
         return {direction: count for direction, count in found.items() if count}
 
+    def _forget_passed(self, name: str, progresses: Progresses) -> None:
+        """Ask no broker about outboxes that are read to their very ends, markers included."""
+        ends = self._ends[name]
+        for place in [one for one in ends if self._position(progresses, one) >= ends[one]]:
+            del ends[place], self._unknown[place]
+
     def _look_at(self, name: str) -> None:
         """Begin to read the ends of a Kafka cluster's outboxes, once nothing hides them."""
         ends = self._ends[name]
+        if not ends:
+            del self._ends[name]
+            return
         admin = self._kafka[name].admin()
         stable, starts = admin.stable_ends(list(ends)), admin.starts(list(ends))
         if any(stable[place] < end for place, end in ends.items()):

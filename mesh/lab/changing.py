@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from mesh.client.apply import Means, begin_change, read_begun
 from mesh.client.change_under_way import Outcome
-from mesh.client.in_force import read_in_force
+from mesh.client.draining import FollowedProgresses
+from mesh.client.in_force import InForce, read_in_force
 from mesh.client.overview import observe
 from mesh.client.plan import lost_by
 from mesh.client.proposal import plan_on_mesh
@@ -68,25 +69,43 @@ def _refused(driver: Driver, number: int, step: Apply, problems: Sequence[Proble
 
 
 def _change(driver: Driver, number: int, after: Topology, timeout_s: float) -> Outcome:
-    before = driver.topology
-    found, _ = read_in_force(driver.backend.kafka, before.prefix)
+    after = _with_kafka(driver, after)
+    kafka = driver.backend.kafka
+    found, _ = read_in_force(kafka, driver.topology.prefix)
     if found is None:
         raise InvariantError("a scenario begins with its topology in force")
+    with FollowedProgresses.begun(found.topology, kafka, driver.backend.now_ms) as progresses:
+        return _carry_out(driver, number, found, after, progresses, timeout_s)
+
+
+def _carry_out(
+    driver: Driver,
+    number: int,
+    found: InForce,
+    after: Topology,
+    progresses: FollowedProgresses,
+    timeout_s: float,
+) -> Outcome:
+    before, now_ms, kafka = driver.topology, driver.backend.now_ms, driver.backend.kafka
 
     def pause(seconds: float) -> None:
         until = driver.backend.now_ms() + int(1000 * seconds)
         while driver.backend.now_ms() < until:
             driver.backend.advance()
 
-    after = _with_kafka(driver, after)
     where = f"spec.steps.{number}.apply"
-    now_ms, kafka = driver.backend.now_ms, driver.backend.kafka
     beats = observe(driver.view, now_ms, pause)
     plan = plan_on_mesh(found, after, driver.view, beats, kafka, node_topics)
     if problems := lost_by(plan.unread, lambda _: where):
         raise ConfigError(problems)
     means = Means(
-        kafka=kafka, view=driver.view, now_ms=now_ms, pause=pause, tell=lambda _: None, beats=beats
+        kafka=kafka,
+        view=driver.view,
+        now_ms=now_ms,
+        pause=pause,
+        tell=lambda _: None,
+        beats=beats,
+        progresses=progresses,
     )
     change = begin_change(found, after, read_begun(kafka, before.prefix), means)
     cut = cut_over(before, after)

@@ -29,6 +29,7 @@ from mesh.model.links import Answer, Gate, HeldLink, NodeLinks
 from mesh.model.topology import Topology
 from mesh.node.gates import LINKS, STILL, set_gates
 from mesh.node.giving_way import GivingWay, Situation
+from mesh.node.handing_on import HandingOn
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner
 from mesh.node.mistakes import mistaken, not_held
@@ -62,9 +63,6 @@ FORMER_MAX = 64
 AGAIN_MS = 50
 """Time between two judgements while a link gives way; `CALM_MS` as long as one waits for that."""
 
-UNUSED_MS = 60_000
-"""How long what a node said is handed on when it hangs together with this one no more."""
-
 
 @dataclass(slots=True)
 class Probing:
@@ -86,7 +84,6 @@ class Probing:
     records: dict[str, NodeLinks] = field(default_factory=dict)
     has_read: bool = False
     _identities: dict[str, IdentityRead] = field(default_factory=dict)
-    _written: dict[str, int] = field(default_factory=dict)
     _digests: tuple[str, ...] = ()
     _former: tuple[str, ...] = ()
     _ahead: frozenset[str] = frozenset()
@@ -104,12 +101,13 @@ class Probing:
     _still: tuple[int, int] = (-1, -1)
     _again_ms: int = 0
     _said: tuple[str, ...] = ()
-    _unused: dict[str, int] = field(default_factory=dict)
+    _handing_on: HandingOn = field(init=False)
 
     def __post_init__(self) -> None:
         """Know by which topology the node works."""
         self._digests = (topology_digest(self.topology),)
         self._way = GivingWay(self.uuid)
+        self._handing_on = HandingOn(self.uuid)
 
     @property
     def is_known(self) -> bool:
@@ -158,7 +156,7 @@ class Probing:
         self._leads = False
         for record in written:
             self.heard(record)
-        self._written = {record.uuid: record.sequence for record in written}
+        self._handing_on.written = {record.uuid: record.sequence for record in written}
         self._told = next((record for record in written if record.uuid == self.uuid), None)
         if self._told is not None:
             # What came into force by a change while the node was down made a former one of its own.
@@ -218,7 +216,7 @@ class Probing:
         if still != self._still:
             self._still, self._is_dirty = still, True
         self._is_dirty |= 0 < self._again_ms <= now_ms - self._judged_ms
-        self._is_dirty |= now_ms - min(self._unused.values(), default=now_ms) >= UNUSED_MS
+        self._is_dirty |= self._handing_on.is_due(now_ms)
         if not self.cluster_id or not self._is_dirty:
             return
         own = self.records.get(self.uuid)
@@ -249,7 +247,9 @@ class Probing:
         # Who is down or behind a disabled link has missed changes, and finds them when it is back:
         # those who had to be there were, so what it holds goes well with what is in force (K28).
         are_ours = digests <= {told.digest, *self._former, *self._ahead}
-        settled = "" if are_one else facts_digest(self.records, near)
+        # While all follow a change, it is no use to hand on who has come how far.
+        apart = () if are_one or is_quiet else near
+        settled = facts_digest(self.records, near) if apart else ""
         judged = NOTHING_REFUSED if is_quiet else self._judgement(settled, near)
         losers = yielding(self.records, judged)
         words = [word for uuid in near if (word := self.records[uuid].word) is not None]
@@ -295,7 +295,7 @@ class Probing:
         self._way.notes.clear()
         is_under_way = told.answer.is_following or (told.word is not None and told.word.is_active)
         self._again_ms = AGAIN_MS if is_under_way else CALM_MS if losers else 0
-        yield from self._tell(told, () if are_one else near)
+        yield from self._tell(told, apart)
 
     def _is_quiescent(self, told: NodeLinks, near: Sequence[str]) -> bool:
         """Say whether sources hold and nothing is on its way, whatever the facts are by now."""
@@ -383,18 +383,6 @@ class Probing:
                 told = self._told = replace(told, sequence=least + 1)
                 self._told_ms = self._judged_ms
         self.records[self.uuid] = told
-        for uuid in sorted({*near, *self._written, self.uuid}):
-            record = self.records[uuid]
-            if self._written.get(uuid, 0) < record.sequence:
-                self._written[uuid] = record.sequence
-                yield WriteLinks(record)
-        yield from self._drop([uuid for uuid in self._written if uuid not in (*near, self.uuid)])
-
-    def _drop(self, unused: Sequence[str]) -> Iterator[DropLinks]:
-        """Hand on no more what nobody has had any use for in a long time: nodes may be gone."""
-        since = {uuid: self._unused.get(uuid, self._judged_ms) for uuid in unused}
-        late = [uuid for uuid in sorted(since) if self._judged_ms - since[uuid] >= UNUSED_MS]
-        for uuid in late:
-            del self._written[uuid], since[uuid]
-            yield DropLinks(uuid)
-        self._unused = since
+        yield from self._handing_on.step(self.records, near, self._judged_ms)
+        if self._handing_on.is_behind:
+            self._again_ms = self._again_ms or CALM_MS

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from mesh.client.apply import Means, abort_change, begin_change, read_begun
 from mesh.client.change_under_way import Outcome, UnderWay
 from mesh.client.disabling import ends_of, write_disabled
+from mesh.client.draining import FollowedProgresses
 from mesh.client.in_force import InForce, publish, read_in_force
 from mesh.client.view import MeshView
 from mesh.config.published import published_text, published_topology
@@ -248,6 +249,7 @@ class Operators:
                 yield int(1000 * rest_s)
         finally:
             steps.close()
+            change.progresses.close()
             change.view.close()
 
     def _lag(self, lags: Lags) -> None:
@@ -262,7 +264,13 @@ class Operators:
         kafka, now_ms = self.world.kafka, self.world.clock.now_ms
         view = MeshView(found.topology, kafka, now_ms, name="view")
         return Means(
-            kafka=kafka, view=view, now_ms=now_ms, pause=_never, tell=lambda _: None, beats={}
+            kafka=kafka,
+            view=view,
+            now_ms=now_ms,
+            pause=_never,
+            tell=lambda _: None,
+            beats={},
+            progresses=FollowedProgresses(found.topology, kafka, now_ms),
         )
 
     # -- links -------------------------------------------------------------------------------

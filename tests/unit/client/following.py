@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mesh.client.apply import Means, read_begun
-from mesh.client.in_force import publish
+from mesh.client.draining import FollowedProgresses
+from mesh.client.in_force import publish, read_in_force
 from mesh.client.overview import observe
 from mesh.client.view import MeshView
 from mesh.codec.control import encode_heartbeat
@@ -70,6 +71,8 @@ class Following:
 
     def means(self) -> Means:
         view = MeshView(self.before, self.kafka, self.now_ms)
+        found, _ = read_in_force(self.kafka, "mesh.")
+        assert found is not None
         return Means(
             kafka=self.kafka,
             view=view,
@@ -77,6 +80,7 @@ class Following:
             pause=self.pause,
             tell=self.lines.append,
             beats=observe(view, self.now_ms, self.pause),
+            progresses=FollowedProgresses(found.topology, self.kafka, self.now_ms),
         )
 
     def _neighbours(self, node: str) -> set[str]:
