@@ -154,7 +154,10 @@ class UnderWay:
                     writers.put_in_force(self.way.target)
                     self.way.published()
                 case Mark(directions):
-                    self._drain = Drain(directions, self.before, self.kafka, self._readers)
+                    if self._drain is None:
+                        rounds = self.way.cut.rounds
+                        self._drain = Drain(rounds, self.before, self.kafka, self._readers)
+                    self._drain.mark(directions)
                     self.way.marked()
                 case Wait(reasons):
                     self._wait(reasons, seen, limit_s, patience_s)

@@ -73,21 +73,19 @@ class FollowedProgresses(Progresses):
 
 
 class Drain:
-    """The outboxes of some links, up to where they ended at one moment.
+    """The outboxes of some links, round by round, each up to where it ended at one moment.
 
     Args:
-        directions: Senders and readers.
+        rounds: Senders and readers of each round. The outboxes of all are looked at in the
+            first one already: most end there still when their turn comes.
         topology: The topology in force.
         kafka: Its Kafka clusters.
         readers: One per Kafka cluster, that nobody else uses meanwhile.
-
-    Raises:
-        TransportError: A Kafka cluster does not answer.
     """
 
     def __init__(
         self,
-        directions: Sequence[Direction],
+        rounds: Sequence[Sequence[Direction]],
         topology: Topology,
         kafka: Mapping[str, KafkaCluster],
         readers: Mapping[str, Reader],
@@ -97,26 +95,39 @@ class Drain:
         names = TopicNames(topology.prefix)
         self._direction_of: dict[str, Direction] = {
             names.outbox(*direction, message_class): direction
+            for directions in rounds
             for direction in directions
             for message_class in MessageClass
         }
-        places: dict[str, list[TopicPartition]] = {}
+        self._places: dict[str, list[TopicPartition]] = {}
         for topic, (sender, _) in self._direction_of.items():
             node = topology.nodes[sender]
             fresh = [TopicPartition(topic, number) for number in range(node.partitions)]
-            places.setdefault(node.kafka, []).extend(fresh)
-        # The high watermark: what an open transaction hides will be committed behind this.
-        self._ends = {
-            name: dict(kafka[name].admin().ends(listed)) for name, listed in places.items()
-        }
-        self._topic_ids = {
-            info.name: info.topic_id
-            for name, listed in places.items()
-            for info in kafka[name].admin().describe(_topics(listed)).values()
-        }
-        self._next: dict[TopicPartition, int] = {}
-        self._unknown = {place: end for ends in self._ends.values() for place, end in ends.items()}
-        self._looked_at: dict[str, Sequence[TopicPartition]] = {}
+            self._places.setdefault(node.kafka, []).extend(fresh)
+        self._round: dict[Direction, None] = {}
+        self._topic_ids: dict[str, bytes] = {}
+        self._ends: dict[TopicPartition, int] = {}
+        self._seen: dict[TopicPartition, tuple[int, int]] = {}  # up to where; behind its last
+        self._looked_at: dict[str, dict[TopicPartition, int]] = {}
+
+    def mark(self, directions: Sequence[Direction]) -> None:
+        """Begin a round: note where its outboxes end now.
+
+        Raises:
+            TransportError: A Kafka cluster does not answer.
+        """
+        self._round = dict.fromkeys(directions)
+        for name, places in self._places.items():
+            admin = self._kafka[name].admin()
+            # The high watermark: what an open transaction hides will be committed behind this.
+            wanted = [one for one in places if self._is_of_round(one) or one not in self._ends]
+            self._ends |= admin.ends(wanted)
+            topics = {place.topic: None for place in wanted}
+            for info in admin.describe(list(topics)).values():
+                self._topic_ids[info.name] = info.topic_id
+
+    def _is_of_round(self, place: TopicPartition) -> bool:
+        return self._direction_of[place.topic] in self._round
 
     def behind(self, progresses: Progresses) -> Mapping[Direction, int]:
         """Return how many records below those ends each reader has not passed, where any are.
@@ -131,53 +142,58 @@ class Drain:
             TransportError: A Kafka cluster does not answer.
         """
         found: Counter[Direction] = Counter()
-        for name in list(self._ends):
-            if name not in self._looked_at:
-                self._forget_passed(name, progresses)
-                self._look_at(name)
-        for name in list(self._looked_at):
+        for name, places in self._places.items():
+            self._look_at(name, [one for one in places if self._is_unknown(one, progresses)])
             self._find_last(name)
-        for place, last in {**self._next, **self._unknown}.items():
-            direction = self._direction_of[place.topic]
-            found[direction] += max(0, last - self._position(progresses, place))
+        for place, end in self._ends.items():
+            if self._is_of_round(place):
+                until, last = self._seen.get(place, (-1, 0))
+                read = self._position(progresses, place)
+                found[self._direction_of[place.topic]] += max(
+                    0, (last if until == end else end) - read
+                )
         return {direction: count for direction, count in found.items() if count}
 
-    def _forget_passed(self, name: str, progresses: Progresses) -> None:
-        """Ask no broker about outboxes that are read to their very ends, markers included."""
-        ends = self._ends[name]
-        for place in [one for one in ends if self._position(progresses, one) >= ends[one]]:
-            del ends[place], self._unknown[place]
+    def _is_unknown(self, place: TopicPartition, progresses: Progresses) -> bool:
+        """Say whether brokers must be asked what is last: not where markers were passed too."""
+        end = self._ends.get(place, 0)
+        is_seen = self._seen.get(place, (-1, 0))[0] == end
+        return not is_seen and self._position(progresses, place) < end
 
-    def _look_at(self, name: str) -> None:
-        """Begin to read the ends of a Kafka cluster's outboxes, once nothing hides them."""
-        ends = self._ends[name]
-        if not ends:
-            del self._ends[name]
+    def _look_at(self, name: str, places: Sequence[TopicPartition]) -> None:
+        """Begin to read the ends of outboxes, where nothing hides them any more."""
+        looked_at = self._looked_at.setdefault(name, {})
+        fresh = [place for place in places if place not in looked_at]
+        if not fresh:
             return
         admin = self._kafka[name].admin()
-        stable, starts = admin.stable_ends(list(ends)), admin.starts(list(ends))
-        if any(stable[place] < end for place, end in ends.items()):
-            return  # what an open transaction hides is not to be read yet
-        begins = {
-            place: max(starts.get(place, 0), end - LAST_MAX)
-            for place, end in ends.items()
-            if end > starts.get(place, 0)
-        }
-        self._readers[name].assign(begins)
-        self._looked_at[name] = list(begins)
+        stable, starts = admin.stable_ends(fresh), admin.starts(fresh)
+        begins: dict[TopicPartition, int] = {}
+        for place in fresh:
+            end, (until, last) = self._ends[place], self._seen.get(place, (0, 0))
+            if stable.get(place, 0) < end:
+                continue  # what an open transaction hides is not to be read yet
+            known = until if until < end else 0
+            begins[place] = max(starts.get(place, 0), end - LAST_MAX, known)
+            looked_at[place] = last if known else 0
+            if begins[place] >= end:
+                self._seen[place] = end, looked_at.pop(place)
+                del begins[place]
+        if begins:
+            self._readers[name].assign(begins)
 
     def _find_last(self, name: str) -> None:
         """Take what has come of them: behind the last record only markers are left."""
-        reader, ends, begins = self._readers[name], self._ends[name], self._looked_at[name]
-        for record in reader.read(0, READ_LIMIT):
+        reader, looked_at = self._readers[name], self._looked_at.get(name, {})
+        for record in reader.read(0, READ_LIMIT) if looked_at else ():
             place = TopicPartition(record.topic(), record.partition())
-            if record.offset() < ends.get(place, 0):
-                self._next[place] = record.offset() + 1
-        if all(reader.position(place) >= ends[place] for place in begins):
-            reader.unassign(begins)
-            del self._looked_at[name]
-            for place in self._ends.pop(name):
-                self._unknown.pop(place, None)
+            if place in looked_at and record.offset() < self._ends[place]:
+                looked_at[place] = max(looked_at[place], record.offset() + 1)
+        done = [place for place in looked_at if reader.position(place) >= self._ends[place]]
+        if done:
+            reader.unassign(done)
+        for place in done:
+            self._seen[place] = self._ends[place], looked_at.pop(place)
 
     def _position(self, progresses: Progresses, place: TopicPartition) -> int:
         _, reader = self._direction_of[place.topic]
@@ -185,7 +201,3 @@ class Drain:
         if found is None or found.topic_id != self._topic_ids.get(place.topic, found.topic_id):
             return 0  # an offset of a topic of that name that was deleted says nothing of this one
         return max(0, found.offset)
-
-
-def _topics(places: Sequence[TopicPartition]) -> Sequence[str]:
-    return list({place.topic: None for place in places})
