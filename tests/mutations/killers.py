@@ -207,8 +207,8 @@ KILLERS: Mapping[str, tuple[int, ...]] = {
     "consent-skips-one-more": (8013,),
     "consent-not-awaited": (8000, 8002),
     "announcement-not-delivered": (8095, 8109),
-    "mates-not-told": (8117,),
-    "served-from-switch": (5_000_001,),
+    "mates-not-told": (8154,),
+    "served-from-switch": (5_000_005,),
     "drivers-in-no-order": (5_010_153,),
     "mate-knows-less": (5_000_367, 5_001_066),
     "nothing-drains": (

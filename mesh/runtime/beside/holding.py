@@ -154,6 +154,8 @@ class Holds:
                     yield from self._go_on(self._active, now_ms)
         except TransportError as error:
             log.warning("target.still_held", target=target, fault=str(error))
+            # It may have been deleted while no lane wrote it.
+            self.lanes.refusing.update(dict.fromkeys(error.topics))
             self._leave()
 
     @property

@@ -34,6 +34,7 @@ MENDED = {
     "what is deleted of a topic made anew before its loss is accepted": 8_628,
     "a target is held while a source stands still of which nothing was ever read": 9_092,
     "what was sent beside a lane outlives a loss that was accepted": 8_189,
+    "a target is deleted while it is left out": 8_117,
     "a lane goes to a mate that knows less of a new link than its former owner": 5_000_284,
     "a source that comes late does not tell by which topology it goes": 5_000_220,
     "two operators begin a change at the same time": 5_001_154,

@@ -235,3 +235,23 @@ def test_a_catch_up_takes_nothing_that_follows_a_log_cut_off(mesh: SmallMesh) ->
     mesh.run(20_000)
     assert (stops(mesh, "a"), is_held(mesh, "a", OUTBOX)) == ({}, False)
     assert values(mesh) == [0, 1, 2, 3, None, *range(10, 16)]
+
+
+@pytest.mark.parametrize("topic", ["mesh.c.ep.s", OUTBOX])
+def test_a_target_that_is_deleted_while_it_is_left_out_is_made_again(
+    mesh: SmallMesh, topic: str
+) -> None:
+    """No lane writes it then, so whoever catches up has to find that out. Spec: K20, R6."""
+    publish(mesh, 0)
+    mesh.run()
+    refuse(mesh, topic, is_refusing=True)
+    publish(mesh, *range(1, 8))
+    mesh.run(10_000)
+    refuse(mesh, topic, is_refusing=False)
+    mesh.kafka.delete_topic(topic)
+    mesh.run(20_000)
+    for node in ("a", "b", "c"):
+        for stop in list(stops(mesh, node).values()):
+            accept(mesh, node, stop)
+    mesh.run(10_000)
+    assert [one for one in values(mesh) if one][-7:] == [*range(1, 8)]
