@@ -11,6 +11,9 @@ from mesh.model.topology import Topology
 from mesh.runtime.host.drills import Drill
 from mesh.transport.port import KafkaCluster, TopicPartition
 
+PAUSE_S = 0.05
+"""How long is rested between two looks at what is waited for."""
+
 TASK_MS = 50
 """How often what accompanies a scenario is called on the simulator."""
 
@@ -41,8 +44,8 @@ class Backend(Protocol):
     def now_ms(self) -> int:
         """Return the time that deadlines are counted in."""
 
-    def advance(self) -> None:
-        """Let a little time pass."""
+    def advance(self, at_most_s: float = PAUSE_S) -> None:
+        """Let a little time pass; where it is real, not more than that."""
 
     def bring(self, topology: Topology) -> Topology:
         """Start the Kafka clusters of a topology that are not there yet.
@@ -132,7 +135,7 @@ class SimulatedBackend:
         """Return virtual time."""
         return self._world.clock.ms
 
-    def advance(self) -> None:
+    def advance(self, at_most_s: float = PAUSE_S) -> None:  # noqa: ARG002
         """Let one worker take its turn."""
         self._world.advance()
         if self._tasks and self.now_ms() - self._called_ms >= TASK_MS:

@@ -91,7 +91,7 @@ def _carry_out(
     def pause(seconds: float) -> None:
         until = driver.backend.now_ms() + int(1000 * seconds)
         while driver.backend.now_ms() < until:
-            driver.backend.advance()
+            driver.backend.advance(seconds)
 
     where = f"spec.steps.{number}.apply"
     beats = observe(driver.view, now_ms, pause)

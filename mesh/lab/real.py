@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mesh.errors import StartError, TransportError
 from mesh.lab.auditing import spawn_auditor
-from mesh.lab.backend import Audited
+from mesh.lab.backend import PAUSE_S, Audited
 from mesh.lab.companions import Companions
 from mesh.lab.fleet import Fleet
 from mesh.lab.processes import Process
@@ -23,7 +23,6 @@ from mesh.transport.kafka.removal import delete_topics
 from mesh.transport.port import KafkaCluster, TopicPartition
 
 _GUARD_MS = 2_000
-_PAUSE_S = 0.05
 AUDIT_MS = 300_000
 """How long a scenario waits until all that drained is certified."""
 
@@ -58,9 +57,9 @@ class RealBackend:
         """Return real time."""
         return self._clock.now_ms()
 
-    def advance(self) -> None:
+    def advance(self, at_most_s: float = PAUSE_S) -> None:
         """Let a little time pass."""
-        self._clock.wait(_PAUSE_S)
+        self._clock.wait(min(at_most_s, PAUSE_S))
         if self._guards and self.now_ms() - self._guarded_ms >= _GUARD_MS:
             self._guarded_ms = self.now_ms()
             self._revive()

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from mesh.lab.backend import SimulatedBackend
+from mesh.lab.backend import PAUSE_S, SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Drain, NamedStep, Publish, Scenario
 from tests.sim.test_exact import expected, random_scenario, random_subject
@@ -26,8 +26,8 @@ class LosingBackend(SimulatedBackend):
         self._is_over = False
         self.lost = 0
 
-    def advance(self) -> None:
-        super().advance()
+    def advance(self, at_most_s: float = PAUSE_S) -> None:
+        super().advance(at_most_s)
         if self._is_over or self._ingress_records() >= self._published:
             self._is_over = True
             return
