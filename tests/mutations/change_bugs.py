@@ -8,7 +8,6 @@ from __future__ import annotations
 from mesh.client import arbiter
 from mesh.client.draining import Drain
 from mesh.model.control import Stage
-from mesh.node.cuts import Cuts
 from mesh.node.learner import Learner
 from mesh.runtime.control.changing import Changing
 from mesh.runtime.lane.lane import Lane
@@ -38,10 +37,6 @@ def late_sources_untold(patches: Patches) -> None:
     patches.put(Lane, "has_cut", property(lambda _: False))
 
 
-def cut_at_once(patches: Patches) -> None:
-    patches.put(Cuts, "_stands", lambda *_: True)
-
-
 def nothing_drains(patches: Patches) -> None:
     patches.put(Drain, "behind", lambda drain, progresses: {})
 
@@ -51,6 +46,5 @@ CHANGE_BUGS = (
     Mutation("drivers-in-no-order", "whoever drives a change writes over another's", drivers_in_no_order),
     Mutation("mate-knows-less", "a lane is read by who knows less than its former owner", mate_knows_less),
     Mutation("late-sources-untold", "sources that come late have no cut", late_sources_untold),
-    Mutation("cut-at-once", "who is heard of while nodes switch counts as reached", cut_at_once),
     Mutation("nothing-drains", "nobody waits for what is in old links", nothing_drains),
 )  # fmt: skip

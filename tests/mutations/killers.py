@@ -216,6 +216,5 @@ KILLERS: Mapping[str, tuple[int, ...]] = {
         5003106,
     ),
     "late-sources-untold": (5_000_220,),
-    "cut-at-once": (5_600_692, 5_600_063),
 }
 """Name of the bug -> seeds; negative ones are drills."""

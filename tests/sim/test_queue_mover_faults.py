@@ -8,8 +8,8 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.transport.memory_faults import Call, CrashNow, MemoryFaults, Outcome
+from tests.component.client.conftest import Mesh
 from tests.sim.test_queue_movers import ANY, CHAIN, HOME, Stage
-from tests.unit.client.conftest import Mesh
 
 
 class _Unkind(MemoryFaults):

@@ -23,7 +23,7 @@ from mesh.errors import TransportError
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.transport.port import TopicPartition
-from tests.unit.client.conftest import Mesh
+from tests.component.client.conftest import Mesh
 
 CHAIN: Mapping[str, object] = {
     "kafka": {"one": None, "two": None},

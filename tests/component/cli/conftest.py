@@ -1,0 +1,73 @@
+"""Command lines run in this process, against a simulated mesh that lives while they wait."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from mesh.cli.main import main
+from mesh.config.topology_file import topology_from_mapping
+from mesh.config.topology_writer import write_topology
+from mesh.lab.fleet import with_addresses
+from tests.component.client.conftest import CHAIN, Mesh
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.out)
+
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture
+def run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Run]:
+    """`run("status", "-o", "json")`: with contexts of its own."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("MESH_CONTEXT", raising=False)
+    # Simulated workers log in this very process, and set-up loggers would outlive the test.
+    monkeypatch.setattr("mesh.runtime.host.logs.set_up_logs", lambda **_: None)
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+
+    def invoke(*arguments: str) -> Ended:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        captured = capsys.readouterr()
+        code = ended.value.code
+        return Ended(code if isinstance(code, int) else 0, captured.out, captured.err)
+
+    yield invoke
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def chain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[Mesh, str]]:
+    """A simulated chain a-b-c behind the commands, and its topology file."""
+    mesh = Mesh(topology_from_mapping(CHAIN))
+    addresses = {"left": "left.test:9092", "right": "right.test:9092"}
+    file = tmp_path / "chain.yaml"
+    write_topology(with_addresses(mesh.topology, addresses), file)
+    monkeypatch.setattr(
+        "mesh.client.connection.open_kafka", lambda *_args, **_options: mesh.world.kafka
+    )
+    monkeypatch.setattr("mesh.client.connect", lambda _topology, node: mesh.client(node))
+    monkeypatch.setattr("mesh.cli.looking.now_ms", mesh.now_ms)
+    monkeypatch.setattr("mesh.cli.looking.pause", mesh.pause)
+    yield mesh, str(file)
+    mesh.close()

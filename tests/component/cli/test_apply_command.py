@@ -1,0 +1,169 @@
+"""`mesh apply`: what it asks, prints and how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mesh.client.in_force import read_in_force
+from mesh.config.topology_writer import write_topology
+from mesh.lab.fleet import with_addresses
+from mesh.model.control import Stage
+from mesh.model.topology import Topology
+from tests.component.cli.conftest import Run
+from tests.component.client.following import Following, mesh_of
+
+ADDRESSES = {"left": "left.test:9092", "right": "right.test:9092"}
+MOVED = (mesh_of("a-b", "b-c"), mesh_of("a-c", "b-c"))
+
+Started = Callable[[Topology, Topology], tuple[Following, str, str]]
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Started:
+    """Nodes that follow, the file of the mesh and the proposed one."""
+
+    def start(before: Topology, after: Topology) -> tuple[Following, str, str]:
+        addressed = [with_addresses(one, ADDRESSES) for one in (before, after)]
+        nodes = Following(addressed[0], addressed[1])
+        monkeypatch.setattr(
+            "mesh.client.connection.open_kafka",
+            lambda _topology, names=None, **_options: {
+                name: nodes.kafka[name] for name in (nodes.kafka if names is None else names)
+            },
+        )
+        monkeypatch.setattr("mesh.cli.looking.now_ms", nodes.now_ms)
+        monkeypatch.setattr("mesh.cli.looking.pause", nodes.pause)
+        files = [tmp_path / "mesh.yaml", tmp_path / "new.yaml"]
+        for topology, file in zip(addressed, files, strict=True):
+            write_topology(topology, file)
+        return nodes, str(files[0]), str(files[1])
+
+    return start
+
+
+def version(nodes: Following) -> int:
+    found, _ = read_in_force(nodes.kafka, "mesh.")
+    return 0 if found is None else found.number
+
+
+def test_a_file_is_put_in_force(run: Run, started: Started) -> None:
+    """Spec: K28."""
+    _, mesh, new = started(*MOVED)
+    ended = run("apply", new, "-f", mesh)
+    assert ended.code == 0
+    assert re.search(r"create +link +a-c", ended.out)
+    assert "version 2 is in force; it took" in ended.out
+    assert "a paused for" in ended.out
+    assert "6 topics that nobody needs any more were left" in ended.out
+    assert [line.split(":")[0] for line in ended.err.splitlines() if "stage" in line[:5]] == [
+        "stage hold", "stage switch", "stage run",
+    ]  # fmt: skip
+    again = run("apply", new, "-f", mesh, "-o", "json")
+    assert (again.code, again.data["version"], again.data["in_force"]) == (0, 2, True)
+    assert again.err == ""
+
+
+def test_a_kept_plan_is_carried_out_unless_the_mesh_moved_on(
+    run: Run, started: Started, tmp_path: Path
+) -> None:
+    _, mesh, new = started(*MOVED)
+    plan = str(tmp_path / "plan.json")
+    assert run("plan", new, "-f", mesh, "--out", plan).code == 3
+    ended = run("apply", plan, "-f", mesh, "-o", "json")
+    assert (ended.code, ended.data["version"]) == (0, 2)
+    assert set(ended.data["pauses_ms"]) == {"a", "b", "c"}
+    refused = run("apply", plan, "-f", mesh)
+    assert (refused.code, "MOVED_ON" in refused.err, "plan again" in refused.err) == (2, True, True)
+
+
+def test_what_cannot_be_is_refused_before_anything_is_written(
+    run: Run, started: Started, tmp_path: Path
+) -> None:
+    nodes, mesh, new = started(*MOVED)
+    write_topology(with_addresses(mesh_of("a-b", "b-c", "a-c"), ADDRESSES), tmp_path / "ring.yaml")
+    ended = run("apply", str(tmp_path / "ring.yaml"), "-f", mesh)
+    assert (ended.code, "TWO_WALKS" in ended.err) == (2, True)
+    nodes.down.add("b")
+    ended = run("apply", new, "-f", mesh, "-o", "json")
+    assert ended.code == 2
+    assert "node b must take part" in ended.data["error"][0]["message"]
+    nodes.down.clear()
+    nodes.kafka["right"].available = False
+    ended = run("apply", new, "-f", mesh)
+    assert (ended.code, "nothing was changed: " in ended.err) == (2, True)
+    nodes.kafka["right"].available = True
+    assert run("apply", "-f", mesh).code == 2
+    assert run("apply", new, "--abort", "-f", mesh).code == 2
+    assert "NO_CHANGE" in run("apply", "--abort", "-f", mesh).err
+    assert (version(nodes), nodes.seen) == (1, [])
+
+
+def test_not_in_time_tells_how_to_go_on_and_back(run: Run, started: Started) -> None:
+    nodes, mesh, new = started(*MOVED)
+    nodes.stuck = {"b": Stage.HOLD}
+    ended = run("apply", new, "-f", mesh, "--wait", "3")
+    assert ended.code == 10
+    assert "waiting: b still commits what it has taken" in ended.err
+    assert "mesh apply --abort" in ended.err.splitlines()[-1]
+    ended = run("apply", "--abort", "-f", mesh)
+    assert (ended.code, "change 2 is aborted" in ended.out) == (0, True)
+    nodes.stuck = {}
+    assert run("apply", new, "-f", mesh, "-o", "json").data["version"] == 3
+
+
+def test_a_change_that_was_left_needs_no_more_than_the_same_command(
+    run: Run, started: Started
+) -> None:
+    nodes, mesh, new = started(*MOVED)
+    nodes.stuck = {"b": Stage.SWITCH}
+    assert run("apply", new, "-f", mesh, "--wait", "3").code == 10
+    assert "TOO_LATE" in run("apply", "--abort", "-f", mesh).err
+    nodes.stuck = {}
+    ended = run("apply", new, "-f", mesh, "-o", "json")
+    assert (ended.code, ended.data["version"]) == (0, 2)
+    assert "going on with the change to version 2 at stage switch" in ended.err
+
+
+def test_topics_are_deleted_only_if_that_is_allowed(
+    run: Run, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, mesh, new = started(mesh_of("a-b", "b-c"), mesh_of("a-b", nodes="a b"))
+    gone: list[str] = []
+    monkeypatch.setattr(
+        "mesh.transport.kafka.removal.delete_topics",
+        lambda _name, _options, topics: gone.extend(topics),
+    )
+    ended = run("apply", new, "-f", mesh, "-o", "json", "--allow-delete")
+    assert ended.code == 0
+    assert [one["topic"] for one in ended.data["deleted"]] == gone
+    assert "mesh.c.to.b.g" in gone
+    assert "mesh.c.ledger" in [one["topic"] for one in ended.data["left"]]
+
+
+def test_people_are_asked(run: Run, started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes, mesh, new = started(*MOVED)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("typer.confirm", lambda *_args, **_options: False)
+    ended = run("apply", new, "-f", mesh)
+    assert (ended.code, "nothing was changed" in ended.err, version(nodes)) == (2, True, 1)
+    assert run("apply", new, "-f", mesh, "--yes").code == 0
+    assert json.loads(run("export", "-f", mesh, "-o", "json").out)["kind"] == "Mesh"
+
+
+def test_status_tells_of_a_change_under_way(
+    run: Run, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes, mesh, new = started(*MOVED)
+    monkeypatch.setattr("mesh.cli.looking.wall_ms", nodes.now_ms)
+    assert run("status", "-f", mesh, "-o", "json").data["change"] is None
+    nodes.stuck = {"b": Stage.HOLD}
+    run("apply", new, "-f", mesh, "--wait", "3")
+    told = run("status", "-f", mesh, "-o", "json").data["change"]
+    assert 3 <= told.pop("since_s") < 10
+    assert told == {"version": 2, "stage": "hold", "holding": ["a", "b", "c"]}
+    assert "a change to version 2 is at stage hold" in run("status", "-f", mesh).out

@@ -1,0 +1,96 @@
+"""`mesh lab run` on the simulator: results and exit codes. Spec: lab.md 2."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.component.cli.conftest import Run
+
+SCENARIO = """
+apiVersion: mesh/v1
+kind: Scenario
+metadata: {{name: small}}
+spec:
+  seed: 1
+  mesh:
+    kafka: {{k: {{}}}}
+    nodes: {{a: {{kafka: k}}, b: {{kafka: k}}, c: {{kafka: k}}}}
+    zones: {zones}
+  steps:
+    - subscribe: {{node: b, endpoint: e, filter: "x/>"}}
+    - settle: {{}}
+    - publish: {{node: a, subject: x/y, count: 5}}
+    - drain: {{}}
+    - expect: {{endpoint: b/e, count: {count}}}
+"""
+CHAIN = "{Z: {kind: multi-hop, links: [[a, b], [b, c]]}}"
+RING = "{Z: {kind: multi-hop, links: [[a, b], [b, c], [a, c]]}}"
+
+
+def write(folder: Path, **values: object) -> str:
+    file = folder / "scenario.yaml"
+    file.write_text(SCENARIO.format(**values), encoding="utf-8")
+    return str(file)
+
+
+def test_a_scenario_that_holds_ends_with_zero(run: Run, tmp_path: Path) -> None:
+    ended = run("lab", "run", write(tmp_path, zones=CHAIN, count=5), "-o", "json")
+    assert ended.code == 0
+    assert ended.err == ""
+    result = ended.data
+    assert list(result) == [
+        "name", "backend", "ok", "steps", "links", "endpoints", "not_forwarded", "refusals",
+        "audit",
+    ]  # fmt: skip
+    assert result["links"]["a->b"]["messages"] == 5
+    assert result["links"]["b->c"] == {"messages": 0, "frames": 0, "control": 1}
+    assert result["endpoints"]["b/e"]["paths"] == {"a>b": 5}
+
+
+def test_nothing_but_the_result_is_on_standard_output(tmp_path: Path) -> None:
+    """Workers of the simulator log too: as a process of its own, where logs are set up."""
+    command = [sys.executable, "-m", "mesh", "lab", "run", write(tmp_path, zones=CHAIN, count=5)]
+    ended = subprocess.run(
+        [*command, "-o", "json"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert json.loads(ended.stdout)["ok"] is True
+    assert ended.stderr == ""
+
+
+def test_the_same_file_gives_the_same_result(run: Run, tmp_path: Path) -> None:
+    file = write(tmp_path, zones=CHAIN, count=5)
+    assert run("lab", "run", file, "-o", "json").out == run("lab", "run", file, "-o", "json").out
+
+
+def test_an_expectation_that_fails_ends_with_ten(run: Run, tmp_path: Path) -> None:
+    file = write(tmp_path, zones=CHAIN, count=6)
+    ended = run("lab", "run", file, "-o", "json")
+    assert (ended.code, ended.data["ok"]) == (10, False)
+    assert "5 records" in ended.data["steps"][-1]["detail"]["error"]
+    table = run("lab", "run", file)
+    assert (table.code, "NOT OK" in table.out, "FAILED" in table.out) == (10, True, True)
+
+
+def test_an_illegal_mesh_is_refused_with_both_walks(run: Run, tmp_path: Path) -> None:
+    ended = run("lab", "run", write(tmp_path, zones=RING, count=5), "-o", "json")
+    assert ended.code == 2
+    problem = ended.data["error"][0]
+    assert len(problem["walks"]) == 2
+    assert problem["edit"]
+    assert "scenario.yaml" in problem["where"]
+
+
+@pytest.mark.parametrize("text", ["", "kind: Mesh", "a: [", "apiVersion: mesh/v1\nkind: Scenario"])
+def test_a_bad_file_ends_with_two(run: Run, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(text, encoding="utf-8")
+    ended = run("lab", "run", str(file))
+    assert ended.code == 2
+    assert ended.err
+    assert ended.out == ""
+    assert "Traceback" not in ended.err

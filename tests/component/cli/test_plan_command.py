@@ -1,0 +1,243 @@
+"""`mesh plan`, `mesh export`: what they print and how they end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from mesh.client.in_force import publish
+from mesh.config.published import document_hash
+from mesh.config.topology_file import load_topology
+from tests.component.cli.conftest import Mesh, Run
+
+Chain = tuple[Mesh, str]
+EXAMPLES = Path(__file__).parents[3] / "examples" / "topologies"
+FIG36 = str(EXAMPLES / "fig36.yaml")
+SHORT_CUT = str(EXAMPLES / "illegal" / "fig36-short-cut.yaml")
+
+
+def edited(file: str, path: Path, *changes: tuple[tuple[str, ...], object]) -> str:
+    """A copy of a topology file with some keys below `spec` set, or removed by None."""
+    document: Any = YAML(typ="safe").load(Path(file).read_text())
+    for keys, value in changes:
+        at = document["spec"]
+        for key in keys[:-1]:
+            at = at[key]
+        if value is None:
+            del at[keys[-1]]
+        else:
+            at[keys[-1]] = value
+    path.write_text(json.dumps(document))
+    return str(path)
+
+
+def test_the_same_file_changes_nothing(run: Run) -> None:
+    ended = run("plan", FIG36, "--from", FIG36)
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith(f"{FIG36} changes nothing")
+    data = run("plan", FIG36, "--from", FIG36, "-o", "json").data
+    assert (data["changes"], data["interest"]) == ([], None)
+
+
+def test_changes_end_with_three_and_are_kept(run: Run, tmp_path: Path) -> None:
+    new = edited(
+        FIG36,
+        tmp_path / "new.yaml",
+        (("nodes", "tk4"), {"kafka": "tokyo"}),
+        (("zones", "TK", "nodes"), ["tk1", "tk2", "tk3", "tk4"]),
+        (("zones", "WO", "links"), [["tk1", "ny1"], ["tk1", "pa1"]]),
+    )
+    kept = tmp_path / "plan.json"
+    ended = run("plan", new, "--from", FIG36, "--out", str(kept), "-o", "json")
+    assert (ended.code, ended.err) == (3, "")
+    assert json.loads(kept.read_text()) == ended.data
+    data = ended.data
+    assert data["base"]["version"] == 0
+    assert data["base"]["hash"] == document_hash(
+        run("plan", FIG36, "--from", FIG36, "-o", "json").data["document"]
+    )
+    made = [f"{one['deed']} {one['what']} {one['name']}" for one in data["changes"]]
+    assert made == [
+        "create node tk4", "change zone TK", "delete link ny1-pa1", "create link tk1-tk4",
+        "create link tk2-tk4", "create link tk3-tk4", "create link pa1-tk1",
+    ]  # fmt: skip
+    deleted = [one["topic"] for one in data["topics"]["deleted"]]
+    assert deleted == [
+        f"mesh.{a}.to.{b}.{end}" for a, b in (("ny1", "pa1"), ("pa1", "ny1")) for end in "cdg"
+    ]
+    assert "mesh.tk4.ledger" in [one["topic"] for one in data["topics"]["created"]]
+    assert {one["gained"][0] for one in data["reach"]["sources"] if one["source"] != "tk4"} == {
+        "tk4"
+    }
+    assert sum(one["walks"] for one in data["reach"]["moves"]) == 36
+    needed = [one for one in data["rights"]["needed"] if one["node"] == "pa1"]
+    assert {(one["operation"], one["kafka"]) for one in needed} == {("READ", "tokyo")}
+    assert load_topology(new).nodes.keys() == data["document"]["spec"]["nodes"].keys()
+    table = run("plan", new, "--from", FIG36)
+    assert table.code == 3
+    assert "ny1 -WO-> pa1" in table.out
+    assert "mesh.tk1.to.pa1.{c,d,g}" in table.out
+
+
+def test_options_of_kafka_are_taken_by_nodes_that_start_again(run: Run, tmp_path: Path) -> None:
+    """A plan tells which; brokers of a mesh that runs stay as many as they are. Spec: K27."""
+    new = edited(FIG36, tmp_path / "new.yaml", (("kafka", "paris", "linger.ms"), 7))
+    assert run("plan", new, "--from", FIG36, "-o", "json").data["restart"] == [
+        "ny1",
+        "pa1",
+        "pa2",
+        "pa3",
+    ]
+    assert "start these again, one after another" in run("plan", new, "--from", FIG36).out
+    more = edited(FIG36, tmp_path / "more.yaml", (("kafka", "paris"), {"brokers": 3}))
+    ended = run("plan", more, "--from", FIG36)
+    assert (ended.code, "nothing starts or ends brokers" in ended.err) == (2, True)
+
+
+def test_an_illegal_file_is_refused_as_validate_does(run: Run, tmp_path: Path) -> None:
+    """Spec: lab.md 3."""
+    for output in ("json", "table"):
+        mine = run("plan", SHORT_CUT, "--from", FIG36, "-o", output, "--out", str(tmp_path / "p"))
+        judged = run("validate", SHORT_CUT, "-o", output)
+        assert (mine.code, mine.out, mine.err) == (2, judged.out, judged.err)
+    assert not (tmp_path / "p").exists()
+
+
+def test_what_a_living_mesh_cannot_follow_is_one_line_each(run: Run, tmp_path: Path) -> None:
+    new = edited(
+        FIG36,
+        tmp_path / "new.yaml",
+        (("nodes", "tk2"), {"kafka": "paris", "lanes": 2}),
+        (("zones", "WO", "kind"), "one-hop"),
+    )
+    ended = run("plan", new, "--from", FIG36)
+    assert (ended.code, ended.out) == (2, "")
+    assert [line.split(": ")[1] for line in ended.err.splitlines()] == [
+        "spec.nodes.tk2.kafka", "spec.nodes.tk2.lanes", "spec.zones.WO.kind",
+    ]  # fmt: skip
+
+
+def test_what_is_exported_plans_to_nothing(run: Run, chain: Chain, tmp_path: Path) -> None:
+    mesh, file = chain
+    publish(mesh.topology, mesh.world.kafka)
+    for output, name in (("yaml", "a.yaml"), ("json", "a.json")):
+        exported = run("export", "-f", file, "-o", output)
+        assert (exported.code, exported.err) == (0, "")
+        (tmp_path / name).write_text(exported.out)
+        planned = run("plan", str(tmp_path / name), "-f", file, "-o", "json")
+        assert (planned.code, planned.data["changes"], planned.data["base"]["version"]) == (
+            0,
+            [],
+            1,
+        )
+
+
+def test_a_silent_kafka_cluster_is_named_once(run: Run, chain: Chain) -> None:
+    mesh, file = chain
+    publish(mesh.topology, mesh.world.kafka)
+    mesh.world.kafka["left"].available = False
+    for command, code in ((["plan", file], 3), (["export"], 0)):  # 3: the file has addresses
+        ended = run(*command, "-f", file)
+        assert (ended.code, ended.err.count("\n"), "warning" in ended.err) == (code, 1, True)
+    mesh.world.kafka["right"].available = False
+    for command in (["plan", file], ["export"], ["route", "a", "c"], ["topology"]):
+        ended = run(*command, "-f", file)
+        assert (ended.code, ended.out, ended.err.count("\n")) == (1, "", 1)
+
+
+def test_without_a_record_the_file_stands_for_it(run: Run, chain: Chain) -> None:
+    _, file = chain
+    ended = run("plan", file, "-f", file)
+    assert (ended.code, "mesh.config does not say" in ended.err) == (0, True)
+
+
+def test_the_filters_in_force_are_looked_at(run: Run, chain: Chain, tmp_path: Path) -> None:
+    """Who of the endpoints loses whose messages, and over how many links they went."""
+    mesh, file = chain
+    publish(mesh.topology, mesh.world.kafka)
+    run("subscribe", "acme/>", "-n", "c", "-e", "e", "-f", file)
+    new = edited(file, tmp_path / "new.yaml", (("zones", "Z", "links"), [["a", "b"]]))
+    ended = run("plan", new, "-f", file, "-o", "json")
+    assert ended.code == 3
+    assert ended.data["interest"] == {
+        "endpoints": [{"endpoint": "c/e", "filter": "acme/>", "gains": [], "loses": ["a", "b"]}],
+        "copies": [{"filter": "acme/>", "links": {"a": [2, 0], "b": [1, 0]}}],
+    }
+    assert "c/e" in run("plan", new, "-f", file).out
+
+
+def test_unread_messages_are_not_deleted_unasked(run: Run, chain: Chain, tmp_path: Path) -> None:
+    """Spec: DESIGN 4.4."""
+    mesh, file = chain
+    publish(mesh.topology, mesh.world.kafka)
+    run("subscribe", "acme/>", "-n", "c", "-e", "e", "-f", file)
+    new = edited(file, tmp_path / "new.yaml", (("zones", "Z", "links"), [["a", "b"]]))
+    mesh.world.cut("c", ["b"])
+    run("publish", "acme/x", "hello", "-n", "a", "-f", file)
+    mesh.pause(3.0)
+    waits = run("plan", new, "-f", file, "-o", "json")
+    assert (waits.code, [one["topic"] for one in waits.data["unread"]]) == (3, ["mesh.b.to.c.g"])
+    assert waits.data["unread"][0]["is_read"] is True  # for all that anybody can know yet
+    mesh.world.kill("c")
+    mesh.pause(12.0)
+    refused = run("plan", new, "-f", file)
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.count("\n") == 1
+    assert (
+        "mesh.b.to.c.g on right would be deleted and holds 1 unread guaranteed record"
+        in refused.err
+    )
+    allowed = run("plan", new, "-f", file, "--allow-delete", "-o", "json")
+    assert (allowed.code, allowed.data["allow_delete"]) == (3, True)
+    [left] = [one for one in allowed.data["unread"] if not one["is_read"]]
+    assert (left["topic"], left["records"], left["reader"]) == ("mesh.b.to.c.g", 1, "c")
+
+
+def test_what_waits_on_a_paused_link_is_not_read(run: Run, chain: Chain, tmp_path: Path) -> None:
+    mesh, file = chain
+    publish(mesh.topology, mesh.world.kafka)
+    run("subscribe", "acme/>", "-n", "c", "-e", "e", "-f", file)
+    assert run("link", "pause", "b", "c", "-f", file).code == 0
+    mesh.pause(3.0)
+    run("publish", "acme/x", "hello", "-n", "a", "-f", file)
+    mesh.pause(3.0)
+    new = edited(file, tmp_path / "new.yaml", (("zones", "Z", "links"), [["a", "b"]]))
+    refused = run("plan", new, "-f", file)
+    assert (refused.code, "holds 1 unread guaranteed record" in refused.err) == (2, True)
+
+
+def test_what_clients_published_at_a_node_that_goes(run: Run, chain: Chain, tmp_path: Path) -> None:
+    mesh, file = chain
+    publish(mesh.topology, mesh.world.kafka)
+    run("subscribe", "acme/>", "-n", "c", "-e", "e", "-f", file)
+    mesh.world.kill("c")
+    run("publish", "other/x", "hello", "-n", "c", "-f", file)
+    mesh.pause(12.0)
+    new = edited(
+        file, tmp_path / "new.yaml", (("zones", "Z", "links"), [["a", "b"]]), (("nodes", "c"), None)
+    )
+    refused = run("plan", new, "-f", file)
+    assert (refused.code, "mesh.c.in.g on right would be deleted" in refused.err) == (2, True)
+    allowed = run("plan", new, "-f", file, "--allow-delete", "-o", "json")
+    left = [one["topic"] for one in allowed.data["topics"]["left"]]
+    assert left == ["mesh.c.control.log", "mesh.c.dlq", "mesh.c.ep.e", "mesh.c.ledger"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["plan", "no.yaml", "--from", FIG36], "no such file"),
+        (["plan", FIG36, "--from", "no.yaml"], "no such file"),
+        (["plan", FIG36, "--from", FIG36, "-f", FIG36], "looks at no mesh"),
+        (["plan", FIG36, "--from", FIG36, "--out", "no/such/plan.json"], "cannot be written"),
+        (["export"], "mesh context use"),
+    ],
+)
+def test_wrong_input_is_one_line_and_two(run: Run, arguments: list[str], said: str) -> None:
+    ended = run(*arguments)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert said in ended.err

@@ -1,0 +1,134 @@
+"""The client library against simulated nodes on in-memory Kafka."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+
+from mesh.client import (
+    LaggardsError,
+    MessageClass,
+    NotPublishedError,
+    SubjectError,
+    TransportError,
+)
+from mesh.errors import ConfigError
+from tests.component.client.conftest import Mesh
+
+
+def test_a_message_reaches_a_subscriber_two_hops_away(mesh: Mesh) -> None:
+    near, far = mesh.client("a"), mesh.client("c")
+    assert far.wait(far.subscribe("orders", "acme/>")) == ()
+    stream = far.deliveries("orders")
+    near.publish("acme/eu", b"42", key=b"k", headers=[("h", b"1"), ("h", None)])
+    near.publish("other/eu", b"not wanted")
+    assert near.flush() == 2
+    [message] = stream.read(5.0)
+    assert (message.subject, message.payload, message.key) == ("acme/eu", b"42", b"k")
+    assert message.headers == (("h", b"1"), ("h", None))
+    assert message.path == ("a", "b", "c")
+    assert message.message_class is MessageClass.GUARANTEED
+    assert stream.read(1.0) == ()
+
+
+def test_versions_are_offsets_and_unsubscribing_ends_deliveries(mesh: Mesh) -> None:
+    client = mesh.client("b")
+    first = client.subscribe("e", "x/*")
+    second = client.subscribe("e", "y")
+    assert (first, second) == (0, 1)
+    client.wait(second)
+    client.wait(client.unsubscribe("e", "x/*"))
+    client.publish("x/1", b"gone")
+    client.publish("y", b"stays")
+    client.flush()
+    assert [m.payload for m in client.deliveries("e").read(5.0)] == [b"stays"]
+
+
+def test_deliveries_from_now_leave_the_past_out(mesh: Mesh) -> None:
+    client = mesh.client("a")
+    client.wait(client.subscribe("e", ">"))
+    client.publish("x", b"old")
+    client.flush()
+    assert client.deliveries("e").read(5.0)
+    fresh = client.deliveries("e", from_beginning=False)
+    client.publish("x", b"new")
+    client.flush()
+    assert [m.payload for m in islice(fresh, 1)] == [b"new"]
+    fresh.close()
+    assert list(fresh) == []
+
+
+def test_a_foreign_record_in_an_endpoint_is_passed_over(mesh: Mesh) -> None:
+    client = mesh.client("a")
+    client.wait(client.subscribe("e", ">"))
+    mesh.world.kafka["left"].writer("stranger").produce("mesh.a.ep.e", b"junk", None, 0)
+    client.publish("x", b"good")
+    client.flush()
+    stream = client.deliveries("e")
+    assert [m.payload for m in stream.read(5.0)] == [b"good"]
+    assert stream.foreign == 1
+
+
+def test_waiting_names_the_link_that_is_still_open(mesh: Mesh) -> None:
+    client = mesh.client("c")
+    client.wait(client.subscribe("e", "warm"))
+    mesh.world.cut("b", ["c"])
+    version = client.subscribe("e", "acme/>")
+    with pytest.raises(LaggardsError, match="c->b") as failure:
+        client.wait(version, timeout_s=3.0)
+    assert failure.value.open_links == (("c", "b"),)
+
+
+def test_waiting_does_not_wait_for_a_dead_node(mesh: Mesh) -> None:
+    client = mesh.client("b")
+    client.wait(client.subscribe("e", "warm"))
+    mesh.world.kill("c")
+    assert client.wait(client.subscribe("e", "acme/>"), timeout_s=30.0) == [("b", "c")]
+
+
+@pytest.mark.parametrize(
+    ("subject", "headers", "payload", "said"),
+    [
+        ("a//b", (), b"", "empty level"),
+        ("a/*", (), b"", "only filters have wildcards"),
+        ("$node/x", (), b"", "belong to the mesh"),
+        ("a", [("mesh-subject", b"b")], b"", "belongs to the mesh"),
+        ("a", (), b"x" * 900_001, "at most 900000 are allowed"),
+    ],
+)
+def test_wrong_messages_are_refused_before_they_are_sent(
+    mesh: Mesh, subject: str, headers: list[tuple[str, bytes]], payload: bytes, said: str
+) -> None:
+    client = mesh.client("a")
+    with pytest.raises(SubjectError, match=said):
+        client.publish(subject, payload, headers=headers)
+    assert client.flush() == 0
+
+
+def test_wrong_names_are_refused(mesh: Mesh) -> None:
+    client = mesh.client("a")
+    with pytest.raises(SubjectError, match="last level"):
+        client.subscribe("e", ">/a")
+    with pytest.raises(SubjectError, match="no name"):
+        client.subscribe("a b", "x")
+    with pytest.raises(ConfigError, match="did you mean"):
+        mesh.client("A")
+
+
+def test_flush_tells_how_many_failed(mesh: Mesh) -> None:
+    client = mesh.client("a")
+    client.publish("x", b"1")
+    client.flush()
+    mesh.world.kafka["left"].available = False
+    client.publish("x", b"2")
+    client.publish("x", b"3")
+    with pytest.raises(NotPublishedError, match="2 of 2") as failure:
+        client.flush()
+    assert failure.value.failed == 2
+
+
+def test_a_node_without_topics_is_named(mesh: Mesh) -> None:
+    mesh.world.kafka["left"].delete_topic("mesh.a.in.g")
+    with pytest.raises(TransportError, match="start node a"):
+        mesh.client("a").publish("x", b"")

@@ -1,0 +1,216 @@
+"""Consumers of a queue: each message by one of them, again until it is acknowledged. DESIGN 6."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.client import MeshClient, QueueConsumer, QueueMessage
+from mesh.client.letters import read_letters
+from mesh.errors import SubjectError, TransportError
+from mesh.transport.port import TopicPartition
+from tests.component.client.conftest import Mesh
+
+TOPIC = "mesh.a.ep.orders"
+WAIT_S = 5.0
+
+
+@pytest.fixture
+def client(mesh: Mesh) -> MeshClient:
+    """A client of a node with an endpoint called orders."""
+    client = mesh.client("a")
+    client.wait(client.subscribe("orders", "acme/>"))
+    return client
+
+
+def _publish(client: MeshClient, *payloads: bytes, key: bytes = b"k") -> None:
+    for payload in payloads:
+        client.publish("acme/eu", payload, key=key)
+    client.flush()
+
+
+def _payloads(messages: object) -> list[bytes | None]:
+    assert isinstance(messages, list | tuple)
+    return [one.message.payload for one in messages]
+
+
+def _read(consumer: QueueConsumer, count: int) -> list[QueueMessage]:
+    found: list[QueueMessage] = []
+    for _ in range(20):
+        found += consumer.read(WAIT_S / 5)
+        if len(found) >= count:
+            break
+    return found
+
+
+def test_what_is_acknowledged_is_not_handed_out_again(client: MeshClient) -> None:
+    """The next consumer of the group gets the rest, and knows that it was handed out before."""
+    _publish(client, b"1", b"2", b"3")
+    first = client.consume("orders")
+    messages = _read(first, 3)
+    assert [(one.message.payload, one.deliveries) for one in messages] == [
+        (b"1", 1),
+        (b"2", 1),
+        (b"3", 1),
+    ]
+    assert messages[0].message.subject == "acme/eu"
+    assert first.ack(messages[1])
+    assert not first.ack(messages[1]), "it is done already"
+    first.close()
+    second = client.consume("orders")
+    again = _read(second, 2)
+    assert [(one.message.payload, one.deliveries) for one in again] == [(b"1", 2), (b"3", 2)]
+
+
+def test_two_consumers_share_a_queue(client: MeshClient) -> None:
+    """Each message is handed to exactly one of them."""
+    one, two = client.consume("orders"), client.consume("orders")
+    one.read(0.0), two.read(0.0)
+    for number in range(40):
+        _publish(client, b"%d" % number, key=b"%d" % number)
+    found: list[bytes | None] = []
+    counts = {"one": 0, "two": 0}
+    for _ in range(60):
+        for name, consumer in (("one", one), ("two", two)):
+            for message in consumer.read(0.1):
+                found.append(message.message.payload)
+                counts[name] += 1
+                consumer.ack(message)
+    assert sorted(found, key=str) == sorted([b"%d" % n for n in range(40)], key=str)
+    assert all(counts.values())
+
+
+def test_who_dies_over_a_message_leaves_the_count_behind(client: MeshClient, mesh: Mesh) -> None:
+    """A message that kills every consumer ends as a dead letter, once. Spec: DESIGN 6."""
+    _publish(client, b"poison", b"good")
+    for deliveries in (1, 2):
+        victim = client.consume("orders", deliveries_max=2)
+        poison, good = _read(victim, 2)
+        assert (poison.message.payload, poison.deliveries) == (b"poison", deliveries)
+        assert good.message.payload == b"good"
+        _expel(mesh)  # as after a kill: nothing more is told
+    last = client.consume("orders", deliveries_max=2)
+    assert _payloads(last.read(WAIT_S)) == []
+    assert last.given_up == 2
+    letters = list(read_letters(mesh.topology, mesh.world.kafka["left"], "a", 100, queue="orders"))
+    assert [letter.subject for letter in letters] == ["acme/eu", "acme/eu"]
+    told = letters[0].told
+    assert told is not None
+    assert (told.reason, told.target) == ("MAX_DELIVERIES", TOPIC)
+    assert told.identity == str(poison.message.identity)
+
+
+def _expel(mesh: Mesh) -> None:
+    group = mesh.world.kafka["left"].member_groups[TOPIC]
+    for member in list(group._members):
+        member.crash()
+        member.close()
+
+
+def test_given_back_it_comes_again_until_the_cap(client: MeshClient) -> None:
+    """nack hands out again, with the count; at the cap it becomes a dead letter."""
+    _publish(client, b"1", b"2")
+    consumer = client.consume("orders", deliveries_max=3)
+    times: list[int] = []
+    for _ in range(10):
+        for message in consumer.read(0.2):
+            if message.message.payload == b"2":
+                consumer.ack(message)
+            else:
+                times.append(message.deliveries)
+                consumer.nack(message)
+    assert times == [1, 2, 3]
+    assert consumer.given_up == 1
+    consumer.close()
+    assert client.consume("orders", deliveries_max=3).read(2.0) == ()
+
+
+def test_without_a_cap_it_comes_as_often_as_it_takes(client: MeshClient) -> None:
+    _publish(client, b"1")
+    consumer = client.consume("orders")
+    for expected in range(1, 20):
+        [message] = _read(consumer, 1)
+        assert message.deliveries == expected
+        consumer.nack(message)
+
+
+def test_late_acks_of_who_lost_the_partition_do_not_count(client: MeshClient, mesh: Mesh) -> None:
+    """Somebody else has the message then, and the late one is told so."""
+    _publish(client, b"1")
+    late = client.consume("orders")
+    [message] = _read(late, 1)
+    _expel(mesh)
+    heir = client.consume("orders")
+    assert _payloads(_read(heir, 1)) == [b"1"]
+    late.ack(message)
+    with pytest.raises(TransportError):
+        late.commit()
+    assert not late.ack(message)
+
+
+def test_plain_consumers_of_the_group_go_on_where_a_mesh_consumer_was(
+    client: MeshClient, mesh: Mesh
+) -> None:
+    """And the other way round: the group's offset is the oldest that is open."""
+    _publish(client, b"1", b"2", b"3")
+    consumer = client.consume("orders")
+    first, *_ = _read(consumer, 3)
+    consumer.ack(first)
+    consumer.close()
+    kafka = mesh.world.kafka["left"]
+    [at] = [place for place in kafka.groups[TOPIC] if kafka.groups[TOPIC][place]]
+    assert kafka.groups[TOPIC][at] == first.message.offset + 1
+    end = kafka.admin().ends([at])[at]
+    kafka.commit_group(TOPIC, {at: end})
+    assert client.consume("orders").read(1.0) == ()
+
+
+def test_a_consumer_may_be_there_before_its_queue(mesh: Mesh) -> None:
+    client = mesh.client("a")
+    consumer = client.consume("late")
+    assert consumer.read(0.5) == ()
+    client.wait(client.subscribe("late", "acme/>"))
+    _publish(client, b"1")
+    assert _payloads(_read(consumer, 1)) == [b"1"]
+
+
+def test_no_more_than_a_window_is_open(client: MeshClient) -> None:
+    """One message that nobody acknowledges holds up what lies a window behind it, no more."""
+    _publish(client, *[b"%d" % number for number in range(400)])
+    consumer = client.consume("orders")
+    held = _read(consumer, 1)
+    stuck, found = held[0], held[1:]
+    while more := consumer.read(1.0):
+        found += more
+        for message in found:
+            consumer.ack(message)
+    assert 200 < len(found) < 260
+    consumer.ack(stuck)
+    rest = _read(consumer, 400 - 1 - len(found))
+    assert len(found) + len(rest) == 399
+
+
+def test_a_foreign_record_is_passed_over(client: MeshClient, mesh: Mesh) -> None:
+    mesh.world.kafka["left"].writer("stranger").produce(TOPIC, b"junk", None, 0)
+    _publish(client, b"good")
+    consumer = client.consume("orders")
+    assert _payloads(_read(consumer, 1)) == [b"good"]
+    assert consumer.foreign == 1
+
+
+def test_a_queue_needs_a_name(client: MeshClient) -> None:
+    with pytest.raises(SubjectError, match="queue"):
+        client.consume("a queue")
+
+
+def test_iterating_hands_out_one_at_a_time(client: MeshClient, mesh: Mesh) -> None:
+    """What is not settled yet is open for nobody but this consumer."""
+    _publish(client, b"1", b"2")
+    consumer = client.consume("orders")
+    for message in consumer:
+        consumer.ack(message)
+        if message.message.payload == b"2":
+            consumer.close()
+    kafka = mesh.world.kafka["left"]
+    place = message.message.place
+    assert isinstance(place, TopicPartition)
+    assert kafka.groups[TOPIC][place] == message.message.offset + 1

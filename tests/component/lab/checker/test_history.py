@@ -1,0 +1,49 @@
+"""A history file says the same as the history it was made of; a bad one names its line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mesh.errors import ConfigError
+from mesh.lab.checker.history import read_history, write_history
+from mesh.lab.checker.judge import check
+from tests.component.lab.checker.histories import Run, wanted
+
+
+def test_a_file_gives_the_same_history(tmp_path: Path) -> None:
+    run = Run(wishes=[wanted(), wanted("x", ending_ms=1, ended_ms=2)], drains=[7])
+    run.publishes[0] = replace(run.publishes[0], key=None, offset=3, transaction=1)
+    run.held[1] = replace(run.held[1], origin=None)
+    history = run.history()
+    write_history(tmp_path / "h.jsonl", history)
+    read = read_history(tmp_path / "h.jsonl")
+    assert replace(read, held=list(read.held)) == history
+    assert check(read) == check(history)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("", "h.jsonl:1", "no history of a storm"),
+        ("{}\n", "h.jsonl:1", "no line of a history: 'is'"),
+        ('{"is": "song"}\n', "h.jsonl:1", "no record is called 'song'"),
+        ("\n[1", "h.jsonl:1", "no line of a history"),
+        ('{"is": "held", "origin": null}\n', "h.jsonl:1", "no line of a history"),
+    ],
+)
+def test_a_bad_file_is_one_clear_line(tmp_path: Path, text: str, place: str, message: str) -> None:
+    path = tmp_path / "h.jsonl"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        read_history(path)
+    [problem] = caught.value.problems
+    assert str(problem.where).endswith(place)
+    assert message in problem.message
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_history(tmp_path / "none.jsonl")

@@ -1,0 +1,161 @@
+"""Direct copies go ahead of their commit where an earlier one reserved that. Spec: K18, R6."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from mesh.codec.state import decode_ledger, decode_progress
+from mesh.runtime.lane.batch import RESERVED_MS
+from mesh.transport.port import TopicPartition
+from tests.component.runtime.conftest import SmallMesh, subject
+
+INGRESS = "mesh.a.in.d"
+OUTBOX = "mesh.a.to.b.d"
+
+
+def publish(mesh: SmallMesh, *values: int) -> None:
+    for value in values:
+        mesh.write(INGRESS, b"%d" % value, headers=[subject("x")])
+
+
+def delivered(mesh: SmallMesh, endpoint: str = "mesh.c.ep.s") -> list[int]:
+    return [int(record.value()) for record in mesh.read(endpoint)]
+
+
+def dropped(mesh: SmallMesh, node: str) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for ledger in mesh.read(mesh.names.ledger(node)):
+        for drop in decode_ledger(ledger.value()).dropped:
+            counts[drop.reason] += drop.messages
+    return dict(counts)
+
+
+def committed(mesh: SmallMesh) -> int:
+    return mesh.world.workers["a"]._lanes.owned[0].positions.next[TopicPartition(INGRESS, 0)]
+
+
+def read_without_commit(mesh: SmallMesh) -> None:
+    """Let a take one turn: it reads and routes, and would commit in a later one."""
+    before = committed(mesh)
+    mesh.world.workers["a"].turn(0)
+    assert committed(mesh) == before
+
+
+@pytest.fixture
+def settled(mesh: SmallMesh) -> SmallMesh:
+    """The chain, after a first direct message; a has reserved some offsets."""
+    publish(mesh, 0)
+    mesh.run(500)
+    assert delivered(mesh) == [0]
+    return mesh
+
+
+def test_copies_go_before_the_commit_if_it_was_reserved(settled: SmallMesh) -> None:
+    publish(settled, 1, 2)
+    read_without_commit(settled)
+    assert len(settled.read(OUTBOX)) == 2
+
+
+def test_copies_beyond_what_was_reserved_wait_and_keep_their_order(settled: SmallMesh) -> None:
+    publish(settled, *range(1, 101))
+    read_without_commit(settled)
+    assert len(settled.read(OUTBOX)) == 1
+    settled.run()
+    assert delivered(settled) == list(range(101))
+
+
+def test_what_a_killed_worker_may_have_handed_on_is_skipped_and_counted(
+    settled: SmallMesh,
+) -> None:
+    publish(settled, 1, 2)
+    read_without_commit(settled)
+    settled.world.kill("a")
+    publish(settled, 3)
+    settled.world.start("a")
+    settled.run()
+    publish(settled, 4)
+    settled.run()
+    assert delivered(settled) == [0, 1, 2, 4]
+    assert dropped(settled, "a") == {"takeover": 3}
+
+
+def test_a_stopped_worker_leaves_exact_positions(settled: SmallMesh) -> None:
+    settled.world.stop("a")
+    publish(settled, 1, 2)
+    settled.world.start("a")
+    settled.run()
+    assert delivered(settled) == [0, 1, 2]
+    assert dropped(settled, "a") == {}
+
+
+def test_who_takes_its_lane_again_tells_how_far_it_had_read(settled: SmallMesh) -> None:
+    """Nothing else may come on the link, and a change of the topology drains it. Spec: K18, K28."""
+    publish(settled, 1, 2)
+    read_without_commit(settled)
+    settled.world.workers["a"]._lanes.drop(0)
+    settled.run()
+    assert delivered(settled) == [0, 1, 2]
+    told = [decode_progress(one.value()) for one in settled.read(settled.names.progress("a"))]
+    assert [one.offset for one in told if one.topic == INGRESS][-1] == 3
+
+
+def test_after_a_pause_copies_wait_for_a_commit(settled: SmallMesh) -> None:
+    """A successor may have taken the lane; only a commit tells."""
+    settled.world.clock.ms += RESERVED_MS + 1
+    publish(settled, 1)
+    read_without_commit(settled)
+    assert len(settled.read(OUTBOX)) == 1
+    settled.run()
+    assert delivered(settled) == [0, 1]
+
+
+def test_deleted_records_are_passed_and_counted(settled: SmallMesh) -> None:
+    """Direct topics are bounded by bytes: they may drop what nobody has read. Spec: K5."""
+    settled.world.stop("a")
+    publish(settled, 1, 2, 3)
+    settled.kafka.admin().delete_before({TopicPartition(INGRESS, 0): 3})
+    settled.world.start("a")
+    settled.run()
+    assert delivered(settled) == [0, 3]
+    assert dropped(settled, "a") == {"retention": 2}
+
+
+def test_deleted_records_are_passed_by_a_worker_that_is_late(settled: SmallMesh) -> None:
+    publish(settled, 1, 2, 3)
+    settled.kafka.admin().delete_before({TopicPartition(INGRESS, 0): 3})
+    settled.run()
+    assert delivered(settled) == [0, 3]
+    assert dropped(settled, "a") == {"retention": 2}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_kills_at_any_turn_double_nothing_and_every_loss_is_counted(seed: int) -> None:
+    """Spec: K18; promises D1 to D4 of reliability.md."""
+    mesh = SmallMesh()
+    mesh.subscribe("a", "own", ">", b'{"class":"direct"}')
+    mesh.run()
+    rng = random.Random(seed)
+    published = 0
+    for _ in range(25):
+        count = rng.choice([1, 1, 2, 30])
+        publish(mesh, *range(published, published + count))
+        published += count
+        for _ in range(rng.randint(0, 40)):
+            mesh.world.advance()
+        if rng.random() < 0.2:
+            node = rng.choice("abc")
+            mesh.world.kill(node)
+            mesh.world.start(node)
+    mesh.run(8_000)
+    publish(mesh, published)
+    mesh.run()
+    for endpoint in ("mesh.a.ep.own", "mesh.c.ep.s"):
+        found = delivered(mesh, endpoint)
+        assert found == sorted(set(found))
+        assert found[-1] == published
+    # Of its own ingress a node counts messages; of a neighbour's outbox it skips whole frames.
+    here = len(delivered(mesh, "mesh.a.ep.own"))
+    assert published + 1 - here <= sum(dropped(mesh, "a").values())

@@ -1,0 +1,118 @@
+"""A target that cannot be written is left out, and written alone when it can be again."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.codec.deliveries import decode_delivery
+from mesh.codec.state import decode_progress
+from mesh.model.headers import MESH_HEADER
+from mesh.model.state import ProgressKind
+from tests.component.runtime.conftest import SmallMesh, subject
+
+STUCK = "mesh.c.ep.s"
+OUTBOX = "mesh.b.to.c.g"
+
+
+def publish(mesh: SmallMesh, *numbers: int) -> None:
+    for number in numbers:
+        mesh.publish(b"%d" % number, [subject("x")], partition=number % 4)
+
+
+def numbers(mesh: SmallMesh, topic: str) -> list[int]:
+    records = mesh.read(topic)
+    assert all(record.headers()[-1][0] == MESH_HEADER for record in records)
+    newest: dict[tuple[bytes, int], int] = {}
+    for record in records:
+        delivery = decode_delivery(record.headers()[-1][1])
+        source = (delivery.source.topic_id, delivery.source.partition)
+        assert newest.get(source, -1) < delivery.offset
+        newest[source] = delivery.offset
+    return sorted(int(record.value()) for record in records)
+
+
+def refuse(mesh: SmallMesh, topic: str, *, is_refusing: bool) -> None:
+    mesh.kafka.topics[topic].message_bytes_max = 1 if is_refusing else 1_000_000
+
+
+def is_held(mesh: SmallMesh, node: str, topic: str) -> bool:
+    held: dict[bytes, int] = {}
+    for record in mesh.read(mesh.names.progress(node)):
+        progress = decode_progress(record.value())
+        if progress.kind is ProgressKind.HELD and progress.topic == topic:
+            held[record.key(), record.partition()] = progress.offset
+    return any(offset >= 0 for offset in held.values())
+
+
+@pytest.fixture
+def stuck(mesh: SmallMesh) -> SmallMesh:
+    """The endpoint `c/s` takes no more records; `c/t` does."""
+    mesh.subscribe("c", "t", ">")
+    mesh.run()
+    publish(mesh, 0, 1)
+    mesh.run()
+    refuse(mesh, STUCK, is_refusing=True)
+    publish(mesh, 2, 3, 4)
+    mesh.run(10_000)
+    return mesh
+
+
+def test_the_others_go_on(stuck: SmallMesh) -> None:
+    """Spec: K20, R14."""
+    publish(stuck, 5, 6)
+    stuck.run(2_000)
+    assert numbers(stuck, "mesh.c.ep.t") == [0, 1, 2, 3, 4, 5, 6]
+    assert numbers(stuck, STUCK) == [0, 1]
+    assert is_held(stuck, "c", STUCK)
+
+
+def test_what_was_held_is_written_once_and_in_order(stuck: SmallMesh) -> None:
+    """Spec: K20, DESIGN 6."""
+    publish(stuck, 5, 6)
+    refuse(stuck, STUCK, is_refusing=False)
+    for number in range(7, 30):
+        publish(stuck, number)
+        stuck.run(400)
+    stuck.run(10_000)
+    assert numbers(stuck, STUCK) == numbers(stuck, "mesh.c.ep.t") == list(range(30))
+    publish(stuck, 30)
+    stuck.run()
+    assert numbers(stuck, STUCK)[-1] == 30
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_hold_outlives_its_worker(stuck: SmallMesh, seed: int) -> None:
+    """Killed while it holds, while it catches up, and after. Spec: K16, K20, K12."""
+    publish(stuck, 5)
+    for number in range(6, 14):
+        if number == 6 + seed:
+            refuse(stuck, STUCK, is_refusing=False)
+        publish(stuck, number)
+        stuck.run(100 + 700 * (seed % 3))
+        stuck.world.kill("c")
+        stuck.world.start("c")
+        stuck.run(1_500)
+    stuck.run(20_000)
+    assert numbers(stuck, STUCK) == numbers(stuck, "mesh.c.ep.t") == list(range(14))
+    assert not is_held(stuck, "c", STUCK)
+
+
+def test_a_link_can_be_held_too(mesh: SmallMesh) -> None:
+    """The chain goes on where it was. Spec: K11, K20."""
+    mesh.subscribe("b", "t", ">")
+    mesh.run()
+    publish(mesh, 0, 1)
+    mesh.run()
+    refuse(mesh, OUTBOX, is_refusing=True)
+    publish(mesh, 2, 3, 4, 5)
+    mesh.run(10_000)
+    assert numbers(mesh, "mesh.b.ep.t") == [0, 1, 2, 3, 4, 5]
+    assert numbers(mesh, STUCK) == [0, 1]
+    refuse(mesh, OUTBOX, is_refusing=False)
+    publish(mesh, 6, 7)
+    mesh.run(20_000)
+    publish(mesh, 8, 9)
+    mesh.run()
+    assert numbers(mesh, STUCK) == list(range(10))
+    requests = [r for r in mesh.read("mesh.c.to.b.c") if r.key().startswith(b"repair ")]
+    assert requests == []
