@@ -8,7 +8,7 @@ readers, at the version which that scope had when the input was applied.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh.model.control import Acknowledgement, Scope
@@ -108,6 +108,17 @@ class Completion:
             self._waiting[source] = deque(
                 (number, tuple(_left(needs, gone, readers))) for number, needs in waiting
             )
+
+    def await_more(self, needs: Callable[[str], Sequence[Need]]) -> None:
+        """Have what is not complete wait for more.
+
+        Args:
+            needs: Given an input, returns what else must be complete for it to be.
+        """
+        for source, waiting in self._waiting.items():
+            if waiting:
+                more = tuple(needs(source))
+                self._waiting[source] = deque((number, (*old, *more)) for number, old in waiting)
 
     def state(self, source: str) -> Acknowledgement:
         """Return what is known of an input."""

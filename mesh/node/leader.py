@@ -204,6 +204,13 @@ class Leader:
                 yield WriteMark(scope, writer.next_mark(self.epoch))
         self._forget(round_.links.gone)
         self._await(round_.links.added)
+        # What nobody behind a link has acknowledged is not known there because that is another now.
+        self.completion.await_more(lambda source: self._needs_of_added(source, learner))
+
+    def _needs_of_added(self, source: str, learner: Learner) -> Sequence[Need]:
+        needs = self._needs(source, learner)
+        added = [replace(n, readers=tuple(r for r in n.readers if r in self.added)) for n in needs]
+        return [need for need in added if need.readers]
 
     def _covered(self, scope: Scope, entries: Mapping[str, Wish]) -> dict[str, Wish]:
         """Begin to offer no entry of a scope that another covers; return the others."""

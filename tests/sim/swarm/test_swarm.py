@@ -45,6 +45,7 @@ MENDED = {
     "a node dies soon after a refused link has opened": 5_000_221,
     "a node is known over a link that is gone while nodes switch": 5_600_692,
     "the same, over a walk of three links": 5_600_063,
+    "a link becomes another one before a subscription is known behind it": 5_713_939,
     "a walk begins to a node that has not switched and sends on by the old one": 5_701_496,
 }
 """Bugs that the swarm found, and a schedule that showed each."""

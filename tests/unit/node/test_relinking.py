@@ -123,6 +123,23 @@ def test_a_link_that_goes_takes_its_interest_along_and_is_not_awaited() -> None:
     assert led.feed(AdvertRead("b", FROM, "x", Wish()), BeatRead("b", None)) == []
 
 
+def test_what_was_not_acknowledged_over_a_link_that_is_another_now_is_awaited_over_that() -> None:
+    """Else a client would be told that all know what it wants while nobody does. Spec: K24, K28."""
+    led = Led(WITH_B)
+    led.feed(SubscriptionRead(0, "s", "y", Subscription()))
+    led.pass_time()
+    completion = led.machine.leader.completion
+    assert completion.state("clients").complete == -1
+    led.feed(ChangeRead(8, Stage.SWITCH, topology(Y=links("ab"))))
+    led.pass_time()
+    assert completion.state("clients").complete == -1
+    assert completion.state("clients").open_links == (("a", "b"),)
+    new = Scope("Y", "b", Ownership.OWN)
+    led.feed(AckRead("b", new, Acknowledgement(3, 9, 9)))
+    led.pass_time()
+    assert completion.state("clients").complete == 0
+
+
 def test_a_new_link_begins_unproven_while_the_node_goes_on() -> None:
     """Spec: K27, K28."""
     led = Led(WITH_B)
