@@ -45,7 +45,8 @@ class Seen:
                 self.came[node][record.value() or b""] += 1
             elif record.key() == heartbeat_key():
                 beat = decode_heartbeat(record.value() or b"")
-                self.links |= {(node, link.neighbour): link for link in beat.links}
+                others = {pair: link for pair, link in self.links.items() if pair[0] != node}
+                self.links = others | {(node, link.neighbour): link for link in beat.links}
 
     def states(self) -> dict[str, str]:
         self.look()
