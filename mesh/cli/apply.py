@@ -132,33 +132,21 @@ def put_in_force(
     from mesh.client.draining import FollowedProgresses
 
     with FollowedProgresses.begun(found.topology, seen.kafka, looking.now_ms) as progresses:
-        _put_in_force(found, seen, after, begun, locate, how, progresses)
-
-
-def _put_in_force(
-    found: InForce,
-    seen: Look,
-    after: Topology,
-    begun: Begun | None,
-    locate: Locate,
-    how: How,
-    progresses: FollowedProgresses,
-) -> None:
-    goes_on = begun is not None and begun.is_open
-    made = against_mesh(found, seen, after, locate)
-    if made.is_empty and not goes_on:
-        _tell_nothing(found, made, how.name, how.output)
-        return
-    _refuse_loss(made, locate, allow_delete=how.allow_delete or goes_on)
-    if how.output is Output.TABLE:
-        render(plan_view(made, how.name, allow_delete=how.allow_delete), how.output)
-    if _ask(yes=how.yes):
-        seen = look_again(seen)  # who is up may have changed while somebody thought
-    begun = _still_so(found, seen)
-    with _means(seen, after, progresses) as means:
-        outcome = _carry_out(found, after, begun, seen, means, how)
-    deleted = _delete(made.topics.deleted, seen.topology) if how.allow_delete else ()
-    _tell(outcome, made, deleted, how.output)
+        goes_on = begun is not None and begun.is_open
+        made = against_mesh(found, seen, after, locate)
+        if made.is_empty and not goes_on:
+            _tell_nothing(found, made, how.name, how.output)
+            return
+        _refuse_loss(made, locate, allow_delete=how.allow_delete or goes_on)
+        if how.output is Output.TABLE:
+            render(plan_view(made, how.name, allow_delete=how.allow_delete), how.output)
+        if _ask(yes=how.yes):
+            seen = look_again(seen)  # who is up may have changed while somebody thought
+        begun = _still_so(found, seen)
+        with _means(seen, after, progresses) as means:
+            outcome = _carry_out(found, after, begun, seen, means, how)
+        deleted = _delete(made.topics.deleted, seen.topology) if how.allow_delete else ()
+        _tell(outcome, made, deleted, how.output)
 
 
 def _still_so(found: InForce, seen: Look) -> Begun | None:

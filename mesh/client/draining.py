@@ -107,8 +107,9 @@ class Drain:
         self._round: dict[Direction, None] = {}
         self._topic_ids: dict[str, bytes] = {}
         self._ends: dict[TopicPartition, int] = {}
-        self._seen: dict[TopicPartition, tuple[int, int]] = {}  # up to where; behind its last
-        self._looked_at: dict[str, dict[TopicPartition, int]] = {}
+        self._until: dict[TopicPartition, int] = {}  # up to where it was looked at
+        self._last: dict[TopicPartition, int] = {}  # behind the last record found there
+        self._looked_at: dict[str, dict[TopicPartition, None]] = {}
 
     def mark(self, directions: Sequence[Direction]) -> None:
         """Begin a round: note where its outboxes end now.
@@ -143,22 +144,23 @@ class Drain:
         """
         found: Counter[Direction] = Counter()
         for name, places in self._places.items():
-            self._look_at(name, [one for one in places if self._is_unknown(one, progresses)])
+            there = [place for place in places if place in self._ends]
+            # What is read to its very end, markers included, needs no look.
+            self._look_at(
+                name, [at for at in there if not self._is_known(at) and self._left(at, progresses)]
+            )
             self._find_last(name)
-        for place, end in self._ends.items():
-            if self._is_of_round(place):
-                until, last = self._seen.get(place, (-1, 0))
-                read = self._position(progresses, place)
-                found[self._direction_of[place.topic]] += max(
-                    0, (last if until == end else end) - read
-                )
+        for place in filter(self._is_of_round, self._ends):
+            found[self._direction_of[place.topic]] += self._left(place, progresses)
         return {direction: count for direction, count in found.items() if count}
 
-    def _is_unknown(self, place: TopicPartition, progresses: Progresses) -> bool:
-        """Say whether brokers must be asked what is last: not where markers were passed too."""
-        end = self._ends.get(place, 0)
-        is_seen = self._seen.get(place, (-1, 0))[0] == end
-        return not is_seen and self._position(progresses, place) < end
+    def _left(self, place: TopicPartition, progresses: Progresses) -> int:
+        last = self._last[place] if self._is_known(place) else self._ends[place]
+        return max(0, last - self._position(progresses, place))
+
+    def _is_known(self, place: TopicPartition) -> bool:
+        """Say whether it was found where the last record below the present end is."""
+        return self._until.get(place) == self._ends[place]
 
     def _look_at(self, name: str, places: Sequence[TopicPartition]) -> None:
         """Begin to read the ends of outboxes, where nothing hides them any more."""
@@ -170,15 +172,18 @@ class Drain:
         stable, starts = admin.stable_ends(fresh), admin.starts(fresh)
         begins: dict[TopicPartition, int] = {}
         for place in fresh:
-            end, (until, last) = self._ends[place], self._seen.get(place, (0, 0))
+            end, until = self._ends[place], self._until.get(place, 0)
             if stable.get(place, 0) < end:
                 continue  # what an open transaction hides is not to be read yet
-            known = until if until < end else 0
-            begins[place] = max(starts.get(place, 0), end - LAST_MAX, known)
-            looked_at[place] = last if known else 0
-            if begins[place] >= end:
-                self._seen[place] = end, looked_at.pop(place)
-                del begins[place]
+            if until > end:
+                until = self._last[place] = 0  # it was made anew
+            begin = max(starts.get(place, 0), end - LAST_MAX, until)
+            if begin < end:
+                begins[place] = begin
+                looked_at[place] = None
+            else:
+                self._until[place] = end
+                self._last.setdefault(place, 0)
         if begins:
             self._readers[name].assign(begins)
 
@@ -188,12 +193,14 @@ class Drain:
         for record in reader.read(0, READ_LIMIT) if looked_at else ():
             place = TopicPartition(record.topic(), record.partition())
             if place in looked_at and record.offset() < self._ends[place]:
-                looked_at[place] = max(looked_at[place], record.offset() + 1)
+                self._last[place] = max(self._last.get(place, 0), record.offset() + 1)
         done = [place for place in looked_at if reader.position(place) >= self._ends[place]]
         if done:
             reader.unassign(done)
         for place in done:
-            self._seen[place] = self._ends[place], looked_at.pop(place)
+            del looked_at[place]
+            self._until[place] = self._ends[place]
+            self._last.setdefault(place, 0)
 
     def _position(self, progresses: Progresses, place: TopicPartition) -> int:
         _, reader = self._direction_of[place.topic]

@@ -56,7 +56,7 @@ def cut_over(before: Topology, after: Topology, *, given_up: Collection[str] = (
     old_graph, new_graph = Graph.of(before), Graph.of(after)
     ends = dict.fromkeys(_ends(before, after))
     holding: list[str] = []
-    waited: dict[str, None] = {}  # a source that only begins to send may be down meanwhile
+    moving: dict[str, None] = {}  # who holds for walks that begin may be down meanwhile
     rounds: list[dict[Direction, None]] = []
     for source in sorted({**before.nodes, **after.nodes}):
         old = tree_from(old_graph, source) if source in before.nodes else {}
@@ -64,7 +64,7 @@ def cut_over(before: Topology, after: Topology, *, given_up: Collection[str] = (
         ended = _ended(before, after, old, new)
         moves = bool(ended) or source not in after.nodes
         if moves:
-            waited[source] = None
+            moving[source] = None
         strays = any(node in ends for node in new if node not in old)
         if (moves or strays) and source not in given_up:
             holding.append(source)
@@ -72,7 +72,7 @@ def cut_over(before: Topology, after: Topology, *, given_up: Collection[str] = (
             rounds.extend({} for _ in range(depth + 1 - len(rounds)))
             rounds[depth][direction] = None
     taking_part = {node: None for pairs in rounds for pair in pairs for node in pair}
-    taking_part |= waited | ends | dict.fromkeys(_ends(after, before))
+    taking_part |= moving | ends | dict.fromkeys(_ends(after, before))
     return CutOver(
         holding=holding,
         rounds=[sorted(pairs) for pairs in rounds],

@@ -46,6 +46,7 @@ class HandingOn:
             near: Whose words everybody needs at once, because some are configured apart.
             now_ms: Clock.
         """
+        self.is_behind = False
         of_old = self.written if near else self._renewed(records, now_ms)
         for uuid in sorted({*near, *of_old, self.uuid}):
             if self.written.get(uuid, 0) < records[uuid].sequence:
@@ -60,8 +61,8 @@ class HandingOn:
 
     def _renewed(self, records: Mapping[str, NodeLinks], now_ms: int) -> Sequence[str]:
         old = [uuid for uuid, told in self.written.items() if told < records[uuid].sequence]
-        self.is_behind = bool(old) and now_ms - self._renewed_ms < RENEW_MS
-        if self.is_behind:
+        if old and now_ms - self._renewed_ms < RENEW_MS:
+            self.is_behind = True
             return ()
         self._renewed_ms = now_ms
         return old

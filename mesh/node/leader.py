@@ -204,7 +204,7 @@ class Leader:
                 yield WriteMark(scope, writer.next_mark(self.epoch))
         self._forget(round_.links.gone)
         self._await(round_.links.added)
-        # What nobody behind a link has acknowledged is not known there because that is another now.
+        # Over a link that is another one now nobody has acknowledged anything.
         self.completion.await_more(lambda source: self._needs_of_added(source, learner))
 
     def _needs_of_added(self, source: str, learner: Learner) -> Sequence[Need]:

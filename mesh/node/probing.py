@@ -29,7 +29,7 @@ from mesh.model.links import Answer, Gate, HeldLink, NodeLinks
 from mesh.model.topology import Topology
 from mesh.node.gates import LINKS, STILL, set_gates
 from mesh.node.giving_way import GivingWay, Situation
-from mesh.node.handing_on import HandingOn
+from mesh.node.handing_on import RENEW_MS, HandingOn
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner
 from mesh.node.mistakes import mistaken, not_held
@@ -385,4 +385,4 @@ class Probing:
         self.records[self.uuid] = told
         yield from self._handing_on.step(self.records, near, self._judged_ms)
         if self._handing_on.is_behind:
-            self._again_ms = self._again_ms or CALM_MS
+            self._again_ms = self._again_ms or RENEW_MS

@@ -232,6 +232,18 @@ def test_who_is_the_first_to_follow_a_change_is_not_apart() -> None:
         assert driven.gate("b") is gate
 
 
+def test_while_a_change_is_followed_nobody_hands_on_the_words_of_others() -> None:
+    """Each is a record for every node, on the way of a change that all wait for. Spec: K27, K28."""
+    for former, told in (((DIGEST,), {"ua"}), ((), {"ua", "ub"})):
+        driven = Driven()
+        driven.start()
+        driven.feed(HEARD, LinksRead(b()))
+        driven.tick()
+        driven.feed(LinksRead(b("newer", sequence=2, former=former)))
+        driven.tick()
+        assert {e.record.uuid for e in driven.effects if isinstance(e, WriteLinks)} == told
+
+
 def test_who_was_shut_out_for_a_moment_is_asked_again() -> None:
     """It never shut the link itself, so what it has acknowledged it does not say twice. K24."""
     driven = Driven()
