@@ -149,13 +149,18 @@ def begin_change(
             f"{_GO_ON}" + (f", or {_ABORT}" if change.stage is Stage.HOLD else ""),
         )
     way = Applying(change, cut_over(found.topology, after, given_up=given_up), is_written=True)
-    write_change(change, {name: means.kafka[name] for name in begun.lacking}, after.prefix)
+    # Those that the change adds may lack what the others have, too.
+    known = read_begun(means.kafka, after.prefix)
+    lacking = known.lacking if known is not None and known.change == change else [*means.kafka]
+    write_change(change, {name: means.kafka[name] for name in lacking}, after.prefix)
     means.tell(f"going on with the change to version {change.number} at stage {change.stage}")
     return means.drive(way, found.topology, after, given_up)
 
 
 def abort_change(found: InForce, begun: Begun | None, means: Means) -> UnderWay:
     """Return the way back of the change that was begun.
+
+    Kafka clusters and nodes that it would have added are not needed for that: they may be why.
 
     Raises:
         ConfigError: There is none, or nodes work by its topology already.
@@ -175,7 +180,7 @@ def abort_change(found: InForce, begun: Begun | None, means: Means) -> UnderWay:
     way = Applying(change, cut, is_written=True, is_aborting=True)
     if change.stage is Stage.ABORT:
         write_change(change, {name: means.kafka[name] for name in begun.lacking}, after.prefix)
-    return means.drive(way, found.topology, after)
+    return means.drive(way, found.topology, found.topology)
 
 
 _GO_ON = "go on with it by the command that began it (`mesh apply` of the same file)"

@@ -107,7 +107,9 @@ def _carry_out(
         beats=beats,
         progresses=progresses,
     )
-    change = begin_change(found, after, read_begun(kafka, before.prefix), means)
+    # A Kafka cluster that is new knows nothing of the changes before.
+    begun = read_begun({name: kafka[name] for name in found.topology.kafka}, before.prefix)
+    change = begin_change(found, after, begun, means)
     cut = cut_over(before, after)
     driver.adopt(after)
     try:

@@ -32,8 +32,8 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Started:
         nodes = Following(addressed[0], addressed[1])
         monkeypatch.setattr(
             "mesh.client.connection.open_kafka",
-            lambda _topology, names=None, **_options: {
-                name: nodes.kafka[name] for name in (nodes.kafka if names is None else names)
+            lambda topology, names=None, **_options: {
+                name: nodes.kafka[name] for name in (topology.kafka if names is None else names)
             },
         )
         monkeypatch.setattr("mesh.cli.looking.now_ms", nodes.now_ms)
@@ -114,6 +114,17 @@ def test_not_in_time_tells_how_to_go_on_and_back(run: Run, started: Started) -> 
     assert (ended.code, "change 2 is aborted" in ended.out) == (0, True)
     nodes.stuck = {}
     assert run("apply", new, "-f", mesh, "-o", "json").data["version"] == 3
+
+
+def test_a_change_that_would_add_a_kafka_cluster_can_be_aborted(run: Run, started: Started) -> None:
+    nodes, mesh, new = started(
+        mesh_of("a-a2", nodes="a a2"), mesh_of("a-b", "a-a2", nodes="a a2 b")
+    )
+    nodes.stuck = {"a": Stage.HOLD}
+    assert run("apply", new, "-f", mesh, "--wait", "3").code == 10
+    nodes.stuck = {}
+    ended = run("apply", "--abort", "-f", mesh)
+    assert (ended.code, "change 2 is aborted" in ended.out) == (0, True)
 
 
 def test_a_change_that_was_left_needs_no_more_than_the_same_command(

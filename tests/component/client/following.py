@@ -25,12 +25,11 @@ TURN_MS = 200
 
 def mesh_of(*links: str, nodes: str = "a b c") -> Topology:
     """A multi-hop mesh of these links; a and its like on one Kafka cluster, the rest on another."""
+    homes = {node: "left" if node[0] == "a" else "right" for node in nodes.split()}
     return topology_from_mapping(
         {
-            "kafka": {"left": {}, "right": {}},
-            "nodes": {
-                node: {"kafka": "left" if node == "a" else "right"} for node in nodes.split()
-            },
+            "kafka": {name: {} for name in sorted(homes.values())},
+            "nodes": {node: {"kafka": name} for node, name in homes.items()},
             "zones": {"Z": {"kind": "multi-hop", "links": [link.split("-") for link in links]}},
         }
     )
@@ -50,7 +49,8 @@ class Following:
 
     def __init__(self, before: Topology, after: Topology) -> None:
         self.ms = 1_000
-        self.kafka = {name: MemoryKafka(name, now_ms=self.now_ms) for name in before.kafka}
+        clusters = sorted({**before.kafka, **after.kafka})
+        self.kafka = {name: MemoryKafka(name, now_ms=self.now_ms) for name in clusters}
         self.before, self.after = before, after
         self.nodes = {**before.nodes, **after.nodes}
         self.neighbours = {node: self._neighbours(node) for node in self.nodes}
@@ -64,7 +64,7 @@ class Following:
         for topology in (before, after):
             for node, declared in topology.nodes.items():
                 self.kafka[declared.kafka].admin().create(node_topics(topology, node))
-        publish(before, self.kafka)
+        publish(before, {name: self.kafka[name] for name in before.kafka})
 
     def now_ms(self) -> int:
         return self.ms

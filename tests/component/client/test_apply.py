@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from mesh.client.apply import Begun, abort_change, begin_change, read_begun
+from mesh.client.change_records import write_change
 from mesh.client.change_under_way import UnderWay
-from mesh.client.in_force import read_in_force
+from mesh.client.in_force import InForce, read_in_force
 from mesh.config.published import published_text
 from mesh.errors import ConfigError, NotBegunError, NotInTimeError, TransportError
 from mesh.model.control import Stage
@@ -19,13 +20,19 @@ from tests.component.client.following import Following, mesh_of
 MOVED = (mesh_of("a-b", "b-c"), mesh_of("a-c", "b-c"))
 
 
+def found_in_force(nodes: Following) -> InForce:
+    found, _ = read_in_force(nodes.kafka, "mesh.")
+    assert found is not None
+    return found
+
+
 def begun(nodes: Following) -> Begun | None:
-    return read_begun(nodes.kafka, "mesh.")
+    known = found_in_force(nodes).topology.kafka
+    return read_begun({name: nodes.kafka[name] for name in known}, "mesh.")
 
 
 def change(nodes: Following, after: Topology | None = None) -> UnderWay:
-    found, _ = read_in_force(nodes.kafka, "mesh.")
-    assert found is not None
+    found = found_in_force(nodes)
     return begin_change(found, after or nodes.after, begun(nodes), nodes.means())
 
 
@@ -193,6 +200,35 @@ def test_a_node_that_comes_holds_before_others_switch_if_what_it_sends_could_str
     nodes.stuck = {}
     assert sorted(change(nodes).run(60).pauses) == ["a", "b", "c"]
     assert in_force(nodes) == (2, nodes.after)
+
+
+def test_a_kafka_cluster_that_a_change_adds_may_have_less_of_it_than_the_others() -> None:
+    nodes = Following(mesh_of("a-a2", nodes="a a2"), mesh_of("a-a2", "a2-b", nodes="a a2 b"))
+    assert list(nodes.before.kafka) == ["left"]
+    nodes.stuck = {"a": Stage.HOLD}
+    with pytest.raises(NotInTimeError):
+        change(nodes).run(3)
+    left = {"left": nodes.kafka["left"]}
+    found = begun(nodes)
+    assert found is not None
+    write_change(replace(found.change, stage=Stage.SWITCH), left, "mesh.")  # and the writer dies
+    nodes.stuck = {}
+    assert change(nodes).run(60).number == 2
+    assert in_force(nodes) == (2, nodes.after)
+
+
+def test_the_way_back_needs_nothing_that_the_change_would_have_added() -> None:
+    nodes = Following(mesh_of("a-a2", nodes="a a2"), mesh_of("a-a2", "a2-b", nodes="a a2 b"))
+    nodes.stuck = {"a": Stage.HOLD}
+    with pytest.raises(NotInTimeError):
+        change(nodes).run(3)
+    nodes.stuck = {}
+    means = replace(nodes.means(), kafka={"left": nodes.kafka["left"]})
+    nodes.kafka["right"].available = False
+    assert not abort_change(found_in_force(nodes), begun(nodes), means).run(60).is_in_force
+    nodes.kafka["right"].available = True
+    assert change(nodes).run(60).number == 3
+    assert in_force(nodes) == (3, nodes.after)
 
 
 def test_two_who_drive_one_change_come_to_the_same_end() -> None:

@@ -103,6 +103,26 @@ def test_a_mistyped_key_is_no_refusal_that_was_expected(tmp_path: Path) -> None:
     load(tmp_path, "apply: {zone: {Z: null}, refused: UNKNOWN_KEY}")
 
 
+def test_a_later_change_may_add_a_kafka_cluster(tmp_path: Path) -> None:
+    """It knows nothing of the changes before it, and need not."""
+    away = ADD_D.replace(
+        "nodes: {d: {kafka: k, lanes: 2}}", "kafka: {m: {}}, nodes: {d: {kafka: m, lanes: 2}}"
+    )
+    scenario = load(
+        tmp_path,
+        "apply: {quarantineAfter: 7}",
+        away,
+        "subscribe: {node: d, endpoint: e, filter: x}",
+        "settle: {}",
+        "publish: {node: a, subject: x}",
+        "drain: {}",
+        "expect: {endpoint: d/e, count: 1}",
+    )
+    backend = SimulatedBackend(scenario.topology, scenario.seed)
+    result = run_scenario(scenario, backend, backend_name="sim")
+    assert all(step["ok"] for step in result["steps"]), result["steps"]
+
+
 def test_a_pair_is_carried_only_under_every_topology_meanwhile() -> None:
     def mesh(*links: list[str]):  # type: ignore[no-untyped-def] # as the function called
         nodes = {name: {"kafka": "k"} for name in "abc"}

@@ -23,6 +23,7 @@ from mesh.model.control import Pause, Stage
 from mesh.model.topology import Node, Topology
 from mesh.runtime.topics.provision import config_topic
 from mesh.transport.memory_faults import Call, CrashNow
+from mesh.transport.port import KafkaCluster
 from tests.sim.swarm.eras import Eras
 from tests.sim.swarm.faults import Armed
 from tests.sim.swarm.nemesis import begin
@@ -208,10 +209,9 @@ class Operators:
     def _abort(self, name: str) -> Rests:
         """Take back what is under way, if that can be done yet."""
         try:
-            found, _ = read_in_force(self.world.kafka, "mesh.")
-            begun = read_begun(self.world.kafka, "mesh.")
-            assert found is not None
-            way = abort_change(found, begun, self._means(found))
+            found = self._in_force()
+            begun = read_begun(self._kafka_of(found.topology), "mesh.")
+            way = abort_change(found, begun, self._means(found, found.topology))
             yield from self._drive(way, 0)
         except (ConfigError, NotInTimeError, TransportError, _DiedError, CrashNow) as error:
             self.world.reached[f"no way back: {type(error).__name__}"] += 1
@@ -219,10 +219,8 @@ class Operators:
             self.world.reached["aborted by another"] += 1
 
     def _apply(self, name: str, after: Topology, looks: int) -> Generator[int, None, Outcome]:
-        kafka = self.world.kafka
-        found, _ = read_in_force(kafka, "mesh.")
-        assert found is not None
-        begun = read_begun(kafka, "mesh.")
+        found = self._in_force()
+        begun = read_begun(self._kafka_of(found.topology), "mesh.")
         is_open = begun is not None and begun.is_open
         if found.document == InForce(number=0, topology=after).document and not is_open:
             raise _RefusedError("it is in force")
@@ -230,7 +228,7 @@ class Operators:
             raise _RefusedError("a living mesh cannot follow")
         if is_open and begun.change.topology == published_text(after):
             self.world.reached[f"gone on with at {begun.change.stage}"] += 1
-        change = begin_change(found, after, begun, self._means(found))
+        change = begin_change(found, after, begun, self._means(found, after))
         self.at_work[name] = after
         self._settle()
         return (yield from self._drive(change, looks))
@@ -260,8 +258,17 @@ class Operators:
                 more = {"by": number, "for": lasts}
                 begin(self.world, Step(self.world.clock.ms, "stall", topic, more))
 
-    def _means(self, found: InForce) -> Means:
-        kafka, now_ms = self.world.kafka, self.world.clock.now_ms
+    def _in_force(self) -> InForce:
+        found, _ = read_in_force(self.world.kafka, "mesh.")
+        assert found is not None
+        return found
+
+    def _kafka_of(self, *topologies: Topology) -> Mapping[str, KafkaCluster]:
+        return {name: self.world.kafka[name] for one in topologies for name in one.kafka}
+
+    def _means(self, found: InForce, after: Topology) -> Means:
+        """Return what an operator has: the Kafka clusters of before and after, and no others."""
+        kafka, now_ms = self._kafka_of(found.topology, after), self.world.clock.now_ms
         view = MeshView(found.topology, kafka, now_ms, name="view")
         return Means(
             kafka=kafka,
@@ -306,8 +313,7 @@ class Operators:
         """Have somebody go on with what was left; return what is under way still, in words."""
         if self.at_work:
             return f"operators are at work: {self.eras.newest}"
-        kafka = self.world.kafka
-        begun = read_begun(kafka, "mesh.")
+        begun = read_begun(self._kafka_of(self._in_force().topology), "mesh.")
         if begun is None or not begun.is_open:
             self._settle()
             return ""
