@@ -42,6 +42,9 @@ def plan_table(plan: Plan, proposed: str, base: str) -> RenderableType:
             parts += [title, grid(columns, rows[:ROWS_MAX])]
             if rows[ROWS_MAX:]:
                 parts.append(f"and {len(rows) - ROWS_MAX} rows more; -o json has them all\n")
+    if plan.queues:
+        told = "other members of these queues get messages, so all sources pause"
+        parts.append(f"{told}: {_names(plan.queues)}")
     if plan.to_restart:
         parts.append(restart_hint(plan))
     parts.append(_summary(plan))

@@ -14,9 +14,10 @@ from mesh.client.change_records import change_order, newest, write_change
 from mesh.client.change_under_way import Tell, UnderWay
 from mesh.client.draining import FollowedProgresses
 from mesh.client.in_force import InForce, newest_change
+from mesh.client.queue_changes import queues_shared_otherwise
 from mesh.client.view import MeshView
 from mesh.config.published import published_text, published_topology
-from mesh.core.cutover import cut_over
+from mesh.core.cutover import CutOver, cut_over
 from mesh.errors import ConfigError, Problem
 from mesh.model.control import Change, Stage
 from mesh.model.topology import Topology
@@ -91,6 +92,11 @@ class Means:
     beats: Mapping[str, bool]
     progresses: FollowedProgresses
 
+    def cut_over(self, before: Topology, after: Topology, given_up: Sequence[str]) -> CutOver:
+        """Return what a change asks of the nodes, and of those who share queues."""
+        is_shared_otherwise = bool(queues_shared_otherwise(self.view, before, after))
+        return cut_over(before, after, given_up=given_up, is_shared_otherwise=is_shared_otherwise)
+
     def drive(
         self, way: Applying, before: Topology, after: Topology, given_up: Sequence[str] = ()
     ) -> UnderWay:
@@ -136,7 +142,7 @@ def begin_change(
     text = published_text(after)
     if begun is None or not begun.is_open:
         number = 1 + max(found.number, 0 if begun is None else begun.change.number)
-        cut = cut_over(found.topology, after, given_up=given_up)
+        cut = means.cut_over(found.topology, after, given_up)
         way = Applying(Change(number, Stage.HOLD, text, tuple(cut.holding)), cut)
         return means.drive(way, found.topology, after, given_up)
     change = begun.change
@@ -148,7 +154,8 @@ def begin_change(
             f"another change, to version {change.number}, has come to stage {change.stage}: "
             f"{_GO_ON}" + (f", or {_ABORT}" if change.stage is Stage.HOLD else ""),
         )
-    way = Applying(change, cut_over(found.topology, after, given_up=given_up), is_written=True)
+    cut = means.cut_over(found.topology, after, given_up)
+    way = Applying(change, cut, is_written=True)
     # Those that the change adds may lack what the others have, too.
     known = read_begun(means.kafka, after.prefix)
     lacking = known.lacking if known is not None and known.change == change else [*means.kafka]

@@ -89,6 +89,7 @@ class Plan:
         audience: Endpoints that gain or lose publishers, by the filters in force.
         copies: Links that messages of these filters cross.
         unread: Guaranteed messages in topics that would be deleted.
+        queues: Those of which other members would get messages.
         knows_interest: Whether the filters in force were looked at.
     """
 
@@ -102,6 +103,7 @@ class Plan:
     audience: Sequence[AudienceChange] = ()
     copies: Sequence[CopiesChange] = ()
     unread: Sequence[Unread] = ()
+    queues: Sequence[str] = ()
     knows_interest: bool = False
 
     @property
@@ -134,6 +136,7 @@ def make_plan(
     *,
     wishes: Sequence[EndpointWish] | None = None,
     unread: Sequence[Unread] = (),
+    queues: Sequence[str] = (),
 ) -> Plan:
     """Return what a proposed topology would change.
 
@@ -143,6 +146,7 @@ def make_plan(
         topics: See `compare_topics`.
         wishes: The filters in force; None if nobody was asked.
         unread: See `unread_in`.
+        queues: See `queues_shared_otherwise`.
     """
     before = base.topology
     reach = compare_reach(before, proposed)
@@ -162,6 +166,7 @@ def make_plan(
         else compare_audience(wishes or (), reach, proposed),
         copies=compare_copies(wishes or (), before, proposed),
         unread=unread,
+        queues=queues,
         knows_interest=wishes is not None,
     )
 

@@ -33,6 +33,7 @@ def plan_document(plan: Plan, *, allow_delete: bool) -> Mapping[str, object]:
             "unneeded": [_right(one) for one in plan.rights.unneeded],
         },
         "reach": {**_reach(plan.reach), "guaranteed": [_source(one) for one in plan.guaranteed]},
+        "queues": list(plan.queues),
         "interest": _interest(plan) if plan.knows_interest else None,
         "unread": [
             {

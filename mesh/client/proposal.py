@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mesh.client.in_force import InForce
 from mesh.client.plan import Plan, Topics, compare_topics, make_plan
+from mesh.client.queue_changes import queues_shared_otherwise
 from mesh.client.unread import unread_in
 from mesh.client.view import MeshView
 from mesh.core.audience import EndpointWish
@@ -60,4 +61,5 @@ def plan_on_mesh(
     attracting = [
         wish for wish in wishes if not subscriptions[wish.node][wish.endpoint, wish.filter].noexport
     ]
-    return make_plan(found, after, topics, wishes=attracting, unread=unread)
+    queues = queues_shared_otherwise(view, before, after)
+    return make_plan(found, after, topics, wishes=attracting, unread=unread, queues=queues)

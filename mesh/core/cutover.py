@@ -3,10 +3,11 @@
 A source holds if one of its walks moves or ends, or if a link on it carries other messages than
 before (filters of joins, selectors, local subjects, direct-only zones): what it sent must have come
 to the end of the old walk, because behind the switch nobody reads there any more, or another way
-leads to the same node. A walk that only begins needs no hold, for nothing was ever sent along it,
-unless it leads to a node that sends over a link now and not afterwards: nodes switch one after the
-other, and what comes there in between would go on along a way that neither topology has.
-Spec: K28.
+leads to the same node. All hold if a queue is shared out in another way: what was sent to one
+member, or to all, would meet members that go by the other rule. A walk that only begins needs no
+hold, for nothing was ever sent along it, unless it leads to a node that sends over a link now and
+not afterwards: nodes switch one after the other, and what comes there in between would go on along
+a way that neither topology has. Spec: K28.
 """
 
 from __future__ import annotations
@@ -45,13 +46,20 @@ class CutOver:
     leaving: Sequence[str] = ()
 
 
-def cut_over(before: Topology, after: Topology, *, given_up: Collection[str] = ()) -> CutOver:
+def cut_over(
+    before: Topology,
+    after: Topology,
+    *,
+    given_up: Collection[str] = (),
+    is_shared_otherwise: bool = False,
+) -> CutOver:
     """Return what putting a topology in force asks of the nodes.
 
     Args:
         before: The topology in force.
         after: A legal one.
         given_up: Nodes that leave and need not be waited for: what waits for them is lost.
+        is_shared_otherwise: Whether other members of some queue get messages then.
     """
     old_graph, new_graph = Graph.of(before), Graph.of(after)
     ends = dict.fromkeys(_ends(before, after))
@@ -61,7 +69,7 @@ def cut_over(before: Topology, after: Topology, *, given_up: Collection[str] = (
     for source in sorted({**before.nodes, **after.nodes}):
         old = tree_from(old_graph, source) if source in before.nodes else {}
         new = tree_from(new_graph, source) if source in after.nodes else {}
-        ended = _ended(before, after, old, new)
+        ended = list(old) if is_shared_otherwise else _ended(before, after, old, new)
         moves = bool(ended) or source not in after.nodes
         if moves:
             moving[source] = None

@@ -12,7 +12,7 @@ from mesh.client.in_force import InForce, read_in_force
 from mesh.client.overview import observe
 from mesh.client.plan import lost_by
 from mesh.client.proposal import plan_on_mesh
-from mesh.core.cutover import CutOver, cut_over
+from mesh.core.cutover import CutOver
 from mesh.errors import ConfigError, InvariantError, NotBegunError, NotInTimeError, Problem
 from mesh.lab.faults import StepFailedError
 from mesh.lab.steps import Apply
@@ -110,7 +110,7 @@ def _carry_out(
     # A Kafka cluster that is new knows nothing of the changes before.
     begun = read_begun({name: kafka[name] for name in found.topology.kafka}, before.prefix)
     change = begin_change(found, after, begun, means)
-    cut = cut_over(before, after)
+    cut = change.way.cut
     driver.adopt(after)
     try:
         driver.start_nodes(cut.arriving)

@@ -70,6 +70,14 @@ def policy_in_force(queues: Mapping[str, Queue], name: str, said: str | None) ->
     return QueuePolicy(said or QueuePolicy.EVERY) if queue is None else queue.policy
 
 
+def shared_by(
+    queues: Mapping[str, Queue], name: str, said: str | None = None
+) -> tuple[QueuePolicy, str | None]:
+    """Return what decides which members of a queue get a message: its policy, its declared home."""
+    queue = declared_queue(queues, name)
+    return policy_in_force(queues, name, said), None if queue is None else queue.home
+
+
 class Role(StrEnum):
     """What a node is for a queue of which not every member gets a copy.
 

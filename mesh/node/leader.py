@@ -70,7 +70,7 @@ class Leader:
         links: Its links.
         written: What its control topic offered when lane 0 was taken; empty once compared.
         stops: Topic partitions that it called stopped then.
-        added: Neighbours whose links the change of the topology that is under way has brought.
+        awaited: Neighbours who must know what is offered by the newest topology: see `LinkChanges`.
     """
 
     node: str
@@ -78,7 +78,7 @@ class Leader:
     links: Sequence[LocalLink]
     written: Mapping[Scope, Mapping[str, Wish]]
     stops: Sequence[tuple[str, int]] = ()
-    added: Sequence[str] = ()
+    awaited: Sequence[str] = ()
     completion: Completion = field(init=False)
     beating: Beating = field(init=False)
     _scopes: dict[Scope, ScopeWriter] = field(init=False)
@@ -111,10 +111,10 @@ class Leader:
             yield from self._offer_changes(learner, round_.touched)
         else:
             if self.links is not learner.links:  # a change came before anything was offered
-                self.links, self.added = learner.links, round_.links.added
+                self.links, self.awaited = learner.links, round_.links.awaited
                 self._scopes = {scope: ScopeWriter() for scope in scopes_of(self.links)}
             yield from self._offer_everything(learner)
-            self._await(self.added)
+            self._await(self.awaited)
             yield from learner.troubles.everything(self.stops)
         self._has_offered = True
         yield from self._ask_again(learner)
@@ -203,14 +203,16 @@ class Leader:
             if is_changed:
                 yield WriteMark(scope, writer.next_mark(self.epoch))
         self._forget(round_.links.gone)
-        self._await(round_.links.added)
+        self._await(round_.links.awaited)
         # Over a link that is another one now nobody has acknowledged anything.
-        self.completion.await_more(lambda source: self._needs_of_added(source, learner))
+        self.completion.await_more(lambda source: self._needs_of_awaited(source, learner))
 
-    def _needs_of_added(self, source: str, learner: Learner) -> Sequence[Need]:
-        needs = self._needs(source, learner)
-        added = [replace(n, readers=tuple(r for r in n.readers if r in self.added)) for n in needs]
-        return [need for need in added if need.readers]
+    def _needs_of_awaited(self, source: str, learner: Learner) -> Sequence[Need]:
+        needs = [
+            replace(need, readers=tuple(one for one in need.readers if one in self.awaited))
+            for need in self._needs(source, learner)
+        ]
+        return [need for need in needs if need.readers]
 
     def _covered(self, scope: Scope, entries: Mapping[str, Wish]) -> dict[str, Wish]:
         """Begin to offer no entry of a scope that another covers; return the others."""
@@ -226,21 +228,21 @@ class Leader:
         for name, scope in [key for key in self._remembered if key[0] in gone]:
             del self._remembered[name, scope]
 
-    def _await(self, added: Sequence[str]) -> None:
-        """Take note of what must be acknowledged before new links count as linked."""
-        self.added = tuple(added)
+    def _await(self, awaited: Sequence[str]) -> None:
+        """Take note of what must be acknowledged before the newest topology counts as known."""
+        self.awaited = tuple(awaited)
         self._awaited = {
             (reader, scope): writer.number
             for scope, writer in self._scopes.items()
             for reader in readers_of(self.links, scope)
-            if reader in added
+            if reader in awaited
         }
 
     def is_linked(self, learner: Learner) -> bool:
-        """Say whether both ends of the newest links know all that the other offers. Spec: K27."""
-        gates = {name: learner.neighbours[name].gate for name in self.added}
+        """Say whether both ends of awaited links know all that the other offers. Spec: K27."""
+        gates = {name: learner.neighbours[name].gate for name in self.awaited}
         refused = [n for n, gate in gates.items() if gate and gate.state is Gate.REFUSED]
-        return self.knows_added(learner) and all(
+        return self.knows_awaited(learner) and all(
             reader in refused or self.completion.has(reader, scope, number)
             for (reader, scope), number in self._awaited.items()
         )
@@ -259,9 +261,9 @@ class Leader:
             if reader in wanted
         )
 
-    def knows_added(self, learner: Learner) -> bool:
-        """Say whether all that the other ends of the newest links offer is proven here."""
-        return all(learner.neighbours[name].is_settled for name in self.added)
+    def knows_awaited(self, learner: Learner) -> bool:
+        """Say whether all that the other ends of awaited links offer is proven here."""
+        return all(learner.neighbours[name].is_settled for name in self.awaited)
 
     def open_links(self) -> Sequence[tuple[str, str]]:
         """Return the links that have not acknowledged yet what is offered by the newest ones."""

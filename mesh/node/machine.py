@@ -111,7 +111,7 @@ class NodeMachine:
         in_force: Versions that the router works by.
         has_routed: Whether the router may be asked: before the first round it knows nothing.
         change: Number and stage of the newest change of the topology, if one is known.
-        added: Neighbours whose links that change has brought.
+        awaited: Neighbours whom that change has wait for one another: see `LinkChanges`.
         cluster_id: Of the node's Kafka cluster; without it links are not probed.
         number: Of the topology; 0 for a file.
         demands: What is known of consumers of queues.
@@ -128,7 +128,7 @@ class NodeMachine:
     is_ready: bool = False
     in_force: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     has_routed: bool = False
-    added: Sequence[str] = ()
+    awaited: Sequence[str] = ()
     probing: Probing = field(init=False)
     demands: Demands = field(init=False)
     _lanes: dict[int, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
@@ -238,7 +238,7 @@ class NodeMachine:
             self.probing.follow()
             return
         links, epoch = self.learner.links, input_.epoch
-        self.leader = Leader(self.node, epoch, links, input_.written, input_.stops, self.added)
+        self.leader = Leader(self.node, epoch, links, input_.written, input_.stops, self.awaited)
         self.learner.request_round()
         self.probing.lead(input_.links)
 
@@ -290,7 +290,7 @@ class NodeMachine:
 
     def _relink(self, topology: Topology) -> Relinked:
         changes = link_changes(self.topology, topology, self.node)
-        self.topology, self._target, self.added = topology, None, changes.added
+        self.topology, self._target, self.awaited = topology, None, changes.awaited
         self.probing.relink(topology, *(self.change or (self.number, Stage.SWITCH)))
         offered = scopes_read(topology, self.node)
         self.learner.queues.declared = topology.queues
@@ -310,7 +310,7 @@ class NodeMachine:
         is_done = stage in (Stage.RUN, Stage.ABORT) or (has_followed and stage is Stage.HOLD)
         if not is_done and has_followed and leader is not None and leader.has_offered:
             is_done = leader.is_linked(self.learner)
-            if not is_done and leader.knows_added(self.learner):
+            if not is_done and leader.knows_awaited(self.learner):
                 open_links = leader.open_links()
         return ChangeStatus(number, stage, is_done, open_links)
 

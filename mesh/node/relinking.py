@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from mesh.core.routing import LocalLink, local_links
 from mesh.model.control import Scope, Stage
+from mesh.model.queues import shared_by
 from mesh.model.topology import Topology
 from mesh.node.offers import readers_of, scopes_of
 
@@ -45,10 +46,13 @@ class LinkChanges:
     Attributes:
         gone: Their links are removed.
         added: Theirs are new.
+        awaited: They and the node must know what each offers by the new topology before sources go
+            on: where a link is new, and all if queues are shared out in another way.
     """
 
     gone: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
+    awaited: tuple[str, ...] = ()
 
 
 NO_CHANGES = LinkChanges()
@@ -60,9 +64,16 @@ def link_changes(before: Topology, after: Topology, node: str) -> LinkChanges:
     A link stays if zone, kind and joins are the same as both ends see them.
     """
     old, new = _seen(before, node), _seen(after, node)
+    added = tuple(name for name in sorted(new) if old.get(name) != new[name])
+    is_shared_otherwise = any(
+        (name in before.queues) != (name in after.queues)
+        or shared_by(before.queues, name) != shared_by(after.queues, name)
+        for name in {**before.queues, **after.queues}
+    )
     return LinkChanges(
         gone=tuple(name for name in sorted(old) if new.get(name) != old[name]),
-        added=tuple(name for name in sorted(new) if old.get(name) != new[name]),
+        added=added,
+        awaited=tuple(sorted(new)) if is_shared_otherwise else added,
     )
 
 

@@ -59,13 +59,13 @@ class Start:
         topology: What it works by.
         number: Of that; -1 if there was no record and its file stands for it.
         change: The newest word on a change, or None.
-        added: Neighbours whose links that change brings, if it is under way at this moment.
+        awaited: Neighbours whom that change has wait for one another, if it is under way just then.
     """
 
     topology: Topology
     number: int = -1
     change: Change | None = None
-    added: Sequence[str] = ()
+    awaited: Sequence[str] = ()
 
 
 def read_start(file: Topology, node: str, records: Iterable[Record]) -> Start:
@@ -105,13 +105,13 @@ def read_start(file: Topology, node: str, records: Iterable[Record]) -> Start:
             log.warning(
                 "topology.differs", in_force=number, text="the node's file says something else"
             )
-    return Start(topology, number, change, _added(before, change, topology, node))
+    return Start(topology, number, change, _awaited(before, change, topology, node))
 
 
-def _added(
+def _awaited(
     before: tuple[int, str] | None, change: Change | None, topology: Topology, node: str
 ) -> Sequence[str]:
-    """Return the neighbours whose links a change that nodes just follow brings.
+    """Return the neighbours whom a change that nodes just follow has wait for one another.
 
     Once the target is published as what is in force, every node that had to be there has been
     linked: nobody is waited for again.
@@ -124,7 +124,7 @@ def _added(
         return ()
     return link_changes(
         with_node(published_topology(before[1]), node, topology), topology, node
-    ).added
+    ).awaited
 
 
 def newest(known: Change | None, read: Change) -> Change:
@@ -195,7 +195,7 @@ class Changing:
         """Return a machine that knows of the change that is under way."""
         told = self.told
         change = None if told is None else (told.number, told.stage)
-        added = self.start.added if told == self.start.change else ()
+        awaited = self.start.awaited if told == self.start.change else ()
         return NodeMachine(
             self.topology,
             self.node,
@@ -203,7 +203,7 @@ class Changing:
             cluster_id=cluster_id,
             number=self._number,
             change=change,
-            added=added,
+            awaited=awaited,
         )
 
     def is_held(self, change: Change | None) -> bool:

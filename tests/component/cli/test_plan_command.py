@@ -170,6 +170,20 @@ def test_the_filters_in_force_are_looked_at(run: Run, chain: Chain, tmp_path: Pa
     assert "c/e" in run("plan", new, "-f", file).out
 
 
+def test_a_queue_that_is_shared_out_otherwise_is_named(
+    run: Run, chain: Chain, tmp_path: Path
+) -> None:
+    """For all sources pause. Spec: K28."""
+    mesh, file = chain
+    publish(mesh.topology, mesh.world.kafka)
+    new = edited(file, tmp_path / "new.yaml", (("queues",), {"Jobs": {"policy": "any"}}))
+    told = "other members of these queues get messages, so all sources pause: jobs"
+    assert told not in run("plan", new, "-f", file).out
+    run("subscribe", "acme/>", "-n", "c", "-e", "jobs", "--queue", "-f", file)
+    assert told in " ".join(run("plan", new, "-f", file).out.split())
+    assert run("plan", new, "-f", file, "-o", "json").data["queues"] == ["jobs"]
+
+
 def test_unread_messages_are_not_deleted_unasked(run: Run, chain: Chain, tmp_path: Path) -> None:
     """Spec: DESIGN 4.4."""
     mesh, file = chain

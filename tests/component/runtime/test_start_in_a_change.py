@@ -64,7 +64,7 @@ def test_a_leader_awaits_what_the_change_brings(
 ) -> None:
     """Spec: K28."""
     start = read_start(AFTER, node, records)
-    assert start.added == added
+    assert start.awaited == added
 
 
 def test_addresses_of_the_command_line_are_no_other_topology() -> None:

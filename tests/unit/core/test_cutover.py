@@ -72,6 +72,14 @@ def test_a_join_that_selects_other_messages_is_drained_by_those_who_send_over_it
     assert cut.rounds == [[("a", "b"), ("b", "c")], [("b", "c")]]
 
 
+def test_where_a_queue_is_shared_out_otherwise_all_hold_and_drain() -> None:
+    """What was sent to one member would meet members that all want it, or none. Spec: K28."""
+    both = mesh("a b c", Z=multi("a-b"))
+    cut = cut_over(both, both, is_shared_otherwise=True)
+    assert (cut.holding, cut.taking_part) == (["a", "b"], ["a", "b"])
+    assert cut.rounds == [[("a", "b"), ("b", "a")]]
+
+
 def test_those_whose_walks_stay_do_not_hold() -> None:
     """One-way: only d reaches c over b. Spec: K28, UM-5."""
     join = {"kind": "join", "from": "d", "to": "b"}

@@ -9,6 +9,7 @@ from mesh.core.digest import entry_digest
 from mesh.model.control import (
     Acknowledgement,
     ChangeStatus,
+    EndpointKind,
     EndpointStatus,
     Mark,
     Ownership,
@@ -42,6 +43,7 @@ from mesh.model.inputs import (
     SubscriptionRead,
     Ticked,
 )
+from mesh.model.queues import Queue, QueuePolicy
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
 from mesh.node.relinking import CHANGE, link_changes, with_node
@@ -211,17 +213,34 @@ def test_other_news_are_told_a_few_times_a_second_at_most() -> None:
 
 def test_a_leader_that_begins_in_the_middle_awaits_only_what_the_change_has_brought() -> None:
     """The link to b is as it was, and b may be down. Spec: K16, K28."""
-    for added, is_done in (("c",), False), ((), True):
-        machine = NodeMachine(WITH_BOTH, "a", "uuid-a", change=(8, Stage.SWITCH), added=added)
+    for awaited, is_done in (("c",), False), ((), True):
+        machine = NodeMachine(WITH_BOTH, "a", "uuid-a", change=(8, Stage.SWITCH), awaited=awaited)
         machine.step(LeadershipTaken(4, {}))
         inputs = [ClientsCaughtUp(), NeighbourUnreachable("b", {}), NeighbourCaughtUp("c")]
         for input_ in (*inputs, LaneApplied(0, {CHANGE: (8, 1)})):
             machine.step(input_)
         status = status_of(machine)
         assert status.is_done == is_done
-        assert status.open_links == ((("a", "c"),) if added else ())
+        assert status.open_links == ((("a", "c"),) if awaited else ())
         acknowledge(machine)
         assert status_of(machine).is_done
+
+
+def test_what_is_wanted_of_queues_by_another_policy_is_known_everywhere_first() -> None:
+    """Else the first messages behind the switch would go to members that are none. Spec: K28."""
+    led = Led(WITH_C)
+    led.feed(SubscriptionRead(0, "q", "x", Subscription(EndpointKind.QUEUE)))
+    led.pass_time()
+    for number, queue, is_done in (
+        (8, Queue(name="q", policy=QueuePolicy.ANY), False),
+        (9, Queue(name="q", policy=QueuePolicy.ANY, max_age_s=60.0), True),
+    ):
+        led.feed(ChangeRead(number, Stage.SWITCH, replace(WITH_C, queues={"q": queue})))
+        assert led.status() == (number, "switch", is_done)
+        for ownership in Ownership:
+            scope = replace(TO_C, ownership=ownership)
+            led.feed(AckRead("c", scope, Acknowledgement(3, 9, 9)))
+        assert led.status() == (number, "switch", True)
 
 
 def test_a_leader_that_has_not_offered_yet_begins_with_the_links_that_a_change_brings() -> None:
