@@ -6,7 +6,7 @@ published all the time, some links lag when a change begins, nodes are killed an
 message of a time of rest comes to whom `test_interplay.owed` says; one of a time of change to all
 whom it must reach under every mesh that was in force meanwhile, and to nobody whom it may reach
 under none; nobody has it twice. Where nothing was declared otherwise of a queue that is shared,
-one member has it.
+one member has it. With some seeds consumers come and go as well; then it is consumed once.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from mesh.lab.tally import Tally
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
+from tests.sim.live_consumers import Consumption
 from tests.sim.meshes import naive_matches, random_legal_topology
 from tests.sim.swarm.__main__ import say
 from tests.sim.swarm.targets import next_topologies
@@ -81,6 +82,7 @@ class Trial:
         first, last: The meshes that may be in force now.
         kills: So many nodes may die yet before all are up again.
         down: Nodes that are to start again, and when.
+        consumption: Of queues; None if nobody consumes.
     """
 
     seed: int
@@ -89,6 +91,7 @@ class Trial:
     last: int = 0
     kills: int = 0
     down: dict[str, int] = field(default_factory=dict)
+    consumption: Consumption | None = None
 
     def __post_init__(self) -> None:
         """Draw the meshes, and start the first one."""
@@ -107,16 +110,19 @@ class Trial:
                 for number, phase in enumerate(self.phases)
             },
         )
+        if self.seed % 2:
+            rng = random.Random(f"consumers {self.seed}")
+            self.consumption = Consumption(self.backend, rng)
 
     def run(self) -> None:
         """Run it, and judge what came of it."""
         for wish in self.wishes:
             self._do("subscribe", wish)
         self._do("settle", Settle())
-        self.backend.accompany([self._publish, self._die])
+        self.backend.accompany([self._publish, self._die, self._consume])
         most = self.rng.choice([0, 0, 2, 10])
         self.kills = most
-        self._rest(500)
+        self._rest(500 if self.consumption is None else 7_000)
         for number in range(1, len(self.phases)):
             if not self._change(number):
                 break
@@ -129,6 +135,8 @@ class Trial:
         self.backend.part()
         self._do("settle", Settle())
         self._do("drain", Drain())
+        if self.consumption is not None:
+            self.consumption.finish(self.driver.topology, self._members())
         self.driver.close()
         self._judge()
 
@@ -162,6 +170,7 @@ class Trial:
         except StepFailedError as error:
             if "would be deleted" not in str(error):
                 raise
+            self.last = self.first
             return False  # something waits unread in a topic that would go
         for link in late:
             if link in self.driver.topology.links:
@@ -195,6 +204,16 @@ class Trial:
             headers=[(SUBJECT_HEADER, message.subject.encode()), *own],
         )
         self.sent.append(Sent(payload, message, self.backend.now_ms(), self.first, self.last))
+
+    def _members(self) -> list[tuple[str, str]]:
+        """Return the (node, queue) pairs of nodes that are there."""
+        queues = {(one.node, one.endpoint) for one in self.wishes if one.kind == "queue"}
+        return sorted(pair for pair in queues if pair[0] in self._nodes())
+
+    def _consume(self) -> None:
+        if self.consumption is not None:
+            self.consumption.turn(self.driver.topology, self._members())
+            self.consumption.step()
 
     def _die(self) -> None:
         now_ms = self.backend.now_ms()
@@ -241,6 +260,8 @@ class Trial:
             may |= self._may_besides(sent.message)
         for name, counts in found.items():
             count = counts[sent.payload]
+            if self.consumption is not None and self._is_moved(name.partition("/")[2], sent):
+                continue
             if self._is_shared_anew(name.partition("/")[2], sent):
                 # A new home has what its proxies had, as often as they had it.
                 if not count and all(name in one.must for one in every):
@@ -261,6 +282,15 @@ class Trial:
             for wish in self.wishes
             if wish.noexport and naive_matches(wish.filter, message.subject)
         }
+
+    def _is_moved(self, queue: str, sent: Sent) -> bool:
+        """Say whether members of a queue may pass a message on to each other."""
+        return any(
+            phase.policy(wish) in ("home", "any")
+            for phase in self.phases[sent.first :]
+            for wish in self.wishes
+            if wish.endpoint == queue and wish.kind == "queue"
+        )
 
     def _is_shared_anew(self, queue: str, sent: Sent) -> bool:
         """Say whether a queue is declared otherwise later, so that what waits there is moved."""
@@ -283,6 +313,11 @@ class Trial:
             return
         names = [name for name in found if name.endswith(f"/{queue}")]
         count = sum(found[name][sent.payload] for name in names)
+        if self.consumption is not None:
+            gone = [one for one in members if one.node not in self.driver.topology.nodes]
+            if gone:
+                return  # what it had stays there for whoever consumes it there
+            count = self.consumption.got.get(queue, Counter())[sent.payload]
         is_owed = all(any(name in one.must for name in names) for one in every)
         if count > 1 or (is_owed and not count):
             yield f"{count} times in queue {queue}"

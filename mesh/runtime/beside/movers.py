@@ -225,7 +225,9 @@ class Movers:
                 mover = self._open(lane, queue) if may_open else None
             if mover is None:
                 return
-            link = self._link_to(target, lane)
+            # What is sent while sources hold would be on its way still when its walk changes.
+            is_held = self.lanes.sources.still.holding
+            link = None if is_held else self._link_to(target, lane)
             most = self._may_send(key, seen, mover, link, link_states) if link is not None else 0
             if link is None or most <= 0:
                 mover.rest()
