@@ -31,7 +31,7 @@ def undrained(driver: Driver) -> tuple[Sequence[str], Mapping[str, int]]:
             waiting[f"{place.topic}[{place.partition}]"] = behind
         else:
             left.append(f"{place.topic}[{place.partition}] lacks {behind}")
-    for (node, _), progress in tally.pending.items():
+    for node, progress in tally.pending:
         if _can_catch_up(driver, node, progress):
             left.append(f"{progress.topic}[{progress.partition}] is not caught up")
     return left, waiting

@@ -6,13 +6,14 @@ Spec: lab.md 2.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.codec.deliveries import decode_delivery
 from mesh.codec.frames import decode_header
 from mesh.codec.keys import AdvertKey, parse_control_key, progress_key
 from mesh.codec.state import decode_ledger, decode_progress
+from mesh.core.held import HeldTargets
 from mesh.model.frames import FrameFlags, MessageClass
 from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
 from mesh.model.queues import MOVED_EXT
@@ -86,7 +87,6 @@ class Tally:
         not_forwarded: Messages per reason.
         published: Every message of every ingress.
         ends: Offset after the last committed record of each ingress and outbox partition.
-        pending: What a node catches up beside its lanes, gaps and held targets, by its key.
     """
 
     def __init__(
@@ -99,7 +99,8 @@ class Tally:
         self.published: dict[MessageId, Published] = {}
         self.ends: dict[TopicPartition, int] = {}
         self._positions: dict[tuple[str, TopicPartition], Progress] = {}
-        self.pending: dict[tuple[str, bytes], Progress] = {}
+        self._gaps: dict[tuple[str, bytes], Progress] = {}
+        self._held: dict[str, HeldTargets] = {}
         self._nodes: dict[str, Node] = {}
         self._kafka = kafka
         self._names = TopicNames(topology.prefix)
@@ -195,6 +196,12 @@ class Tally:
         identity = (self.topic_id(topic), place.partition, 0, record.offset())
         self.published[identity] = Published(place, record.offset(), message_class, subject)
 
+    @property
+    def pending(self) -> Sequence[tuple[str, Progress]]:
+        """What nodes catch up beside their lanes: gaps, and targets that they hold."""
+        gaps = [(node, one) for (node, _), one in self._gaps.items()]
+        return [*gaps, *((node, one) for node, held in self._held.items() for one in held.still)]
+
     def position(self, reader: str, place: TopicPartition) -> int:
         """Return the next offset of a source; one in a topic that was deleted is none. Spec: K4."""
         found = self._positions.get((reader, place))
@@ -255,12 +262,12 @@ class Tally:
             if progress.kind is ProgressKind.SOURCE:
                 place = TopicPartition(progress.topic, progress.partition)
                 self._positions[node, place] = progress
-            elif progress.kind in (ProgressKind.GAP, ProgressKind.HELD):
-                is_gap = progress.kind is ProgressKind.GAP
-                is_open = bool(progress.reason) if is_gap else progress.offset >= 0
-                self.pending.pop((node, progress_key(progress)), None)
-                if is_open:
-                    self.pending[node, progress_key(progress)] = progress
+            elif progress.kind is ProgressKind.HELD:
+                self._held.setdefault(node, HeldTargets()).take(progress)
+            elif progress.kind is ProgressKind.GAP:
+                self._gaps.pop((node, progress_key(progress)), None)
+                if progress.reason:
+                    self._gaps[node, progress_key(progress)] = progress
 
         return decode
 

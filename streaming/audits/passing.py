@@ -91,14 +91,15 @@ class Passing:
         positions: Next offset to read.
         sent: Chain -> last source offset that the sender says it sent.
         accepted: Chain -> last source offset that the receiver accepted.
-        held: Targets that cannot be written just now. Spec: K20.
+        held: Targets that were left out, by the number of the last time: how far they are written,
+            or less than 0. Two partitions tell of them, in any order. Spec: K20.
     """
 
     prefix: str
     positions: dict[PositionKey, int] = field(default_factory=dict)
     sent: dict[ChainKey, int] = field(default_factory=dict)
     accepted: dict[ChainKey, int] = field(default_factory=dict)
-    held: dict[ChainKey, int] = field(default_factory=dict)
+    held: dict[ChainKey, tuple[int, int]] = field(default_factory=dict)
 
     def read(self, node: str, progress: Progress) -> None:
         """Take a progress record of a node. Spec: K12."""
@@ -112,10 +113,10 @@ class Passing:
                 self.sent[chain] = progress.offset
             case ProgressKind.ACCEPTED:
                 self.accepted[chain] = progress.offset
-            case ProgressKind.HELD if progress.offset < 0:
-                self.held.pop(chain, None)
             case ProgressKind.HELD:
-                self.held[chain] = progress.offset
+                number, before = self.held.get(chain, (-1, 0))
+                if progress.ahead > number or (progress.ahead == number and before >= 0):
+                    self.held[chain] = (progress.ahead, progress.offset)
             case _:
                 pass
 
@@ -165,8 +166,8 @@ class Passing:
 
     def _holds(self, node: str) -> TopicPartition | None:
         """Return a target that a node cannot write just now, if there is one. Spec: K20."""
-        for held in self.held:
-            if place_of(self.prefix, held.outbox.topic).node == node:
+        for held, (_, offset) in self.held.items():
+            if offset >= 0 and place_of(self.prefix, held.outbox.topic).node == node:
                 return held.outbox
         return None
 

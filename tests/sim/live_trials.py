@@ -33,6 +33,7 @@ from mesh.lab.tally import Tally
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
 from tests.sim.live_consumers import Consumption
 from tests.sim.meshes import naive_matches, random_legal_topology
 from tests.sim.swarm.__main__ import say
@@ -41,8 +42,10 @@ from tests.sim.test_controls import random_subject
 from tests.sim.test_interplay import Owed, Phase, owed, random_rest, random_wishes
 from tests.sim.test_selectors import random_headers
 
-BARE = {"interest": [], "selectors": [], "queues": {}, "covering": False}
+BARE = {"interest": [], "selectors": [], "queues": {}, "covering": False, "limits": []}
 NAMES = TopicNames("mesh.")
+LIMITED_FROM = 30_000
+"""From this seed on links have limits; the others stay what they were."""
 KILLED = 0.04
 """Share of 50 ms in which a node dies: a few a change, for while all die again and again none ends."""
 ON_ITS_WAY_MS = 5_000
@@ -60,7 +63,9 @@ class Sent:
     last: int
 
 
-def random_phases(rng: random.Random, *, joined: bool) -> tuple[list[Phase], list[Subscribe]]:
+def random_phases(
+    rng: random.Random, *, joined: bool, limited: bool
+) -> tuple[list[Phase], list[Subscribe]]:
     """Return meshes that follow each other, at least one, and who asks for what."""
     first = random_legal_topology(rng, nodes_max=rng.choice([3, 4, 5]), lanes_max=2, joined=joined)
     topologies = [first, *next_topologies(rng, first, rng.choice([1, 1, 2]), joined=joined)]
@@ -69,8 +74,19 @@ def random_phases(rng: random.Random, *, joined: bool) -> tuple[list[Phase], lis
     for topology in topologies:
         here = [wish for wish in wishes if wish.node in topology.nodes]
         rest = random_rest(rng, topology, here) if here else {}
+        if limited:
+            rest["limits"] = random_limits(rng, topology)
         phases.append(Phase({**topology_spec(topology), **BARE, **rest}, here))
     return phases, wishes
+
+
+def random_limits(rng: random.Random, topology: Topology) -> list[dict[str, object]]:
+    """Draw how much may wait at some links before their sources stop: nothing is lost of it."""
+    return [
+        {"link": list(link.ends), "outboxBytes": rng.choice([200, 1_000]), "whenFull": "stop"}
+        for link in topology.links
+        if rng.random() < 0.2
+    ]
 
 
 @dataclass
@@ -96,7 +112,9 @@ class Trial:
     def __post_init__(self) -> None:
         """Draw the meshes, and start the first one."""
         self.rng = random.Random(f"live {self.seed}")
-        self.phases, self.wishes = random_phases(self.rng, joined=self.seed % 3 == 0)
+        self.phases, self.wishes = random_phases(
+            self.rng, joined=self.seed % 3 == 0, limited=self.seed >= LIMITED_FROM
+        )
         begin = self.phases[0].topology
         self.backend = SimulatedBackend(begin, self.seed)
         self.driver = Driver(

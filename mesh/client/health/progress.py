@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from mesh.client.overview import read_range
 from mesh.codec.state import decode_progress
+from mesh.core.held import HeldTargets
 from mesh.errors import ProtocolError, TransportError
 from mesh.model.state import Progress, ProgressKind
 from mesh.model.topics import TopicNames
@@ -21,19 +22,19 @@ class Told:
     Attributes:
         sources: Newest position of every source.
         epochs: Lane epochs in the order written: partition, offset of the record, epoch.
-        held: What lanes say of targets that they leave out, by record key.
-        gaps: What is to be sent to them again, likewise.
+        held: What lanes say of targets that they leave out.
+        gaps: What is to be sent to them again, by record key.
     """
 
     sources: dict[TopicPartition, Progress] = field(default_factory=dict)
     epochs: list[tuple[int, int, int]] = field(default_factory=list)
-    held: dict[bytes, Progress] = field(default_factory=dict)
+    held: HeldTargets = field(default_factory=HeldTargets)
     gaps: dict[bytes, Progress] = field(default_factory=dict)
 
     @property
     def targets_held(self) -> Sequence[str]:
         """Return the topics that lanes leave out because they cannot be written. Spec: K20."""
-        return sorted({one.topic: None for one in self.held.values()})
+        return sorted({one.topic: None for one in self.held.still})
 
 
 class Progresses:
@@ -92,9 +93,7 @@ class Progresses:
         elif progress.kind is ProgressKind.EPOCH:
             told.epochs.append((record.partition(), record.offset(), progress.offset))
         elif progress.kind is ProgressKind.HELD:
-            told.held.pop(record.key() or b"", None)
-            if progress.offset >= 0:
-                told.held[record.key() or b""] = progress
+            told.held.take(progress)
         elif progress.kind is ProgressKind.GAP:
             told.gaps.pop(record.key() or b"", None)
             if progress.reason:

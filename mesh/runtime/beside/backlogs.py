@@ -59,7 +59,9 @@ class Backlogs:
         return {
             neighbour: limit
             for neighbour in self.topology.neighbours(self.node)
-            if (limit := limits.get(frozenset((self.node, neighbour)))) and limit.is_of_outbox
+            if self.topology.sends(self.node, neighbour)
+            and (limit := limits.get(frozenset((self.node, neighbour))))
+            and limit.is_of_outbox
         }
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:  # noqa: ARG002

@@ -46,7 +46,12 @@ class Walk:
         self.passing.read(node, record)
 
     def chain(
-        self, kind: ProgressKind, place: TopicPartition, source: SourceKey, last: int
+        self,
+        kind: ProgressKind,
+        place: TopicPartition,
+        source: SourceKey,
+        last: int,
+        ahead: int = 0,
     ) -> None:
         record = Progress(
             kind=kind,
@@ -55,6 +60,7 @@ class Walk:
             partition=place.partition,
             topic_id=bytes.fromhex(source.topic_id),
             source_partition=source.partition,
+            ahead=ahead,
         )
         self.passing.read("n", record)
 
@@ -139,4 +145,16 @@ def test_what_a_node_holds_for_a_target_has_not_passed_it(walk):
     assert not walk.go()
     assert walk.passing.where(walk.ticket).endswith("holds what is for mesh.b.to.c.g/0")
     walk.chain(ProgressKind.HELD, SECOND, KEYS[FIRST], -1)
+    assert walk.go()
+
+
+def test_the_end_of_a_hold_that_is_read_late_ends_no_later_one(walk):
+    """K20: the catch-up tells of it in another partition than the lane."""
+    walk.position("a", INGRESS, 10)
+    walk.position("b", FIRST, 3)
+    walk.position("c", SECOND, 8)
+    for number, offset in ((1, 4), (2, 4), (1, -1)):
+        walk.chain(ProgressKind.HELD, SECOND, KEYS[FIRST], offset, number)
+    assert not walk.go()
+    walk.chain(ProgressKind.HELD, SECOND, KEYS[FIRST], -1, 2)
     assert walk.go()
