@@ -93,7 +93,7 @@ class Means:
     progresses: FollowedProgresses
 
     def cut_over(self, before: Topology, after: Topology, given_up: Sequence[str]) -> CutOver:
-        """Return what a change asks of the nodes, and of those who share queues."""
+        """Return what a change asks of the nodes, by the queues that somebody has just now."""
         is_shared_otherwise = bool(queues_shared_otherwise(self.view, before, after))
         return cut_over(before, after, given_up=given_up, is_shared_otherwise=is_shared_otherwise)
 
@@ -156,7 +156,7 @@ def begin_change(
         )
     cut = means.cut_over(found.topology, after, given_up)
     way = Applying(change, cut, is_written=True)
-    # Those that the change adds may lack what the others have, too.
+    # Kafka clusters that the change adds may lack what those have that knew of it.
     known = read_begun(means.kafka, after.prefix)
     lacking = known.lacking if known is not None and known.change == change else [*means.kafka]
     write_change(change, {name: means.kafka[name] for name in lacking}, after.prefix)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from mesh.core.routing import LocalLink, local_links
 from mesh.model.control import Scope, Stage
+from mesh.model.names import fold
 from mesh.model.queues import shared_by
 from mesh.model.topology import Topology
 from mesh.node.offers import readers_of, scopes_of
@@ -65,11 +66,7 @@ def link_changes(before: Topology, after: Topology, node: str) -> LinkChanges:
     """
     old, new = _seen(before, node), _seen(after, node)
     added = tuple(name for name in sorted(new) if old.get(name) != new[name])
-    is_shared_otherwise = any(
-        (name in before.queues) != (name in after.queues)
-        or shared_by(before.queues, name) != shared_by(after.queues, name)
-        for name in {**before.queues, **after.queues}
-    )
+    is_shared_otherwise = _sharing(before) != _sharing(after)
     return LinkChanges(
         gone=tuple(name for name in sorted(old) if new.get(name) != old[name]),
         added=added,
@@ -103,6 +100,11 @@ def _seen(topology: Topology, node: str) -> Mapping[str, tuple[object, ...]]:
         back = [one for one in local_links(topology, link.neighbour) if one.neighbour == node]
         found[link.neighbour] = (_facts(link), *map(_facts, back))
     return found
+
+
+def _sharing(topology: Topology) -> Mapping[str, object]:
+    """Return what decides which members of each declared queue get its messages. Spec: K28."""
+    return {fold(name): shared_by(topology.queues, name) for name in topology.queues}
 
 
 def _facts(link: LocalLink) -> tuple[object, ...]:

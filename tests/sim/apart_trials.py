@@ -11,12 +11,9 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-
-import structlog
 
 from mesh.codec.control import encode_change
 from mesh.codec.keys import change_key
@@ -25,7 +22,7 @@ from mesh.model.control import Change, Stage
 from mesh.model.links import HOLD, JOIN, OPEN, RUN, SWITCH, Word
 from mesh.model.topology import Topology, Zone
 from tests.sim.apart import ApartMesh, only, random_apart, with_lanes
-from tests.sim.swarm.__main__ import say
+from tests.sim.trials import run_trials
 
 QUIET_MS = 10_000
 CUT_MS = 20_000
@@ -203,30 +200,11 @@ def without(file: Topology, a: str, b: str) -> Topology:
     return replace(file, zones=zones)
 
 
-def try_seed(seed: int, nodes: int) -> str:
-    """Run one seed; return what went wrong, or nothing."""
-    try:
-        Trial(seed, nodes).run()
-    except Exception:  # noqa: BLE001 - whatever it is, it is told with its seed
-        return traceback.format_exc()
-    return ""
-
-
 def main() -> int:
     """Run what the command line asks for; exit 1 if a seed failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim.apart_trials", description=__doc__)
-    parser.add_argument("--seeds", default="0:20", help="first:behind the last")
     parser.add_argument("--nodes", type=int, default=6)
-    options = parser.parse_args()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    first, _, behind = options.seeds.partition(":")
-    failed = 0
-    for seed in range(int(first), int(behind)):
-        fault = try_seed(seed, options.nodes)
-        failed += bool(fault)
-        say(f"seed {seed}: {fault.strip().splitlines()[-1][:300] if fault else 'well'}")
-    say(f"{failed} seeds failed")
-    return 1 if failed else 0
+    return run_trials(parser, lambda seed, options: Trial(seed, options.nodes).run())
 
 
 if __name__ == "__main__":

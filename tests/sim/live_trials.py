@@ -2,11 +2,8 @@
 
 Each seed draws a mesh and one or two others to follow it, with nodes and links that come and go,
 and for each of them queues, selectors, controls of interest and covering anew. Messages are
-published all the time, some links lag when a change begins, nodes are killed and start again. A
-message of a time of rest comes to whom `test_interplay.owed` says; one of a time of change to all
-whom it must reach under every mesh that was in force meanwhile, and to nobody whom it may reach
-under none; nobody has it twice. Where nothing was declared otherwise of a queue that is shared,
-one member has it. With some seeds consumers come and go as well; then it is consumed once.
+published all the time, some links lag when a change begins, nodes are killed and start again, and
+with odd seeds consumers of queues come and go. What must come of it, says `live_verdict`.
 """
 
 from __future__ import annotations
@@ -14,12 +11,8 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-
-import structlog
+from dataclasses import dataclass, field, replace
 
 from mesh.client.view import MeshView
 from mesh.config.topology_writer import topology_spec
@@ -35,12 +28,13 @@ from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from tests.sim.live_consumers import Consumption
-from tests.sim.meshes import naive_matches, random_legal_topology
-from tests.sim.swarm.__main__ import say
+from tests.sim.live_verdict import Sent, Verdict
+from tests.sim.meshes import random_legal_topology
 from tests.sim.swarm.targets import next_topologies
 from tests.sim.test_controls import random_subject
-from tests.sim.test_interplay import Owed, Phase, owed, random_rest, random_wishes
+from tests.sim.test_interplay import Phase, random_rest, random_wishes
 from tests.sim.test_selectors import random_headers
+from tests.sim.trials import run_trials
 
 BARE = {"interest": [], "selectors": [], "queues": {}, "covering": False, "limits": []}
 NAMES = TopicNames("mesh.")
@@ -50,17 +44,6 @@ KILLED = 0.04
 """Share of 50 ms in which a node dies: a few a change, for while all die again and again none ends."""
 ON_ITS_WAY_MS = 5_000
 """So long before a change a message may have been published that the change still meets."""
-
-
-@dataclass(frozen=True)
-class Sent:
-    """A message, and the first and last of the meshes that were in force, or came, meanwhile."""
-
-    payload: bytes
-    message: Publish
-    at_ms: int
-    first: int
-    last: int
 
 
 def random_phases(
@@ -176,12 +159,7 @@ class Trial:
             self._do("slow", Slow(link=list(link.ends), delay_ms=self.rng.choice([500, 2_000])))
         since = self.backend.now_ms() - ON_ITS_WAY_MS
         self.last = number
-        self.sent = [
-            Sent(one.payload, one.message, one.at_ms, one.first, number)
-            if one.at_ms > since
-            else one
-            for one in self.sent
-        ]
+        self.sent = [replace(one, last=number) if one.at_ms > since else one for one in self.sent]
         self._rest(self.rng.choice([0, 100, 400]))
         try:
             self._do("apply", Apply(timeout=120), number)
@@ -254,9 +232,15 @@ class Trial:
     # -- what must have happened --------------------------------------------------------------
 
     def _judge(self) -> None:
-        found = {f"{one.node}/{one.endpoint}": self._read(one) for one in self.wishes}
+        verdict = Verdict(
+            phases=self.phases,
+            wishes=self.wishes,
+            found={f"{one.node}/{one.endpoint}": self._read(one) for one in self.wishes},
+            consumed=None if self.consumption is None else self.consumption.got,
+            gone=[n for n in self.phases[0].topology.nodes if n not in self.driver.topology.nodes],
+        )
         for one in self.sent:
-            faults = list(self._faults(one, found))
+            faults = list(verdict.faults(one))
             assert not faults, (one, faults)
 
     def _read(self, wish: Subscribe) -> Counter[bytes]:
@@ -270,101 +254,11 @@ class Trial:
             if record is not None
         )
 
-    def _faults(self, sent: Sent, found: dict[str, Counter[bytes]]) -> Iterator[str]:
-        phases = self.phases[sent.first : sent.last + 1]
-        every = [owed(phase, sent.message) for phase in phases]
-        may = {name for one in every for name in (*one.must, *one.may)}
-        if len(phases) > 1:
-            may |= self._may_besides(sent.message)
-        for name, counts in found.items():
-            count = counts[sent.payload]
-            if self.consumption is not None and self._is_moved(name.partition("/")[2], sent):
-                continue
-            if self._is_shared_anew(name.partition("/")[2], sent):
-                # A new home has what its proxies had, as often as they had it.
-                if not count and all(name in one.must for one in every):
-                    yield f"not at {name}"
-            elif count > 1:
-                yield f"{count} times at {name}"
-            elif count and name not in may:
-                yield f"at {name}"
-            elif not count and all(name in one.must for one in every):
-                yield f"not at {name}"
-        for queue in {wish.endpoint for wish in self.wishes if wish.kind == "queue"}:
-            yield from self._queue_faults(queue, sent, phases, every, found)
-
-    def _may_besides(self, message: Publish) -> set[str]:
-        """Return who attracts nothing: a copy may come there while nodes switch one by one."""
-        return {
-            f"{wish.node}/{wish.endpoint}"
-            for wish in self.wishes
-            if wish.noexport and naive_matches(wish.filter, message.subject)
-        }
-
-    def _is_moved(self, queue: str, sent: Sent) -> bool:
-        """Say whether members of a queue may pass a message on to each other."""
-        return any(
-            phase.policy(wish) in ("home", "any")
-            for phase in self.phases[sent.first :]
-            for wish in self.wishes
-            if wish.endpoint == queue and wish.kind == "queue"
-        )
-
-    def _is_shared_anew(self, queue: str, sent: Sent) -> bool:
-        """Say whether a queue is declared otherwise later, so that what waits there is moved."""
-        phases = self.phases[sent.first :]
-        declared = [phase.spec["queues"].get(queue.upper()) for phase in phases]  # type: ignore[attr-defined]
-        return any(one != declared[0] for one in declared)
-
-    def _queue_faults(
-        self,
-        queue: str,
-        sent: Sent,
-        phases: Sequence[Phase],
-        every: Sequence[Owed],
-        found: dict[str, Counter[bytes]],
-    ) -> Iterator[str]:
-        """Yield what is wrong with a queue of which one member gets each message."""
-        members = [wish for wish in self.wishes if wish.endpoint == queue]
-        policies = {phase.policy(wish) for phase in phases for wish in members}
-        if not policies <= {"home", "any"} or self._is_shared_anew(queue, sent):
-            return
-        names = [name for name in found if name.endswith(f"/{queue}")]
-        count = sum(found[name][sent.payload] for name in names)
-        if self.consumption is not None:
-            gone = [one for one in members if one.node not in self.driver.topology.nodes]
-            if gone:
-                return  # what it had stays there for whoever consumes it there
-            count = self.consumption.got.get(queue, Counter())[sent.payload]
-        is_owed = all(any(name in one.must for name in names) for one in every)
-        if count > 1 or (is_owed and not count):
-            yield f"{count} times in queue {queue}"
-
-
-def try_seed(seed: int) -> str:
-    """Run one seed; return what went wrong, or nothing."""
-    try:
-        Trial(seed).run()
-    except Exception:  # noqa: BLE001 - whatever it is, it is told with its seed
-        return traceback.format_exc()
-    return ""
-
 
 def main() -> int:
     """Run what the command line asks for; exit 1 if a seed failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim.live_trials", description=__doc__)
-    parser.add_argument("--seeds", default="0:100", help="first:behind the last")
-    options = parser.parse_args()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    first, _, behind = options.seeds.partition(":")
-    seeds = range(int(first), int(behind))
-    failed = 0
-    for seed in seeds:
-        if fault := try_seed(seed):
-            failed += 1
-            say(f"seed {seed}: {fault.strip().splitlines()[-1][:400]}")
-    say(f"{failed} of {len(seeds)} seeds failed")
-    return 1 if failed else 0
+    return run_trials(parser, lambda seed, _: Trial(seed).run())
 
 
 if __name__ == "__main__":

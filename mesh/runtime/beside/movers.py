@@ -225,7 +225,7 @@ class Movers:
                 mover = self._open(lane, queue) if may_open else None
             if mover is None:
                 return
-            # What is sent while sources hold would be on its way still when its walk changes.
+            # What is sent while sources hold is on its way still when its walk changes. K28
             is_held = self.lanes.sources.still.holding
             link = None if is_held else self._link_to(target, lane)
             most = self._may_send(key, seen, mover, link, link_states) if link is not None else 0

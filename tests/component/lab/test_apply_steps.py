@@ -25,6 +25,24 @@ spec:
   steps:
 """
 ADD_D = "apply: {nodes: {d: {kafka: k, lanes: 2}}, zones: {Y: {kind: one-hop, links: [[c, d]]}}}"
+ONE_WAY = """
+apiVersion: mesh/v1
+kind: Scenario
+metadata: {name: one-way}
+spec:
+  mesh:
+    kafka: {k: {}}
+    nodes: {a: {kafka: k}, b: {kafka: k}}
+    zones: {AB: {kind: join, from: a, to: b}, BA: {kind: join, from: b, to: a}}
+    limits: [{link: [a, b], outboxBytes: 1, whenFull: stop}]
+  steps:
+    - publish: {node: b, subject: x, count: 5}
+    - drain: {}
+    - apply: {zones: {BA: null}}
+    - slow: {link: [a, b], delay_ms: 2000}
+    - publish: {node: a, subject: x}
+    - drain: {}
+"""
 RING = "apply: {zones: {Z: {links: [[a, b], [b, c], [a, c]]}}%s}"
 
 
@@ -118,6 +136,16 @@ def test_a_later_change_may_add_a_kafka_cluster(tmp_path: Path) -> None:
         "drain: {}",
         "expect: {endpoint: d/e, count: 1}",
     )
+    backend = SimulatedBackend(scenario.topology, scenario.seed)
+    result = run_scenario(scenario, backend, backend_name="sim")
+    assert all(step["ok"] for step in result["steps"]), result["steps"]
+
+
+def test_an_outbox_into_which_nothing_goes_any_more_is_not_full(tmp_path: Path) -> None:
+    """Nobody says any more how far it is read: it would be held for ever. Spec: K20, K28."""
+    path = tmp_path / "scenario.yaml"
+    path.write_text(ONE_WAY, encoding="utf-8")
+    scenario = load_scenario(path)
     backend = SimulatedBackend(scenario.topology, scenario.seed)
     result = run_scenario(scenario, backend, backend_name="sim")
     assert all(step["ok"] for step in result["steps"]), result["steps"]
