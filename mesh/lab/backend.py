@@ -150,7 +150,7 @@ class SimulatedBackend:
 
     def adopt(self, topology: Topology) -> None:
         """Give it to nodes that start from now on."""
-        self._world.topology = topology
+        self._world.adopt(topology)
 
     def start(self, node: str, workers: int = 1) -> None:
         """Start the node's workers."""

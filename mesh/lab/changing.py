@@ -13,7 +13,14 @@ from mesh.client.overview import observe
 from mesh.client.plan import lost_by
 from mesh.client.proposal import plan_on_mesh
 from mesh.core.cutover import CutOver
-from mesh.errors import ConfigError, InvariantError, NotBegunError, NotInTimeError, Problem
+from mesh.errors import (
+    ConfigError,
+    InvariantError,
+    NotBegunError,
+    NotInTimeError,
+    Problem,
+    TransportError,
+)
 from mesh.lab.faults import StepFailedError
 from mesh.lab.steps import Apply
 from mesh.model.control import Stage
@@ -71,7 +78,9 @@ def _refused(driver: Driver, number: int, step: Apply, problems: Sequence[Proble
 def _change(driver: Driver, number: int, after: Topology, timeout_s: float) -> Outcome:
     after = _with_kafka(driver, after)
     kafka = driver.backend.kafka
-    found, _ = read_in_force(kafka, driver.topology.prefix)
+    found, records = read_in_force(kafka, driver.topology.prefix)
+    for fault in records.silent.values():
+        raise StepFailedError(fault)
     if found is None:
         raise InvariantError("a scenario begins with its topology in force")
     with FollowedProgresses.begun(found.topology, kafka, driver.backend.now_ms) as progresses:
@@ -96,7 +105,10 @@ def _carry_out(
     where = f"spec.steps.{number}.apply"
     beats = observe(driver.view, now_ms, pause)
     plan = plan_on_mesh(found, after, driver.view, beats, kafka, node_topics)
-    if problems := lost_by(plan.unread, lambda _: where):
+    # A Kafka cluster that is new knows nothing of the changes before.
+    begun = read_begun({name: kafka[name] for name in found.topology.kafka}, before.prefix)
+    goes_on = begun is not None and begun.is_open
+    if not goes_on and (problems := lost_by(plan.unread, lambda _: where)):
         raise ConfigError(problems)
     means = Means(
         kafka=kafka,
@@ -107,26 +119,25 @@ def _carry_out(
         beats=beats,
         progresses=progresses,
     )
-    # A Kafka cluster that is new knows nothing of the changes before.
-    begun = read_begun({name: kafka[name] for name in found.topology.kafka}, before.prefix)
     change = begin_change(found, after, begun, means)
     cut = change.way.cut
     driver.adopt(after)
     try:
-        driver.start_nodes(cut.arriving)
+        driver.start_nodes([node for node in cut.arriving if node not in driver.faults.running])
         # Who runs is about to beat, and may be waited for; for who was killed nobody waits.
         all_serve = set(cut.taking_part) <= set(driver.faults.serving())
         outcome = change.run(timeout_s, timeout_s if all_serve else 0.0)
     except NotBegunError as error:
         _go_back(driver, before, cut)
         raise ConfigError([Problem(code=NOT_BEGUN, message=str(error), where=where)]) from error
-    except NotInTimeError:
+    except (NotInTimeError, TransportError):  # it may be gone on with
         if change.way.target.stage is Stage.HOLD:
             _go_back(driver, before, cut)
         else:
-            _go_on(driver, number, cut)
+            driver.took_force(number)  # nodes that leave serve until it is in force everywhere
         raise
-    _go_on(driver, number, cut)
+    driver.took_force(number)
+    driver.stop_nodes([node for node in driver.faults.running if node not in after.nodes])
     return outcome
 
 
@@ -142,8 +153,3 @@ def _with_kafka(driver: Driver, after: Topology) -> Topology:
 def _go_back(driver: Driver, before: Topology, cut: CutOver) -> None:
     driver.stop_nodes(cut.arriving)
     driver.adopt(before)
-
-
-def _go_on(driver: Driver, number: int, cut: CutOver) -> None:
-    driver.took_force(number)
-    driver.stop_nodes(cut.leaving)

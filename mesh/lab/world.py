@@ -84,6 +84,7 @@ class World:
     _waiting: dict[str, None] = field(default_factory=dict)
     _paused: dict[str, int] = field(default_factory=dict)
     _down: dict[str, dict[int, None]] = field(default_factory=dict)
+    _left: dict[str, Topology] = field(default_factory=dict)
     _random: random.Random = field(init=False)
     _heap: list[tuple[int, float, str]] = field(default_factory=list)
     _due: dict[str, tuple[int, float]] = field(default_factory=dict)
@@ -96,6 +97,12 @@ class World:
             name: MemoryKafka(name, now_ms=self.clock.now_ms) for name in self.topology.kafka
         }
 
+    def adopt(self, topology: Topology) -> None:
+        """Have nodes that start from now on work by another topology; who leaves has its own."""
+        kept = {**self._left, **dict.fromkeys(self.topology.nodes, self.topology)}
+        self._left = {node: one for node, one in kept.items() if node not in topology.nodes}
+        self.topology = topology
+
     def start(self, node: str, index: int = 0) -> None:
         """Start a worker of the node; it serves after some turns, and once its Kafka answers."""
         name = worker_name(node, index)
@@ -105,7 +112,7 @@ class World:
 
     def _try_to_start(self, name: str) -> bool:
         node = _node_of(name)
-        topology = self.apart.get(node, self.topology)
+        topology = self.apart.get(node) or self._left.get(node, self.topology)
         clusters = kafka_of(topology, node, self.kafka)
         try:
             readers = {kafka: one.reader(f"mesh-{node}") for kafka, one in clusters.items()}

@@ -107,13 +107,21 @@ class WriteLinkState:
 
 @dataclass(frozen=True, slots=True)
 class WriteLearned:
-    """Keep what a neighbour's guaranteed interest is, now that it is proven. Spec: K21."""
+    """Keep what a neighbour's guaranteed interest is, now that it is proven. Spec: K21.
+
+    Attributes:
+        neighbour, scope: Whose it is.
+        epoch, number: Version of that.
+        filters: All of them, or those that came.
+        is_more: Whether they came since all were kept.
+    """
 
     neighbour: str
     scope: Scope
     epoch: int
     number: int
     filters: tuple[str, ...]
+    is_more: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,10 +43,8 @@ from mesh.node.offers import (
     scopes_of,
     scopes_offering,
 )
+from mesh.node.remembering import Remembering
 from mesh.node.rounds import CLIENTS, Round, neighbour_of
-
-REMEMBER_MS = 2_000
-"""Least time between two looks at what neighbours want: sets may be large, and change often."""
 
 Writes = (
     WriteAdvert
@@ -54,6 +52,7 @@ Writes = (
     | WriteAck
     | WriteSubscribed
     | WriteHeartbeat
+    | WriteLearned
     | WriteLinkState
     | WriteStop
     | WriteRepair
@@ -81,12 +80,11 @@ class Leader:
     awaited: Sequence[str] = ()
     completion: Completion = field(init=False)
     beating: Beating = field(init=False)
+    remembering: Remembering = field(default_factory=Remembering)
     _scopes: dict[Scope, ScopeWriter] = field(init=False)
     _covers: dict[Scope, Covering] = field(default_factory=dict)
     _applied: dict[str, tuple[int, int]] = field(default_factory=dict)
     _has_offered: bool = False
-    _remembered_at_ms: int = -REMEMBER_MS
-    _remembered: dict[tuple[str, Scope], tuple[str, ...]] = field(default_factory=dict)
     _numbers: dict[Scope, int] = field(default_factory=dict)
     _awaited: dict[tuple[str, Scope], int] = field(default_factory=dict)
     _shut: dict[str, None] = field(default_factory=dict)
@@ -100,7 +98,7 @@ class Leader:
     # -- offers ---------------------------------------------------------------------------
 
     def offer(self, learner: Learner, round_: Round) -> Iterator[Writes]:
-        """Offer what a round in force in every lane has changed, then acknowledge it.
+        """Offer what a round in force in every lane has changed, and keep it to acknowledge it.
 
         The first time, what the control topic offers already is compared with what it should
         offer, and only the difference is written. Spec: K16, K25.
@@ -117,6 +115,7 @@ class Leader:
             self._await(self.awaited)
             yield from learner.troubles.everything(self.stops)
         self._has_offered = True
+        yield from self.remembering.add(learner.neighbours, round_.came)
         yield from self._ask_again(learner)
         self._apply(learner, round_)
 
@@ -225,8 +224,7 @@ class Leader:
         self.completion.forget(gone, readers)
         for source in [one for one in self._applied if " " in one and one.split(" ")[0] in gone]:
             del self._applied[source]
-        for name, scope in [key for key in self._remembered if key[0] in gone]:
-            del self._remembered[name, scope]
+        self.remembering.forget(gone)
 
     def _await(self, awaited: Sequence[str]) -> None:
         """Take note of what must be acknowledged before the newest topology counts as known."""
@@ -368,18 +366,6 @@ class Leader:
     ) -> Iterator[Writes]:
         """Beat once a second, and tell what is news at once. Spec: K32."""
         yield from self.beating.beat(learner, now_ms, demands, is_ready=is_ready, change=change)
-
-    def remember(
-        self, learner: Learner, now_ms: int, *, at_once: bool = False
-    ) -> Iterator[WriteLearned]:
-        """Keep the proven guaranteed interest of neighbours, for starts without them. Spec: K21."""
-        if now_ms - self._remembered_at_ms < REMEMBER_MS and not at_once:
-            return
-        self._remembered_at_ms = now_ms
-        for name, scope, mark, filters in learner.proven_interest():
-            if self._remembered.get((name, scope)) != filters:
-                self._remembered[name, scope] = filters
-                yield WriteLearned(name, scope, mark.epoch, mark.number, filters)
 
     def marks(self) -> Mapping[Scope, Mark]:
         """Return the newest mark of each scope."""

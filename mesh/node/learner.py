@@ -22,7 +22,6 @@ from mesh.model.control import (
     Scope,
     Subscription,
     Wish,
-    is_address,
     node_address,
 )
 from mesh.model.effects import EndSubscription, EnsureEndpoint, Note
@@ -33,6 +32,7 @@ from mesh.node.cuts import Cuts
 from mesh.node.neighbour import Neighbour
 from mesh.node.queues import OwnQueues
 from mesh.node.relinking import CHANGE, NO_CHANGES, UNCHANGED, LinkChanges
+from mesh.node.remembering import is_kept
 from mesh.node.rounds import CLIENTS, Round, input_name, neighbour_of
 from mesh.node.standing import endpoint_wishes, standing_changes, standing_wishes
 from mesh.node.troubles import Troubles
@@ -84,6 +84,7 @@ class Learner:
     queues: OwnQueues = field(default_factory=OwnQueues)
     _leases: dict[tuple[str, str], int] = field(default_factory=dict)
     _pending: dict[tuple[str, Member], Wish | None] = field(default_factory=dict)
+    _came: dict[tuple[str, Scope], dict[str, None]] = field(default_factory=dict)
     _read: dict[str, tuple[int, int]] = field(default_factory=dict)
     _begun: dict[str, tuple[int, int]] | None = None
     _routed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -173,8 +174,11 @@ class Learner:
         open_if_proven(neighbour, self.router)
 
     def _marked(self, name: str, scope: Scope, reader: ScopeReader, mark: Mark) -> None:
-        for filter_, wish in reader.marked(mark).items():
+        changes = reader.marked(mark)
+        for filter_, wish in changes.items():
             self._gather(name, scope, filter_, wish)
+        if came := [filter_ for filter_, wish in changes.items() if is_kept(filter_, wish)]:
+            self._came.setdefault((name, scope), {}).update(dict.fromkeys(came))
         if reader.mark is not None:
             self._read[input_name(name, scope)] = (reader.mark.epoch, reader.mark.number)
 
@@ -234,14 +238,6 @@ class Learner:
                 scopes = neighbour.scopes if self.offered is None else self.offered[name]
                 read |= {input_name(name, scope): None for scope in scopes}
         return any(source in read for source in late)
-
-    def proven_interest(self) -> Iterator[tuple[str, Scope, Mark, tuple[str, ...]]]:
-        """Yield what each neighbour's guaranteed interest is, where that is proven. Spec: K21."""
-        for name, neighbour in self.neighbours.items():
-            for scope, reader in neighbour.scopes.items():
-                if reader.proven and reader.mark is not None:
-                    wanted = [f for f, w in reader.view.items() if w.durable and not is_address(f)]
-                    yield name, scope, reader.mark, tuple(sorted(wanted))
 
     def _scope(self, name: str, scope: Scope) -> ScopeReader | None:
         """Return the reader of a scope that concerns this node, or None."""
@@ -379,7 +375,8 @@ class Learner:
         if touched:
             self.router.forget()
         self.classes = {name: one.message_class for name, one in self.endpoints.items()}
-        round_ = Round(self._begun, cuts | self.cuts.take(table.entries), touched, links)
+        came, self._came = self._came, {}
+        round_ = Round(self._begun, cuts | self.cuts.take(table.entries), touched, links, came)
         self._pending.clear()
         return round_
 

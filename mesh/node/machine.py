@@ -250,8 +250,8 @@ class NodeMachine:
             return
         close(learner.neighbours[name], self.router, Reason.LINK_DISABLED)
         learner.freeze(name, input_.learned, input_.versions)
-        if self.leader is not None:
-            yield from self.leader.remember(learner, self._now_ms, at_once=True)
+        if (leader := self.leader) is not None:
+            yield from leader.remembering.look(learner.neighbours, self._now_ms, at_once=True)
 
     def _tick(self, now_ms: int) -> Iterator[Effect]:
         for name in self.learner.silent(now_ms):
@@ -260,7 +260,7 @@ class NodeMachine:
             yield from self.leader.heed_silence(self.learner)
             yield from self.learner.ended_leases(now_ms)
             yield from self._beat(self.leader, self._change_status())
-            yield from self.leader.remember(self.learner, now_ms)
+            yield from self.leader.remembering.look(self.learner.neighbours, now_ms)
             if self._round is None:
                 # In a round the table is ahead of what may be offered.
                 yield from self._foreign.mend(self.leader, self.learner, now_ms)

@@ -3,7 +3,8 @@
 Each seed draws a mesh and one or two others to follow it, with nodes and links that come and go,
 and for each of them queues, selectors, controls of interest and covering anew. Messages are
 published all the time, some links lag when a change begins, nodes are killed and start again, and
-with odd seeds consumers of queues come and go. What must come of it, says `live_verdict`.
+with odd seeds consumers of queues come and go. From a seed on, subscriptions come and go too, and
+more than nodes breaks. What must come of it, says `live_verdict`.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import argparse
 import random
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh.client.view import MeshView
-from mesh.config.topology_writer import topology_spec
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
@@ -26,50 +27,27 @@ from mesh.lab.tally import Tally
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
-from mesh.model.topology import Topology
-from tests.sim.live_consumers import Consumption
+from tests.sim.live_consumers import QUIET_MS, Consumption
+from tests.sim.live_guests import Guests
+from tests.sim.live_meshes import random_phases, steady_links
+from tests.sim.live_troubles import Troubles
 from tests.sim.live_verdict import Sent, Verdict
-from tests.sim.meshes import random_legal_topology
-from tests.sim.swarm.targets import next_topologies
 from tests.sim.test_controls import random_subject
-from tests.sim.test_interplay import Phase, random_rest, random_wishes
+from tests.sim.test_interplay import Phase, owed
 from tests.sim.test_selectors import random_headers
 from tests.sim.trials import run_trials
 
-BARE = {"interest": [], "selectors": [], "queues": {}, "covering": False, "limits": []}
 NAMES = TopicNames("mesh.")
 LIMITED_FROM = 30_000
 """From this seed on links have limits; the others stay what they were."""
+TROUBLED_FROM = 100_000
+"""From this seed on more breaks than nodes, and subscriptions come and go."""
 KILLED = 0.04
 """Share of 50 ms in which a node dies: a few a change, for while all die again and again none ends."""
 ON_ITS_WAY_MS = 5_000
 """So long before a change a message may have been published that the change still meets."""
-
-
-def random_phases(
-    rng: random.Random, *, joined: bool, limited: bool
-) -> tuple[list[Phase], list[Subscribe]]:
-    """Return meshes that follow each other, at least one, and who asks for what."""
-    first = random_legal_topology(rng, nodes_max=rng.choice([3, 4, 5]), lanes_max=2, joined=joined)
-    topologies = [first, *next_topologies(rng, first, rng.choice([1, 1, 2]), joined=joined)]
-    wishes = random_wishes(rng, sorted(first.nodes))
-    phases: list[Phase] = []
-    for topology in topologies:
-        here = [wish for wish in wishes if wish.node in topology.nodes]
-        rest = random_rest(rng, topology, here) if here else {}
-        if limited:
-            rest["limits"] = random_limits(rng, topology)
-        phases.append(Phase({**topology_spec(topology), **BARE, **rest}, here))
-    return phases, wishes
-
-
-def random_limits(rng: random.Random, topology: Topology) -> list[dict[str, object]]:
-    """Draw how much may wait at some links before their sources stop: nothing is lost of it."""
-    return [
-        {"link": list(link.ends), "outboxBytes": rng.choice([200, 1_000]), "whenFull": "stop"}
-        for link in topology.links
-        if rng.random() < 0.2
-    ]
+TRIES = 30
+"""So often an operator asks again for a change that could not be carried out while things broke."""
 
 
 @dataclass
@@ -82,6 +60,8 @@ class Trial:
         kills: So many nodes may die yet before all are up again.
         down: Nodes that are to start again, and when.
         consumption: Of queues; None if nobody consumes.
+        guests: Who comes and goes; None if nobody does.
+        troubles: What else breaks; None if nothing does.
     """
 
     seed: int
@@ -91,6 +71,8 @@ class Trial:
     kills: int = 0
     down: dict[str, int] = field(default_factory=dict)
     consumption: Consumption | None = None
+    guests: Guests | None = None
+    troubles: Troubles | None = None
 
     def __post_init__(self) -> None:
         """Draw the meshes, and start the first one."""
@@ -114,15 +96,20 @@ class Trial:
         if self.seed % 2:
             rng = random.Random(f"consumers {self.seed}")
             self.consumption = Consumption(self.backend, rng)
+        if self.seed >= TROUBLED_FROM:
+            rng = random.Random(f"guests {self.seed}")
+            self.guests = Guests(self.driver, self.backend, rng)
+            rng = random.Random(f"troubles {self.seed}")
+            self.troubles = Troubles(self.driver, self.backend, rng, steady_links(self.phases))
 
     def run(self) -> None:
         """Run it, and judge what came of it."""
         for wish in self.wishes:
             self._do("subscribe", wish)
         self._do("settle", Settle())
-        self.backend.accompany([self._publish, self._die, self._consume])
+        self.backend.accompany([self._break, self._publish, self._die, self._consume, self._visit])
         most = self.rng.choice([0, 0, 2, 10])
-        self.kills = most
+        self._let_break(most)
         self._rest(500 if self.consumption is None else 7_000)
         for number in range(1, len(self.phases)):
             if not self._change(number):
@@ -130,12 +117,14 @@ class Trial:
             self._recover()
             self._do("settle", Settle())
             self.first = number
-            self.kills = most
+            self._let_break(most)
             self._rest(self.rng.choice([300, 800]))
         self._recover()
         self.backend.part()
         self._do("settle", Settle())
         self._do("drain", Drain())
+        if self.guests is not None and self.consumption is None:
+            self._assert_links()
         if self.consumption is not None:
             self.consumption.finish(self.driver.topology, self._members())
         self.driver.close()
@@ -161,16 +150,31 @@ class Trial:
         self.last = number
         self.sent = [replace(one, last=number) if one.at_ms > since else one for one in self.sent]
         self._rest(self.rng.choice([0, 100, 400]))
-        try:
-            self._do("apply", Apply(timeout=120), number)
-        except StepFailedError as error:
-            if "would be deleted" not in str(error):
-                raise
+        if not self._apply(number):
             self.last = self.first
             return False  # something waits unread in a topic that would go
         for link in late:
             if link in self.driver.topology.links:
                 self._do("slow", Slow(link=list(link.ends), delay_ms=0))
+        return True
+
+    def _apply(self, number: int) -> bool:
+        """Ask for a change, again if something broke meanwhile; say whether it was not refused."""
+        tries = 1 if self.troubles is None else TRIES
+        for left in reversed(range(tries)):
+            timeout_s = 120 if not left else self.rng.choice([0.3, 2, 20])
+            if not left:
+                self._mend()
+            try:
+                self._do("apply", Apply(timeout=timeout_s), number)
+            except StepFailedError as error:
+                if "would be deleted" in str(error):
+                    return False
+                if not left:
+                    raise
+                self._rest(self.rng.choice([0, 500, 2_000]))
+            else:
+                break
         return True
 
     def _nodes(self) -> list[str]:
@@ -192,6 +196,8 @@ class Trial:
         )
         payload = b"%d" % len(self.sent)
         home = self.phases[self.first].topology.nodes[message.node].kafka
+        if home in self._away():
+            return
         own = [(name, text.encode()) for name, text in message.headers.items()]
         self.backend.kafka[home].writer("load").produce(
             NAMES.ingress(message.node, MessageClass.GUARANTEED),
@@ -208,7 +214,8 @@ class Trial:
 
     def _consume(self) -> None:
         if self.consumption is not None:
-            self.consumption.turn(self.driver.topology, self._members())
+            if not self._away():
+                self.consumption.turn(self.driver.topology, self._members())
             self.consumption.step()
 
     def _die(self) -> None:
@@ -224,12 +231,63 @@ class Trial:
             self._do("kill", NodeStep(node=node))
             self.down[node] = now_ms + self.rng.choice([50, 300, 1_500])
 
-    def _recover(self) -> None:
+    def _away(self) -> Sequence[str]:
+        return self.troubles.away if self.troubles is not None else ()
+
+    def _break(self) -> None:
+        if self.troubles is not None:
+            nodes = self._nodes()
+            self.troubles.step(nodes, [node for node in nodes if node not in self.down])
+
+    def _visit(self) -> None:
+        if self.guests is None or self.troubles is None:
+            return
+        is_calm = not self.down and not self.troubles.mending and self.first == self.last
+        self.guests.step(self._nodes(), is_calm=is_calm, away=self._away())
+
+    def _let_break(self, most: int) -> None:
+        self.kills = most
+        if self.troubles is not None:
+            self.troubles.left = most
+
+    def _mend(self) -> None:
         self.kills = 0
+        if self.troubles is not None:
+            self.troubles.mend()
+
+    def _recover(self) -> None:
+        self._mend()
         while self.down:
             self.backend.advance()
 
     # -- what must have happened --------------------------------------------------------------
+
+    def _assert_links(self) -> None:
+        """Publish once more: nothing crosses a link any more for who has left."""
+        assert self.guests is not None
+        phase = self.phases[self.first]
+        guests = [one.wish for one in self.guests.here if one.wish.node in phase.topology.nodes]
+        phase = Phase(phase.spec, [*phase.wishes, *guests])
+        before = self._crossed()
+        while before != (before := self._rested()):
+            pass  # members of queues still pass on what they have
+        begun = len(self.sent)
+        while len(self.sent) < begun + 5:
+            self._publish()
+        self._do("drain", Drain())
+        wanted = Counter[str]()
+        for one in self.sent[begun:]:
+            wanted.update(list(owed(phase, one.message).links))
+        crossed = self._crossed() - before
+        assert crossed == wanted, (crossed, wanted, self.sent[begun:])
+
+    def _rested(self) -> Counter[str]:
+        self._rest(QUIET_MS)
+        return self._crossed()
+
+    def _crossed(self) -> Counter[str]:
+        self.driver.tally.refresh()
+        return Counter({name: one.messages for name, one in self.driver.tally.links.items()})
 
     def _judge(self) -> None:
         verdict = Verdict(
@@ -238,9 +296,15 @@ class Trial:
             found={f"{one.node}/{one.endpoint}": self._read(one) for one in self.wishes},
             consumed=None if self.consumption is None else self.consumption.got,
             gone=[n for n in self.phases[0].topology.nodes if n not in self.driver.topology.nodes],
+            is_visited=self.guests is not None,
         )
+        guests = [] if self.guests is None else self.guests.all
+        at_guests = {f"{one.wish.node}/{one.wish.endpoint}": self._read(one.wish) for one in guests}
         for one in self.sent:
             faults = list(verdict.faults(one))
+            if self.guests is not None:
+                phases = self.phases[one.first : one.last + 1]
+                faults += self.guests.faults(one, phases, at_guests)
             assert not faults, (one, faults)
 
     def _read(self, wish: Subscribe) -> Counter[bytes]:

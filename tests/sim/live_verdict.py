@@ -36,6 +36,7 @@ class Verdict:
         found: Per endpoint, how often its topic holds each payload.
         consumed: Per queue, how often each payload was handed out; None if nobody consumed.
         gone: Nodes that are no part of the mesh any more: what waits there stays there.
+        is_visited: Whether others come and go too, to whose nodes copies come.
     """
 
     phases: Sequence[Phase]
@@ -43,13 +44,14 @@ class Verdict:
     found: Mapping[str, Counter[bytes]]
     consumed: Mapping[str, Counter[bytes]] | None
     gone: Sequence[str]
+    is_visited: bool
 
     def faults(self, sent: Sent) -> Iterator[str]:
         """Yield what is wrong with what became of a message."""
         phases = self.phases[sent.first : sent.last + 1]
         every = [owed(phase, sent.message) for phase in phases]
         may = {name for one in every for name in (*one.must, *one.may)}
-        if len(phases) > 1:
+        if len(phases) > 1 or self.is_visited:
             may |= self._may_besides(sent.message)
         for name, counts in self.found.items():
             queue, count = name.partition("/")[2], counts[sent.payload]
@@ -64,7 +66,7 @@ class Verdict:
             yield from self._queue_faults(queue, sent, phases, every)
 
     def _may_besides(self, message: Publish) -> set[str]:
-        """Return who attracts nothing: a copy may come there while nodes switch one by one."""
+        """Return who attracts nothing: a copy may come there for others, or while nodes switch."""
         return {
             f"{wish.node}/{wish.endpoint}"
             for wish in self.wishes

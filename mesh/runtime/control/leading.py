@@ -161,6 +161,7 @@ class ControlWriter:
     writer: Writer
     read_positions: Positions
     names: TopicNames = field(init=False)
+    _parts: dict[tuple[str, Scope], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Build the names once."""
@@ -223,11 +224,14 @@ class ControlWriter:
         self._to(neighbour, key, encode_repair_request(request) if is_open else None)
 
     def _learned(self, learned: WriteLearned) -> None:
-        """Write a proven set, in parts that fit into records. Spec: K21."""
-        topic = self.names.learned(self.node)
-        for number, part in enumerate(_parts(learned.filters)):
-            key = learned_key(learned.neighbour, learned.scope, number)
-            self.writer.produce(topic, encode_learned(learned.epoch, learned.number, part), key, 0)
+        """Write a proven set in parts that fit into records, and what came since. Spec: K21."""
+        topic, source = self.names.learned(self.node), (learned.neighbour, learned.scope)
+        first = self._parts[source] if learned.is_more else 0
+        number = first
+        for number, part in enumerate(_parts(learned.filters), first):
+            value = encode_learned(learned.epoch, learned.number, part)
+            self.writer.produce(topic, value, learned_key(*source, number), 0)
+        self._parts[source] = number + 1
 
     def _control(self, key: bytes, value: bytes | None) -> None:
         self.writer.produce(self.names.control(self.node), value, key, 0)
@@ -253,15 +257,18 @@ def _parts(filters: Sequence[str]) -> Iterator[Sequence[str]]:
 def read_learned(records: Iterable[Record], neighbour: str) -> Mapping[Scope, Sequence[str]]:
     """Return what `learned` says of a neighbour: what it wanted, per scope. Spec: K21.
 
-    Parts of one set have one version; others are left over from a larger set.
+    Parts of one set have one version, and what came since has later ones; others are left over
+    from a larger set.
     """
     return {
-        scope: [
-            filter_
-            for _, part in sorted(parts.items())
-            if part[:2] == parts[0][:2]
-            for filter_ in part.filters
-        ]
+        scope: list(
+            dict.fromkeys(
+                filter_
+                for _, part in sorted(parts.items())
+                if part[:2] >= parts[0][:2]
+                for filter_ in part.filters
+            )
+        )
         for scope, parts in _learned_parts(records, neighbour).items()
     }
 
@@ -269,7 +276,7 @@ def read_learned(records: Iterable[Record], neighbour: str) -> Mapping[Scope, Se
 def learned_versions(records: Iterable[Record], neighbour: str) -> Mapping[Scope, tuple[int, int]]:
     """Return (epoch, number) at which that was proven, per scope. Spec: K21."""
     return {
-        scope: (parts[0].epoch, parts[0].number)
+        scope: max((part.epoch, part.number) for part in parts.values())
         for scope, parts in _learned_parts(records, neighbour).items()
     }
 

@@ -95,6 +95,7 @@ class SlowIntake:
     def read(self, timeout_s: float) -> Sequence[Record]:
         """Return records that are due."""
         if not (self._slow or self._held):
+            self.positions = self._inner.positions  # the last that was held may be forgotten
             return self._inner.read(timeout_s)
         fetched = self._inner.read(self._patience(timeout_s))
         now = self._now_ms()

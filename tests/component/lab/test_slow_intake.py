@@ -110,6 +110,16 @@ def test_what_is_forgotten_never_comes() -> None:
     assert bench.read() == []
 
 
+def test_positions_go_on_when_the_last_that_was_held_is_forgotten() -> None:
+    bench = Bench(1.0)
+    bench.slow(SlowLink("b", 100, 0.0))
+    bench.read((SLOW, 0))
+    bench.slow()
+    bench.intake.forget([TopicPartition(SLOW, 0)])
+    assert bench.read((SLOW, 1)) == [(SLOW, 1)]
+    assert bench.intake.positions == {TopicPartition(SLOW, 0): 2}
+
+
 def test_a_wait_ends_when_something_is_due() -> None:
     bench = Bench(1.0)
     bench.slow(SlowLink("b", 30, 0.0))

@@ -48,6 +48,23 @@ def test_guaranteed_messages_are_queued_by_the_frozen_set(mesh: SmallMesh) -> No
     assert link_state(mesh) == "up"
 
 
+def test_what_was_acknowledged_just_before_is_in_the_frozen_set(mesh: SmallMesh) -> None:
+    """It is kept before it is acknowledged, not when whole sets are looked at. Spec: K21, K24."""
+    mesh.subscribe("c", "s", ">", None)
+    mesh.run()
+    for name in ("y", "z"):
+        mesh.subscribe("c", "s", name)
+        mesh.run(200)  # far less than between two looks
+    learned = leading.read_learned(mesh.read(mesh.names.learned("a")), "b")
+    assert {f for filters in learned.values() for f in filters} == {"y", "z"}
+    restart_alone(mesh)
+    mesh.publish(b"1", [subject("z")])
+    mesh.run()
+    mesh.world.cut("a", [])
+    mesh.run(20_000)
+    assert [record.value() for record in mesh.delivered()] == [b"1"]
+
+
 def test_what_is_no_longer_wanted_ends_with_the_first_proof(mesh: SmallMesh) -> None:
     """Spec: K21, K23, DMR-8."""
     mesh.run()

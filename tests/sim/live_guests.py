@@ -1,0 +1,115 @@
+"""Subscriptions of channels that come and go while everything changes: see `live_trials`."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from mesh.client.settled import laggards
+from mesh.lab.backend import SimulatedBackend
+from mesh.lab.driver import Driver
+from mesh.lab.scenario import NamedStep, Subscribe
+from mesh.lab.steps import Unsubscribe
+from tests.sim.live_verdict import Sent
+from tests.sim.test_controls import random_filter
+from tests.sim.test_interplay import Phase, owed
+
+SHARE = 0.02
+"""Share of 50 ms in which one comes or goes."""
+NAMES = ("g0", "g1")
+LEAVES_MS = 20_000
+"""What was published so long before somebody left need not have come meanwhile."""
+
+
+@dataclass
+class Guest:
+    """A subscription, and since when it is known everywhere, until when it was wanted."""
+
+    wish: Subscribe
+    known_ms: int | None = None
+    left_ms: int | None = None
+
+    def is_owed(self, sent: Sent, phases: Sequence[Phase]) -> bool:
+        """Say whether a message must come to it, whatever mesh was in force."""
+        is_here = self.known_ms is not None and self.known_ms <= sent.at_ms
+        is_calm = len(phases) == 1  # else it may have been held for long
+        stays = self.left_ms is None or (is_calm and self.left_ms > sent.at_ms + LEAVES_MS)
+        return is_here and stays and all(self._gets(phase, sent) for phase in phases)
+
+    def may_get(self, sent: Sent, phases: Sequence[Phase]) -> bool:
+        """Say whether a message may come to it under any mesh."""
+        return any(self._gets(phase, sent) for phase in phases)
+
+    def _gets(self, phase: Phase, sent: Sent) -> bool:
+        if self.wish.node not in phase.topology.nodes:
+            return False
+        return bool(owed(Phase(phase.spec, [self.wish]), sent.message).must)
+
+
+@dataclass
+class Guests:
+    """Who came, who left, and who is there."""
+
+    driver: Driver
+    backend: SimulatedBackend
+    rng: random.Random
+    all: list[Guest] = field(default_factory=list)
+
+    @property
+    def here(self) -> list[Guest]:
+        return [guest for guest in self.all if guest.left_ms is None]
+
+    def step(self, nodes: Sequence[str], *, is_calm: bool, away: Sequence[str]) -> None:
+        """Have somebody come or go now and then, and ask who is known.
+
+        Args:
+            nodes: Who is part of every mesh that may be in force.
+            is_calm: Whether all nodes and links serve, and nothing changes.
+            away: Kafka clusters that do not answer.
+        """
+        if is_calm:
+            self._look()
+        if self.rng.random() > SHARE:
+            return
+        node, name = self.rng.choice(nodes), self.rng.choice(NAMES)
+        if self.driver.topology.nodes[node].kafka in away:
+            return
+        there = [one for one in self.here if (one.wish.node, one.wish.endpoint) == (node, name)]
+        if there:
+            wish = there[0].wish
+            self._do("unsubscribe", Unsubscribe(node=node, endpoint=name, filter=wish.filter))
+            there[0].left_ms = self.backend.now_ms()
+        else:
+            wish = Subscribe(node=node, endpoint=name, filter=random_filter(self.rng))
+            self._do("subscribe", wish)
+            self.all.append(Guest(wish))
+
+    def _do(self, word: str, step: Subscribe | Unsubscribe) -> None:
+        self.driver.run(0, NamedStep(word, step))
+
+    def _look(self) -> None:
+        new = [guest for guest in self.here if guest.known_ms is None]
+        if not new:
+            return
+        driver = self.driver
+        driver.view.refresh()
+        wanted = {node: driver.view.nodes[node].clients_offset for node in driver.topology.nodes}
+        faults = driver.faults
+        if not any(
+            laggards(driver.topology, driver.view, wanted, faults.least_epochs, faults.is_excused)
+        ):
+            for guest in new:
+                guest.known_ms = self.backend.now_ms()
+
+    def faults(self, sent: Sent, phases: Sequence[Phase], found: dict[str, dict]) -> Iterator[str]:
+        """Yield what is wrong with what became of a message at guests."""
+        by_name: dict[str, list[Guest]] = {}
+        for guest in self.all:
+            by_name.setdefault(f"{guest.wish.node}/{guest.wish.endpoint}", []).append(guest)
+        for name, guests in by_name.items():
+            count = found[name].get(sent.payload, 0)
+            is_owed = any(guest.is_owed(sent, phases) for guest in guests)
+            may_come = any(guest.may_get(sent, phases) for guest in guests)
+            if count > 1 or (is_owed and not count) or (count and not may_come):
+                yield f"{count} times at guest {name}"
