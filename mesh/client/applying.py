@@ -141,7 +141,7 @@ class Applying:
 
     def _not_able(self, seen: Seen) -> Sequence[str]:
         """Return why the change cannot begin."""
-        reasons = list(self.unable(seen))
+        reasons = [*self.unable(seen), *self._unheard(seen)]
         return reasons or self._untaken(seen, "does not take")
 
     def unable(self, seen: Seen) -> Sequence[str]:
@@ -150,6 +150,15 @@ class Applying:
             f"node {node} {_MUST_START if node in self.cut.arriving else _IS_DOWN}"
             for node in self.cut.taking_part
             if not seen.nodes[node].is_up
+        ]
+
+    def _unheard(self, seen: Seen) -> Sequence[str]:
+        """Return which links must not be disabled now, in words."""
+        return [
+            f"link {one}-{other} is disabled, and queues are shared out in another way, which both "
+            "ends must hear of: enable it"
+            for one, other in self.cut.heard
+            if seen.is_disabled(one, other)
         ]
 
     def _hold(self, seen: Seen) -> Next:
@@ -192,7 +201,7 @@ class Applying:
     def _switch(self, seen: Seen) -> Next:
         staying = [node for node in seen.nodes if node not in self.cut.leaving]
         if (wait := self._not_done(seen, staying)) is not None:
-            return wait
+            return Wait([*self._unheard(seen), *wait.reasons])
         return self._enter(Stage.RUN) if self.is_published else Publish()
 
     def _all_read(self, seen: Seen) -> Wait | None:
@@ -228,7 +237,8 @@ class Applying:
 
         Who is down and no part of the change learns of new links when it starts: what was never
         sent to it cannot be lost, and it sends nothing before. Over a link that operators
-        disabled nothing is heard or sent until it is proven anew. Spec: K24, K28, DMR-10.
+        disabled nothing is heard or sent until it is proven anew, which sources may have to wait
+        for. Spec: K24, K28, DMR-10.
         """
         absent = [
             node
@@ -238,10 +248,14 @@ class Applying:
         return told.is_done or (
             bool(told.open_links)
             and all(
-                one in absent or other in absent or seen.is_disabled(one, other)
+                one in absent or other in absent or self._is_excused(seen, one, other)
                 for one, other in told.open_links
             )
         )
+
+    def _is_excused(self, seen: Seen, one: str, other: str) -> bool:
+        must_hear = not {(one, other), (other, one)}.isdisjoint(self.cut.heard)
+        return seen.is_disabled(one, other) and not must_hear
 
     def _follows(self, report: NodeReport) -> bool:
         told = report.change

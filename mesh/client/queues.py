@@ -13,10 +13,13 @@ from mesh.core.moving import is_client
 from mesh.errors import DecodeError, TransportError
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.names import fold
-from mesh.model.queues import Attraction, Queue, QueuePolicy, Role
+from mesh.model.queues import Attraction, Queue, QueuePolicy, Role, is_of_queue, member_of
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, TopicPartition
+
+LEFT = "left"
+"""Role of a node that has left a queue with messages in it."""
 
 COUNTED_MAX = 5_000
 """Offsets of one member whose messages are counted one by one; above, offsets are."""
@@ -28,7 +31,8 @@ class QueueMember:
 
     Attributes:
         node: The node.
-        role: home, proxy, any, every or local; empty if the node offers nothing of it.
+        role: home, proxy, any, every or local; `left` if nobody subscribes it there any more and
+            messages wait to be moved on; empty if the node offers nothing of it.
         filters: Which subjects it is for there.
         consumers: Clients that consume it; None if the Kafka cluster does not tell.
         movers: Members of its group that send its messages on.
@@ -82,10 +86,14 @@ def queue_statuses(
                 names.setdefault(fold(endpoint), endpoint)
                 members = found.setdefault(fold(endpoint), {})
                 members.setdefault(f"{node} {endpoint}", {})[filter_] = one
-    return [
+        for endpoint in _left(view, node):
+            names.setdefault(fold(endpoint), endpoint)
+            found.setdefault(fold(endpoint), {})[f"{node} {endpoint}"] = {}
+    statuses = [
         _status(topology, view, kafka, names[name], declared.get(name), found[name])
         for name in sorted(found)
     ]
+    return [one for one in statuses if one.declared or one.members]
 
 
 def _status(
@@ -101,9 +109,11 @@ def _status(
     members = []
     for key in sorted(found):
         node, _, endpoint = key.partition(" ")
-        role = _role(view, node, endpoint, policy)
+        role = _role(view, node, endpoint, policy) if found[key] else LEFT
         cluster = kafka[topology.nodes[node].kafka]
-        members.append(_member(topology, cluster, node, endpoint, role, sorted(found[key])))
+        member = _member(topology, cluster, node, endpoint, role, sorted(found[key]))
+        if role != LEFT or member.waiting != 0:
+            members.append(member)
     home = "" if declared is None else declared.home or ""
     homes = [home] if home else [one.node for one in members if one.role == Role.HOME]
     return QueueStatus(
@@ -123,6 +133,17 @@ def _role(view: MeshView, node: str, endpoint: str, policy: QueuePolicy) -> str:
         if attraction.node == node and attraction.queue == endpoint:
             return attraction.role.value
     return ""
+
+
+def _left(view: MeshView, node: str) -> Iterator[str]:
+    """Yield queues that a node still has an address for, and no subscription."""
+    has = {endpoint: None for endpoint, _ in view.nodes[node].subscriptions}
+    entries = {entry: None for offers in view.nodes[node].offers.values() for entry in offers}
+    for entry in entries:
+        if is_of_queue(entry) and Attraction.parse(entry) is None:
+            endpoint, at = member_of(entry)
+            if at == node and endpoint not in has:
+                yield endpoint
 
 
 def _attractions(view: MeshView, node: str) -> Iterator[Attraction]:

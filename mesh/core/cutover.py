@@ -37,6 +37,8 @@ class CutOver:
         taking_part: Nodes without which the change cannot be made.
         arriving: Nodes that are new.
         leaving: Nodes that are no longer there afterwards.
+        heard: Links over which both ends must hear each other before sources go on, so that
+            operators may not disable them: all if queues are shared out in another way.
     """
 
     holding: Sequence[str] = ()
@@ -44,6 +46,7 @@ class CutOver:
     taking_part: Sequence[str] = ()
     arriving: Sequence[str] = ()
     leaving: Sequence[str] = ()
+    heard: Sequence[Direction] = ()
 
 
 def cut_over(
@@ -87,6 +90,7 @@ def cut_over(
         taking_part=sorted(node for node in taking_part if node not in given_up),
         arriving=sorted(node for node in after.nodes if node not in before.nodes),
         leaving=sorted(node for node in before.nodes if node not in after.nodes),
+        heard=sorted(link.ends for link in after.links) if is_shared_otherwise else (),
     )
 
 

@@ -115,6 +115,8 @@ class Learner:
         if subscription is None:
             self._unsubscribe(endpoint, filter_)
             return
+        if self.queues.left.pop(endpoint, None) is not None:
+            del self.endpoints[endpoint]
         first = self.endpoints.setdefault(endpoint, subscription)
         if (first.kind, first.message_class) != (subscription.kind, subscription.message_class):
             yield Note(
@@ -144,7 +146,11 @@ class Learner:
         if gone.kind is EndpointKind.CHANNEL:
             for member, wish in endpoint_wishes(endpoint, None):
                 self._put(filter_, member, wish)
-        if not any(name == endpoint for name, _ in self.subscriptions):
+        if any(name == endpoint for name, _ in self.subscriptions):
+            return
+        if self.queues.is_shared(endpoint, gone):
+            self.queues.left[endpoint] = gone  # what is on its way still comes, to be moved on
+        else:
             del self.endpoints[endpoint]
 
     def ended_leases(self, now: int) -> Iterator[EndSubscription]:

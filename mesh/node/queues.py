@@ -36,11 +36,14 @@ class OwnQueues:
         node: Name of the node; the empty one has no queues.
         declared: What the topology says of queues, by name.
         refused: (endpoint, filter) -> why it attracts nothing.
+        left: Shared queues that nobody here subscribes any more, with what was wanted last: they
+            attract nothing, and keep their address for what is on its way.
     """
 
     node: str = ""
     declared: Mapping[str, Queue] = field(default_factory=dict)
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
+    left: dict[str, Subscription] = field(default_factory=dict)
     _placed: dict[tuple[str, Member], Wish] = field(default_factory=dict)
 
     def policy_of(self, endpoint: str, subscription: Subscription) -> QueuePolicy:
@@ -53,6 +56,12 @@ class OwnQueues:
             return True
         return self.policy_of(endpoint, subscription) is QueuePolicy.EVERY
 
+    def is_shared(self, endpoint: str, subscription: Subscription) -> bool:
+        """Return whether an endpoint is a queue of which one member gets each message."""
+        return subscription.kind is EndpointKind.QUEUE and self.policy_of(
+            endpoint, subscription
+        ) in (QueuePolicy.HOME, QueuePolicy.ANY)
+
     def settle(
         self, subscriptions: Subscriptions, table: InterestTable
     ) -> Iterator[tuple[tuple[str, Member], Wish | None]]:
@@ -63,10 +72,14 @@ class OwnQueues:
             table: Everything else that comes into force is in it.
         """
         queues = {key: one for key, one in subscriptions.items() if one.kind is EndpointKind.QUEUE}
-        if not queues and not self._placed:
+        if not queues and not self.left and not self._placed:
             return
         self.refused.clear()
         wanted = dict(self._wanted(queues, table))
+        for endpoint, subscription in self.left.items():
+            if self.is_shared(endpoint, subscription):
+                wish = Wish(durable=subscription.message_class is MessageClass.GUARANTEED)
+                wanted[queue_address(endpoint, self.node), Member("", endpoint)] = wish
         before, self._placed = self._placed, wanted
         for filter_, member in [key for key in before if key not in wanted]:
             now = subscriptions.get((member.name, filter_))

@@ -86,6 +86,8 @@ class Origins:
         """Take the frames of a batch; yield what must be looked at closely."""
         groups: dict[OriginKey, list[FrameRow]] = {}
         for row in rows:
+            if row.is_moved:
+                continue  # late by right, and a channel may have had them over the link before
             if not row.is_repair and row.kind == "data":
                 groups.setdefault(OriginKey(row.place, row.source, row.generation), []).append(row)
         for key, group in groups.items():

@@ -140,6 +140,7 @@ def frame_columns(records: DataFrame, *more: str) -> DataFrame:
         origin["first"].alias("origin_first"),
         origin["last"].alias("origin_last"),
         origin["count"].alias("messages"),
+        (F.try_element_at(header["path"], F.lit(1)) != origin["node"]).alias("is_moved"),
     )
 
 
@@ -148,7 +149,7 @@ def frame_rows(records: DataFrame) -> DataFrame:
     outbox = ("topic", "partition", "is_repair")
     chain = Window.partitionBy(*outbox, "chain_id", "chain_partition").orderBy("offset")
     origin = (
-        Window.partitionBy(*outbox, "source_id", "source_partition", "generation")
+        Window.partitionBy(*outbox, "source_id", "source_partition", "generation", "is_moved")
         .orderBy("offset")
         .rowsBetween(Window.unboundedPreceding, -1)
     )
@@ -170,7 +171,7 @@ def _frame_groups(frames: DataFrame) -> DataFrame:
     )
     examples = F.collect_list(F.when(F.col("is_broken"), broken))
     keys = (
-        *("topic", "partition", "is_repair", "kind", "zone", "path"),
+        *("topic", "partition", "is_repair", "is_moved", "kind", "zone", "path"),
         *("chain_id", "chain_partition", "source_id", "source_partition", "generation"),
     )
     return frames.groupBy(*keys).agg(

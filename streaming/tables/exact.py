@@ -155,14 +155,15 @@ def frame_faults(raw: DataFrame, requests: DataFrame) -> DataFrame:
     """Return per request and block which messages of frames repeat or come after later ones.
 
     Args:
-        raw: Kafka records of the outbox partitions concerned, from their beginning.
+        raw: Kafka records of the outbox partitions concerned, from their beginning; frames that a
+            member of a queue sends on are late by right, and left out.
         requests: As `FRAME_REQUESTS`.
     """
     opened = raw.withColumns({"header": header_column(), "deltas": offset_deltas_column()})
     keys = ["topic", "partition", "source_id", "source_partition", "generation"]
     doubted = (
         frame_columns(opened, "deltas")
-        .where(~F.col("is_repair") & (F.col("kind") == "data"))
+        .where(~F.col("is_repair") & ~F.col("is_moved") & (F.col("kind") == "data"))
         .withColumn("source_id", F.lower(F.hex("source_id")))
         .join(F.broadcast(requests), on=keys, how="inner")
     )

@@ -113,6 +113,7 @@ class FrameRow:
         tail: The last frame.
         broken: Breaks of the chain between two frames of the batch.
         late: Frames that speak for origin offsets not above all earlier ones.
+        is_moved: Whether they are sent on by a member of a queue, where their path begins.
     """
 
     place: TopicPartition
@@ -131,6 +132,7 @@ class FrameRow:
     tail: FramePlace
     broken: tuple[BrokenLink, ...]
     late: int
+    is_moved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +253,7 @@ def _frame(fields: Fields) -> FrameRow:
         tail=_frame_place(fields["tail"]),
         broken=tuple(BrokenLink(_frame_place(one), one["expected"]) for one in fields["broken"]),
         late=fields["late"],
+        is_moved=fields["is_moved"],
     )
 
 

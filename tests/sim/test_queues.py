@@ -16,6 +16,7 @@ from mesh.lab.scenario import (
     Drain,
     LinkStep,
     NamedStep,
+    NodeStep,
     Publish,
     Scenario,
     Settle,
@@ -230,8 +231,12 @@ def test_what_a_proxy_cannot_send_home_is_counted() -> None:
     assert dropped_at(backend, "t") == {"home_unreachable": 4}
 
 
-def test_copies_for_a_queue_that_left_are_counted() -> None:
-    """They waited at a node that stood still, and come when nobody has the queue. DESIGN 4.4."""
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_copies_for_a_queue_that_left_come_or_are_counted(is_forgotten: bool) -> None:
+    """They waited for a link; counted are they if the node cannot know of its queue any more.
+
+    Spec: DESIGN 4.4, DESIGN 6.
+    """
     topology = topology_from_mapping(
         {
             "kafka": {"k": {}},
@@ -249,12 +254,25 @@ def test_copies_for_a_queue_that_left_are_counted() -> None:
         NamedStep("drain", Drain()),
         NamedStep("unsubscribe", Unsubscribe(node="b", endpoint="q", filter=">")),
         NamedStep("settle", Settle()),
+        NamedStep("kill", NodeStep(node="b")),
+        NamedStep("start", NodeStep(node="b")),
         NamedStep("heal", cut),
         NamedStep("settle", Settle()),
         NamedStep("drain", Drain()),
     ]
     scenario = Scenario(name="left", seed=1, audit=False, topology=topology, steps=tuple(steps))
     backend = SimulatedBackend(topology, 1)
+    if is_forgotten:
+        backend.accompany([lambda: forget_clients(backend, "b")])
     result = run_scenario(scenario, backend, backend_name="sim")
     assert result["ok"], result["steps"]
-    assert dropped_at(backend, "b") == {"queue_left": 4}
+    assert dropped_at(backend, "b") == ({"queue_left": 4} if is_forgotten else {})
+    assert isinstance(result["endpoints"], dict)
+    assert result["endpoints"]["b/q"]["count"] == (0 if is_forgotten else 4)
+
+
+def forget_clients(backend: SimulatedBackend, node: str) -> None:
+    """Have Kafka compact away what a tombstone follows, as it does some day."""
+    entries = backend.kafka["k"].topics[f"mesh.{node}.clients"].logs[0].entries
+    if entries and entries[-1] is not None and entries[-1].value() is None:
+        entries[:-1] = [None] * (len(entries) - 1)

@@ -217,7 +217,7 @@ class Plant:
                 "last": last,
             },
             "origin": {
-                "node": path[0],
+                "node": origin.partition(".")[0],
                 "topic": topic_id(self.prefix + origin),
                 "partition": partition,
                 "generation": 0,

@@ -56,6 +56,18 @@ def test_what_was_moved_is_where_it_was_moved_last(bench, plant):
     assert told(bench)[0] == ["duplicate"]
 
 
+def test_what_is_moved_over_a_link_that_carried_it_before_is_no_repetition(bench, plant):
+    """A channel at c has had all of it already, and later ones too."""
+    subscribe(plant, "b", "c")
+    plant.carry(10, [])
+    plant.deliver("b/q", range(10), ["a", "b"])
+    plant.frame("b->c", [2, 3], path=["b"], source="b.ep.q")
+    plant.deliver("c/q", [2, 3], ["b", "c"], moves=1)
+    assert told(bench) == ([], {"*/q": (10, 10, True)})
+    plant.frame("b->c", [4, 5], path=["a", "b"], source="b.ep.q")
+    assert told(bench)[0] == ["duplicate"]
+
+
 def test_every_member_has_all_and_local_queues_have_what_is_published_there(bench, plant):
     """Spec: DMR-9, UM-7."""
     subscribe(plant, "b", "c", value=b'{"kind": "queue"}')

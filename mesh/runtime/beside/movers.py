@@ -47,6 +47,7 @@ class _Seen:
 
     Attributes:
         part: What the node is for it.
+        is_member: Whether it has the queue, or has left it with messages in it.
         consumers: Clients that consume it here.
         consumed_ms: When there were some last, or the queue was first seen.
         target: The member that gets what waits here, or None.
@@ -56,6 +57,7 @@ class _Seen:
 
     part: Part
     consumed_ms: int
+    is_member: bool = True
     consumers: int = 0
     target: Attraction | None = None
     room: int | None = None
@@ -82,6 +84,7 @@ class Movers:
     _left: dict[tuple[int, str], tuple[str, tuple[int, int], int]] = field(default_factory=dict)
     _failed_ms: dict[tuple[int, str], int] = field(default_factory=dict)
     _looked_ms: int = -LOOK_MS
+    _has_topic: dict[str, bool] = field(default_factory=dict)
 
     @property
     def members(self) -> Sequence[Consumer]:
@@ -142,19 +145,45 @@ class Movers:
             for one in attractions
             if one.node == self.node and one.role is not Role.LOCAL
         }
-        for queue in [queue for queue in self._seen if queue not in parts]:
+        for queue in [one for one in self._has_topic if one in parts]:
+            del self._has_topic[queue]
+        left = dict(self._left_behind(attractions, parts))
+        for queue in [queue for queue in self._seen if queue not in parts and queue not in left]:
             del self._seen[queue]
         near = Nearness(self.topology, self.node)
-        for queue, part in parts.items():
+        for queue, part in {**parts, **left}.items():
             seen = self._seen.setdefault(queue, _Seen(part, now_ms))
             group = self.lanes.names.endpoint(self.node, queue)
-            seen.part = part
+            seen.part, seen.is_member = part, queue in parts
             seen.consumers = sum(map(is_client, self.home.admin().group_members(group)))
             if seen.consumers:
                 seen.consumed_ms = now_ms
             self._aim(queue, seen, attractions, near, now_ms)
         for mover in self._movers.values():
             mover.forget_lost()
+
+    def _left_behind(
+        self, attractions: Sequence[Attraction], parts: Mapping[str, Part]
+    ) -> Iterator[tuple[str, Part]]:
+        """Yield queues that this node has left with messages in them, while others have them."""
+        own = {fold(queue): None for queue in parts}
+        theirs = {
+            one.queue: Part.ANY if one.role is Role.ANY else Part.PROXY
+            for one in attractions
+            if one.role in (Role.ANY, Role.HOME) and one.name not in own
+        }
+        unknown = {
+            self.lanes.names.endpoint(self.node, queue): queue
+            for queue in theirs
+            if queue not in self._has_topic
+        }
+        if unknown:
+            described = self.home.admin().describe(list(unknown))
+            for topic, queue in unknown.items():
+                self._has_topic[queue] = topic in described
+        for queue, part in theirs.items():
+            if self._has_topic[queue] and self._waiting(queue) > 0:
+                yield queue, part
 
     def _aim(
         self,
@@ -177,7 +206,9 @@ class Movers:
 
     def _tell(self, *, leads: bool) -> Iterator[Input]:
         rooms = (
-            {queue: self._room(queue, seen) for queue, seen in self._seen.items()} if leads else {}
+            {queue: self._room(queue, seen) for queue, seen in self._seen.items() if seen.is_member}
+            if leads
+            else {}
         )
         for queue in self._told.keys() - rooms.keys():
             yield QueueSeen(queue, None)
@@ -186,18 +217,19 @@ class Movers:
         self._told = rooms
 
     def _room(self, queue: str, seen: _Seen) -> int:
-        if not seen.consumers:
-            return 0
+        return room_for(seen.consumers, self._waiting(queue)) if seen.consumers else 0
+
+    def _waiting(self, queue: str) -> int:
+        """Return how many records the queue's group has not passed, markers of Kafka included."""
         topic = self.lanes.names.endpoint(self.node, queue)
         count = self.topology.nodes[self.node].partitions
         places = [TopicPartition(topic, number) for number in range(count)]
         admin = self.home.admin()
         passed, starts = admin.passed(topic, places), admin.starts(places)
-        waiting = sum(
+        return sum(
             end - max(passed.get(at, 0), starts.get(at, 0))
             for at, end in admin.stable_ends(places).items()
         )
-        return room_for(seen.consumers, waiting)
 
     # -- what moves -------------------------------------------------------------------------
 

@@ -46,6 +46,37 @@ def test_queues_are_listed_with_members_and_consumers(run: Run, chain: Chain) ->
     assert "a (0), c (1)" in run("queue", "list", "-f", file).out
 
 
+def test_who_has_left_with_messages_is_listed_until_they_are_moved_on(
+    run: Run, chain: Chain
+) -> None:
+    """Nobody consumes there, so they go where somebody does. Spec: DESIGN 6."""
+    mesh, file = chain
+    for node in ("a", "c"):
+        _queue(mesh, node, "any")
+    for number in range(3):
+        mesh.publish("a", "jobs/x", b"%d" % number)
+    mesh.pause(1)
+    writer = mesh.world.kafka[mesh.topology.nodes["a"].kafka].writer("subscriber")
+    writer.produce("mesh.a.clients", None, subscription_key("jobs", "jobs/>"), 0)
+    mesh.pause(8)
+    assert _members(run, file) == [("a", "left", 3), ("c", "any", 0)]
+    consumer = mesh.client("c").consume("jobs")
+    consumed: list[bytes | None] = []
+    for _ in range(20):
+        for one in consumer.read(0.1):
+            consumed.append(one.message.payload)
+            consumer.ack(one)
+        consumer.commit()
+        mesh.pause(1)
+    assert sorted(map(str, consumed)) == ["b'0'", "b'1'", "b'2'"]
+    assert _members(run, file) == [("c", "any", 0)]
+
+
+def _members(run: Run, file: str) -> list[tuple[str, str, int]]:
+    [jobs] = run("queue", "list", "-f", file, "-o", "json").data["queues"]
+    return [(one["node"], one["role"], one["waiting"]) for one in jobs["members"]]
+
+
 def test_a_queue_that_is_not_there_is_named(run: Run, chain: Chain) -> None:
     """One clear line, and what was perhaps meant."""
     mesh, file = chain

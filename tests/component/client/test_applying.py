@@ -172,3 +172,22 @@ def test_nobody_waits_for_who_is_behind_a_disabled_link() -> None:
     disabled = {("b", "c")}
     answers.seen = replace(answers.seen, is_disabled=lambda *link: link in disabled)
     assert applying.next(answers.seen) == Publish()
+
+
+def test_queues_are_not_shared_out_otherwise_over_a_link_that_nobody_hears() -> None:
+    """Sources would go on without knowing who gets their messages now. Spec: K28, DMR-10."""
+    answers = Answers()
+    cut = replace(CUT, heard=[("a", "b"), ("b", "c")])
+    disabled = {("c", "b"), ("b", "c")}
+    answers.seen = replace(answers.seen, is_disabled=lambda *link: link in disabled)
+    begun = Applying(Change(7, Stage.HOLD, "after"), cut)
+    assert "link b-c is disabled" in waits_for(begun.next(answers.seen))
+    answers.say(Stage.SWITCH, "a", "n", "c")
+    status = ChangeStatus(7, Stage.SWITCH, is_done=False, open_links=[("b", "c")])
+    answers.nodes["b"] = replace(answers.nodes["b"], change=status)
+    switching = Applying(Change(7, Stage.SWITCH, "after"), cut, is_written=True)
+    assert "link b-c is disabled" in waits_for(switching.next(answers.seen))
+    disabled.clear()
+    assert begun.next(answers.seen) == Write(begun.target)
+    answers.say(Stage.SWITCH, "b")
+    assert switching.next(answers.seen) == Publish()

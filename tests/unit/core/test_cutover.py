@@ -78,6 +78,8 @@ def test_where_a_queue_is_shared_out_otherwise_all_hold_and_drain() -> None:
     cut = cut_over(both, both, is_shared_otherwise=True)
     assert (cut.holding, cut.taking_part) == (["a", "b"], ["a", "b"])
     assert cut.rounds == [[("a", "b"), ("b", "a")]]
+    assert cut.heard == [("a", "b")]
+    assert not cut_over(both, both).heard
 
 
 def test_those_whose_walks_stay_do_not_hold() -> None:

@@ -102,6 +102,16 @@ def test_intervals_that_go_back_are_suspected(origins):
     assert suspicion.receiver == ""
 
 
+def test_what_a_member_of_a_queue_sends_on_is_late_by_right(origins):
+    """A channel behind the link may have had it before. Spec: DESIGN 6."""
+    other = TopicPartition("mesh.c.to.b.g", 0)
+    assert list(origins.absorb([frames(0, -1, 0, 9)])) == []
+    moved = frames(1, -1, 2, 4, is_moved=True, chain=SourceKey("ee", 0), path=("c",))
+    assert list(origins.absorb([moved, replace(moved, place=other, late=1)])) == []
+    (suspicion,) = origins.absorb([replace(moved, is_moved=False)])
+    assert suspicion.outboxes == (OUTBOX,)
+
+
 def test_the_same_interval_over_two_links_is_suspected(origins):
     other = TopicPartition("mesh.c.to.b.g", 0)
     assert list(origins.absorb([frames(0, -1, 0, 4)])) == []
