@@ -1,9 +1,10 @@
-"""Subscriptions of channels that come and go while everything changes: see `live_trials`."""
+"""Subscriptions that come and go while everything changes: see `live_trials`."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.client.settled import laggards
@@ -18,6 +19,8 @@ from tests.sim.test_interplay import Phase, owed
 SHARE = 0.02
 """Share of 50 ms in which one comes or goes."""
 NAMES = ("g0", "g1")
+QUEUE = "gq"
+"""A queue with policy `any`, whose members come and go."""
 LEAVES_MS = 20_000
 """What was published so long before somebody left need not have come meanwhile."""
 
@@ -49,11 +52,16 @@ class Guest:
 
 @dataclass
 class Guests:
-    """Who came, who left, and who is there."""
+    """Who came, who left, and who is there.
+
+    Attributes:
+        names: Endpoints to draw from.
+    """
 
     driver: Driver
     backend: SimulatedBackend
     rng: random.Random
+    names: Sequence[str] = NAMES
     all: list[Guest] = field(default_factory=list)
 
     @property
@@ -72,7 +80,7 @@ class Guests:
             self._look()
         if self.rng.random() > SHARE:
             return
-        node, name = self.rng.choice(nodes), self.rng.choice(NAMES)
+        node, name = self.rng.choice(nodes), self.rng.choice(self.names)
         if self.driver.topology.nodes[node].kafka in away:
             return
         there = [one for one in self.here if (one.wish.node, one.wish.endpoint) == (node, name)]
@@ -82,6 +90,8 @@ class Guests:
             there[0].left_ms = self.backend.now_ms()
         else:
             wish = Subscribe(node=node, endpoint=name, filter=random_filter(self.rng))
+            if name == QUEUE:
+                wish = wish.model_copy(update={"kind": "queue", "policy": "any"})
             self._do("subscribe", wish)
             self.all.append(Guest(wish))
 
@@ -102,13 +112,39 @@ class Guests:
             for guest in new:
                 guest.known_ms = self.backend.now_ms()
 
-    def faults(self, sent: Sent, phases: Sequence[Phase], found: dict[str, dict]) -> Iterator[str]:
-        """Yield what is wrong with what became of a message at guests."""
+    def members(self, nodes: Sequence[str]) -> list[tuple[str, str]]:
+        """Return who has the queue just now: (node, queue)."""
+        wishes = [guest.wish for guest in self.here]
+        return [(one.node, QUEUE) for one in wishes if one.endpoint == QUEUE and one.node in nodes]
+
+    def faults(
+        self,
+        sent: Sent,
+        phases: Sequence[Phase],
+        found: Mapping[str, Counter[bytes]],
+        consumed: Counter[bytes],
+    ) -> Iterator[str]:
+        """Yield what is wrong with what became of a message at guests.
+
+        Args:
+            sent: The message.
+            phases: Meshes that were in force, or came, meanwhile.
+            found: Per endpoint of a guest, how often its topic holds each payload.
+            consumed: How often each was handed to a consumer of the queue.
+        """
         by_name: dict[str, list[Guest]] = {}
         for guest in self.all:
             by_name.setdefault(f"{guest.wish.node}/{guest.wish.endpoint}", []).append(guest)
+        if consumed[sent.payload] > 1:
+            yield f"{consumed[sent.payload]} times consumed of {QUEUE}"
         for name, guests in by_name.items():
-            count = found[name].get(sent.payload, 0)
+            count = found[name][sent.payload]
+            if name.endswith(f"/{QUEUE}"):
+                # Who leaves keeps what came, and others may get it: it is anywhere.
+                everywhere = sum(found[one][sent.payload] for one in found if one.endswith(QUEUE))
+                if not everywhere and any(guest.is_owed(sent, phases) for guest in guests):
+                    yield f"nowhere in {QUEUE}"
+                continue
             is_owed = any(guest.is_owed(sent, phases) for guest in guests)
             may_come = any(guest.may_get(sent, phases) for guest in guests)
             if count > 1 or (is_owed and not count) or (count and not may_come):

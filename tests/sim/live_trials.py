@@ -28,7 +28,8 @@ from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from tests.sim.live_consumers import QUIET_MS, Consumption
-from tests.sim.live_guests import Guests
+from tests.sim.live_guests import NAMES as GUEST_NAMES
+from tests.sim.live_guests import QUEUE, Guests
 from tests.sim.live_meshes import random_phases, steady_links
 from tests.sim.live_troubles import Troubles
 from tests.sim.live_verdict import Sent, Verdict
@@ -42,6 +43,8 @@ LIMITED_FROM = 30_000
 """From this seed on links have limits; the others stay what they were."""
 TROUBLED_FROM = 100_000
 """From this seed on more breaks than nodes, and subscriptions come and go."""
+LEAVING_FROM = 200_000
+"""From this seed on a queue's members come and go as well."""
 KILLED = 0.04
 """Share of 50 ms in which a node dies: a few a change, for while all die again and again none ends."""
 ON_ITS_WAY_MS = 5_000
@@ -98,7 +101,8 @@ class Trial:
             self.consumption = Consumption(self.backend, rng)
         if self.seed >= TROUBLED_FROM:
             rng = random.Random(f"guests {self.seed}")
-            self.guests = Guests(self.driver, self.backend, rng)
+            names = [*GUEST_NAMES, QUEUE] if self.seed >= LEAVING_FROM else GUEST_NAMES
+            self.guests = Guests(self.driver, self.backend, rng, names)
             rng = random.Random(f"troubles {self.seed}")
             self.troubles = Troubles(self.driver, self.backend, rng, steady_links(self.phases))
 
@@ -210,7 +214,8 @@ class Trial:
     def _members(self) -> list[tuple[str, str]]:
         """Return the (node, queue) pairs of nodes that are there."""
         queues = {(one.node, one.endpoint) for one in self.wishes if one.kind == "queue"}
-        return sorted(pair for pair in queues if pair[0] in self._nodes())
+        found = sorted(pair for pair in queues if pair[0] in self._nodes())
+        return found + (self.guests.members(self._nodes()) if self.guests is not None else [])
 
     def _consume(self) -> None:
         if self.consumption is not None:
@@ -300,11 +305,13 @@ class Trial:
         )
         guests = [] if self.guests is None else self.guests.all
         at_guests = {f"{one.wish.node}/{one.wish.endpoint}": self._read(one.wish) for one in guests}
+        consumed = {} if self.consumption is None else self.consumption.got
+        handed = consumed.get(QUEUE, Counter[bytes]())
         for one in self.sent:
             faults = list(verdict.faults(one))
             if self.guests is not None:
                 phases = self.phases[one.first : one.last + 1]
-                faults += self.guests.faults(one, phases, at_guests)
+                faults += self.guests.faults(one, phases, at_guests, handed)
             assert not faults, (one, faults)
 
     def _read(self, wish: Subscribe) -> Counter[bytes]:

@@ -104,7 +104,13 @@ class Troubles:
         faults = self.driver.faults
         faults.is_hasty = True
         faults.broker("kill_broker", BrokerStep(kafka=name))
-        self._lasts(("kafka", name), lambda: faults.broker("start_broker", BrokerStep(kafka=name)))
+        self._lasts(("kafka", name), lambda: self._bring_back(name))
+
+    def _bring_back(self, name: str) -> None:
+        if name in self.driver.topology.kafka:
+            self.driver.faults.broker("start_broker", BrokerStep(kafka=name))
+        else:  # the change that brought it has gone back, and is asked for again some day
+            self.backend.kafka[name].available = True
 
     def _pause(self, _: Sequence[str], up: Sequence[str]) -> None:
         faults = self.driver.faults

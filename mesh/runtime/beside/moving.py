@@ -127,7 +127,8 @@ class Mover:
         """Take nothing more, and stay a member."""
         self.consumer.pause(list(self.consumer.owned()))
         # What was given just now is not paused yet: it is moved first when this goes on.
-        self._early += self._read(1)
+        given = self._read(1)  # which may take away what was given before
+        self._early += given
 
     def move(self, link: LocalLink, address: str, most: int) -> int:
         """Send up to so many messages to a member; return how many that were.
