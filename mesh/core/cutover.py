@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mesh.core.controls import filters_at
+from mesh.core.links import Ends, links_made
 from mesh.core.reach import Tree, tree_from
 from mesh.core.walks import Graph, Visit
 from mesh.model.controls import ControlKind
@@ -65,6 +66,8 @@ def cut_over(
         is_shared_otherwise: Whether other members of some queue get messages then.
     """
     old_graph, new_graph = Graph.of(before), Graph.of(after)
+    was, now = links_made(before), links_made(after)
+    remade = {ends: None for ends, made in was.items() if now.get(ends) != made}
     ends = dict.fromkeys(_ends(before, after))
     holding: list[str] = []
     moving: dict[str, None] = {}  # who holds for walks that begin may be down meanwhile
@@ -72,7 +75,7 @@ def cut_over(
     for source in sorted({**before.nodes, **after.nodes}):
         old = tree_from(old_graph, source) if source in before.nodes else {}
         new = tree_from(new_graph, source) if source in after.nodes else {}
-        ended = list(old) if is_shared_otherwise else _ended(before, after, old, new)
+        ended = list(old) if is_shared_otherwise else _ended(before, after, old, new, remade)
         moves = bool(ended) or source not in after.nodes
         if moves:
             moving[source] = None
@@ -94,12 +97,19 @@ def cut_over(
     )
 
 
-def _ended(before: Topology, after: Topology, old: Tree, new: Tree) -> Collection[str]:
-    """Return the nodes whose walk from one source becomes another one or ends, nearest first."""
+def _ended(
+    before: Topology, after: Topology, old: Tree, new: Tree, remade: Collection[Ends]
+) -> Collection[str]:
+    """Return the nodes whose walk from one source becomes another one or ends, nearest first.
+
+    So does a walk over a link that is made anew, as its ends take it: nothing crosses that before
+    it is proven, though one of two joins on it be the same.
+    """
     ended: dict[str, None] = {}
     for node, visit in old.items():
         is_same = node in new and new[node].link == visit.link
         is_same = is_same and _bars(before, visit) == _bars(after, visit)
+        is_same = is_same and (visit.link is None or visit.link.ends not in remade)
         if not is_same or (visit.before is not None and visit.before.node in ended):
             ended[node] = None
     return ended
@@ -169,15 +179,13 @@ def _ends(before: Topology, after: Topology) -> Iterator[str]:
             yield from link
 
 
-def _links(topology: Topology) -> Mapping[tuple[str, str], object]:
+def _links(topology: Topology) -> Mapping[Ends, object]:
     """Return what makes links what they are and carry, by their ends."""
+    made = links_made(topology)
     return {
         link.ends: (
-            link.zone,
-            topology.kind_of(link),
+            made[link.ends],
             topology.zones[link.zone].direct_only,
-            topology.joins.get(link.ends),
-            topology.joins.get((link.ends[1], link.ends[0])),
             topology.conditions.get(link.ends),
             topology.conditions.get((link.ends[1], link.ends[0])),
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mesh.core.routing import LocalLink, local_links
+from mesh.core.links import made_of
+from mesh.core.routing import local_links
 from mesh.model.control import Scope, Stage
 from mesh.model.names import fold
 from mesh.model.queues import shared_by
@@ -94,18 +95,10 @@ def with_node(topology: Topology, node: str, before: Topology) -> Topology:
     return replace(topology, kafka=kafka, nodes=nodes)
 
 
-def _seen(topology: Topology, node: str) -> Mapping[str, tuple[object, ...]]:
-    found = {}
-    for link in local_links(topology, node):
-        back = [one for one in local_links(topology, link.neighbour) if one.neighbour == node]
-        found[link.neighbour] = (_facts(link), *map(_facts, back))
-    return found
+def _seen(topology: Topology, node: str) -> Mapping[str, object]:
+    return {link.other(node): made_of(topology, link) for link in topology.links_of(node)}
 
 
 def _sharing(topology: Topology) -> Mapping[str, object]:
     """Return what decides which members of each declared queue get its messages. Spec: K28."""
     return {fold(name): shared_by(topology.queues, name) for name in topology.queues}
-
-
-def _facts(link: LocalLink) -> tuple[object, ...]:
-    return link.zone, link.kind, link.out, link.into, link.back

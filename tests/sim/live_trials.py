@@ -247,7 +247,7 @@ class Trial:
     def _visit(self) -> None:
         if self.guests is None or self.troubles is None:
             return
-        is_calm = not self.down and not self.troubles.mending and self.first == self.last
+        is_calm = not self.down and self.troubles.is_over and self.first == self.last
         self.guests.step(self._nodes(), is_calm=is_calm, away=self._away())
 
     def _let_break(self, most: int) -> None:

@@ -39,6 +39,14 @@ class Troubles:
     def away(self) -> Sequence[str]:
         return [key[1] for key in self.mending if key[0] == "kafka"]
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is broken now."""
+        return not any(map(self._is_there, self.mending))
+
+    def _is_there(self, key: tuple[str, ...]) -> bool:
+        return key[0] == "kafka" or set(key[1:]) <= set(self.driver.topology.nodes)
+
     def step(self, nodes: Sequence[str], up: Sequence[str]) -> None:
         """End what has lasted, and let something begin now and then.
 
@@ -62,10 +70,10 @@ class Troubles:
             self._end(key)
 
     def _end(self, key: tuple[str, ...]) -> None:
-        nodes = self.driver.topology.nodes
+        if not self._is_there(key):
+            return  # the change that brought a node has gone back: when it comes again
         try:
-            if key[0] == "kafka" or set(key[1:]) <= set(nodes):
-                self.mending[key][1]()
+            self.mending[key][1]()
         except StepFailedError:
             if not self.away:
                 raise

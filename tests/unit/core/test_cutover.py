@@ -10,6 +10,7 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.cutover import cut_over
+from mesh.core.links import links_made
 from mesh.core.walks import Graph, Visit, Walk, walks_from
 from mesh.model.topology import Topology
 from tests.sim.meshes import random_legal_topology
@@ -26,9 +27,11 @@ def multi(*links: str) -> dict[str, object]:
 
 
 def carries(before: Topology, walk: Walk, after: Topology) -> bool:
-    """Whether the last step of a walk lets through what it did."""
-    step = walk.nodes[-2:]
-    return before.joins.get(step) == after.joins.get(step)
+    """Whether the last step of a walk lets through what it did, over a link made of the same."""
+    one, other = walk.nodes[-2:]
+    ends = (min(one, other), max(one, other))
+    is_same = before.joins.get((one, other)) == after.joins.get((one, other))
+    return is_same and links_made(before)[ends] == links_made(after).get(ends)
 
 
 def test_walks_that_only_begin_hold_nobody() -> None:
@@ -80,6 +83,26 @@ def test_where_a_queue_is_shared_out_otherwise_all_hold_and_drain() -> None:
     assert cut.rounds == [[("a", "b"), ("b", "a")]]
     assert cut.heard == [("a", "b")]
     assert not cut_over(both, both).heard
+
+
+def test_who_sends_by_the_other_join_on_a_link_holds_as_well() -> None:
+    """Its ends take the link for another one, and let nothing over before it is proven. K28."""
+    there = {"kind": "join", "from": "a", "to": "b"}
+    back = {"kind": "join", "from": "b", "to": "a", "hops": 3}
+    one, two = mesh("a b c", J=there), mesh("a b c", J=there, K=back)
+    for before, after in ((one, two), (two, one)):
+        cut = cut_over(before, after)
+        assert cut.holding == ["a", "b"]
+        assert ("a", "b") in cut.rounds[0]
+
+
+def test_who_sends_over_a_link_that_more_rows_of_joins_lead_back_over_holds() -> None:
+    """Addresses come by them: the link is another one, though its own join is the same. K28."""
+    first = {"kind": "join", "from": "a", "to": "b"}
+    onward = {"kind": "join", "from": "b", "to": "c"}
+    cut = cut_over(mesh("a b c d", J=first), mesh("a b c d", J=first, K=onward))
+    assert cut.holding == ["a"]
+    assert cut.rounds == [[("a", "b")]]
 
 
 def test_those_whose_walks_stay_do_not_hold() -> None:
@@ -187,7 +210,7 @@ def test_whoever_does_not_hold_sends_by_walks_of_one_topology_while_others_switc
     """Whichever nodes have switched where its message comes: no way of neither, none twice. K28."""
     rng = random.Random(11)
     found = 0
-    for _ in range(400):
+    for _ in range(450):
         before = random_legal_topology(rng, nodes_max=5, joined=rng.random() < 0.5)
         for after in next_topologies(rng, before, 1, joined=True):
             found += judged(before, after)
