@@ -273,9 +273,9 @@ class Trial:
         phase = self.phases[self.first]
         guests = [one.wish for one in self.guests.here if one.wish.node in phase.topology.nodes]
         phase = Phase(phase.spec, [*phase.wishes, *guests])
-        before = self._crossed()
-        while before != (before := self._rested()):
-            pass  # members of queues still pass on what they have
+        before = self._rested()
+        while (now := self._rested()) != before:
+            before = now  # members of queues still pass on what they have
         begun = len(self.sent)
         while len(self.sent) < begun + 5:
             self._publish()
