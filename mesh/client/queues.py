@@ -126,8 +126,8 @@ def _status(
 
 
 def _role(view: MeshView, node: str, endpoint: str, policy: QueuePolicy) -> str:
-    """Return what a node is for a queue, by what it offers; of these two it offers nothing."""
-    if policy in (QueuePolicy.EVERY, QueuePolicy.LOCAL):
+    """Return what a node is for a queue, by what it offers; nothing unless it is shared."""
+    if not policy.is_shared:
         return policy.value
     for attraction in _attractions(view, node):
         if attraction.node == node and attraction.queue == endpoint:

@@ -1,11 +1,11 @@
 """Who has to hold still while a topology is exchanged for another, and what has to drain first.
 
-A source holds if one of its walks moves or ends, or if a link on it carries other messages than
-before (filters of joins, selectors, local subjects, direct-only zones): what it sent must have come
-to the end of the old walk, because behind the switch nobody reads there any more, or another way
-leads to the same node. All hold if a queue is shared out in another way: what was sent to one
-member, or to all, would meet members that go by the other rule. A walk that only begins needs no
-hold, for nothing was ever sent along it, unless it leads to a node that sends over a link now and
+A source holds if one of its walks moves or ends, or if a link on it is made of anything else than
+before (zone, kind, joins) or carries other messages (selectors, local subjects, direct-only zones):
+what it sent must have come to the end of the old walk, because behind the switch nobody reads there
+any more, or another way leads to the same node. All hold if a queue is shared out in another way:
+what was sent to one member, or to all, would meet members that go by the other rule. A walk that
+only begins needs no hold, for nothing was ever sent along it, unless it leads to a node that sends over a link now and
 not afterwards: nodes switch one after the other, and what comes there in between would go on along
 a way that neither topology has. Spec: K28.
 """
@@ -66,8 +66,8 @@ def cut_over(
         is_shared_otherwise: Whether other members of some queue get messages then.
     """
     old_graph, new_graph = Graph.of(before), Graph.of(after)
-    was, now = links_made(before), links_made(after)
-    remade = {ends: None for ends, made in was.items() if now.get(ends) != made}
+    made = links_made(after)
+    remade = {ends: None for ends, one in links_made(before).items() if made.get(ends) != one}
     ends = dict.fromkeys(_ends(before, after))
     holding: list[str] = []
     moving: dict[str, None] = {}  # who holds for walks that begin may be down meanwhile
@@ -165,7 +165,6 @@ def _bars(topology: Topology, visit: Visit) -> Sequence[object]:
         return ()
     return (
         topology.zones[visit.link.zone].direct_only,
-        topology.joins.get((visit.before.node, visit.node)),
         topology.conditions.get((visit.before.node, visit.node)),
         *(filters_at(topology, end, ControlKind.LOCAL) for end in visit.link.ends),
     )

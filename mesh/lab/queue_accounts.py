@@ -16,7 +16,7 @@ from mesh.model.queues import QueuePolicy, declared_queue, policy_in_force
 from mesh.model.subject import matches
 from mesh.model.topology import Topology, ZoneKind
 
-SHARED = (QueuePolicy.HOME, QueuePolicy.ANY)
+SHARED = tuple(policy for policy in QueuePolicy if policy.is_shared)
 """Of such a queue one member gets a message."""
 
 

@@ -38,6 +38,11 @@ class QueuePolicy(StrEnum):
     HOME = "home"
     ANY = "any"
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether one member gets each message; else each member has its own."""
+        return self in (QueuePolicy.HOME, QueuePolicy.ANY)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:

@@ -58,9 +58,8 @@ class OwnQueues:
 
     def is_shared(self, endpoint: str, subscription: Subscription) -> bool:
         """Return whether an endpoint is a queue of which one member gets each message."""
-        return subscription.kind is EndpointKind.QUEUE and self.policy_of(
-            endpoint, subscription
-        ) in (QueuePolicy.HOME, QueuePolicy.ANY)
+        is_queue = subscription.kind is EndpointKind.QUEUE
+        return is_queue and self.policy_of(endpoint, subscription).is_shared
 
     def settle(
         self, subscriptions: Subscriptions, table: InterestTable
@@ -127,7 +126,7 @@ class OwnQueues:
             )
         if self.policy_of(endpoint, subscription) is not first:
             return f"endpoint {endpoint} is a queue with policy {first} already, not {said}"
-        if subscription.noexport and first not in (QueuePolicy.EVERY, QueuePolicy.LOCAL):
+        if subscription.noexport and first.is_shared:
             return (
                 f"queue {endpoint} has the policy {first}: its members must be known to other "
                 "nodes, so it cannot be noexport; leave that out"

@@ -13,7 +13,7 @@ from mesh.runtime.beside.movers import Movers
 from tests.mutations.patching import Mutation, Patches
 from tests.sim.live_trials import Trial
 
-TROUBLED = [100_132, 100_158, 100_217, 100_558, 103_447, 110_191, 200_001]
+TROUBLED = [100_132, 101_200, 100_158, 100_217, 100_558, 103_447, 110_191, 200_001]
 """Links are cut and disabled, Kafka clusters go away, nodes stand still; subscriptions change."""
 
 

@@ -147,11 +147,11 @@ class Movers:
         }
         for queue in [one for one in self._has_topic if one in parts]:
             del self._has_topic[queue]
-        left = dict(self._left_behind(attractions, parts))
-        for queue in [queue for queue in self._seen if queue not in parts and queue not in left]:
+        given = {**parts, **dict(self._left_behind(attractions, parts))}
+        for queue in [queue for queue in self._seen if queue not in given]:
             del self._seen[queue]
         near = Nearness(self.topology, self.node)
-        for queue, part in {**parts, **left}.items():
+        for queue, part in given.items():
             seen = self._seen.setdefault(queue, _Seen(part, now_ms))
             group = self.lanes.names.endpoint(self.node, queue)
             seen.part, seen.is_member = part, queue in parts
