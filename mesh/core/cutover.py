@@ -5,9 +5,9 @@ before (zone, kind, joins) or carries other messages (selectors, local subjects,
 what it sent must have come to the end of the old walk, because behind the switch nobody reads there
 any more, or another way leads to the same node. All hold if a queue is shared out in another way:
 what was sent to one member, or to all, would meet members that go by the other rule. A walk that
-only begins needs no hold, for nothing was ever sent along it, unless it leads to a node that sends over a link now and
-not afterwards: nodes switch one after the other, and what comes there in between would go on along
-a way that neither topology has. Spec: K28.
+only begins needs no hold, for nothing was ever sent along it, unless it leads to a node that sends
+over a link now and not afterwards: nodes switch one after the other, and what comes there in
+between would go on along a way that neither topology has. Spec: K28.
 """
 
 from __future__ import annotations
