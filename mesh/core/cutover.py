@@ -76,7 +76,9 @@ def cut_over(
         old = tree_from(old_graph, source) if source in before.nodes else {}
         new = tree_from(new_graph, source) if source in after.nodes else {}
         ended = list(old) if is_shared_otherwise else _ended(before, after, old, new, remade)
-        moves = bool(ended) or source not in after.nodes
+        # Who is linked only now would look for members of queues before it can know any.
+        is_new_to_queues = is_shared_otherwise and bool(new)
+        moves = bool(ended) or source not in after.nodes or is_new_to_queues
         if moves:
             moving[source] = None
         strays = any(node in ends for node in new if node not in old)

@@ -106,7 +106,11 @@ class Stage:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop workers, then the broker."""
+        """Stop workers, then the broker; tell of one that is gone by itself."""
+        for process in self.broker.processes:
+            if not process.is_alive():
+                last = process.log.read_text("utf-8", "replace").splitlines()[-5:]
+                self._progress("\n".join([f"the broker ended with {process.returncode}", *last]))
         try:
             self.kafka.close()
             self.fleet.stop()

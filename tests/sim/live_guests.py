@@ -35,6 +35,8 @@ class Guest:
 
     def is_owed(self, sent: Sent, phases: Sequence[Phase]) -> bool:
         """Say whether a message must come to it, whatever mesh was in force."""
+        if sent.may_fail:
+            return False
         is_here = self.known_ms is not None and self.known_ms <= sent.at_ms
         is_calm = len(phases) == 1  # else it may have been held for long
         stays = self.left_ms is None or (is_calm and self.left_ms > sent.at_ms + LEAVES_MS)

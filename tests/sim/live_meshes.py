@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from mesh.config.topology_writer import topology_spec
@@ -18,7 +18,7 @@ BARE = {"interest": [], "selectors": [], "queues": {}, "covering": False, "limit
 
 
 def random_phases(
-    rng: random.Random, *, joined: bool, limited: bool
+    rng: random.Random, *, joined: bool, limited: bool, classed: bool
 ) -> tuple[list[Phase], list[Subscribe]]:
     """Return meshes that follow each other, at least one, and who asks for what."""
     first = random_legal_topology(rng, nodes_max=rng.choice([3, 4, 5]), lanes_max=2, joined=joined)
@@ -30,7 +30,10 @@ def random_phases(
         rest = random_rest(rng, topology, here) if here else {}
         if limited:
             rest["limits"] = random_limits(rng, topology)
-        phases.append(Phase({**topology_spec(topology), **BARE, **rest}, here))
+        spec = {**topology_spec(topology), **BARE, **rest}
+        if classed:
+            _close_clusters(rng, spec)
+        phases.append(Phase(spec, here))
     return phases, wishes
 
 
@@ -41,6 +44,13 @@ def random_limits(rng: random.Random, topology: Topology) -> list[dict[str, obje
         for link in topology.links
         if rng.random() < 0.2
     ]
+
+
+def _close_clusters(rng: random.Random, spec: Mapping[str, object]) -> None:
+    """Let guaranteed messages cross no link of some clusters. Spec: DMR-11."""
+    for zone in spec["zones"].values():  # type: ignore[attr-defined]
+        if zone["kind"] == "cluster" and rng.random() < 0.4:
+            zone["directOnly"] = True
 
 
 def steady_links(phases: Sequence[Phase]) -> Sequence[tuple[str, str]]:

@@ -4,7 +4,8 @@ Each seed draws a mesh and one or two others to follow it, with nodes and links 
 and for each of them queues, selectors, controls of interest and covering anew. Messages are
 published all the time, some links lag when a change begins, nodes are killed and start again, and
 with odd seeds consumers of queues come and go. From a seed on, subscriptions come and go too, and
-more than nodes breaks. What must come of it, says `live_verdict`.
+more than nodes breaks; from another on, messages of both classes meet clusters for direct ones
+alone, and changes are taken back. What must come of it, says `live_verdict`.
 """
 
 from __future__ import annotations
@@ -19,10 +20,9 @@ from dataclasses import dataclass, field, replace
 from mesh.client.view import MeshView
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
-from mesh.lab.faults import StepFailedError
 from mesh.lab.proposals import Mesh, Proposal
 from mesh.lab.scenario import NamedStep, NodeStep, Publish, Subscribe
-from mesh.lab.steps import Apply, Drain, Settle, Slow, Step
+from mesh.lab.steps import Drain, Settle, Slow, Step
 from mesh.lab.tally import Tally
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
@@ -31,6 +31,7 @@ from tests.sim.live_consumers import QUIET_MS, Consumption
 from tests.sim.live_guests import NAMES as GUEST_NAMES
 from tests.sim.live_guests import QUEUE, Guests
 from tests.sim.live_meshes import random_phases, steady_links
+from tests.sim.live_operators import TRIES, Operator
 from tests.sim.live_troubles import Troubles
 from tests.sim.live_verdict import Sent, Verdict
 from tests.sim.test_controls import random_subject
@@ -45,12 +46,13 @@ TROUBLED_FROM = 100_000
 """From this seed on more breaks than nodes, and subscriptions come and go."""
 LEAVING_FROM = 200_000
 """From this seed on a queue's members come and go as well."""
+CLASSED_FROM = 300_000
+"""From this seed on there are direct messages too, and operators go back."""
 KILLED = 0.04
 """Share of 50 ms in which a node dies: a few a change, for while all die again and again none ends."""
+CLASSES = ("guaranteed", "guaranteed", "direct")
 ON_ITS_WAY_MS = 5_000
 """So long before a change a message may have been published that the change still meets."""
-TRIES = 30
-"""So often an operator asks again for a change that could not be carried out while things broke."""
 
 
 @dataclass
@@ -65,6 +67,7 @@ class Trial:
         consumption: Of queues; None if nobody consumes.
         guests: Who comes and goes; None if nobody does.
         troubles: What else breaks; None if nothing does.
+        most: So much may break in a mesh.
     """
 
     seed: int
@@ -76,13 +79,19 @@ class Trial:
     consumption: Consumption | None = None
     guests: Guests | None = None
     troubles: Troubles | None = None
+    most: int = 0
 
     def __post_init__(self) -> None:
         """Draw the meshes, and start the first one."""
         self.rng = random.Random(f"live {self.seed}")
+        is_classed = self.seed >= CLASSED_FROM
         self.phases, self.wishes = random_phases(
-            self.rng, joined=self.seed % 3 == 0, limited=self.seed >= LIMITED_FROM
+            self.rng,
+            joined=self.seed % 3 == 0,
+            limited=self.seed >= LIMITED_FROM,
+            classed=is_classed,
         )
+        self.classes = random.Random(f"classes {self.seed}") if is_classed else None
         begin = self.phases[0].topology
         self.backend = SimulatedBackend(begin, self.seed)
         self.driver = Driver(
@@ -105,6 +114,9 @@ class Trial:
             self.guests = Guests(self.driver, self.backend, rng, names)
             rng = random.Random(f"troubles {self.seed}")
             self.troubles = Troubles(self.driver, self.backend, rng, steady_links(self.phases))
+        self.operator = Operator(
+            self.driver, self.backend, self.rng, self._rest, self._mend, self.classes
+        )
 
     def run(self) -> None:
         """Run it, and judge what came of it."""
@@ -112,8 +124,8 @@ class Trial:
             self._do("subscribe", wish)
         self._do("settle", Settle())
         self.backend.accompany([self._break, self._publish, self._die, self._consume, self._visit])
-        most = self.rng.choice([0, 0, 2, 10])
-        self._let_break(most)
+        self.most = self.rng.choice([0, 0, 2, 10])
+        self._let_break(self.most)
         self._rest(500 if self.consumption is None else 7_000)
         for number in range(1, len(self.phases)):
             if not self._change(number):
@@ -121,7 +133,7 @@ class Trial:
             self._recover()
             self._do("settle", Settle())
             self.first = number
-            self._let_break(most)
+            self._let_break(self.most)
             self._rest(self.rng.choice([300, 800]))
         self._recover()
         self.backend.part()
@@ -152,33 +164,19 @@ class Trial:
             self._do("slow", Slow(link=list(link.ends), delay_ms=self.rng.choice([500, 2_000])))
         since = self.backend.now_ms() - ON_ITS_WAY_MS
         self.last = number
-        self.sent = [replace(one, last=number) if one.at_ms > since else one for one in self.sent]
+        self.sent = [
+            replace(one, last=number, may_fail=one.message.class_ == "direct")
+            if one.at_ms > since
+            else one
+            for one in self.sent
+        ]
         self._rest(self.rng.choice([0, 100, 400]))
-        if not self._apply(number):
+        if not self.operator.apply(number, 1 if self.troubles is None else TRIES):
             self.last = self.first
             return False  # something waits unread in a topic that would go
         for link in late:
             if link in self.driver.topology.links:
                 self._do("slow", Slow(link=list(link.ends), delay_ms=0))
-        return True
-
-    def _apply(self, number: int) -> bool:
-        """Ask for a change, again if something broke meanwhile; say whether it was not refused."""
-        tries = 1 if self.troubles is None else TRIES
-        for left in reversed(range(tries)):
-            timeout_s = 120 if not left else self.rng.choice([0.3, 2, 20])
-            if not left:
-                self._mend()
-            try:
-                self._do("apply", Apply(timeout=timeout_s), number)
-            except StepFailedError as error:
-                if "would be deleted" in str(error):
-                    return False
-                if not left:
-                    raise
-                self._rest(self.rng.choice([0, 500, 2_000]))
-            else:
-                break
         return True
 
     def _nodes(self) -> list[str]:
@@ -197,6 +195,7 @@ class Trial:
             subject=random_subject(self.rng),
             key=self.rng.choice([None, "k1"]),
             headers=random_headers(self.rng),
+            **({} if self.classes is None else {"class": self.classes.choice(CLASSES)}),
         )
         payload = b"%d" % len(self.sent)
         home = self.phases[self.first].topology.nodes[message.node].kafka
@@ -204,12 +203,19 @@ class Trial:
             return
         own = [(name, text.encode()) for name, text in message.headers.items()]
         self.backend.kafka[home].writer("load").produce(
-            NAMES.ingress(message.node, MessageClass.GUARANTEED),
+            NAMES.ingress(message.node, MessageClass(message.class_)),
             payload,
             None if message.key is None else message.key.encode(),
             headers=[(SUBJECT_HEADER, message.subject.encode()), *own],
         )
-        self.sent.append(Sent(payload, message, self.backend.now_ms(), self.first, self.last))
+        now_ms = self.backend.now_ms()
+        self.sent.append(
+            Sent(payload, message, now_ms, self.first, self.last, may_fail=self._may_fail(message))
+        )
+
+    def _may_fail(self, message: Publish) -> bool:
+        """Say whether a message may be discarded: a direct one, unless all is well. Spec: K18."""
+        return message.class_ == "direct" and bool(self.most or self.first != self.last)
 
     def _members(self) -> list[tuple[str, str]]:
         """Return the (node, queue) pairs of nodes that are there."""

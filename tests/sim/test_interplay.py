@@ -76,6 +76,17 @@ class Phase:
             if f"{one['link'][0]}->{one['link'][1]}" in way.links
         )
 
+    def carries(self, way: Way, message: Publish) -> bool:
+        """Say whether messages of its class cross every link on a way. Spec: DMR-11."""
+        return message.class_ == "direct" or self.barred.isdisjoint(way.links)
+
+    @cached_property
+    def barred(self) -> frozenset[str]:
+        """The ways over links that carry only direct messages."""
+        zones = [zone for zone in self.topology.zones.values() if zone.direct_only]
+        ends = [link.ends for zone in zones for link in zone.links]
+        return frozenset(f"{a}->{b}" for pair in ends for a, b in (pair, pair[::-1]))
+
 
 @dataclass
 class Owed:
@@ -87,7 +98,7 @@ class Owed:
 
 
 def owed(phase: Phase, message: Publish) -> Owed:
-    """Say what becomes of a message: DESIGN 3 and 6, EMS-11, EMS-12, EMS-14, DMR-12, UM-7."""
+    """Say what becomes of a message: DESIGN 3 and 6, EMS-11, EMS-12, EMS-14, DMR-11, DMR-12, UM-7."""
     source, subject, found = message.node, message.subject, Owed()
     rules = phase.rules
     policies = [(wish, phase.policy(wish)) for wish in phase.wishes]
@@ -96,10 +107,16 @@ def owed(phase: Phase, message: Publish) -> Owed:
         if policy == "every" and not wish.noexport:
             exported.setdefault(wish.node, []).append(wish.filter)
     copies = rules.copies(source, subject, exported)
-    copies = {node: way for node, way in copies.items() if phase.lets(way, message)}
+    copies = {
+        node: way
+        for node, way in copies.items()
+        if phase.lets(way, message) and phase.carries(way, message)
+    }
     found.links = {way.links[-1]: None for way in copies.values()}
     ways = {source: Way((source,))}
     for way in naive_ways(phase.topology, source):
+        if not phase.carries(way, message):
+            continue
         if not any(way.filters) and not any(rules.keeps(node, subject) for node in way.nodes):
             ways[way.nodes[-1]] = way
     shared: dict[str, dict[str, None]] = {}

@@ -15,6 +15,8 @@ from tests.sim.live_trials import Trial
 
 TROUBLED = [100_132, 101_200, 100_158, 100_217, 100_558, 103_447, 110_191, 200_001]
 """Links are cut and disabled, Kafka clusters go away, nodes stand still; subscriptions change."""
+CLASSED = [300_047]
+"""Likewise, with both classes, clusters for direct messages alone, and changes taken back."""
 
 
 def nobody_holds_for_queues(patches: Patches) -> None:
@@ -47,9 +49,9 @@ def movers_go_on(patches: Patches) -> None:
     patches.wrap(Movers, "_move", wrapper)
 
 
-@pytest.mark.parametrize("seed", [*range(8), 82, 10_795, 30_093, 30_185, *TROUBLED])
+@pytest.mark.parametrize("seed", [*range(8), 82, 10_795, 30_093, 30_185, *TROUBLED, *CLASSED])
 def test_what_all_meshes_meanwhile_owe_comes_once_and_nothing_else(seed: int) -> None:
-    """Spec: K28, DESIGN 6, EMS-11, EMS-12, EMS-14, UM-7."""
+    """Spec: K28, DESIGN 6, EMS-11, EMS-12, EMS-14, DMR-11, UM-7."""
     Trial(seed).run()
 
 

@@ -85,6 +85,14 @@ def test_where_a_queue_is_shared_out_otherwise_all_hold_and_drain() -> None:
     assert not cut_over(both, both).heard
 
 
+def test_who_is_linked_only_now_holds_for_the_queues_as_well() -> None:
+    """It would look for members of a queue before it can know of any. Spec: K28."""
+    apart, linked = mesh("a b c d", Z=multi("a-b")), mesh("a b c d", Z=multi("a-b", "b-c"))
+    assert cut_over(apart, linked, is_shared_otherwise=True).holding == ["a", "b", "c"]
+    assert cut_over(linked, apart, is_shared_otherwise=True).holding == ["a", "b", "c"]
+    assert not cut_over(apart, linked).holding
+
+
 def test_who_sends_by_the_other_join_on_a_link_holds_as_well() -> None:
     """Its ends take the link for another one, and let nothing over before it is proven. K28."""
     there = {"kind": "join", "from": "a", "to": "b"}
