@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 from mesh.errors import StartError
@@ -18,6 +19,11 @@ from mesh.lab.jars import KafkaSoftware, cache_folder, find_kafka
 
 # Simulations make and drop objects by the million: a collection every 700 takes an eighth of them.
 gc.set_threshold(100_000, 50, 50)
+
+# No JVM of a test lives long enough to win back what the second compiler takes.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+settings.register_profile("quick", max_examples=10)  # `make check`
 
 Unavailable = Callable[[str, str], NoReturn]
 ClustersOf = Callable[[int], Sequence[str]]

@@ -6,7 +6,7 @@ from io import BytesIO
 from typing import Any
 
 from fastavro import schemaless_reader, schemaless_writer
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mesh.codec.deliveries import (
@@ -49,8 +49,7 @@ from mesh.model.frames import (
     SourcePartition,
 )
 from schemas import parsed
-
-unhurried = settings(deadline=None)  # the machine may be busy with other tests
+from tests.property.effort import examples
 
 LONG = st.integers(-(1 << 63), (1 << 63) - 1)
 EDGES = [0, 63, 64, 8191, 8192, 16383, 16384, 32768, 1 << 20, 1 << 21, 1 << 27, 1 << 28, 1 << 34]
@@ -58,6 +57,7 @@ NUMBER = (
     st.sampled_from([sign * edge + near for edge in EDGES for sign in (1, -1) for near in (-1, 0)])
     | LONG
 )
+
 INT = st.integers(-(1 << 31), (1 << 31) - 1)
 COUNT = st.integers(0, (1 << 31) - 1)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -217,7 +217,7 @@ def damaged(draw: st.DrawFn, data: bytes) -> bytes:
     return data
 
 
-@unhurried
+@examples()
 @given(NUMBER)
 def test_numbers_are_avro_longs(number: int) -> None:
     """Every number of 64 bits has the bytes that fastavro writes, and comes back."""
@@ -228,7 +228,7 @@ def test_numbers_are_avro_longs(number: int) -> None:
     assert read_zigzag(b"??" + data + b"!", 2) == (number, 2 + len(data))
 
 
-@unhurried
+@examples()
 @given(st.binary(max_size=12))
 @example(b"\x80" * 12)
 @example(b"\xff" * 9 + b"\x02")
@@ -245,7 +245,7 @@ def test_any_bytes_are_a_number_or_refused(data: bytes) -> None:
     assert read_unsigned(data, 0) == (((number << 1) ^ (number >> 63)) & (1 << 64) - 1, end)
 
 
-@unhurried
+@examples()
 @given(HEADER)
 def test_a_key_means_the_same_to_fastavro(header: FrameHeader) -> None:
     """What we write fastavro reads, what fastavro writes we read."""
@@ -254,7 +254,7 @@ def test_a_key_means_the_same_to_fastavro(header: FrameHeader) -> None:
     assert decode_header(encode_header(header)) == header
 
 
-@unhurried
+@examples()
 @given(st.lists(WORDS, max_size=80), st.integers(0, 80), st.booleans())
 def test_subject_tables_may_come_in_blocks(subjects: list[str], cut: int, sized: bool) -> None:
     """A table in one or two blocks, with sizes or without, is the same table."""
@@ -263,7 +263,7 @@ def test_subject_tables_may_come_in_blocks(subjects: list[str], cut: int, sized:
     assert encode_table(subjects) == in_blocks(encoded, len(encoded), sized=True)
 
 
-@unhurried
+@examples()
 @given(HEADER, HOP)
 def test_a_relay_writes_the_key_that_a_sender_would(header: FrameHeader, hop: Hop) -> None:
     """Patching gives the same bytes as writing the changed header anew."""
@@ -277,7 +277,7 @@ def test_a_relay_writes_the_key_that_a_sender_would(header: FrameHeader, hop: Ho
     assert repaired == encode_header(replace(header, hop=hop, flags=FrameFlags.REPAIR))
 
 
-@unhurried
+@examples()
 @given(HEADER, HOP)
 def test_a_relay_keeps_what_another_writer_wrote(header: FrameHeader, hop: Hop) -> None:
     """A key of fastavro's, whose table tells no size, is patched without change of its tail."""
@@ -289,7 +289,7 @@ def test_a_relay_keeps_what_another_writer_wrote(header: FrameHeader, hop: Hop) 
     assert by_fastavro("frame_header", relayed) == header_fields(replace(header, hop=hop))
 
 
-@unhurried
+@examples()
 @given(frames())
 def test_a_value_means_the_same_to_fastavro(frame: tuple[FrameHeader, Sequence[Message]]) -> None:
     """What we write is, byte for byte, what fastavro writes, and both are read."""
@@ -301,7 +301,7 @@ def test_a_value_means_the_same_to_fastavro(frame: tuple[FrameHeader, Sequence[M
     assert decode_value(value, header) == messages
 
 
-@unhurried
+@examples()
 @given(frames(), st.integers(0, 6), st.booleans())
 def test_values_may_come_in_blocks(
     frame: tuple[FrameHeader, Sequence[Message]], cut: int, sized: bool
@@ -321,7 +321,7 @@ def test_values_may_come_in_blocks(
     assert assemble_value(rebased, again) == value
 
 
-@unhurried
+@examples()
 @given(frames(), st.data())
 def test_only_wanted_subjects_are_delivered(
     frame: tuple[FrameHeader, Sequence[Message]], data: st.DataObject
@@ -337,7 +337,7 @@ def test_only_wanted_subjects_are_delivered(
     ]
 
 
-@unhurried
+@examples()
 @given(frames(), st.data())
 def test_a_damaged_value_is_refused_or_is_what_fastavro_reads(
     frame: tuple[FrameHeader, Sequence[Message]], data: st.DataObject
@@ -371,7 +371,7 @@ def test_a_damaged_value_is_refused_or_is_what_fastavro_reads(
     )
 
 
-@unhurried
+@examples()
 @given(HEADER, st.booleans(), st.data())
 def test_a_damaged_key_is_refused_or_is_what_fastavro_reads(
     header: FrameHeader, foreign: bool, data: st.DataObject
@@ -387,14 +387,14 @@ def test_a_damaged_key_is_refused_or_is_what_fastavro_reads(
     assert peek(key).hop == read.hop
 
 
-@unhurried
+@examples()
 @given(EXT)
 def test_an_ext_comes_back(ext: dict[str, bytes]) -> None:
     """The bytes of an `ext` stand for its entries."""
     assert decode_ext(encode_ext(ext)) == ext
 
 
-@unhurried
+@examples()
 @given(
     st.builds(
         Delivery,
@@ -414,7 +414,7 @@ def test_a_delivery_made_in_two_steps_is_the_whole_header(value: Delivery) -> No
     assert decode_delivery(header) == value
 
 
-@unhurried
+@examples()
 @given(frames())
 def test_a_value_of_columns_is_the_value_of_its_rows(
     frame: tuple[FrameHeader, Sequence[Message]],
@@ -436,7 +436,7 @@ def test_a_value_of_columns_is_the_value_of_its_rows(
     assert columns == value
 
 
-@unhurried
+@examples()
 @given(st.lists(NUMBER.map(abs).filter(lambda offset: offset < 1 << 63), max_size=8))
 @example([0, 8191, 8192, 8193, 16383, 16384])
 def test_delivery_headers_of_a_frame_are_those_of_its_messages(offsets: list[int]) -> None:

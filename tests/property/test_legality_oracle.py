@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations, product
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mesh.core.edits import smallest_edit
@@ -16,6 +16,7 @@ from mesh.core.legality import conflicts, is_legal
 from mesh.core.walks import walks_from
 from mesh.model.joins import Join
 from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
+from tests.property.effort import examples
 
 Routes = list[tuple[str, str, str]]
 """(zone, one end, other end); of a join source and target."""
@@ -155,7 +156,7 @@ def topology_of(nodes: str, kinds: Kinds, routes: Routes) -> Topology:
     )
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(st.one_of(meshes(routes_max=5), joined_meshes()))
 def test_walks_and_verdict_agree_with_the_oracle(drawn: tuple[str, Kinds, Routes]) -> None:
     """Same walks from every source, same verdict. Spec: EMS-0, DESIGN 3, UM-4, UM-10."""
@@ -167,7 +168,7 @@ def test_walks_and_verdict_agree_with_the_oracle(drawn: tuple[str, Kinds, Routes
         assert sorted(mine) == sorted(naive_ways(kinds, routes, source))
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(st.one_of(meshes(routes_max=5), joined_meshes()))
 def test_conflicts_are_two_real_walks(drawn: tuple[str, Kinds, Routes]) -> None:
     """What a refusal shows is what a message could do. Spec: DESIGN 3."""
@@ -185,7 +186,7 @@ def test_conflicts_are_two_real_walks(drawn: tuple[str, Kinds, Routes]) -> None:
             assert len(dict.fromkeys(walk.nodes[:-1])) == len(walk.links)
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(
     st.one_of(
         meshes(nodes_max=4, zones_max=3, routes_max=4),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mesh.core.interest import InterestTable, Member
 from mesh.core.matcher import SHAPES_MAX, Shape
 from mesh.model.control import Wish
 from mesh.model.subject import matches
+from tests.property.effort import examples
 
 LEVEL = st.sampled_from(["a", "b", "c", "$x"])
 SUBJECT = st.lists(LEVEL, min_size=1, max_size=5).map("/".join)
@@ -17,11 +18,12 @@ FILTER = st.builds(
     st.lists(st.sampled_from(["a", "b", "c", "*"]), min_size=1, max_size=5),
     st.booleans(),
 )
+
 ANYONE = Member("", "e")
 
 
 @given(filters=st.sets(FILTER, max_size=40), gone=st.sets(FILTER, max_size=10), subject=SUBJECT)
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_match_agrees_with_the_one_matcher(filters: set[str], gone: set[str], subject: str) -> None:
     """Spec: DESIGN 2, K26."""
     table = InterestTable()
@@ -59,7 +61,7 @@ def test_surplus_shapes_are_widened_never_missed() -> None:
 
 
 @given(filter_=FILTER, shape_of=FILTER, subject=SUBJECT)
-@settings(max_examples=500, deadline=None)
+@examples(500)
 def test_a_covering_filter_matches_whatever_the_covered_one_does(
     filter_: str, shape_of: str, subject: str
 ) -> None:

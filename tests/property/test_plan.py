@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mesh.config.located import parse_document
@@ -32,6 +32,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology, Zone, ZoneKind
 from mesh.node.explanation import explain
 from mesh.node.supposing import suppose
+from tests.property.effort import examples
 from tests.sim.meshes import is_legal, naive_ways, random_legal_topology, random_topology
 
 BLOCKS = range(8)
@@ -83,7 +84,7 @@ def test_what_is_exported_plans_to_nothing(block: int) -> None:
 words = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S", "Zs"]), max_size=20)
 
 
-@settings(max_examples=100, deadline=None)
+@examples()
 @given(words, words.filter(bool), st.integers(0, 10**9 - 1), st.integers(1, 10**9 - 1))
 def test_every_text_and_duration_survives(title: str, name: str, keep_ms: int, limit: int) -> None:
     """Titles may look like anything YAML knows."""

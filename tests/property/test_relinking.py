@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mesh.core.digest import entry_digest
@@ -32,6 +32,7 @@ from mesh.model.topology import Node, Topology
 from mesh.node.machine import NodeMachine
 from mesh.node.offers import readers_of, scopes_of
 from mesh.node.relinking import link_changes
+from tests.property.effort import examples
 from tests.sim.meshes import random_legal_topology
 
 NODES = [f"n{number}" for number in range(6)]
@@ -123,7 +124,7 @@ def arrivals(topology: Topology, node: str) -> list[Arrival]:
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(seed=st.integers(0, 1 << 32), joined=st.booleans())
 def test_who_followed_equals_who_starts_afresh(seed: int, joined: bool) -> None:
     """Spec: K22, K23, K27, K28."""
