@@ -17,7 +17,7 @@ from mesh.errors import StartError
 from mesh.lab.brokers import KafkaClusters, start_brokers
 from mesh.lab.jars import KafkaSoftware, cache_folder, find_kafka
 
-# Simulations make and drop objects by the million: a collection every 700 takes an eighth of them.
+# Simulations make and drop objects by the million: a collection every 700 takes an eighth of their time.
 gc.set_threshold(100_000, 50, 50)
 
 # No JVM of a test lives long enough to win back what the second compiler takes.

@@ -76,7 +76,7 @@ def cut_over(
         old = tree_from(old_graph, source) if source in before.nodes else {}
         new = tree_from(new_graph, source) if source in after.nodes else {}
         ended = list(old) if is_shared_otherwise else _ended(before, after, old, new, remade)
-        # Who is linked only now would look for members of queues before it can know any.
+        # Nothing of it is under way, but it would look for members before it can know any.
         is_new_to_queues = is_shared_otherwise and bool(new)
         moves = bool(ended) or source not in after.nodes or is_new_to_queues
         if moves:

@@ -87,6 +87,4 @@ class Operator:
             return  # there is none, it is too late, or something is broken: as an operator sees it
 
     def _pause(self, seconds: float) -> None:
-        until = self.backend.now_ms() + int(1000 * seconds)
-        while self.backend.now_ms() < until:
-            self.backend.advance(seconds)
+        self.rest(int(1000 * seconds))

@@ -164,12 +164,7 @@ class Trial:
             self._do("slow", Slow(link=list(link.ends), delay_ms=self.rng.choice([500, 2_000])))
         since = self.backend.now_ms() - ON_ITS_WAY_MS
         self.last = number
-        self.sent = [
-            replace(one, last=number, may_fail=one.message.class_ == "direct")
-            if one.at_ms > since
-            else one
-            for one in self.sent
-        ]
+        self.sent = [replace(one, last=number) if one.at_ms > since else one for one in self.sent]
         self._rest(self.rng.choice([0, 100, 400]))
         if not self.operator.apply(number, 1 if self.troubles is None else TRIES):
             self.last = self.first
@@ -209,13 +204,7 @@ class Trial:
             headers=[(SUBJECT_HEADER, message.subject.encode()), *own],
         )
         now_ms = self.backend.now_ms()
-        self.sent.append(
-            Sent(payload, message, now_ms, self.first, self.last, may_fail=self._may_fail(message))
-        )
-
-    def _may_fail(self, message: Publish) -> bool:
-        """Say whether a message may be discarded: a direct one, unless all is well. Spec: K18."""
-        return message.class_ == "direct" and bool(self.most or self.first != self.last)
+        self.sent.append(Sent(payload, message, now_ms, self.first, self.last, not self.most))
 
     def _members(self) -> list[tuple[str, str]]:
         """Return the (node, queue) pairs of nodes that are there."""

@@ -20,7 +20,7 @@ class Sent:
     """A message, and the first and last of the meshes that were in force, or came, meanwhile.
 
     Attributes:
-        may_fail: Whether it may be discarded on its way.
+        is_calm: Whether nothing breaks in its trial.
     """
 
     payload: bytes
@@ -28,7 +28,13 @@ class Sent:
     at_ms: int
     first: int
     last: int
-    may_fail: bool = False
+    is_calm: bool = True
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether it may be discarded on its way: a direct one, unless all is well. Spec: K18."""
+        is_well = self.is_calm and self.first == self.last
+        return self.message.class_ == "direct" and not is_well
 
 
 @dataclass(frozen=True)
