@@ -35,6 +35,7 @@ from mesh.node.relinking import CHANGE, NO_CHANGES, UNCHANGED, LinkChanges
 from mesh.node.remembering import is_kept
 from mesh.node.rounds import CLIENTS, Round, input_name, neighbour_of
 from mesh.node.standing import endpoint_wishes, standing_changes, standing_wishes
+from mesh.node.subscriptions import OwnSubscriptions
 from mesh.node.troubles import Troubles
 
 Versions = Mapping[Scope, tuple[int, int]]
@@ -56,8 +57,7 @@ class Learner:
             are left over from another topology, or ahead of it.
         static: Filters that the topology has this node want.
         neighbours: By name.
-        subscriptions: (endpoint, filter) -> what the client asked for.
-        endpoints: Endpoint -> the subscription that gave it its kind and class.
+        own: What the clients of this node asked for.
         classes: Class of each endpoint that the routing in force knows.
         troubles: What is wrong with the node's sources.
         followed: How far the routing in force follows changes of the topology.
@@ -73,16 +73,14 @@ class Learner:
     static: Sequence[str] = ()
     covering: bool = False
     neighbours: dict[str, Neighbour] = field(default_factory=dict)
-    subscriptions: dict[tuple[str, str], Subscription] = field(default_factory=dict)
+    own: OwnSubscriptions = field(default_factory=OwnSubscriptions)
     clients_offset: int = -1
     clients_caught_up: bool = False
-    endpoints: dict[str, Subscription] = field(default_factory=dict)
     classes: Mapping[str, MessageClass] = field(default_factory=dict)
     troubles: Troubles = field(default_factory=Troubles)
     followed: tuple[int, int] = UNCHANGED
     cuts: Cuts = field(init=False)
     queues: OwnQueues = field(default_factory=OwnQueues)
-    _leases: dict[tuple[str, str], int] = field(default_factory=dict)
     _pending: dict[tuple[str, Member], Wish | None] = field(default_factory=dict)
     _came: dict[tuple[str, Scope], dict[str, None]] = field(default_factory=dict)
     _read: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -111,22 +109,20 @@ class Learner:
     ) -> Iterator[EnsureEndpoint | Note]:
         """Take note of a record on `clients`. An endpoint has one kind and one class. Spec: K13."""
         self.clients_passed(offset)
-        self._leases.pop((endpoint, filter_), None)
+        self.own.keep((endpoint, filter_))
         if subscription is None:
             self._unsubscribe(endpoint, filter_)
             return
         if self.queues.left.pop(endpoint, None) is not None:
-            del self.endpoints[endpoint]
-        first = self.endpoints.setdefault(endpoint, subscription)
+            self.own.forget(endpoint)
+        first = self.own.endpoints.setdefault(endpoint, subscription)
         if (first.kind, first.message_class) != (subscription.kind, subscription.message_class):
             yield Note(
                 "subscription.refused",
                 f"endpoint {endpoint} is a {first.message_class} {first.kind} already",
             )
             return
-        self.subscriptions[endpoint, filter_] = subscription
-        if subscription.lease_s is not None:
-            self._leases[endpoint, filter_] = now + 1000 * subscription.lease_s
+        self.own.put((endpoint, filter_), subscription, now)
         if subscription.kind is EndpointKind.CHANNEL:
             for member, wish in endpoint_wishes(endpoint, subscription):
                 self._put(filter_, member, wish)
@@ -140,25 +136,23 @@ class Learner:
         self._put(node_address(self.uuid), ADDRESS, Wish(clients_offset=offset))
 
     def _unsubscribe(self, endpoint: str, filter_: str) -> None:
-        gone = self.subscriptions.pop((endpoint, filter_), None)
+        gone = self.own.pop((endpoint, filter_))
         if gone is None:
             return
         if gone.kind is EndpointKind.CHANNEL:
             for member, wish in endpoint_wishes(endpoint, None):
                 self._put(filter_, member, wish)
-        if any(name == endpoint for name, _ in self.subscriptions):
+        if not self.own.wants_nothing(endpoint):
             return
         if self.queues.is_shared(endpoint, gone):
             self.queues.left[endpoint] = gone  # what is on its way still comes, to be moved on
         else:
-            del self.endpoints[endpoint]
+            self.own.forget(endpoint)
 
     def ended_leases(self, now: int) -> Iterator[EndSubscription]:
         """Yield the subscriptions whose lease has run out, once each. Spec: K13."""
-        for (endpoint, filter_), until in sorted(self._leases.items()):
-            if until <= now:
-                del self._leases[endpoint, filter_]
-                yield EndSubscription(endpoint, filter_)
+        for endpoint, filter_ in self.own.ended(now):
+            yield EndSubscription(endpoint, filter_)
 
     # -- neighbours -----------------------------------------------------------------------
 
@@ -373,14 +367,14 @@ class Learner:
         table = self.router.table
         is_another = self.followed != known
         cuts = self.cuts.follow(self.followed, table.entries) if is_another else {}
-        settled = self.queues.settle(self.subscriptions, table)  # when all else is in force
+        settled = self.queues.settle(self.own, table)  # when all else is in force
         for (filter_, member), wish in chain(self._pending.items(), settled):
             before = table.members(filter_)
             if table.put(filter_, member, wish):
                 touched.setdefault(filter_, before)
         if touched:
             self.router.forget()
-        self.classes = {name: one.message_class for name, one in self.endpoints.items()}
+        self.classes = {name: one.message_class for name, one in self.own.endpoints.items()}
         came, self._came = self._came, {}
         round_ = Round(self._begun, cuts | self.cuts.take(table.entries), touched, links, came)
         self._pending.clear()

@@ -23,9 +23,7 @@ from mesh.model.queues import (
     policy_in_force,
     queue_address,
 )
-
-Subscriptions = Mapping[tuple[str, str], Subscription]
-"""(endpoint, filter) -> what the client asked for."""
+from mesh.node.subscriptions import Key, OwnSubscriptions
 
 
 @dataclass(slots=True)
@@ -62,15 +60,15 @@ class OwnQueues:
         return is_queue and self.policy_of(endpoint, subscription).is_shared
 
     def settle(
-        self, subscriptions: Subscriptions, table: InterestTable
+        self, own: OwnSubscriptions, table: InterestTable
     ) -> Iterator[tuple[tuple[str, Member], Wish | None]]:
         """Yield what changes in the table, by what it holds of other nodes just now.
 
         Args:
-            subscriptions: All of the node's own; those of channels are left alone.
+            own: The node's subscriptions; those of channels are left alone.
             table: Everything else that comes into force is in it.
         """
-        queues = {key: one for key, one in subscriptions.items() if one.kind is EndpointKind.QUEUE}
+        queues = own.queues
         if not queues and not self.left and not self._placed:
             return
         self.refused.clear()
@@ -81,7 +79,7 @@ class OwnQueues:
                 wanted[queue_address(endpoint, self.node), Member("", endpoint)] = wish
         before, self._placed = self._placed, wanted
         for filter_, member in [key for key in before if key not in wanted]:
-            now = subscriptions.get((member.name, filter_))
+            now = own.asked.get((member.name, filter_))
             if now is None or now.kind is EndpointKind.QUEUE:
                 yield (filter_, member), None  # else it is a channel's by now
         for key, wish in wanted.items():
@@ -95,7 +93,7 @@ class OwnQueues:
             yield EndpointStatus(endpoint, REFUSED, text)
 
     def _wanted(
-        self, queues: Subscriptions, table: InterestTable
+        self, queues: Mapping[Key, Subscription], table: InterestTable
     ) -> Iterator[tuple[tuple[str, Member], Wish]]:
         policies: dict[str, QueuePolicy] = {}
         for (endpoint, filter_), subscription in queues.items():

@@ -52,7 +52,7 @@ from mesh.runtime.lanes.admission import Admission
 from mesh.runtime.lanes.looks import Looks
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.lanes.sources import Sources
-from mesh.runtime.topics.provision import config_topic, endpoint_topic, node_topics
+from mesh.runtime.topics.provision import config_topic, node_topics
 from mesh.runtime.topics.upkeep import Upkeep
 from mesh.transport.port import (
     Admin,
@@ -317,8 +317,8 @@ class Worker:
             return
         match effect:
             case EnsureEndpoint(endpoint, message_class):
-                topic = endpoint_topic(self.topology, self.node, endpoint, message_class)
-                self._home.admin().create([topic])
+                if self._upkeep is not None:
+                    self._upkeep.ensure(endpoint, message_class)
             case Relinked(topology):
                 self.topology = topology
                 self._changing.relink(effect, self.clock.now_ms())

@@ -75,7 +75,7 @@ class EndpointBacklogs:
         return frozenset(
             (number, self._topic(endpoint))
             for number, endpoint in self.full
-            if endpoint in names.endpoints and not self._is_lossy(endpoint)
+            if endpoint in names.own.endpoints and not self._is_lossy(endpoint)
         )
 
     @property
@@ -108,7 +108,7 @@ class EndpointBacklogs:
         """Return the limits of the guaranteed endpoints that there are."""
         return {
             name: limit
-            for name, endpoint in self.lanes.machine.learner.endpoints.items()
+            for name, endpoint in self.lanes.machine.learner.own.endpoints.items()
             if endpoint.message_class is MessageClass.GUARANTEED
             and (limit := self.topology.endpoint_limit(self.node, name)) is not None
         }

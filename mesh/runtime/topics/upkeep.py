@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 import structlog
 
@@ -22,6 +23,9 @@ from mesh.runtime.topics.retention import Retention
 from mesh.transport.port import Admin, KafkaCluster, TopicPartition, TopicSpec
 
 RESTORE_MS = 1_000
+
+AT_ONCE = 100
+"""So many topics are made by one request."""
 
 log = structlog.get_logger()
 
@@ -44,6 +48,7 @@ class Upkeep:
     _names: TopicNames = field(init=False)
     _restored_ms: int = -RESTORE_MS
     _ids: dict[str, bytes] = field(default_factory=dict)
+    _asked: dict[str, TopicSpec] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Look up what stays the same."""
@@ -55,13 +60,29 @@ class Upkeep:
         self.topology = relinked.topology
         self._retention.keep_ms = int(self.topology.keep_s * 1000)
 
+    def ensure(self, endpoint: str, message_class: MessageClass) -> None:
+        """Have an endpoint's topic exist when things are next seen to."""
+        topic = endpoint_topic(self.topology, self.node, endpoint, message_class)
+        self._asked[topic.name] = topic
+
+    def _make(self) -> None:
+        """Make the topics asked for: Kafka is asked once, however many subscriptions were read."""
+        while some := list(islice(self._asked.values(), AT_ONCE)):
+            self.home.admin().create(some)
+            for topic in some:
+                del self._asked[topic.name]
+
     def see_to(self, link_states: Mapping[str, LinkState] | None, now_ms: int) -> None:
         """Do what is due.
 
         Args:
             link_states: What neighbours have read of this node, if this worker leads, else None.
             now_ms: The present moment.
+
+        Raises:
+            TransportError: A topic of an endpoint cannot be made.
         """
+        self._make()
         try:
             self._restore(now_ms)
             if self._retention.is_due(now_ms):
@@ -86,7 +107,7 @@ class Upkeep:
             log.warning("topics.restored", topics=[spec.name for spec in gone])
 
     def _topics(self) -> list[TopicSpec]:
-        endpoints = self.lanes.machine.learner.endpoints
+        endpoints = self.lanes.machine.learner.own.endpoints
         return [
             *node_topics(self.topology, self.node),
             *(
@@ -109,7 +130,7 @@ class Upkeep:
             passed |= admin.consumed(
                 [
                     self._names.endpoint(self.node, name)
-                    for name, endpoint in self.lanes.machine.learner.endpoints.items()
+                    for name, endpoint in self.lanes.machine.learner.own.endpoints.items()
                     if endpoint.message_class is MessageClass.GUARANTEED
                 ],
                 besides={self._names.lanes_group(node) for node in self.topology.nodes},

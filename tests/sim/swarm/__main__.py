@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import multiprocessing
 import sys
 import time
@@ -87,6 +88,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.seed is not None:
         return _one(options.seed)
+    gc.set_threshold(100_000, 50, 50)  # as for the tests: objects come and go by the million
     first, _, behind = options.seeds.partition(":")
     began_s = time.monotonic()
     tally = Tally()

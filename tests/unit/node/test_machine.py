@@ -223,7 +223,7 @@ def test_a_second_class_for_one_endpoint_is_refused(machine: NodeMachine) -> Non
     other = Subscription(message_class=MessageClass.DIRECT)
     effects = effects_of(machine, SubscriptionRead(1, "s", "y", other))
     assert [e.event for e in effects if isinstance(e, Note)] == ["subscription.refused"]
-    assert ("s", "y") not in machine.learner.subscriptions
+    assert ("s", "y") not in machine.learner.own.asked
 
 
 def test_a_refused_record_is_a_version_all_the_same(machine: NodeMachine) -> None:

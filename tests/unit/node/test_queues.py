@@ -14,6 +14,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.queues import Attraction, Queue, QueuePolicy, Role
 from mesh.node.explanation import explain
 from mesh.node.queues import OwnQueues, is_offered
+from mesh.node.subscriptions import OwnSubscriptions
 from mesh.node.supposing import suppose
 
 HERE = Member("", "q")
@@ -24,10 +25,17 @@ def queue(policy: str | None = None, of: MessageClass = MessageClass.GUARANTEED)
     return Subscription(EndpointKind.QUEUE, of, policy)
 
 
+def subscribed(**wanted: Subscription) -> OwnSubscriptions:
+    """Return what a node knows that has these subscriptions of q, by filter."""
+    found = OwnSubscriptions()
+    for filter_, one in wanted.items():
+        found.put(("q", filter_), one, now=0)
+    return found
+
+
 def settled(own: OwnQueues, table: InterestTable, **wanted: Subscription) -> list[str]:
     """Settle what is subscribed, as endpoint q by filter; return the entries of the node."""
-    subscriptions = {("q", filter_): one for filter_, one in wanted.items()}
-    for (filter_, member), wish in list(own.settle(subscriptions, table)):
+    for (filter_, member), wish in list(own.settle(subscribed(**wanted), table)):
         table.put(filter_, member, wish)
     return sorted(
         filter_ for filter_, found in table.entries.items() if any(m == HERE for m, _ in found)
@@ -110,7 +118,7 @@ def test_of_two_homes_at_once_the_lesser_name_stays(other: str, stays: bool) -> 
 def test_a_queue_that_becomes_a_channel_loses_nothing() -> None:
     own, table = OwnQueues("a"), InterestTable()
     settled(own, table, x=queue())
-    assert list(own.settle({("q", "x"): Subscription()}, table)) == []
+    assert list(own.settle(subscribed(x=Subscription()), table)) == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,79 @@
+"""What a node knows of its own subscriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from mesh.model.control import EndpointKind, Subscription
+from mesh.node.subscriptions import Key, OwnSubscriptions
+
+KEY = ("s", "x")
+
+
+@pytest.fixture
+def own() -> OwnSubscriptions:
+    return OwnSubscriptions()
+
+
+def leased(seconds: int) -> Subscription:
+    return Subscription(lease_s=seconds)
+
+
+def test_an_endpoint_wants_something_until_its_last_filter_is_gone(own: OwnSubscriptions) -> None:
+    """Spec: K13: one that is put twice counts once, one that is not there not at all."""
+    own.endpoints["s"] = Subscription()
+    for filter_ in ("x", "x", "y"):
+        own.put(("s", filter_), Subscription(), now=0)
+    assert own.pop(("s", "other")) is None
+    assert own.pop(("s", "x")) == Subscription()
+    assert not own.wants_nothing("s")
+    own.pop(("s", "y"))
+    assert own.wants_nothing("s")
+    own.forget("s")
+    assert (own.endpoints, own.asked) == ({}, {})
+
+
+def test_queues_are_kept_apart(own: OwnSubscriptions) -> None:
+    queue = Subscription(EndpointKind.QUEUE)
+    own.put(("q", "x"), queue, now=0)
+    own.put(("s", "x"), Subscription(), now=0)
+    assert own.queues == {("q", "x"): queue}
+    own.pop(("q", "x"))
+    assert own.queues == {}
+
+
+def test_leases_end_once_and_in_their_order(own: OwnSubscriptions) -> None:
+    """Spec: K13."""
+    own.put(("s", "late"), leased(7), now=0)
+    own.put(("s", "soon"), leased(5), now=0)
+    own.put(("s", "never"), Subscription(), now=0)
+    assert list(own.ended(4_999)) == []
+    assert list(own.ended(9_000)) == [("s", "soon"), ("s", "late")]
+    assert list(own.ended(9_000)) == []
+
+
+@pytest.mark.parametrize(
+    ("renewed", "ends"),
+    [
+        (leased(5), [(8_000, KEY)]),
+        (leased(1), [(4_000, KEY)]),
+        (Subscription(), []),
+    ],
+    ids=["later", "sooner", "without a lease from now on"],
+)
+def test_the_last_word_on_a_lease_counts(
+    own: OwnSubscriptions, renewed: Subscription, ends: list[tuple[int, Key]]
+) -> None:
+    """Spec: K13."""
+    own.put(KEY, leased(5), now=0)
+    own.keep(KEY)
+    own.put(KEY, renewed, now=3_000)
+    assert list(_ends(own)) == ends
+
+
+def _ends(own: OwnSubscriptions) -> Iterator[tuple[int, Key]]:
+    for now in range(0, 10_000, 1_000):
+        for key in own.ended(now):
+            yield now, key
