@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from mesh.codec.records import Fields, RecordCodec, check_version
@@ -96,6 +97,7 @@ def encode_subscription(value: Subscription) -> bytes:
     return _SUBSCRIPTION.encode(value)
 
 
+@lru_cache(maxsize=256)
 def decode_subscription(data: bytes) -> Subscription:
     """Return the subscription that a client wrote, in Avro or as a JSON object.
 

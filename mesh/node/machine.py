@@ -164,10 +164,14 @@ class NodeMachine:
         """Take one input; return what must be done, in order."""
         if isinstance(input_, OF_NEIGHBOUR) and input_.neighbour not in self.learner.neighbours:
             return [*self._turn_rounds()]  # read before its link was removed
-        return [*self._take(input_), *self._probe(), *self._turn_rounds(), *self._tell_change()]
-
-    def _probe(self) -> Iterator[Effect]:
-        yield from self.probing.step(self.learner, self.leader, self._now_ms, self._lanes)
+        taken = [*self._take(input_)]
+        # There are many of these: what they bring waits for a mark, or for the round under way.
+        if isinstance(input_, AdvertRead | OwnAdvertRead) or (
+            isinstance(input_, SubscriptionRead) and self._round is not None
+        ):
+            return taken
+        probed = self.probing.step(self.learner, self.leader, self._now_ms, self._lanes)
+        return [*taken, *probed, *self._turn_rounds(), *self._tell_change()]
 
     def _take(self, input_: Input) -> Iterator[Effect]:
         learner = self.learner
@@ -337,10 +341,9 @@ class NodeMachine:
             yield from self._begin_round()
 
     def _may_begin(self) -> bool:
-        learner = self.learner
         return (
-            (self.is_ready or learner.is_synced)
-            and learner.has_news
+            (self.is_ready or self.learner.is_synced)
+            and self.learner.has_news
             and self.probing.is_known
             and self._now_ms - self._round_at_ms >= ROUND_MS
         )
@@ -360,7 +363,6 @@ class NodeMachine:
         """Say whether every lane of the node has committed a round's cut. Spec: K25."""
         if self.leader is None:
             return True
-        lanes = self.topology.nodes[self.node].lanes
         # No other change waits for what an open link gives way by.
         wanted = {s: v for s, v in round_.in_force.items() if s != STILL}
         if self._now_ms - self._round_at_ms > LEARN_MS:
@@ -370,14 +372,12 @@ class NodeMachine:
             wanted = {s: v for s, v in wanted.items() if neighbour_of(s) not in closed}
         # A mate may follow a change before it knew all that this round brings: of a link that
         # the change removes its lanes say nothing any more.
-        gone: Sequence[str] = ()
-        if self._target is not None:
-            gone = link_changes(self.topology, self._target, self.node).gone
+        gone = link_changes(self.topology, self._target, self.node).gone if self._target else ()
         left = {s: v for s, v in wanted.items() if neighbour_of(s) not in gone}
         return all(
             lane in self._lanes
             and _reaches(self._lanes[lane], left if self._is_ahead(lane, wanted) else wanted)
-            for lane in range(lanes)
+            for lane in range(self.topology.nodes[self.node].lanes)
         )
 
     def _is_ahead(self, lane: int, wanted: Mapping[str, tuple[int, int]]) -> bool:

@@ -15,8 +15,9 @@ from mesh.model.control import Scope, Wish, is_address
 from mesh.model.effects import WriteLearned
 from mesh.node.neighbour import Neighbour
 
-REMEMBER_MS = 2_000
-"""Least time between two looks at what neighbours want: sets may be large, and change often."""
+REMEMBER_MS, PER_FILTER_MS = 2_000, 0.1
+"""Least time between two looks at what neighbours want, and how much longer it is for each filter
+that is kept: a look at many takes longer, and is not to take more of a core."""
 
 Source = tuple[str, Scope]
 """A neighbour, and a scope that it offers."""
@@ -31,7 +32,7 @@ def is_kept(filter_: str, wish: Wish | None) -> bool:
 class Remembering:
     """Keeps the guaranteed interest of neighbours, once per change of it."""
 
-    _looked_ms: int = -REMEMBER_MS
+    _due_ms: float = 0.0
     _kept: dict[Source, tuple[str, ...]] = field(default_factory=dict)
     _added: dict[Source, None] = field(default_factory=dict)
 
@@ -39,13 +40,14 @@ class Remembering:
         self, neighbours: Mapping[str, Neighbour], now_ms: int, *, at_once: bool = False
     ) -> Iterator[WriteLearned]:
         """Keep every proven set that is not what was kept last."""
-        if now_ms - self._looked_ms < REMEMBER_MS and not at_once:
+        if now_ms < self._due_ms and not at_once:
             return
-        self._looked_ms = now_ms
         for name, neighbour in neighbours.items():
             for scope, reader in neighbour.scopes.items():
                 if reader.proven:
                     yield from self._keep((name, scope), reader, reader.view.items())
+        count = sum(len(filters) for filters in self._kept.values())
+        self._due_ms = now_ms + REMEMBER_MS + PER_FILTER_MS * count
 
     def add(
         self, neighbours: Mapping[str, Neighbour], came: Mapping[Source, Collection[str]]

@@ -48,7 +48,7 @@ class Upkeep:
     _names: TopicNames = field(init=False)
     _restored_ms: int = -RESTORE_MS
     _ids: dict[str, bytes] = field(default_factory=dict)
-    _asked: dict[str, TopicSpec] = field(default_factory=dict)
+    _asked: dict[str, MessageClass] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Look up what stays the same."""
@@ -62,15 +62,15 @@ class Upkeep:
 
     def ensure(self, endpoint: str, message_class: MessageClass) -> None:
         """Have an endpoint's topic exist when things are next seen to."""
-        topic = endpoint_topic(self.topology, self.node, endpoint, message_class)
-        self._asked[topic.name] = topic
+        self._asked[endpoint] = message_class
 
     def _make(self) -> None:
         """Make the topics asked for: Kafka is asked once, however many subscriptions were read."""
-        while some := list(islice(self._asked.values(), AT_ONCE)):
-            self.home.admin().create(some)
-            for topic in some:
-                del self._asked[topic.name]
+        while some := dict(islice(self._asked.items(), AT_ONCE)):
+            topics = [endpoint_topic(self.topology, self.node, *one) for one in some.items()]
+            self.home.admin().create(topics)
+            for endpoint in some:
+                del self._asked[endpoint]
 
     def see_to(self, link_states: Mapping[str, LinkState] | None, now_ms: int) -> None:
         """Do what is due.

@@ -104,8 +104,8 @@ def test_what_was_proven_just_before_is_known_to_who_starts_just_after(mesh: Sma
     machine = mesh.world.workers["a"].machine
     assert machine is not None
     assert machine.leader is not None
-    looked = machine.leader.remembering._looked_ms
-    while machine.leader.remembering._looked_ms == looked:
+    due = machine.leader.remembering._due_ms
+    while machine.leader.remembering._due_ms == due:
         mesh.world.advance()
     mesh.subscribe("c", "s", "y")
     mesh.run(400)
