@@ -4,10 +4,13 @@ A source holds if one of its walks moves or ends, or if a link on it is made of 
 before (zone, kind, joins) or carries other messages (selectors, local subjects, direct-only zones):
 what it sent must have come to the end of the old walk, because behind the switch nobody reads there
 any more, or another way leads to the same node. All hold if a queue is shared out in another way:
-what was sent to one member, or to all, would meet members that go by the other rule. A walk that
-only begins needs no hold, for nothing was ever sent along it, unless it leads to a node that sends
-over a link now and not afterwards: nodes switch one after the other, and what comes there in
-between would go on along a way that neither topology has. Spec: K28.
+what was sent to one member, or to all, would meet members that go by the other rule.
+
+A walk that only begins needs no hold, for nothing was ever sent along it, unless it leads to a node
+that sends over a link now and not afterwards: nodes switch one after the other, and what comes
+there in between would go on along a way that neither topology has. What waits on the first part of
+it is read before all the same: it may be so old that another walk, long ended, led to the same
+node, and brought it there. Spec: K28.
 """
 
 from __future__ import annotations
@@ -32,10 +35,12 @@ class CutOver:
 
     Attributes:
         holding: Sources that take nothing of their clients meanwhile.
-        rounds: Directions of links that drain one after the other: first those that holding nodes
-            send over, then those behind them, as deep as the longest walk that moves or ends, or
-            leads to a node that a walk moves over.
-        taking_part: Nodes without which the change cannot be made.
+        rounds: Directions of links that drain one after the other, each up to where it ends when
+            its turn comes: first those that sources send over, then those behind them, as deep as
+            the longest walk that moves or ends, or leads to a node that a walk moves over, or that
+            one which begins leads over.
+        taking_part: Nodes without which the change cannot be made. Who reads what is drained for
+            walks that begin is none of them: if nothing waits there, it may be down.
         arriving: Nodes that are new.
         leaving: Nodes that are no longer there afterwards.
         heard: Links over which both ends must hear each other before sources go on, so that
@@ -71,6 +76,7 @@ def cut_over(
     ends = dict.fromkeys(_ends(before, after))
     holding: list[str] = []
     moving: dict[str, None] = {}  # who holds for walks that begin may be down meanwhile
+    taking_part: dict[str, None] = {}
     rounds: list[dict[Direction, None]] = []
     for source in sorted({**before.nodes, **after.nodes}):
         old = tree_from(old_graph, source) if source in before.nodes else {}
@@ -84,10 +90,13 @@ def cut_over(
         strays = any(node in ends for node in new if node not in old)
         if (moves or strays) and source not in given_up:
             holding.append(source)
-        for depth, direction in _directions(old, [*ended, *_on_the_way(new, ended)], given_up):
+        moved = [*ended, *_on_the_way(new, ended)]
+        begun = [node for node in new if node not in old and node in before.nodes]
+        for _, direction in _directions(old, moved, given_up):
+            taking_part |= dict.fromkeys(direction)
+        for depth, direction in _directions(old, [*moved, *_on_the_way(new, begun)], given_up):
             rounds.extend({} for _ in range(depth + 1 - len(rounds)))
             rounds[depth][direction] = None
-    taking_part = {node: None for pairs in rounds for pair in pairs for node in pair}
     taking_part |= moving | ends | dict.fromkeys(_ends(after, before))
     return CutOver(
         holding=holding,
@@ -117,14 +126,14 @@ def _ended(
     return ended
 
 
-def _on_the_way(new: Tree, ended: Collection[str]) -> Collection[str]:
-    """Return the nodes that moved walks lead over now.
+def _on_the_way(new: Tree, nodes: Collection[str]) -> Collection[str]:
+    """Return the nodes that the new walks to some nodes lead over.
 
     What still waits for one of them would be sent on along the new walk, to a node that had it
     over the old one.
     """
     passed: dict[str, None] = {}
-    for node in ended:
+    for node in nodes:
         visit = new[node].before if node in new else None
         while visit is not None and visit.before is not None and visit.node not in passed:
             passed[visit.node] = None
