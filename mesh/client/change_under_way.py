@@ -252,8 +252,9 @@ class UnderWay:
     def _owing(self) -> Mapping[str, Sequence[str]]:
         """Return, per node, the topics in which something is still to be made good."""
         found: dict[str, Sequence[str]] = {}
-        progresses = self._read_progress()
-        for node in self.way.cut.taking_part:
+        progresses, cut = self._read_progress(), self.way.cut
+        drained = (node for pairs in cut.rounds for pair in pairs for node in pair)
+        for node in dict.fromkeys((*cut.taking_part, *drained)):
             if node in self.before.nodes:
                 told = progresses.of(node)
                 gaps = [one.topic for one in told.gaps.values()]
