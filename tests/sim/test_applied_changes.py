@@ -95,7 +95,7 @@ def test_random_changes_under_load(seed: int) -> None:
     try_changes(seed, rng, [before, changed(before, rng)])
 
 
-@pytest.mark.parametrize("seed", [*range(5), DOUBLED])
+@pytest.mark.parametrize("seed", [0, 1, DOUBLED])
 def test_random_changes_in_a_row_over_links_that_lag_all_the_time(seed: int) -> None:
     """What came by a walk that one change ended, never comes again by one that the next begins.
 
