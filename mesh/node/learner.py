@@ -109,7 +109,7 @@ class Learner:
     ) -> Iterator[EnsureEndpoint | Note]:
         """Take note of a record on `clients`. An endpoint has one kind and one class. Spec: K13."""
         self.clients_passed(offset)
-        self.own.keep((endpoint, filter_))
+        self.own.forget_lease((endpoint, filter_))
         if subscription is None:
             self._unsubscribe(endpoint, filter_)
             return

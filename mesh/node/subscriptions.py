@@ -46,8 +46,8 @@ class OwnSubscriptions:
             until = self._leases[key] = now + 1000 * subscription.lease_s
             heapq.heappush(self._ends, (until, key))
 
-    def keep(self, key: Key) -> None:
-        """Let a subscription end by no lease: its client has been heard of."""
+    def forget_lease(self, key: Key) -> None:
+        """Let a subscription not end by itself, unless it is put with a lease again."""
         self._leases.pop(key, None)
 
     def pop(self, key: Key) -> Subscription | None:

@@ -267,7 +267,7 @@ class Lanes:
             lane.hold_direct(self.clock.now_ms())
         lanes = self.topology.nodes[self.machine.node].lanes
         for at, records in data.items():
-            while records and at not in self.sources.moved:
+            while records and self.sources.is_read(at):
                 owner = self.owned.get(at.partition % lanes)
                 source = owner.sources.get(at) if owner is not None else None
                 if owner is None or source is None:

@@ -95,7 +95,7 @@ class Sources:
         return {t.name: t.link.neighbour for t in self._topics.values() if t.link is not None}
 
     def is_read(self, at: TopicPartition) -> bool:
-        """Say whether all that was fetched of a source that a lane reads has been routed."""
+        """Say whether what is fetched of a source follows what was routed: else it comes again."""
         return at not in self._unread and at not in self.moved
 
     def find(self, lanes: Mapping[int, Lane], now_ms: int) -> None:
@@ -392,7 +392,6 @@ class Sources:
                 is_still = self._holds(at, source.link, now_ms)
                 if is_still and at not in self._unread:
                     self._unread[at] = None
-                    self.moved.add(at)
                     self.readers[self._topics[at.topic].kafka].unassign([at])
                     self.intake.forget([at])
                 elif not is_still and at in self._unread:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from mesh.codec.keys import subscription_key
+from mesh.codec.control import encode_change
+from mesh.codec.keys import change_key, subscription_key
+from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import TransportError
 from mesh.lab.world import World, kafka_of
+from mesh.model.control import Change, Stage
 from mesh.runtime.host.errands import SteppedErrands
 from mesh.runtime.host.intake import PolledIntake
 from mesh.runtime.lane.lane import Lane
@@ -62,6 +66,25 @@ def test_a_fetch_from_before_the_lane_was_lost_is_not_routed(mesh: SmallMesh) ->
     publish(mesh, "g", 1, 2)
     # In the same fetch: the cut that follows it finds the writer broken, before data are routed.
     mesh.subscribe("a", "other", "y")
+    mesh.run()
+    assert values(mesh.kafka, OWN) == [1, 2]
+
+
+def test_nor_where_sources_hold_when_the_lane_is_taken_again(mesh: SmallMesh) -> None:
+    """Nothing is read then, and what was fetched before comes again afterwards. Spec: K16, K28."""
+    target = published_text(mesh.world.topology)
+    mesh.subscribe("a", "own", ">")
+    mesh.run()
+    break_writer(mesh.world.workers["a"]._lanes.owned[0])
+    publish(mesh, "g", 1, 2)
+    mesh.subscribe("a", "other", "y")
+    hold = Change(1, Stage.HOLD, target, ("a",))
+    mesh.write(mesh.names.config(), encode_change(hold), key=change_key())
+    mesh.run()
+    assert values(mesh.kafka, OWN) == []
+    mesh.write(
+        mesh.names.config(), encode_change(replace(hold, stage=Stage.ABORT)), key=change_key()
+    )
     mesh.run()
     assert values(mesh.kafka, OWN) == [1, 2]
 

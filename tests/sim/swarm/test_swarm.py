@@ -47,6 +47,7 @@ MENDED = {
     "the same, over a walk of three links": 5_600_063,
     "a link becomes another one before a subscription is known behind it": 5_713_939,
     "a walk begins to a node that has not switched and sends on by the old one": 5_701_496,
+    "a lane is lost and taken again in one turn, while sources hold": 5_840_966,
     "one of two joins on a link goes, and the other is taken for a new link": 5_781_386,
 }
 """Bugs that the swarm found, and a schedule that showed each."""

@@ -68,7 +68,7 @@ def test_the_last_word_on_a_lease_counts(
 ) -> None:
     """Spec: K13."""
     own.put(KEY, leased(5), now=0)
-    own.keep(KEY)
+    own.forget_lease(KEY)
     own.put(KEY, renewed, now=3_000)
     assert list(_ends(own)) == ends
 
