@@ -114,6 +114,21 @@ def test_a_subscription_is_offered_only_after_every_lane_has_its_cut(machine: No
     assert (marks[TO_B].epoch, marks[TO_B].number, marks[TO_B].count) == (3, 2, 2)
 
 
+def test_after_a_quiet_time_a_subscription_is_routed_at_once_and_others_gather_behind_it(
+    machine: NodeMachine,
+) -> None:
+    """It waits for no tick; what comes while a round is under way waits for that. Spec: K25."""
+
+    def routed(*inputs: object) -> list[Reroute]:
+        return [one for one in effects_of(machine, *inputs) if isinstance(one, Reroute)]
+
+    machine.step(Ticked(1_000))
+    [first] = routed(SubscriptionRead(0, "s", "x", Subscription()))
+    assert routed(*(SubscriptionRead(n, "s", f"y/{n}", Subscription()) for n in (1, 2))) == []
+    [second] = routed(LaneApplied(0, first.in_force), Ticked(2_000))
+    assert (first.cuts, second.cuts) == ({"uuid-a": 0}, {"uuid-a": 2})
+
+
 def apply_now(machine: NodeMachine, now: int) -> list[object]:
     """Let time pass and the lane commit whatever is asked for; 300 ms are enough."""
     effects: list[object] = []
