@@ -234,7 +234,8 @@ class Eras:
 
         What is behind a link that was removed is forgotten a little later, one node after the
         other: until then a link may carry what was wanted of its reader by any topology. Once the
-        mesh is at rest nothing is left of that. Filters of joins are those of its time.
+        mesh is at rest nothing is left of that. Filters of joins are those of its time; their
+        sources want what passes them as subscribers do.
         """
         wanting, since = list(wanting), self._since(message)
         is_at_rest = self.rested_ms is not None and message.at >= self.rested_ms
@@ -247,8 +248,10 @@ class Eras:
             return True
         if is_at_rest or len(self.numbers) == 1:
             return False
-        is_join = any((sender, reader) in one.joins for one in known)
-        return not is_join and any(
+        if any((sender, reader) in one.joins for one in known):
+            return False
+        wanting += [node for one in known for node in one.joined(message.subject)]
+        return any(
             node == reader or (reader, node) in one.way_to for node in wanting for one in known
         )
 

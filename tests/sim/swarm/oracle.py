@@ -126,8 +126,12 @@ class Oracle:
         """Say whether a message may be on a link, given who subscribed to it. Spec: UM-1, UM-5."""
         if (sender, reader) in self.joins:
             return naive_matches(self.joins[sender, reader], subject)
-        sources = [node for (node, _), one in self.joins.items() if naive_matches(one, subject)]
-        return not {*wanting, *sources}.isdisjoint(self.behind[origin, sender, reader])
+        wanting = {*wanting, *self.joined(subject)}
+        return not wanting.isdisjoint(self.behind[origin, sender, reader])
+
+    def joined(self, subject: str) -> list[str]:
+        """Return the sources of joins that a subject passes."""
+        return [node for (node, _), one in self.joins.items() if naive_matches(one, subject)]
 
     def _add_topics(self, node: str) -> None:
         names = self.names

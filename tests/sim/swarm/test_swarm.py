@@ -49,8 +49,9 @@ MENDED = {
     "a walk begins to a node that has not switched and sends on by the old one": 5_701_496,
     "a lane is lost and taken again in one turn, while sources hold": 5_840_966,
     "one of two joins on a link goes, and the other is taken for a new link": 5_781_386,
+    "a join ends, and a link that begins carries what it still wants (taken for a fault)": 5_867_701,
 }
-"""Bugs that the swarm found, and a schedule that showed each."""
+"""Bugs that the swarm found, its own among them, and a schedule that showed each."""
 
 RARE = (
     "commit failed (lane)",
