@@ -19,7 +19,7 @@ from mesh.model.topics import TopicNames
 from mesh.transport.following import Follower
 from mesh.transport.port import TopicPartition
 from tests.conftest import ClustersOf
-from tests.kafka.test_changes import topology_with, wait_for
+from tests.kafka.test_changes import now_ms, topology_with, wait_for, wait_settled
 
 pytestmark = pytest.mark.kafka
 
@@ -29,9 +29,7 @@ class Seen:
 
     def __init__(self, fleet: Fleet, names: TopicNames, nodes: str = "abc") -> None:
         self.names = names
-        self.follower = Follower(
-            fleet.kafka("k", "watch"), "watch", lambda: int(time.monotonic() * 1000)
-        )
+        self.follower = Follower(fleet.kafka("k", "watch"), "watch", now_ms)
         for node in nodes:
             topics = (names.control(node), names.endpoint(node, "s"))
             self.follower.add([TopicPartition(topic, p) for topic in topics for p in range(4)])
@@ -140,6 +138,7 @@ def test_an_open_link_gives_way_under_load(kafka_clusters: ClustersOf, tmp_path:
         seen = Seen(fleet, names, "bc")
         before = {"bc": "up", "cb": "up"}
         wait_for(lambda: seen.states().items() >= before.items(), 60, seen.states)
+        wait_settled(fleet, topology_with(tmp_path, address, prefix, "bc")[0], without="a")
 
         def reaches_both(value: bytes) -> bool:
             seen.look()

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from mesh.client.settled import laggards
+from mesh.client.view import MeshView
 from mesh.codec.control import decode_heartbeat, encode_change
 from mesh.codec.keys import change_key, heartbeat_key, subscription_key
 from mesh.config.published import published_text
@@ -41,13 +43,17 @@ def topology_with(folder: Path, address: str, prefix: str, *pairs: str) -> tuple
     return load_topology(file), file
 
 
+def now_ms() -> int:
+    return int(time.monotonic() * 1000)
+
+
 class Watched:
     """What endpoints have, and what heartbeats say."""
 
     def __init__(self, fleet: Fleet, names: TopicNames) -> None:
         self.names = names
         self.kafka = fleet.kafka("k", "watch")
-        self.follower = Follower(self.kafka, "watch", lambda: int(time.monotonic() * 1000))
+        self.follower = Follower(self.kafka, "watch", now_ms)
         self.status: dict[str, tuple[int, str, bool]] = {}
         self.came: dict[str, list[bytes]] = {"b": [], "c": []}
 
@@ -88,8 +94,7 @@ def test_a_link_comes_and_goes_under_load(kafka_clusters: ClustersOf, tmp_path: 
         assert writer.flush() == 0
         for node in "abc":
             fleet.start_node(node)
-        for node in "abc":
-            wait_for(fleet.ready_file(node).exists, 60, lambda: "not ready")
+        wait_settled(fleet, small)
         watched = Watched(fleet, names)
         watched.follow(*(names.control(node) for node in "abc"), names.endpoint("b", "s"))
         watched.follow(names.endpoint("c", "s"))
@@ -112,6 +117,25 @@ def test_a_link_comes_and_goes_under_load(kafka_clusters: ClustersOf, tmp_path: 
             assert some == list(range(some[0], some[-1] + 1, 7))
     finally:
         fleet.stop()
+
+
+def wait_settled(fleet: Fleet, topology: Topology, without: str = "") -> None:
+    """Wait until what is published is owed to all: nodes are ready before that. Spec: K24, K25.
+
+    Args:
+        fleet: Whose clients have subscribed.
+        topology: Links that must have told of it.
+        without: A node that is not there yet.
+    """
+    view = MeshView(topology, {"k": fleet.kafka("k", "settled")}, now_ms)
+    view.refresh()
+    wanted = {node: view.nodes[node].clients_offset for node in topology.nodes if node != without}
+
+    def late() -> list[str]:
+        view.refresh()
+        return list(laggards(topology, view, wanted, {}, lambda *ends: without in ends))
+
+    wait_for(lambda: not late(), 60, late)
 
 
 def has_more(watched: Watched, node: str, count: int) -> bool:
