@@ -24,7 +24,7 @@ choose_base() {
 stage_jars() {
   local jars
   jars=$("$PYTHON" -c 'import os, sys
-from mesh.lab.jars import cache_folder, find_kafka
+from mesh.local.jars import cache_folder, find_kafka
 tell = lambda text: print(text, file=sys.stderr)
 print(find_kafka(cache=cache_folder(os.environ.get("MESH_CACHE")), progress=tell).jars)')
   cp -r "$jars" "$context/jars"
@@ -54,7 +54,7 @@ stage_audit() {
   # Fetches Spark's Kafka and Avro jars into the cache, by starting Spark once.
   local cache
   cache=$("$PYTHON" -c 'import os
-from mesh.lab.jars import cache_folder
+from mesh.local.jars import cache_folder
 from streaming.connectors.session import start_session
 cache = cache_folder(os.environ.get("MESH_CACHE"))
 start_session(cache, cores=1).stop()

@@ -14,8 +14,8 @@ from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 from mesh.errors import StartError
-from mesh.lab.brokers import KafkaClusters, start_brokers
-from mesh.lab.jars import KafkaSoftware, cache_folder, find_kafka
+from mesh.local.brokers import KafkaClusters, start_brokers
+from mesh.local.jars import KafkaSoftware, cache_folder, find_kafka
 
 # Simulations make and drop objects by the million: a collection every 700 takes an eighth of their time.
 gc.set_threshold(100_000, 50, 50)

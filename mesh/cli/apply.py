@@ -21,13 +21,13 @@ from mesh.cli.target import BootstrapOption, ContextOption, FileOption, say
 from mesh.cli.topology import legal_document_or_refused, read_or_refused
 
 if TYPE_CHECKING:
-    from mesh.client.apply import Begun, Means
-    from mesh.client.change_under_way import Outcome
-    from mesh.client.draining import FollowedProgresses
     from mesh.client.in_force import InForce
-    from mesh.client.plan import Place, Plan
     from mesh.config.located import Document, Locate
     from mesh.model.topology import Topology
+    from mesh.operate.apply import Begun, Means
+    from mesh.operate.change_under_way import Outcome
+    from mesh.operate.draining import FollowedProgresses
+    from mesh.operate.plan import Place, Plan
     from mesh.transport.port import KafkaCluster
 
 WAIT_S = 60.0
@@ -129,7 +129,7 @@ def put_in_force(
         NotBegunError: Nodes that must take part do not; nothing was changed.
         NotInTimeError: The change was begun and is not done.
     """
-    from mesh.client.draining import FollowedProgresses
+    from mesh.operate.draining import FollowedProgresses
 
     with FollowedProgresses.begun(found.topology, seen.kafka, looking.now_ms) as progresses:
         goes_on = begun is not None and begun.is_open
@@ -166,7 +166,7 @@ def _still_so(found: InForce, seen: Look) -> Begun | None:
 def _carry_out(
     found: InForce, after: Topology, begun: Begun | None, seen: Look, means: Means, how: How
 ) -> Outcome:
-    from mesh.client.apply import begin_change
+    from mesh.operate.apply import begin_change
 
     down = [node for node in found.topology.nodes if not seen.beats[node]]
     given_up = [node for node in down if node not in after.nodes] if how.allow_delete else []
@@ -175,8 +175,8 @@ def _carry_out(
 
 
 def _abort(found: InForce, seen: Look, wait: float | None, output: Output) -> None:
-    from mesh.client.apply import abort_change
-    from mesh.client.draining import FollowedProgresses
+    from mesh.operate.apply import abort_change
+    from mesh.operate.draining import FollowedProgresses
 
     begun = read_begun_last(found, seen)
     with (
@@ -191,8 +191,8 @@ def _abort(found: InForce, seen: Look, wait: float | None, output: Output) -> No
 @contextmanager
 def _means(seen: Look, after: Topology, progresses: FollowedProgresses) -> Iterator[Means]:
     """Open the Kafka clusters that the mesh has afterwards, too."""
-    from mesh.client.apply import Means
-    from mesh.client.connection import open_kafka
+    from mesh.operate.apply import Means
+    from mesh.view.connection import open_kafka
 
     fresh = [name for name in after.kafka if name not in seen.kafka]
     more = open_kafka(after, fresh, client_prefix="mesh-cli")
@@ -218,8 +218,8 @@ def read_begun_last(found: InForce, seen: Look) -> Begun | None:
     Raises:
         NotBegunError: A Kafka cluster does not answer.
     """
-    from mesh.client.apply import read_begun
     from mesh.errors import NotBegunError, TransportError
+    from mesh.operate.apply import read_begun
 
     for fault in seen.view.unreachable.values():
         raise NotBegunError(f"nothing was changed: {fault}")
@@ -242,8 +242,8 @@ def _refuse_moved_on(document: Document, found: InForce) -> None:
 
 
 def _refuse_loss(made: Plan, locate: Locate, *, allow_delete: bool) -> None:
-    from mesh.client.plan import lost_by
     from mesh.errors import ConfigError
+    from mesh.operate.plan import lost_by
 
     if not allow_delete and (problems := lost_by(made.unread, locate)):
         raise ConfigError(problems)

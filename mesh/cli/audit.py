@@ -40,8 +40,8 @@ def report(
 ) -> None:
     """Show findings and certificates. Exit code 10: a fault was found or a certificate differs."""
     from mesh.cli.faults import wrong_input
-    from mesh.client.auditing import read_audit
-    from mesh.client.connection import open_kafka
+    from mesh.operate.auditing import read_audit
+    from mesh.view.connection import open_kafka
 
     topology = topology_of(file, bootstrap, context)
     if not topology.audit_kafka:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mesh.cli.node import addresses_of
 from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.target import BootstrapOption
+from mesh.cli.target import BootstrapOption, addresses_of
 
 if TYPE_CHECKING:
     from mesh.config.context import Context

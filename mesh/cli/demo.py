@@ -44,8 +44,8 @@ def demo(
 
     from mesh.cli.demo_tables import tables_of
     from mesh.lab.demo.run import DemoSettings, run_demo
-    from mesh.lab.jars import cache_folder, find_kafka
-    from mesh.lab.stopping import Stopping, run_stoppable, work_folder
+    from mesh.local.jars import cache_folder, find_kafka
+    from mesh.local.stopping import Stopping, run_stoppable, work_folder
 
     progress = Reporter()
 

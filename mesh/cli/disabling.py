@@ -34,8 +34,8 @@ def disable_link(
     Guaranteed messages are queued by what the other end wanted last; direct ones are discarded
     and counted. Exit code 1: one end could not be told; repeat the command.
     """
-    from mesh.client.disabling import ends_of
     from mesh.model.control import Pause
+    from mesh.view.disabling import ends_of
 
     with look(file, bootstrap, context) as seen:
         check_part(seen, one, other, None, None)
@@ -55,7 +55,7 @@ def enable_link(
 
     Exit code 1: one end could not be told; repeat the command.
     """
-    from mesh.client.disabling import ends_of
+    from mesh.view.disabling import ends_of
 
     with look(file, bootstrap, context) as seen:
         check_part(seen, one, other, None, None)
@@ -65,7 +65,7 @@ def enable_link(
 
 def tell_ends(seen: Look, ends: Sequence[DisableKey], why: Pause | None, output: Output) -> int:
     """Have the ends of links disable them, or with None enable them; return the exit code."""
-    from mesh.client.disabling import write_disabled
+    from mesh.view.disabling import write_disabled
 
     failed = write_disabled(seen.topology, seen.kafka, ends, why, seen.view.unreachable)
     word = "enabled" if why is None else "disabled"
@@ -138,17 +138,17 @@ def enable_node(
 
 
 def _ends(seen: Look, node: str) -> Sequence[DisableKey]:
-    from mesh.client.disabling import ends_of
+    from mesh.view.disabling import ends_of
 
     return [end for other in seen.topology.neighbours(node) for end in ends_of(node, other)]
 
 
 def _waiting(seen: Look, node: str) -> Sequence[dict[str, Any]]:
     """Return the outboxes of a node's links in which guaranteed messages wait, or may wait."""
-    from mesh.client.disabling import is_to_be_disabled
-    from mesh.client.overview import outbox_backlogs
     from mesh.model.frames import MessageClass
     from mesh.model.topics import TopicNames
+    from mesh.operate.status import outbox_backlogs
+    from mesh.view.disabling import is_to_be_disabled
 
     names = TopicNames(seen.topology.prefix)
     backlogs = outbox_backlogs(seen.topology, seen.view, seen.kafka)

@@ -18,8 +18,8 @@ from mesh.cli.target import (
 )
 
 if TYPE_CHECKING:
-    from mesh.client.letters import Letter
     from mesh.model.topology import Topology
+    from mesh.operate.dead_letters import Letter
     from mesh.transport.port import KafkaCluster
 
 MOST_DEFAULT = 1_000
@@ -48,8 +48,8 @@ def dlq(
     The records themselves are in the topic that `place` names, cut to 64 kB of value. Nothing is
     deleted here.
     """
-    from mesh.client.connection import open_kafka
-    from mesh.client.letters import read_letters
+    from mesh.operate.dead_letters import read_letters
+    from mesh.view.connection import open_kafka
 
     topology = running_topology(file, bootstrap, context, near=node)
     check_node(topology, node, "NODE")

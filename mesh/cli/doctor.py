@@ -24,11 +24,11 @@ from mesh.cli.target import (
 )
 
 if TYPE_CHECKING:
-    from mesh.client.health import Category, Check, Examination
-    from mesh.client.health.repair import Repair
-    from mesh.client.view import MeshView
     from mesh.model.topology import Topology
+    from mesh.operate.doctor import Category, Check, Examination
+    from mesh.operate.doctor.repair import Repair
     from mesh.transport.port import KafkaCluster
+    from mesh.view.mesh_view import MeshView
 
 EXIT_UNHEALTHY = 10
 _AGAIN_S = 1.0
@@ -77,7 +77,7 @@ def doctor(
     ] = DoctorOutput.TABLE,
 ) -> None:
     """Find what is wrong with a mesh, and what to do about it. Exit code 10: something failed."""
-    from mesh.client.health import Result
+    from mesh.operate.doctor import Result
 
     if dry_run and not fix:
         raise wrong_input("--dry-run", "says what --fix would do; give both")
@@ -98,7 +98,7 @@ def doctor(
 
 
 def _chosen(names: Sequence[str], *, before_start: bool) -> Sequence[Category]:
-    from mesh.client.health import BEFORE_START, Category
+    from mesh.operate.doctor import BEFORE_START, Category
 
     allowed = list(BEFORE_START if before_start else Category)
     for name in names:
@@ -117,7 +117,7 @@ def _examination(
     *,
     before_start: bool,
 ) -> Iterator[Examination]:
-    from mesh.client.health import Examination
+    from mesh.operate.doctor import Examination
     from mesh.runtime.topics.provision import endpoint_topic, node_topics
 
     def see(
@@ -160,8 +160,8 @@ def _unobserved(
     file: Path | None, bootstrap: list[str] | None, context: str | None
 ) -> Iterator[tuple[Topology, Mapping[str, KafkaCluster], MeshView]]:
     """Connect without waiting for heartbeats: nobody needs to beat yet."""
-    from mesh.client.connection import open_kafka
-    from mesh.client.view import MeshView
+    from mesh.view.connection import open_kafka
+    from mesh.view.mesh_view import MeshView
 
     topology = topology_of(file, bootstrap, context)
     quiet_client_library()
@@ -176,14 +176,14 @@ def _unobserved(
 
 
 def _repairs(at: Examination, *, dry_run: bool) -> Sequence[Repair]:
-    from mesh.client.health.repair import mend, repairs_of
+    from mesh.operate.doctor.repair import mend, repairs_of
 
     found = list(repairs_of(at))
     return found if dry_run else list(mend(at, found))
 
 
 def _checks(at: Examination, chosen: Sequence[Category]) -> Sequence[Check]:
-    from mesh.client.health import examine
+    from mesh.operate.doctor import examine
 
     return list(examine(at, chosen))
 
@@ -263,7 +263,7 @@ def _words(settings: Mapping[str, object]) -> str:
 
 def _table(categories: Sequence[Mapping[str, Any]], *, every: bool) -> RenderableType:
     """Return what is wrong line by line, and what is well as one line per category."""
-    from mesh.client.health.findings import first_of
+    from mesh.operate.doctor.findings import first_of
 
     rows: list[tuple[str, str, str, str, str]] = []
     for group in categories:
@@ -281,7 +281,7 @@ def _table(categories: Sequence[Mapping[str, Any]], *, every: bool) -> Renderabl
 
 def _folded(checks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str, str]]:
     """Yield one row per check, and one for all that only point to the checks of kafka."""
-    from mesh.client.health.findings import SEE_KAFKA
+    from mesh.operate.doctor.findings import SEE_KAFKA
 
     pointing = [one for one in checks if one["hint"] == SEE_KAFKA]
     for one in checks:

@@ -58,11 +58,11 @@ def explain(
 
     With --proposed or --subscribe: who would get it if that were so, and all nodes were up.
     """
-    from mesh.client.knowledge import known_nodes
     from mesh.core.ways import dead_ends
     from mesh.model.subject import subject_fault
     from mesh.node.explanation import explain as explain_message
     from mesh.node.supposing import suppose
+    from mesh.operate.knowledge import known_nodes
 
     if (fault := subject_fault(subject)) is not None:
         raise wrong_input("SUBJECT", fault)

@@ -18,8 +18,8 @@ from mesh.config.scalars import duration_s
 from mesh.model.queues import Attraction, is_of_queue, member_of
 
 if TYPE_CHECKING:
-    from mesh.client.past import Past
     from mesh.model.control import Wish
+    from mesh.operate.history import Past
 
 
 _CONTROLS = ("static", "local")
@@ -89,8 +89,8 @@ def moment(text: str, wall_ms: int) -> int:
 
 def _pasts(seen: Look, nodes: Sequence[str], at_ms: int | None) -> Mapping[str, Past]:
     """Return what these nodes and their neighbours wanted, as far as they can be read."""
-    from mesh.client.past import past_of
     from mesh.errors import TransportError
+    from mesh.operate.history import past_of
 
     wanted = dict.fromkeys(nodes)
     for name in nodes:

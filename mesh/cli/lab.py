@@ -17,7 +17,7 @@ from mesh.cli.storm import storm_table, verdict_lines
 
 if TYPE_CHECKING:
     from mesh.lab.scenario import Scenario
-    from mesh.lab.stopping import Stopping
+    from mesh.local.stopping import Stopping
 
 app = typer.Typer(help="Run scenarios.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -152,7 +152,7 @@ def _on_kafka(scenario: Scenario, history: Path | None) -> Mapping[str, Any]:
     SIGINT and SIGTERM stop everything and end the program.
     """
     from mesh.cli.up import Reporter
-    from mesh.lab.stopping import run_stoppable, work_folder
+    from mesh.local.stopping import run_stoppable, work_folder
 
     progress = Reporter()
     results: list[Mapping[str, Any]] = []
@@ -172,9 +172,9 @@ def _in_folder(
     scenario: Scenario, history: Path | None, folder: Path, stopping: Stopping, progress: Any
 ) -> Mapping[str, Any]:
     from mesh.config.topology_writer import write_topology
-    from mesh.lab.fleet import Fleet
     from mesh.lab.real import RealBackend
     from mesh.lab.run import run_scenario
+    from mesh.local.fleet import Fleet
 
     def report(message: str) -> None:
         stopping.check()

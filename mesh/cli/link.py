@@ -58,8 +58,8 @@ def pause_link(
 
     Direct messages wait too. Other links, and the lanes behind them, are not slowed.
     """
-    from mesh.client.pauses import keys_of, write_pauses
     from mesh.model.control import Pause
+    from mesh.operate.pauses import keys_of, write_pauses
 
     with look(file, bootstrap, context) as seen:
         check_part(seen, one, other, source, partition)
@@ -86,8 +86,8 @@ def resume_link(
 
     Exit code 10: something is stopped, or did not go on in time.
     """
-    from mesh.client.pauses import pauses_on_link, write_pauses
-    from mesh.client.stops import stops_on_link
+    from mesh.operate.pauses import pauses_on_link, write_pauses
+    from mesh.operate.stops import stops_on_link
 
     with look(file, bootstrap, context) as seen:
         check_part(seen, one, other, source, partition)

@@ -13,9 +13,9 @@ from mesh.cli.running import running_mesh
 from mesh.cli.target import quiet_client_library, say
 
 if TYPE_CHECKING:
-    from mesh.client.view import MeshView
     from mesh.model.topology import Topology
     from mesh.transport.kafka import RealKafka
+    from mesh.view.mesh_view import MeshView
 
 
 @dataclass(slots=True)
@@ -91,10 +91,10 @@ def look_at(topology: Topology, *, needs_kafka: bool = True) -> Iterator[Look]:
         ConfigError: A Kafka cluster has no address.
         TransportUnavailableError: Not one Kafka cluster answers.
     """
-    from mesh.client.connection import open_kafka
-    from mesh.client.overview import observe
-    from mesh.client.view import MeshView
     from mesh.errors import TransportUnavailableError
+    from mesh.operate.status import observe
+    from mesh.view.connection import open_kafka
+    from mesh.view.mesh_view import MeshView
 
     quiet_client_library()
     kafka = open_kafka(topology, client_prefix="mesh-cli")
@@ -114,6 +114,6 @@ def look_at(topology: Topology, *, needs_kafka: bool = True) -> Iterator[Look]:
 
 def look_again(seen: Look) -> Look:
     """Return the same look with who beats now."""
-    from mesh.client.overview import observe
+    from mesh.operate.status import observe
 
     return replace(seen, beats=observe(seen.view, now_ms, pause))

@@ -9,31 +9,9 @@ from typing import Annotated
 import typer
 
 from mesh.cli.faults import wrong_input
+from mesh.cli.target import addresses_of, check_addresses
 
 app = typer.Typer(help="Run workers.", no_args_is_help=True, rich_markup_mode=None)
-
-
-def addresses_of(options: list[str]) -> dict[str, str]:
-    """Return `--bootstrap NAME=HOST:PORT` options as a mapping.
-
-    Raises:
-        ConfigError: One of them has another form, or a name has two.
-    """
-    from mesh.config.kafka_options import bootstrap_fault
-
-    found: dict[str, str] = {}
-    for option in options:
-        name, equals, address = option.partition("=")
-        if not (equals and name):
-            raise wrong_input(f"--bootstrap {option}", "write NAME=HOST:PORT")
-        if (fault := bootstrap_fault(address)) is not None:
-            raise wrong_input(f"--bootstrap {option}", f"{fault}: NAME=HOST:PORT,HOST:PORT")
-        if found.setdefault(name, address) != address:
-            raise wrong_input(
-                f"--bootstrap {option}",
-                f"{name} is {found[name]} already; leave one out, or write {name}=HOST:PORT,...",
-            )
-    return found
 
 
 @app.command("run")
@@ -50,9 +28,8 @@ def run(
     cuts_file: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Serve a node until SIGTERM. Several workers may serve one node."""
-    from mesh.cli.target import check_addresses
     from mesh.config.legal import load_legal_topology
-    from mesh.lab.fleet import with_addresses
+    from mesh.model.topology import with_addresses
     from mesh.runtime.host.logs import set_up_logs
     from mesh.runtime.serve import Serving
 

@@ -18,9 +18,9 @@ from mesh.errors import ConfigError
 
 if TYPE_CHECKING:
     from mesh.client.in_force import InForce
-    from mesh.client.plan import Plan
     from mesh.config.located import Locate
     from mesh.model.topology import Topology
+    from mesh.operate.plan import Plan
 
 EXIT_CHANGES = 3
 
@@ -54,7 +54,7 @@ def plan(
 
     Exit codes: 0 no change, 3 changes, 2 the file is illegal or a living mesh cannot follow it.
     """
-    from mesh.client.plan import lost_by
+    from mesh.operate.plan import lost_by
 
     topology, document = legal_or_refused(proposed, output)
     locate = document.within("spec").where
@@ -85,7 +85,7 @@ def plan_view(made: Plan, proposed: str, *, allow_delete: bool) -> View:
         allow_delete: Whether unread messages may be lost with their topics.
     """
     from mesh.cli.plan_tables import plan_table
-    from mesh.client.plan_file import plan_document
+    from mesh.operate.plan_file import plan_document
 
     return View(
         data=plan_document(made, allow_delete=allow_delete),
@@ -95,8 +95,8 @@ def plan_view(made: Plan, proposed: str, *, allow_delete: bool) -> View:
 
 def _against_file(from_file: Path, topology: Topology, locate: Locate, output: Output) -> Plan:
     from mesh.client.in_force import InForce
-    from mesh.client.plan import compare_topics, make_plan
-    from mesh.client.proposal import topics_of_all
+    from mesh.operate.plan import compare_topics, make_plan
+    from mesh.operate.proposal import topics_of_all
     from mesh.runtime.topics.provision import node_topics
 
     base = InForce(number=0, topology=legal_or_refused(from_file, output)[0])
@@ -111,7 +111,7 @@ def against_mesh(found: InForce, seen: Look, topology: Topology, locate: Locate)
     Raises:
         ConfigError: A living mesh cannot follow it.
     """
-    from mesh.client.proposal import plan_on_mesh
+    from mesh.operate.proposal import plan_on_mesh
     from mesh.runtime.topics.provision import node_topics
 
     refuse_unchangeable(found.topology, topology, locate)

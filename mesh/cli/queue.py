@@ -26,7 +26,7 @@ from mesh.cli.target import (
 
 if TYPE_CHECKING:
     from mesh.client import MeshClient
-    from mesh.client.queues import QueueMember, QueueStatus
+    from mesh.operate.queues import QueueMember, QueueStatus
 
 _LOOK_S = 0.2
 
@@ -43,7 +43,7 @@ def list_queues(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List every queue: policy, home, members, consumers at each of them, and what waits."""
-    from mesh.client.queues import queue_statuses
+    from mesh.operate.queues import queue_statuses
 
     with look(file, bootstrap, context) as seen:
         found = [
@@ -77,9 +77,9 @@ def show_queue(
     """Show one queue, member by member, and where what waits was published."""
     from rich.console import Group
 
-    from mesh.client.queues import queue_statuses
     from mesh.config.shapes import nearest
     from mesh.model.names import fold
+    from mesh.operate.queues import queue_statuses
 
     with look(file, bootstrap, context) as seen:
         known = {

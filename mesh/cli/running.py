@@ -58,10 +58,10 @@ def running_mesh(
         ConfigError: There is no mesh, an option is wrong, or a newer version wrote the record.
         TransportUnavailableError: Not one Kafka cluster answers.
     """
-    from mesh.client.connection import open_kafka
     from mesh.client.in_force import highest_of
     from mesh.errors import ConfigError, ProtocolError, TransportUnavailableError
-    from mesh.lab.fleet import with_addresses
+    from mesh.model.topology import with_addresses
+    from mesh.view.connection import open_kafka
 
     plain, addresses = target_of(file, bootstrap, context, knows_all=False)
     known = with_addresses(plain, addresses)
@@ -127,7 +127,7 @@ def _read_side_by_side(kafka: Mapping[str, KafkaCluster], prefix: str) -> Record
 
 def _reachable(found: Topology, known: Topology, addresses: Mapping[str, str]) -> Topology:
     """Return what is in force with the ways to its Kafka clusters that the file knows."""
-    from mesh.lab.fleet import with_addresses
+    from mesh.model.topology import with_addresses
 
     kafka = {name: known.kafka.get(name, one) for name, one in found.kafka.items()}
     return with_addresses(replace(found, kafka=kafka), addresses)

@@ -17,8 +17,8 @@ from mesh.cli.subject import subject_pause_as_mapping
 from mesh.cli.target import BootstrapOption, ContextOption, FileOption
 
 if TYPE_CHECKING:
-    from mesh.client.view import MeshView
     from mesh.model.control import LinkStatus
+    from mesh.view.mesh_view import MeshView
 
 EXIT_UNHEALTHY = 10
 
@@ -39,9 +39,9 @@ def status(
 
     Exit code 10: some node or link is not up. A link that operators disabled is no fault.
     """
-    from mesh.client.endpoint_topics import missing_endpoints, with_missing
-    from mesh.client.gates import shut_links
-    from mesh.client.overview import node_statuses
+    from mesh.operate.endpoint_topics import missing_endpoints, with_missing
+    from mesh.operate.gates import shut_links
+    from mesh.operate.status import node_statuses
 
     with look(file, bootstrap, context) as seen:
         missing = missing_endpoints(seen.topology, seen.view, seen.kafka)
@@ -186,7 +186,7 @@ def links(
 
     Exit code 10: some link is neither up nor disabled.
     """
-    from mesh.client.overview import link_flows
+    from mesh.operate.status import link_flows
 
     with look(file, bootstrap, context) as seen:
         flows = link_flows(seen.topology, seen.view, seen.beats, seen.kafka)

@@ -15,8 +15,8 @@ from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node
 
 if TYPE_CHECKING:
-    from mesh.client.stops import StoppedSource
     from mesh.model.control import Stop
+    from mesh.operate.stops import StoppedSource
 
 EXIT_STOPPED = 10
 
@@ -39,7 +39,7 @@ def resume_node(
 
     Exit code 10: something is stopped, or did not go on in time.
     """
-    from mesh.client.stops import stops_at_ingress
+    from mesh.operate.stops import stops_at_ingress
 
     with look(file, bootstrap, context) as seen:
         check_node(seen.topology, node, "NODE")
@@ -71,7 +71,7 @@ def resume_stopped(
     Returns:
         The exit code.
     """
-    from mesh.client.stops import accept, wait_resumed
+    from mesh.operate.stops import accept, wait_resumed
 
     if accept_gap and not found:
         raise wrong_input("--accept-gap", f"nothing is stopped on the {what}: nothing to accept")

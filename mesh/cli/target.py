@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mesh.cli.faults import wrong_input
-from mesh.cli.node import addresses_of
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
@@ -36,7 +35,7 @@ def topology_of(
     Raises:
         ConfigError: There is none, it is wrong, or an option is.
     """
-    from mesh.lab.fleet import with_addresses
+    from mesh.model.topology import with_addresses
 
     return with_addresses(*target_of(file, bootstrap, context))
 
@@ -91,6 +90,29 @@ def check_addresses(bootstrap: list[str] | None, topology: Topology) -> None:
             raise wrong_input(
                 f"--bootstrap {name}", f"no Kafka cluster is called {name}; known here: {known}"
             )
+
+
+def addresses_of(options: list[str]) -> dict[str, str]:
+    """Return `--bootstrap NAME=HOST:PORT` options as a mapping.
+
+    Raises:
+        ConfigError: One of them has another form, or a name has two.
+    """
+    from mesh.config.kafka_options import bootstrap_fault
+
+    found: dict[str, str] = {}
+    for option in options:
+        name, equals, address = option.partition("=")
+        if not (equals and name):
+            raise wrong_input(f"--bootstrap {option}", "write NAME=HOST:PORT")
+        if (fault := bootstrap_fault(address)) is not None:
+            raise wrong_input(f"--bootstrap {option}", f"{fault}: NAME=HOST:PORT,HOST:PORT")
+        if found.setdefault(name, address) != address:
+            raise wrong_input(
+                f"--bootstrap {option}",
+                f"{name} is {found[name]} already; leave one out, or write {name}=HOST:PORT,...",
+            )
+    return found
 
 
 def check_node(topology: Topology, node: str, where: str) -> str:

@@ -13,7 +13,7 @@ from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.target import BootstrapOption, ContextOption, FileOption, say
 
 if TYPE_CHECKING:
-    from mesh.client.tracing import Trace
+    from mesh.operate.trace import Trace
 
 EXIT_NOT_FOUND = 10
 
@@ -43,7 +43,7 @@ def trace(
 
     Exit code 10: it is nowhere.
     """
-    from mesh.client.tracing import Tracer
+    from mesh.operate.trace import Tracer
 
     with look(file, bootstrap, context) as seen:
         tracer = Tracer(seen.topology, seen.kafka, seen.view, last)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from mesh.cli.faults import wrong_input
-from mesh.cli.node import addresses_of
+from mesh.cli.target import addresses_of
 from mesh.model.topology import Topology
 
 
@@ -44,8 +44,8 @@ def up(
     other commands find it. Ctrl-C or SIGTERM stops everything.
     """
     from mesh.config.legal import load_legal_topology
-    from mesh.lab.stopping import Stopping, run_stoppable, work_folder
     from mesh.lab.up import run_up, software_for
+    from mesh.local.stopping import Stopping, run_stoppable, work_folder
 
     topology = load_legal_topology(file)
     addresses = known_addresses(topology, bootstrap or [])

@@ -70,8 +70,8 @@ def wait(
 
 def _wait(seen: Look, wanted: Mapping[str, int], timeout_s: float) -> Sequence[str]:
     """Return what is not settled when time is over; nothing once all is."""
-    from mesh.client.laggards import is_excused
-    from mesh.client.settled import laggards
+    from mesh.operate.settled import laggards
+    from mesh.view.laggards import is_excused
 
     def excused(source: str, reader: str) -> bool:
         ends = ((source, reader), (reader, source))

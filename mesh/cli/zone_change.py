@@ -17,11 +17,11 @@ from mesh.cli.render import Output, render
 
 if TYPE_CHECKING:
     from mesh.cli.looking import Look
-    from mesh.client.apply import Begun
     from mesh.client.in_force import InForce
     from mesh.config.located import KeyPath
     from mesh.errors import Problem
     from mesh.model.topology import Topology
+    from mesh.operate.apply import Begun
 
 Edit = Callable[["Topology"], Mapping[str, object]]
 """The topology in force -> the spec that is wanted instead."""
@@ -104,8 +104,8 @@ def _in_one_line(problems: Sequence[Problem], output: Output) -> Sequence[Proble
 
 
 def _show_plan(found: InForce, seen: Look, after: Topology, command: str, asked: Asked) -> None:
-    from mesh.client.plan import lost_by
     from mesh.errors import ConfigError
+    from mesh.operate.plan import lost_by
 
     made = against_mesh(found, seen, after, _where)
     if not asked.allow_delete and (problems := lost_by(made.unread, _where)):

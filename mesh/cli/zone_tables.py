@@ -10,8 +10,8 @@ from rich.console import Group, RenderableType
 from mesh.cli.render import grid
 
 if TYPE_CHECKING:
-    from mesh.client.view import MeshView
     from mesh.model.topology import Link, Topology, Zone
+    from mesh.view.mesh_view import MeshView
 
 
 def zone_as_mapping(topology: Topology, zone: Zone) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def _clusters(topology: Topology, zone: Zone) -> Mapping[str, str]:
 
 def states_of(view: MeshView, beats: Mapping[str, bool], link: Link) -> dict[str, Any]:
     """Return the states of a link, as each end that is up tells it in its heartbeat."""
-    from mesh.client.overview import link_state
+    from mesh.operate.status import link_state
 
     told = {
         node: link_state(view.nodes[node], link.other(node)) if beats[node] else "unknown"

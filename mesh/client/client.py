@@ -8,16 +8,13 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from mesh.client.connection import open_kafka
 from mesh.client.consuming import QueueConsumer
-from mesh.client.laggards import open_links
 from mesh.client.messages import Deliveries
 from mesh.client.outbound import checked_size
 from mesh.client.pressure import Pressure
 from mesh.client.refusals import refusal
 from mesh.client.subject_pauses import SubjectPauses
 from mesh.client.subscribed import subscriptions_in
-from mesh.client.view import MeshView
 from mesh.codec.keys import subscription_key
 from mesh.codec.subscriptions import encode_subscription
 from mesh.config.shapes import nearest
@@ -41,6 +38,9 @@ from mesh.model.subject import check_filter
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import Headers, KafkaCluster, TopicPartition, Writer
+from mesh.view.connection import open_kafka
+from mesh.view.laggards import open_links
+from mesh.view.mesh_view import MeshView
 
 IN_FLIGHT_BYTES_MAX = 16 << 20
 """Handed over and not acknowledged; more waits, because a full queue would lose records."""

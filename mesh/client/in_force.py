@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mesh.client.change_records import newest
-from mesh.client.overview import read_range
-from mesh.client.wishes import write_config
 from mesh.codec.control import decode_change, decode_config, encode_config
 from mesh.codec.keys import change_key, config_key
 from mesh.config.published import (
@@ -24,6 +22,8 @@ from mesh.model.control import Change
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, TopicPartition
+from mesh.view.reading import read_range
+from mesh.view.wishes import write_config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

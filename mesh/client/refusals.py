@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mesh.client.view import MeshView
 from mesh.model.control import REFUSED
+from mesh.view.mesh_view import MeshView
 
 _LOOK_S = 0.1
 

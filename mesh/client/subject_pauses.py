@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from mesh.client.wishes import write_wish
 from mesh.codec.control import decode_pause, encode_pause
 from mesh.codec.keys import SubjectPauseKey, config_key, parse_control_key, subject_pause_key
 from mesh.errors import PausedError, ProtocolError, TransportError
@@ -14,6 +13,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
+from mesh.view.wishes import write_wish
 
 LOOK_MS = 500
 

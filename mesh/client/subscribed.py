@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from mesh.client.overview import read_range
 from mesh.codec.keys import parse_subscription_key
 from mesh.codec.subscriptions import decode_subscription
 from mesh.errors import ProtocolError
 from mesh.model.control import Subscription
 from mesh.transport.port import KafkaCluster, TopicPartition
+from mesh.view.reading import read_range
 
 
 def subscriptions_in(kafka: KafkaCluster, topic: str) -> dict[tuple[str, str], Subscription]:

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mesh.client.apply import Means, begin_change, read_begun
-from mesh.client.change_under_way import Outcome
-from mesh.client.draining import FollowedProgresses
 from mesh.client.in_force import InForce, read_in_force
-from mesh.client.overview import observe
-from mesh.client.plan import lost_by
-from mesh.client.proposal import plan_on_mesh
 from mesh.core.cutover import CutOver
 from mesh.errors import (
     ConfigError,
@@ -25,6 +19,12 @@ from mesh.lab.faults import StepFailedError
 from mesh.lab.steps import Apply
 from mesh.model.control import Stage
 from mesh.model.topology import Topology
+from mesh.operate.apply import Means, begin_change, read_begun
+from mesh.operate.change_under_way import Outcome
+from mesh.operate.draining import FollowedProgresses
+from mesh.operate.plan import lost_by
+from mesh.operate.proposal import plan_on_mesh
+from mesh.operate.status import observe
 from mesh.runtime.topics.provision import config_topic, node_topics
 
 if TYPE_CHECKING:

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mesh.client.in_force import publish
-from mesh.client.settled import laggards
-from mesh.client.view import MeshView
 from mesh.codec.keys import subscription_key
 from mesh.codec.subscriptions import encode_subscription
 from mesh.errors import InvariantError, StartError, TransportError
@@ -49,8 +47,10 @@ from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.operate.settled import laggards
 from mesh.runtime.topics.provision import config_topic, node_topics
 from mesh.transport.port import TopicPartition, TopicSpec, Writer
+from mesh.view.mesh_view import MeshView
 
 COUNT_S = 30.0
 """How long the last count may wait for brokers."""

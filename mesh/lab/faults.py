@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mesh.client.disabling import ends_of, says_disabled, write_disabled
-from mesh.client.view import MeshView
 from mesh.lab.backend import Backend
 from mesh.lab.steps import BrokerStep, Clock, NodeStep, Slow
 from mesh.model.control import Pause
 from mesh.model.topology import Topology
 from mesh.runtime.host.drills import Drill, SlowLink
+from mesh.view.disabling import ends_of, says_disabled, write_disabled
+from mesh.view.mesh_view import MeshView
 
 _Ends = frozenset[str]
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from mesh.errors import StartError, TransportError
-from mesh.lab.auditing import spawn_auditor
 from mesh.lab.backend import PAUSE_S, Audited
 from mesh.lab.companions import Companions
-from mesh.lab.fleet import Fleet
-from mesh.lab.processes import Process
 from mesh.lab.segments import cut_newest
 from mesh.lab.verdicts import Verdicts
+from mesh.local.auditor import spawn_auditor
+from mesh.local.fleet import Fleet
+from mesh.local.processes import Process
 from mesh.model.topology import Topology
 from mesh.runtime.host.clock import MonotonicClock
 from mesh.runtime.host.drills import Drill

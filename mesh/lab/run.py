@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mesh.client.view import MeshView
 from mesh.lab.backend import Audited, Backend
 from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
@@ -16,6 +15,7 @@ from mesh.lab.tally import EndpointTally, LinkTally, MessageId, Tally
 from mesh.lab.wanted import interest_faults
 from mesh.model.frames import MessageClass
 from mesh.model.subject import matches
+from mesh.view.mesh_view import MeshView
 
 Result = Mapping[str, object]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from mesh.config.context import Context, save_context, select_context
 from mesh.errors import ConfigError
-from mesh.lab.fleet import Fleet
-from mesh.lab.jars import KafkaSoftware, Progress, cache_folder, find_kafka
-from mesh.lab.stopping import StoppedError, Stopping
-from mesh.lab.supervisor import TEND_S, Supervisor
+from mesh.local.fleet import Fleet
+from mesh.local.jars import KafkaSoftware, Progress, cache_folder, find_kafka
+from mesh.local.stopping import StoppedError, Stopping
+from mesh.local.supervisor import TEND_S, Supervisor
 from mesh.model.topology import Topology
 
 SERVE_DEADLINE_S = 120.0

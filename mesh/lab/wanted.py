@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mesh.client.overview import wanted_over
-from mesh.client.view import MeshView
 from mesh.lab.steps import Expect
 from mesh.model.topology import Topology
+from mesh.operate.status import wanted_over
+from mesh.view.mesh_view import MeshView
 
 
 def interest_faults(topology: Topology, view: MeshView, expect: Expect) -> Sequence[str]:

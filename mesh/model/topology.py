@@ -7,7 +7,7 @@ Spec: DESIGN 2, DESIGN 3.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import combinations
 
@@ -389,3 +389,14 @@ def _ages(queues: Mapping[str, Queue]) -> Sequence[EndpointLimit]:
         for queue in queues.values()
         if queue.max_age_s is not None
     ]
+
+
+def with_addresses(topology: Topology, addresses: Mapping[str, str]) -> Topology:
+    """Return the topology with `bootstrap.servers` set for these Kafka clusters."""
+    kafka = {
+        name: replace(one, options={**one.options, "bootstrap.servers": addresses[name]})
+        if name in addresses
+        else one
+        for name, one in topology.kafka.items()
+    }
+    return replace(topology, kafka=kafka)

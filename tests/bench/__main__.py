@@ -16,8 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from mesh.errors import MeshError
-from mesh.lab.jars import find_kafka
-from mesh.lab.processes import Process, stop_all
+from mesh.local.jars import find_kafka
+from mesh.local.processes import Process, stop_all
 from tests.bench import mirror, quiet, recovery, report
 from tests.bench.command import about, folder, result_file, say, workplace
 from tests.bench.contenders import Contender, Positions, hops, mirror_maker, raw_loop

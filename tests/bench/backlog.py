@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from mesh.errors import StartError
-from mesh.lab.jars import find_kafka
+from mesh.local.jars import find_kafka
 from tests.bench.command import at_least, carry_out, parser_of, say
 from tests.bench.contenders import MARKERS, POLL_S, Positions
 from tests.bench.load import Load

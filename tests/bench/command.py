@@ -20,7 +20,7 @@ import confluent_kafka
 import psutil
 
 from mesh.errors import MeshError
-from mesh.lab.jars import KAFKA_VERSION
+from mesh.local.jars import KAFKA_VERSION
 
 SHARED_MEMORY = Path("/dev/shm")
 

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from mesh.codec.state import decode_progress
 from mesh.errors import StartError
-from mesh.lab.jars import KafkaSoftware
-from mesh.lab.processes import Process, spawn
+from mesh.local.jars import KafkaSoftware
+from mesh.local.processes import Process, spawn
 from mesh.model.frames import MessageClass
 from mesh.model.state import ProgressKind
 from mesh.model.topics import TopicNames

@@ -29,9 +29,9 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
 from mesh.errors import StartError
 from mesh.lab.backend import Backend, SimulatedBackend
-from mesh.lab.fleet import Fleet
 from mesh.lab.real import RealBackend
 from mesh.lab.world import World
+from mesh.local.fleet import Fleet
 from mesh.model.control import Subscription
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology

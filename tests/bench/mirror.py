@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mesh.lab.jars import JarSet, KafkaSoftware, Progress, find_kafka
-from mesh.lab.processes import Process, spawn
+from mesh.local.jars import JarSet, KafkaSoftware, Progress, find_kafka
+from mesh.local.processes import Process, spawn
 
 VERSION = "4.3.0"
 """Its own, not the brokers': every client speaks with every broker."""

@@ -10,11 +10,11 @@ from typing import Self
 from mesh.client import connect
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
-from mesh.lab.brokers import STEADY_JVM, EmbeddedKafka, KafkaClusters
-from mesh.lab.embedded import start_together
-from mesh.lab.fleet import Fleet
-from mesh.lab.jars import KafkaSoftware, Progress
-from mesh.lab.processes import Process
+from mesh.local.brokers import STEADY_JVM, EmbeddedKafka, KafkaClusters
+from mesh.local.embedded import start_together
+from mesh.local.fleet import Fleet
+from mesh.local.jars import KafkaSoftware, Progress
+from mesh.local.processes import Process
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.runtime.host.clock import MonotonicClock

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from mesh.errors import StartError
-from mesh.lab.jars import Progress
+from mesh.local.jars import Progress
 from mesh.transport.port import KafkaCluster, TopicPartition
 from tests.bench.contenders import DEADLINE_S, Contender
 from tests.bench.meter import OTHER_CORE, OWN_CORE, Meter, pin

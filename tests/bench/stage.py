@@ -12,23 +12,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from mesh.client.settled import laggards
-from mesh.client.view import MeshView
 from mesh.codec.keys import subscription_key
 from mesh.codec.subscriptions import encode_subscription
 from mesh.config.legal import load_legal_topology
 from mesh.errors import StartError
-from mesh.lab.brokers import STEADY_JVM, EmbeddedKafka, KafkaClusters
-from mesh.lab.embedded import start_together
-from mesh.lab.fleet import Fleet
-from mesh.lab.jars import KafkaSoftware, Progress
-from mesh.lab.processes import Process
+from mesh.local.brokers import STEADY_JVM, EmbeddedKafka, KafkaClusters
+from mesh.local.embedded import start_together
+from mesh.local.fleet import Fleet
+from mesh.local.jars import KafkaSoftware, Progress
+from mesh.local.processes import Process
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
+from mesh.operate.settled import laggards
 from mesh.runtime.host.clock import MonotonicClock
 from mesh.transport.kafka import RealKafka
 from mesh.transport.port import TopicPartition, TopicSpec
+from mesh.view.mesh_view import MeshView
 from tests.bench.meter import OTHER_CORE, pin
 
 PARTITIONS = 4

@@ -18,8 +18,8 @@ from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
 from mesh.errors import StartError
-from mesh.lab.jars import find_kafka
-from mesh.lab.processes import Process
+from mesh.local.jars import find_kafka
+from mesh.local.processes import Process
 from tests.bench.command import at_least, carry_out, parser_of, say
 from tests.bench.meter import Meter
 from tests.bench.pair import Pair

@@ -14,8 +14,8 @@ from typing import NoReturn
 
 import pytest
 
-from mesh.lab.jars import BROKER_JARS, cache_folder
-from mesh.lab.processes import Process, spawn
+from mesh.local.jars import BROKER_JARS, cache_folder
+from mesh.local.processes import Process, spawn
 
 INFRA = Path(__file__).parents[2] / "infra"
 KAFKA_INPUTS = ("Dockerfile.kafka", "kafka-entrypoint.sh", "build-base.sh", "build-images.sh")

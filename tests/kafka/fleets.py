@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
-from mesh.lab.fleet import Fleet
 from mesh.lab.scenario import Scenario, load_scenario
+from mesh.local.fleet import Fleet
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "scenarios"
 

@@ -10,8 +10,8 @@ import pytest
 
 from mesh.codec.control import decode_heartbeat
 from mesh.codec.keys import heartbeat_key, subscription_key
-from mesh.lab.brokers import KafkaClusters
-from mesh.lab.fleet import Fleet
+from mesh.local.brokers import KafkaClusters
+from mesh.local.fleet import Fleet
 from mesh.model.control import LinkStatus
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mesh.lab.jars import KafkaSoftware
+from mesh.local.jars import KafkaSoftware
 
 pytestmark = pytest.mark.kafka
 

@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from mesh.client.settled import laggards
-from mesh.client.view import MeshView
 from mesh.codec.control import decode_heartbeat, encode_change
 from mesh.codec.keys import change_key, heartbeat_key, subscription_key
 from mesh.config.published import published_text
 from mesh.config.topology_file import load_topology
-from mesh.lab.fleet import Fleet
+from mesh.local.fleet import Fleet
 from mesh.model.control import Change, Stage
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.operate.settled import laggards
 from mesh.transport.following import Follower
 from mesh.transport.port import TopicPartition
+from mesh.view.mesh_view import MeshView
 from tests.conftest import ClustersOf
 from tests.kafka.test_kill import Load
 

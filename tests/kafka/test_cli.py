@@ -19,7 +19,7 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
-from mesh.lab.fleet import Fleet
+from mesh.local.fleet import Fleet
 from tests.conftest import ClustersOf, Unavailable
 
 pytestmark = pytest.mark.kafka

@@ -25,9 +25,9 @@ from confluent_kafka.admin import (
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
-from mesh.lab.brokers import start_brokers
-from mesh.lab.fleet import Fleet
-from mesh.lab.jars import KafkaSoftware
+from mesh.local.brokers import start_brokers
+from mesh.local.fleet import Fleet
+from mesh.local.jars import KafkaSoftware
 from mesh.runtime.topics.provision import node_topics
 from mesh.transport.kafka import RealKafka
 from tests.conftest import ClustersOf

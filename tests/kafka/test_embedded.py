@@ -16,10 +16,10 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from mesh.errors import StartError, TransportUnavailableError
-from mesh.lab import embedded, ports
-from mesh.lab.brokers import EmbeddedKafka, KafkaClusters, start_brokers
-from mesh.lab.embedded import start_together
-from mesh.lab.jars import KafkaSoftware
+from mesh.local import embedded, ports
+from mesh.local.brokers import EmbeddedKafka, KafkaClusters, start_brokers
+from mesh.local.embedded import start_together
+from mesh.local.jars import KafkaSoftware
 from mesh.transport.kafka import cluster_id
 
 pytestmark = pytest.mark.kafka
@@ -216,8 +216,8 @@ def test_brokers_die_with_a_starter_that_is_killed(
     code = f"""
 import sys, time
 from pathlib import Path
-from mesh.lab.brokers import start_brokers
-from mesh.lab.jars import KafkaSoftware
+from mesh.local.brokers import start_brokers
+from mesh.local.jars import KafkaSoftware
 software = KafkaSoftware(java=Path({str(kafka_software.java)!r}), jars=Path({str(kafka_software.jars)!r}))
 with start_brokers(["one"], Path({str(tmp_path)!r}), software=software) as running:
     print(running["one"].pid, flush=True)

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from mesh.client.view import MeshView
 from mesh.lab.driver import Driver
-from mesh.lab.fleet import Fleet
 from mesh.lab.real import RealBackend
 from mesh.lab.scenario import Drain, NamedStep, Settle
 from mesh.lab.tally import Tally
+from mesh.local.fleet import Fleet
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
+from mesh.view.mesh_view import MeshView
 from tests.conftest import ClustersOf
 from tests.kafka.fleets import EXAMPLES, fleet_for
 

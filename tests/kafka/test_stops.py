@@ -11,17 +11,17 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from mesh.client import MeshClient, connect
-from mesh.client.letters import Letter, read_letters
-from mesh.client.stops import StoppedSource, accept, stops_on_link, wait_resumed
-from mesh.client.view import MeshView
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
-from mesh.lab.fleet import Fleet
+from mesh.local.fleet import Fleet
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
+from mesh.operate.dead_letters import Letter, read_letters
+from mesh.operate.stops import StoppedSource, accept, stops_on_link, wait_resumed
 from mesh.runtime.host.clock import MonotonicClock
 from mesh.transport.kafka import RealKafka
 from mesh.transport.port import TopicPartition
+from mesh.view.mesh_view import MeshView
 from tests.conftest import ClustersOf
 
 pytestmark = pytest.mark.kafka

@@ -10,13 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from mesh.client.view import MeshView
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
 from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
-from mesh.lab.fleet import Fleet
-from mesh.lab.jars import KafkaSoftware
 from mesh.lab.real import RealBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario
@@ -38,8 +35,11 @@ from mesh.lab.steps import (
     Truncate,
 )
 from mesh.lab.tally import Tally
+from mesh.local.fleet import Fleet
+from mesh.local.jars import KafkaSoftware
 from mesh.model.topology import Topology
 from mesh.transport.port import TopicPartition
+from mesh.view.mesh_view import MeshView
 from tests.conftest import ClustersOf
 from tests.kafka.fleets import EXAMPLES
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from mesh.codec.keys import subscription_key
-from mesh.lab.fleet import Fleet
+from mesh.local.fleet import Fleet
 from mesh.model.topics import TopicNames
 from tests.conftest import ClustersOf
 from tests.kafka.test_changes import Watched, has_more, topology_with, wait_for

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from mesh.client import arbiter
-from mesh.client.draining import Drain
 from mesh.model.control import Stage
 from mesh.node.learner import Learner
+from mesh.operate.draining import Drain
 from mesh.runtime.control.changing import Changing
 from mesh.runtime.lane.lane import Lane
 from tests.mutations.patching import Mutation, Patches

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mesh.client.settled import laggards
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
 from mesh.lab.scenario import NamedStep, Subscribe
 from mesh.lab.steps import Unsubscribe
+from mesh.operate.settled import laggards
 from tests.sim.live_verdict import Sent
 from tests.sim.test_controls import random_filter
 from tests.sim.test_interplay import Phase, owed

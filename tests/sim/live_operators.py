@@ -6,16 +6,16 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mesh.client.apply import Means, abort_change, read_begun
-from mesh.client.draining import FollowedProgresses
 from mesh.client.in_force import read_in_force
-from mesh.client.overview import observe
 from mesh.errors import ConfigError, NotInTimeError, TransportError
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
 from mesh.lab.scenario import NamedStep
 from mesh.lab.steps import Apply
+from mesh.operate.apply import Means, abort_change, read_begun
+from mesh.operate.draining import FollowedProgresses
+from mesh.operate.status import observe
 
 TRIES = 30
 """So often an operator asks again for a change that could not be carried out while things broke."""

@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from mesh.client.view import MeshView
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
 from mesh.lab.proposals import Mesh, Proposal
@@ -27,6 +26,7 @@ from mesh.lab.tally import Tally
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
+from mesh.view.mesh_view import MeshView
 from tests.sim.live_consumers import QUIET_MS, Consumption
 from tests.sim.live_guests import NAMES as GUEST_NAMES
 from tests.sim.live_guests import QUEUE, Guests

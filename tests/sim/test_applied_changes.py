@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from mesh.client.view import MeshView
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import topology_document
 from mesh.core.living import unchangeable
@@ -22,6 +21,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.view.mesh_view import MeshView
 from tests.sim.meshes import is_legal, naive_ways, random_legal_topology
 
 DOUBLED = 44

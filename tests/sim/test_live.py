@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from mesh.client import apply
 from mesh.lab.faults import StepFailedError
 from mesh.node import machine
+from mesh.operate import apply
 from mesh.runtime.beside.movers import Movers
 from tests.mutations.patching import Mutation, Patches
 from tests.sim.live_trials import Trial

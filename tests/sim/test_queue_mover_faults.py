@@ -8,7 +8,7 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.transport.memory_faults import Call, CrashNow, MemoryFaults, Outcome
-from tests.component.client.conftest import Mesh
+from tests.component.in_memory_mesh import Mesh
 from tests.sim.test_queue_movers import ANY, CHAIN, HOME, Stage
 
 

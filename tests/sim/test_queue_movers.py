@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 import pytest
 
 from mesh.client import MeshClient, QueueConsumer
-from mesh.client.letters import read_letters
 from mesh.codec.keys import subscription_key
 from mesh.codec.subscriptions import encode_subscription
 from mesh.config.topology_file import topology_from_mapping
@@ -22,8 +21,9 @@ from mesh.core.moving import WINDOW
 from mesh.errors import TransportError
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
+from mesh.operate.dead_letters import read_letters
 from mesh.transport.port import TopicPartition
-from tests.component.client.conftest import Mesh
+from tests.component.in_memory_mesh import Mesh
 
 CHAIN: Mapping[str, object] = {
     "kafka": {"one": None, "two": None},

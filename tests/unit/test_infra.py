@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from mesh.cli.main import app
 from mesh.config.legal import load_legal_topology
-from mesh.lab.broker_settings import BrokerAddress, server_properties
+from mesh.local.broker_settings import BrokerAddress, server_properties
 from streaming.config import arguments
 
 INFRA = Path(__file__).parents[2] / "infra"

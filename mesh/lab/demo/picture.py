@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mesh.client.view import MeshView
 from mesh.lab.demo.publisher import Publisher
 from mesh.lab.demo.stage import Stage
 from mesh.lab.demo.wishes import WISHES
 from mesh.model.topology import Topology
+from mesh.view.mesh_view import MeshView
 
 _STEADY = 0.6
 """Share of the newest second in a shown rate: rates should not flicker."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from mesh.errors import MeshError
 from mesh.lab.demo.feed import Feed
-from mesh.lab.fleet import Fleet
+from mesh.local.fleet import Fleet
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames

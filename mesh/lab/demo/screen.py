@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mesh.lab.demo.picture import EndpointRow, LinkRow, Picture
-from mesh.lab.jars import Progress
+from mesh.local.jars import Progress
 from mesh.model.topology import Link, Topology
 
 LINE_S = 5.0

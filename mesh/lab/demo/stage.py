@@ -12,25 +12,25 @@ from typing import Self
 
 import psutil
 
-from mesh.client.settled import laggards
-from mesh.client.view import MeshView
 from mesh.codec.keys import subscription_key
 from mesh.codec.subscriptions import encode_subscription
 from mesh.errors import StartError, TransportError
-from mesh.lab.auditing import spawn_auditor
 from mesh.lab.demo.accounts import Accounts
 from mesh.lab.demo.publisher import Publisher
 from mesh.lab.demo.wishes import WISHES
-from mesh.lab.fleet import Fleet
-from mesh.lab.jars import Progress
-from mesh.lab.processes import Process
-from mesh.lab.stopping import Stopping
-from mesh.lab.supervisor import TEND_S, Supervisor
 from mesh.lab.verdicts import Verdicts
+from mesh.local.auditor import spawn_auditor
+from mesh.local.fleet import Fleet
+from mesh.local.jars import Progress
+from mesh.local.processes import Process
+from mesh.local.stopping import Stopping
+from mesh.local.supervisor import TEND_S, Supervisor
 from mesh.model.control import Subscription
 from mesh.model.topics import TopicNames
+from mesh.operate.settled import laggards
 from mesh.runtime.host.clock import MonotonicClock
 from mesh.transport.kafka import RealKafka
+from mesh.view.mesh_view import MeshView
 
 SETTLE_DEADLINE_S = 120.0
 TOPOLOGY_FILE = Path(__file__).with_name("topology.yaml")

@@ -14,8 +14,8 @@ import structlog
 from mesh.cli.main import main
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
-from mesh.lab.fleet import with_addresses
-from tests.component.client.conftest import CHAIN, Mesh
+from mesh.model.topology import with_addresses
+from tests.component.in_memory_mesh import CHAIN, Mesh
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def chain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[Mes
     file = tmp_path / "chain.yaml"
     write_topology(with_addresses(mesh.topology, addresses), file)
     monkeypatch.setattr(
-        "mesh.client.connection.open_kafka", lambda *_args, **_options: mesh.world.kafka
+        "mesh.view.connection.open_kafka", lambda *_args, **_options: mesh.world.kafka
     )
     monkeypatch.setattr("mesh.client.connect", lambda _topology, node: mesh.client(node))
     monkeypatch.setattr("mesh.cli.looking.now_ms", mesh.now_ms)

@@ -11,11 +11,10 @@ import pytest
 
 from mesh.client.in_force import read_in_force
 from mesh.config.topology_writer import write_topology
-from mesh.lab.fleet import with_addresses
 from mesh.model.control import Stage
-from mesh.model.topology import Topology
+from mesh.model.topology import Topology, with_addresses
 from tests.component.cli.conftest import Run
-from tests.component.client.following import Following, mesh_of
+from tests.component.operate.following import Following, mesh_of
 
 ADDRESSES = {"left": "left.test:9092", "right": "right.test:9092"}
 MOVED = (mesh_of("a-b", "b-c"), mesh_of("a-c", "b-c"))
@@ -31,7 +30,7 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Started:
         addressed = [with_addresses(one, ADDRESSES) for one in (before, after)]
         nodes = Following(addressed[0], addressed[1])
         monkeypatch.setattr(
-            "mesh.client.connection.open_kafka",
+            "mesh.view.connection.open_kafka",
             lambda topology, names=None, **_options: {
                 name: nodes.kafka[name] for name in (topology.kafka if names is None else names)
             },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mesh.config.topology_file import topology_from_mapping
 from tests.component.cli.conftest import Run
-from tests.component.client.conftest import CHAIN, Mesh
+from tests.component.in_memory_mesh import CHAIN, Mesh
 
 REASON = (
     "its ends hold different links: b has multi-hop in zone Z, c has one-hop in zone Z; "

@@ -11,10 +11,10 @@ from mesh.client.in_force import publish
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
 from mesh.errors import TransportDeniedError
-from mesh.lab.fleet import with_addresses
+from mesh.model.topology import with_addresses
 from mesh.transport.port import KafkaCluster
 from tests.component.cli.conftest import Mesh, Run
-from tests.component.client.conftest import CHAIN
+from tests.component.in_memory_mesh import CHAIN
 
 Chain = tuple[Mesh, str]
 
@@ -91,7 +91,7 @@ def test_an_address_may_be_of_what_only_the_mesh_knows(
         asked.append("" if far is None else far.options.get("bootstrap.servers", ""))
         return dict(mesh.world.kafka)
 
-    monkeypatch.setattr("mesh.client.connection.open_kafka", open_all)
+    monkeypatch.setattr("mesh.view.connection.open_kafka", open_all)
     run("status", "-f", old, "--bootstrap", "far=far.test:1")
     assert asked == ["", "far.test:1"]
     wrong = run("status", "-f", old, "--bootstrap", "near=far.test:1")

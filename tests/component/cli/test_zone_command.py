@@ -11,11 +11,10 @@ import pytest
 from mesh.client.in_force import publish, read_in_force
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
-from mesh.lab.fleet import with_addresses
 from mesh.model.control import Stage
-from mesh.model.topology import Topology, Zone
+from mesh.model.topology import Topology, Zone, with_addresses
 from tests.component.cli.conftest import Run
-from tests.component.client.following import Following
+from tests.component.operate.following import Following
 
 ADDRESSES = {"left": "left.test:9092", "right": "right.test:9092"}
 NODES = "a b c d e f g"
@@ -45,7 +44,7 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Started:
         before, all_linked = (with_addresses(mesh(**one), ADDRESSES) for one in (zones, full))
         nodes = Following(before, all_linked)
         monkeypatch.setattr(
-            "mesh.client.connection.open_kafka",
+            "mesh.view.connection.open_kafka",
             lambda _topology, names=None, **_options: {
                 name: nodes.kafka[name] for name in (nodes.kafka if names is None else names)
             },

@@ -14,7 +14,7 @@ from mesh.client import (
     TransportError,
 )
 from mesh.errors import ConfigError
-from tests.component.client.conftest import Mesh
+from tests.component.in_memory_mesh import Mesh
 
 
 def test_a_message_reaches_a_subscriber_two_hops_away(mesh: Mesh) -> None:

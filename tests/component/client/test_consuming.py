@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mesh.client import MeshClient, QueueConsumer, QueueMessage
-from mesh.client.letters import read_letters
 from mesh.errors import SubjectError, TransportError
+from mesh.operate.dead_letters import read_letters
 from mesh.transport.port import TopicPartition
-from tests.component.client.conftest import Mesh
+from tests.component.in_memory_mesh import Mesh
 
 TOPIC = "mesh.a.ep.orders"
 WAIT_S = 5.0

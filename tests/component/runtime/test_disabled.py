@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.client.disabling import ends_of, write_disabled
 from mesh.codec.control import decode_heartbeat, decode_link_state
 from mesh.codec.state import decode_ledger
 from mesh.model.control import LinkStatus, Pause
 from mesh.model.frames import MessageClass
+from mesh.view.disabling import ends_of, write_disabled
 from tests.component.runtime.conftest import CHAIN, SmallMesh, subject
 
 

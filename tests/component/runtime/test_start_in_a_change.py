@@ -11,9 +11,8 @@ from mesh.codec.control import encode_change, encode_config
 from mesh.codec.keys import change_key, config_key
 from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
-from mesh.lab.fleet import with_addresses
 from mesh.model.control import Change, Stage
-from mesh.model.topology import Topology
+from mesh.model.topology import Topology, with_addresses
 from mesh.runtime.control.changing import read_start
 
 

@@ -10,20 +10,20 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mesh.client.apply import Means, abort_change, begin_change, read_begun
-from mesh.client.change_under_way import Outcome, UnderWay
-from mesh.client.disabling import ends_of, write_disabled
-from mesh.client.draining import FollowedProgresses
 from mesh.client.in_force import InForce, publish, read_in_force
-from mesh.client.view import MeshView
 from mesh.config.published import published_text, published_topology
 from mesh.core.living import unchangeable
 from mesh.errors import ConfigError, NotBegunError, NotInTimeError, TransportError
 from mesh.model.control import Pause, Stage
 from mesh.model.topology import Node, Topology
+from mesh.operate.apply import Means, abort_change, begin_change, read_begun
+from mesh.operate.change_under_way import Outcome, UnderWay
+from mesh.operate.draining import FollowedProgresses
 from mesh.runtime.topics.provision import config_topic
 from mesh.transport.memory_faults import Call, CrashNow
 from mesh.transport.port import KafkaCluster
+from mesh.view.disabling import ends_of, write_disabled
+from mesh.view.mesh_view import MeshView
 from tests.sim.swarm.eras import Eras
 from tests.sim.swarm.faults import Armed
 from tests.sim.swarm.nemesis import begin

@@ -1,0 +1,34 @@
+"""The auditor as a process beside a fleet. Spec: DESIGN 7, lab.md 2."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+from mesh.errors import StartError
+from mesh.local.fleet import Fleet
+from mesh.local.processes import Process, spawn
+
+
+def spawn_auditor(fleet: Fleet) -> Process:
+    """Start the auditor of a fleet; it takes ten seconds or more until it audits.
+
+    Raises:
+        StartError: PySpark is not installed.
+    """
+    if importlib.util.find_spec("pyspark") is None:
+        raise StartError("the auditor needs PySpark: install trellis-mesh[audit]")
+    addresses = [
+        part
+        for name, address in fleet.addresses.items()
+        for part in ("--bootstrap", f"{name}={address}")
+    ]
+    return spawn(
+        [
+            *(sys.executable, "-m", "streaming", "-f", str(fleet.file)),
+            *addresses,
+            *("--checkpoint", str(fleet.directory / "audit")),
+        ],
+        name="the auditor",
+        log=fleet.directory / "log" / "auditor.log",
+    )

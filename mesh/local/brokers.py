@@ -1,0 +1,103 @@
+"""Embedded Kafka clusters by name: what the lab, the demo and the tests start."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from mesh.local.broker_jvm import STEADY_JVM, YOUNG_JVM
+from mesh.local.embedded import START_DEADLINE_S, STOP_DEADLINE_S, EmbeddedKafka, start_together
+from mesh.local.jars import KafkaSoftware, Progress, find_kafka, silent
+from mesh.local.processes import stop_all
+
+__all__ = ["STEADY_JVM", "YOUNG_JVM", "EmbeddedKafka", "KafkaClusters", "start_brokers"]
+
+
+class KafkaClusters(Mapping[str, EmbeddedKafka]):
+    """Several Kafka clusters by name; a context manager that always stops them all."""
+
+    def __init__(self, clusters: Mapping[str, EmbeddedKafka]) -> None:
+        self._clusters = dict(clusters)
+
+    def __getitem__(self, name: str) -> EmbeddedKafka:
+        """Return one by name."""
+        return self._clusters[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names, in the order they were given."""
+        return iter(self._clusters)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._clusters)
+
+    def __enter__(self) -> Self:
+        """Return itself: they already run."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop them, whatever happened."""
+        self.stop()
+
+    def stop(self, deadline_s: float = STOP_DEADLINE_S) -> None:
+        """Stop all side by side."""
+        stop_all([process for one in self.values() for process in one.processes], deadline_s)
+
+
+def start_brokers(
+    names: Mapping[str, int] | Sequence[str],
+    directory: Path,
+    *,
+    software: KafkaSoftware | None = None,
+    ports: Mapping[str, int] | None = None,
+    settings: Mapping[str, str] | None = None,
+    jvm: Sequence[str] = YOUNG_JVM,
+    deadline_s: float = START_DEADLINE_S,
+    progress: Progress = silent,
+) -> KafkaClusters:
+    """Start several Kafka clusters side by side and wait until all serve.
+
+    Args:
+        names: Their names, or names with the number of brokers of each.
+        directory: Each gets the folder of its name in it; data found there are used.
+        software: Java and jars; None finds or fetches them.
+        ports: First port by name; who is not named gets a free one.
+        settings: Broker settings of all, which win over ours.
+        jvm: Java options, `YOUNG_JVM` or `STEADY_JVM`.
+        deadline_s: For all of them together, in seconds, without the fetching of jars.
+        progress: Told what is going on, in short lines.
+
+    Raises:
+        StartError: One of them could not start; none is left running.
+
+    Spec: DESIGN.md 10
+    """
+    sizes = names if isinstance(names, Mapping) else dict.fromkeys(names, 1)
+    found = software or find_kafka(progress=progress)
+    clusters = KafkaClusters(
+        {
+            name: EmbeddedKafka(
+                name,
+                directory / name,
+                found,
+                port=(ports or {}).get(name),
+                brokers=size,
+                settings=settings,
+                jvm=jvm,
+            )
+            for name, size in sizes.items()
+        }
+    )
+    started_s = time.monotonic()
+    progress(f"starting {len(clusters)} Kafka clusters: {', '.join(clusters)}")
+    start_together(list(clusters.values()), deadline_s)
+    progress(f"{len(clusters)} Kafka clusters serve after {time.monotonic() - started_s:.1f} s")
+    return clusters

@@ -1,0 +1,299 @@
+"""A whole mesh on this machine: embedded Kafka where none is given, and a process per worker."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from mesh.client.in_force import publish
+from mesh.config.references import resolve_options
+from mesh.config.topology_writer import write_topology
+from mesh.errors import StartError
+from mesh.local.brokers import KafkaClusters, start_brokers
+from mesh.local.jars import KafkaSoftware, Progress, silent
+from mesh.local.processes import Process, spawn, stop_all
+from mesh.model.topology import Topology, with_addresses
+from mesh.runtime.host.drills import Drill, read_drill
+from mesh.runtime.serve import seen_file
+from mesh.runtime.topics.provision import config_topic, node_topics, refuse_aliases
+from mesh.transport.kafka import RealKafka
+
+STOP_S = 10.0
+DRILL_S = 20.0
+DRILL_POLL_S = 0.02
+
+
+@dataclass(slots=True)
+class Fleet:
+    """Brokers and workers of one mesh.
+
+    Attributes:
+        topology: The mesh, every Kafka cluster with its address.
+        file: The topology file that workers read.
+        directory: Logs, broker data and drill files.
+        brokers: The embedded Kafka clusters.
+        workers: Worker processes by node.
+    """
+
+    topology: Topology
+    file: Path
+    directory: Path
+    addresses: Mapping[str, str]
+    brokers: KafkaClusters
+    workers: dict[str, list[Process]] = field(default_factory=dict)
+    _paused: dict[str, None] = field(default_factory=dict)
+    _brought: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def start(
+        cls,
+        topology: Topology,
+        file: Path,
+        directory: Path,
+        *,
+        addresses: Mapping[str, str] | None = None,
+        software: KafkaSoftware | None = None,
+        progress: Progress = silent,
+    ) -> Fleet:
+        """Start the Kafka clusters that nobody gave an address; no node runs yet.
+
+        Args:
+            topology: The mesh.
+            file: Its file.
+            directory: Where everything is kept.
+            addresses: Bootstrap addresses of Kafka clusters that run already.
+            software: Java and Kafka's jars; None finds or fetches them where they are needed.
+            progress: Told what is going on.
+
+        Raises:
+            StartError: A broker could not be started.
+            TransportUnavailableError: A given Kafka cluster does not answer.
+        """
+        given = dict(addresses or {})
+        embedded = {
+            name: kafka.brokers
+            for name, kafka in topology.kafka.items()
+            if kafka.is_embedded and name not in given
+        }
+        brokers = (
+            start_brokers(embedded, directory / "kafka", software=software, progress=progress)
+            if embedded
+            else KafkaClusters({})
+        )
+        given |= {name: broker.bootstrap_servers for name, broker in brokers.items()}
+        fleet = cls(with_addresses(topology, given), file, directory, given, brokers)
+        try:
+            fleet.provision(progress)
+            fleet.publish(topology)
+        except BaseException:
+            fleet.stop()
+            raise
+        return fleet
+
+    def provision(self, progress: Progress) -> None:
+        """Make every node's topics; refuse one Kafka cluster under two names. Spec: EMS-16."""
+        clusters = {name: self.kafka(name) for name in self.topology.kafka}
+        refuse_aliases(clusters)
+        for name, kafka in clusters.items():
+            nodes = [n for n, declared in self.topology.nodes.items() if declared.kafka == name]
+            progress(f"making the topics of {', '.join(nodes)} on {name}")
+            specs = [spec for node in nodes for spec in node_topics(self.topology, node)]
+            kafka.admin().create([config_topic(self.topology), *specs])
+            kafka.close()
+
+    def publish(self, topology: Topology) -> None:
+        """Put a topology in force as its file says it, without addresses of embedded Kafka."""
+        clusters = {name: self.kafka(name) for name in topology.kafka}
+        try:
+            publish(topology, clusters)
+        finally:
+            for kafka in clusters.values():
+                kafka.close()
+
+    def bring(self, topology: Topology) -> Topology:
+        """Start the embedded Kafka clusters of a topology that are not there yet.
+
+        Returns:
+            It with the addresses of all that came after the fleet's start: workers that run
+            were told only those of the start, so the others must stand in what is put in force.
+
+        Raises:
+            StartError: A broker could not be started.
+        """
+        fresh = {
+            name: one.brokers
+            for name, one in topology.kafka.items()
+            if one.is_embedded and name not in self.addresses
+        }
+        if fresh:
+            more = start_brokers(fresh, self.directory / "kafka")
+            self.brokers = KafkaClusters({**self.brokers, **more})
+            brought = {name: broker.bootstrap_servers for name, broker in more.items()}
+            self.addresses = {**self.addresses, **brought}
+            self._brought |= brought
+        found = with_addresses(topology, self._brought)
+        new = {name: one for name, one in found.kafka.items() if name not in self.topology.kafka}
+        self.topology = replace(self.topology, kafka={**self.topology.kafka, **new})
+        return found
+
+    def adopt(self, topology: Topology) -> None:
+        """Have workers that start from now on read another topology, without addresses."""
+        write_topology(topology, self.file)
+        self.topology = with_addresses(topology, self.addresses)
+
+    def options(self, name: str) -> Mapping[str, str]:
+        """Return the client options of one Kafka cluster."""
+        return resolve_options(
+            self.topology.kafka[name].options, environment=os.environ, where=f"spec.kafka.{name}"
+        )
+
+    def kafka(self, name: str, client_prefix: str = "mesh") -> RealKafka:
+        """Return a new client of one Kafka cluster."""
+        return RealKafka(name, self.options(name), client_prefix=client_prefix)
+
+    def start_node(self, node: str, workers: int = 1) -> None:
+        """Start the worker processes of a node; returns when they run."""
+        running = self.workers.setdefault(node, [])
+        for index in range(len(running), len(running) + workers):
+            running.append(self._spawn(node, index))
+
+    def restart_worker(self, node: str, index: int) -> None:
+        """Start a worker process again that has ended."""
+        self.workers[node][index].kill()
+        self.ready_file(node, index).unlink(missing_ok=True)
+        self.workers[node][index] = self._spawn(node, index)
+
+    def _spawn(self, node: str, index: int) -> Process:
+        return spawn(
+            [*self.command(node, index)],
+            name=f"worker {index} of {node}",
+            log=self.directory / "log" / f"{node}-{index}.log",
+        )
+
+    def command(self, node: str, index: int) -> Sequence[str]:
+        """Return the command line of one worker."""
+        options = [
+            part
+            for name, address in self.addresses.items()
+            for part in ("--bootstrap", f"{name}={address}")
+        ]
+        return [
+            sys.executable,
+            "-m",
+            "mesh",
+            "node",
+            "run",
+            node,
+            "-f",
+            str(self.file),
+            *options,
+            "--ready-file",
+            str(self.ready_file(node, index)),
+            "--cuts-file",
+            str(self.drill_file(node)),
+        ]
+
+    def ready_file(self, node: str, index: int = 0) -> Path:
+        """Return the file that exists while a worker serves."""
+        return self.directory / "run" / f"{node}-{index}.ready"
+
+    def drill_file(self, node: str) -> Path:
+        """Return the file that tells a node's workers what to pretend."""
+        return self.directory / "run" / f"{node}.drill.json"
+
+    def cut(self, node: str, neighbours: Sequence[str]) -> None:
+        """Have the node read nothing of exactly these neighbours; see `drill`."""
+        self.drill(node, Drill(cuts=tuple(neighbours)))
+
+    def drill(self, node: str, drill: Drill, *, awaited: bool = True) -> None:
+        """Have the workers of a node pretend exactly this; returns when they do, if awaited.
+
+        A worker that does not serve yet sees to it before it reads anything; a paused one does
+        when it goes on.
+
+        Raises:
+            StartError: A serving worker did not follow in time.
+        """
+        path = self.drill_file(node)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(".new")
+        fresh.write_text(drill.written(), encoding="utf-8")
+        fresh.rename(path)
+        deadline_s = time.monotonic() + DRILL_S
+        while awaited and not self._follows(node, drill):
+            if time.monotonic() > deadline_s:
+                raise StartError(f"node {node} did not follow its drill within {DRILL_S:.0f} s")
+            time.sleep(DRILL_POLL_S)
+
+    def _follows(self, node: str, drill: Drill) -> bool:
+        """Say whether all workers of the node that serve and run pretend exactly this."""
+        if node in self._paused:
+            return True
+        for index, process in enumerate(self.workers.get(node, [])):
+            if not (process.is_alive() and self.ready_file(node, index).exists()):
+                continue
+            if _read_seen(seen_file(self.drill_file(node), process.pid)) != drill:
+                return False
+        return True
+
+    def pause_node(self, node: str) -> None:
+        """SIGSTOP all workers of a node."""
+        self._paused[node] = None
+        for process in self.workers.get(node, []):
+            process.pause()
+
+    def resume_node(self, node: str) -> None:
+        """SIGCONT all workers of a node."""
+        self._paused.pop(node, None)
+        for process in self.workers.get(node, []):
+            process.resume()
+
+    def kill_worker(self, node: str, index: int) -> None:
+        """SIGKILL one worker of a node; returns when it is gone."""
+        self.workers[node][index].kill()
+        self.ready_file(node, index).unlink(missing_ok=True)
+
+    def kill_node(self, node: str) -> None:
+        """SIGKILL all workers of a node; returns when they are gone."""
+        self._paused.pop(node, None)
+        for process in self.workers.pop(node, []):
+            process.kill()
+        self._forget_ready(node)
+
+    def stop_node(self, node: str) -> None:
+        """SIGTERM all workers of a node; returns when they are gone."""
+        self.resume_node(node)
+        stop_all(self.workers.pop(node, []), STOP_S)
+        self._forget_ready(node)
+
+    def _forget_ready(self, node: str) -> None:
+        for path in (self.directory / "run").glob(f"{node}-*.ready"):
+            path.unlink(missing_ok=True)
+
+    def fallen(self) -> Sequence[Process]:
+        """Return worker processes that ended by themselves."""
+        return [p for running in self.workers.values() for p in running if not p.is_alive()]
+
+    def stop(self) -> None:
+        """Stop workers first, then brokers; nothing is left."""
+        for node in list(self._paused):
+            self.resume_node(node)  # a paused process does not end when asked to
+        try:
+            stop_all([p for running in self.workers.values() for p in running], STOP_S)
+        finally:
+            self.workers.clear()
+            self.brokers.stop()
+
+
+def _read_seen(path: Path) -> Drill | None:
+    """Return what a worker says it pretends; nothing before it ever did, None while it writes."""
+    try:
+        return read_drill(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Drill()
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""What commands share: status, interest, trace, plan and apply, operators' records, doctor."""

@@ -1,0 +1,307 @@
+"""Carries a change of the topology out: asks what comes next, does it, and looks again.
+
+Spec: K27, K28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from mesh.client.applying import Applying, Ended, Mark, NodeReport, Publish, Seen, Wait, Write
+from mesh.client.arbiter import Arbiter
+from mesh.client.change_records import ConfigWriters, change_order
+from mesh.core.cutover import Direction
+from mesh.errors import (
+    NotBegunError,
+    NotInTimeError,
+    TransportError,
+)
+from mesh.model.control import Change, Heartbeat, Stage
+from mesh.model.frames import MessageClass
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.operate.draining import PATIENCE_MS, Drain, FollowedProgresses
+from mesh.operate.on_demand import OnDemand
+from mesh.operate.unread import unread_in
+from mesh.transport.port import KafkaCluster, Reader
+from mesh.view.disabling import is_to_be_disabled
+from mesh.view.mesh_view import MeshView
+
+LOOK_S = 0.02
+"""How often is looked: a glance asks no broker, and sources hold meanwhile."""
+DOWN_MS = 10_000
+"""Ten beats. Spec: K32."""
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a change ended.
+
+    Attributes:
+        number: Of the topology that it led to.
+        is_in_force: Whether that is in force; else the change was aborted.
+        ms: How long it took.
+        pauses: Per holding node, how long it took nothing of its clients, in ms.
+    """
+
+    number: int
+    is_in_force: bool
+    ms: int
+    pauses: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class UnderWay:
+    """A change as somebody drives it.
+
+    Attributes:
+        way: What comes next.
+        before, after: The topology in force, and the target.
+        kafka: Kafka clusters of both.
+        view: Of both.
+        now_ms: Clock.
+        pause: Lets time pass.
+        tell: Told what is done and what is waited for.
+        beats: Which nodes beat while the change was planned: who does so still is up.
+        progresses: Of the nodes before; whoever opened them closes them.
+        given_up: Nodes that leave, and whose messages may be lost.
+    """
+
+    way: Applying
+    before: Topology
+    after: Topology
+    kafka: Mapping[str, KafkaCluster]
+    view: MeshView
+    now_ms: Callable[[], int]
+    pause: Callable[[float], None]
+    tell: Tell
+    beats: Mapping[str, bool]
+    progresses: FollowedProgresses
+    given_up: Sequence[str] = ()
+    _began_ms: int = 0
+    _first: dict[str, Heartbeat | None] = field(default_factory=dict)
+    _readers: dict[str, Reader] = field(default_factory=dict)
+    _is_read: bool = False
+    _drain: Drain | None = None
+    _told: str = ""
+    _held_ms: dict[str, int] = field(default_factory=dict)
+    _ran_ms: dict[str, int] = field(default_factory=dict)
+
+    def run(self, limit_s: float, patience_s: float = 0.0) -> Outcome:
+        """Drive the change to its end: see `steps`, between which `pause` lets time pass."""
+        steps = self.steps(limit_s, patience_s)
+        while True:
+            try:
+                rest_s = next(steps)
+            except StopIteration as end:
+                outcome: Outcome = end.value
+                return outcome
+            self.pause(rest_s)
+
+    def steps(self, limit_s: float, patience_s: float = 0.0) -> Generator[float, None, Outcome]:
+        """Drive the change to its end, and yield for how many seconds to rest before each look.
+
+        Whoever stops in between leaves a change that may be gone on with.
+
+        Args:
+            limit_s: How long it may take.
+            patience_s: How long to wait for nodes that must take part and are down.
+
+        Raises:
+            NotBegunError: A node that must take part is down, or leaves and is not read to its
+                end; nothing was written.
+            NotInTimeError: It is not at its end in time. It may be gone on with.
+            TransportError: A Kafka cluster did not answer; it may be gone on with.
+        """
+        self._began_ms = self.now_ms()
+        self._first = {node: seen.heartbeat for node, seen in self.view.nodes.items()}
+        # Everything is opened before anybody holds.
+        with ExitStack() as opened:
+            if self.way.cut.rounds:
+                for name, kafka in self.kafka.items():
+                    self._readers[name] = kafka.reader("drain", patience_ms=PATIENCE_MS)
+                    opened.callback(self._readers[name].close)
+            writers = ConfigWriters(self.kafka, self.before.prefix)
+            opened.callback(writers.close)
+            arbiter = Arbiter(self.kafka[min(self.before.kafka)], self.before.prefix)
+            opened.callback(arbiter.close)
+            if self.way.cut.rounds:
+                self.progresses.read()
+            return (yield from self._drive(writers, arbiter, limit_s, patience_s))
+
+    def _drive(
+        self, writers: ConfigWriters, arbiter: Arbiter, limit_s: float, patience_s: float
+    ) -> Generator[float, None, Outcome]:
+        while True:
+            seen = self._look()
+            self._heed_others()
+            todo = self.way.next(seen)
+            match todo:
+                case Ended():
+                    return self._outcome(todo)
+                case Write(change):
+                    if (stands := arbiter.put(change)) != change:
+                        self._go_on_from(stands)
+                        continue
+                    self.tell(_STAGES[change.stage])
+                    writers.write_change(change)
+                    self.way.written()
+                case Publish():
+                    writers.put_in_force(self.way.target)
+                    self.way.published()
+                case Mark(directions):
+                    if self._drain is None:
+                        rounds = self.way.cut.rounds
+                        self._drain = Drain(rounds, self.before, self.kafka, self._readers)
+                    self._drain.mark(directions)
+                    self.way.marked()
+                case Wait(reasons):
+                    self._wait(reasons, seen, limit_s, patience_s)
+                    yield LOOK_S
+
+    def _wait(self, reasons: Sequence[str], seen: Seen, limit_s: float, patience_s: float) -> None:
+        shown = "; ".join(reasons[:5]) + (f"; and {len(reasons) - 5} more" if reasons[5:] else "")
+        gone_ms = self.now_ms() - self._began_ms
+        stage = self.way.target.stage
+        if not self.way.is_written and stage is Stage.HOLD:
+            if gone_ms > 1000 * (patience_s if self.way.unable(seen) else limit_s):
+                raise NotBegunError(f"nothing was changed: {shown}")
+        elif gone_ms > 1000 * limit_s:
+            how = _HOW_ON if stage is Stage.HOLD else _ONLY_ON
+            raise NotInTimeError(f"not {_GOALS[stage]} within {limit_s:g} s: {shown}; {how}")
+        if shown != self._told:
+            self._told = shown
+            self.tell(f"waiting: {shown}")
+
+    def _heed_others(self) -> None:
+        """Give way to another driver whose records nodes have."""
+        found, target = self.view.change, self.way.target
+        if found is None:
+            return
+        is_rival = found.number == target.number and found.topology != target.topology
+        if is_rival or change_order(found) > change_order(target):
+            self._go_on_from(found)
+
+    def _go_on_from(self, found: Change) -> None:
+        """Go on from where another driver of this change has come to.
+
+        Raises:
+            NotBegunError: Another has begun a change first; nothing was written.
+            NotInTimeError: Another went back, or has begun another change.
+        """
+        target = self.way.target
+        is_same = (found.number, found.topology) == (target.number, target.topology)
+        if is_same and (found.stage is Stage.ABORT) == self.way.is_aborting:
+            self.way.target, self.way.is_written = found, True
+            return
+        if target.stage is Stage.HOLD and not self.way.is_written:
+            raise NotBegunError(
+                f"nothing was changed: somebody else has begun another change, {found.number}, "
+                "at the same time"
+            )
+        raise NotInTimeError(
+            f"somebody else has brought change {found.number} to stage {found.stage}; "
+            "look at `mesh status`"
+        )
+
+    # -- looking --------------------------------------------------------------------------
+
+    def _look(self) -> Seen:
+        self.view.glance()
+        self._is_read = False
+        nodes = {**self.before.nodes, **self.after.nodes}
+        reports = {node: self._report(node) for node in nodes if node not in self.given_up}
+        for node, report in reports.items():
+            told = report.change
+            if told is None or told.number != self.way.target.number:
+                continue
+            if node in self.way.cut.holding and told.stage is not Stage.ABORT:
+                self._held_ms.setdefault(node, self.now_ms())
+            if told.stage in (Stage.RUN, Stage.ABORT):
+                self._ran_ms.setdefault(node, self.now_ms())
+        # Most looks end with waiting for nodes: then nothing else is asked.
+        return Seen(
+            nodes=reports,
+            behind=OnDemand(self._behind),
+            untaken=OnDemand(self._untaken),
+            owing=OnDemand(self._owing),
+            is_disabled=lambda one, other: is_to_be_disabled(self.view, one, other),
+        )
+
+    def _read_progress(self) -> FollowedProgresses:
+        """Return what lanes say of themselves, read once a look."""
+        if not self._is_read:
+            self._is_read = True
+            self.progresses.read()
+        return self.progresses
+
+    def _report(self, node: str) -> NodeReport:
+        seen = self.view.nodes[node]
+        beat = seen.heartbeat
+        has_beaten = self.beats.get(node, False) or beat != self._first[node]
+        is_up = has_beaten and self.now_ms() - seen.heard_ms <= DOWN_MS
+        return NodeReport(is_up=is_up, change=None if beat is None else beat.change)
+
+    def _behind(self) -> Mapping[Direction, int]:
+        return {} if self._drain is None else self._drain.behind(self._read_progress())
+
+    def _owing(self) -> Mapping[str, Sequence[str]]:
+        """Return, per node, the topics in which something is still to be made good."""
+        found: dict[str, Sequence[str]] = {}
+        progresses, cut = self._read_progress(), self.way.cut
+        drained = (node for pairs in cut.rounds for pair in pairs for node in pair)
+        for node in dict.fromkeys((*cut.taking_part, *drained)):
+            if node in self.before.nodes:
+                told = progresses.of(node)
+                gaps = [one.topic for one in told.gaps.values()]
+                found[node] = sorted({*told.targets_held, *gaps})
+        return found
+
+    def _untaken(self) -> Mapping[str, int]:
+        names = TopicNames(self.before.prefix)
+        topics = {
+            names.ingress(node, MessageClass.GUARANTEED): node
+            for node in self.way.cut.leaving
+            if node not in self.given_up
+        }
+        found = unread_in(
+            list(topics), self.before, self.view, dict.fromkeys(self.before.nodes, True), self.kafka
+        )
+        for one in found:
+            if one.records is None:
+                raise TransportError(f"Kafka cluster {one.kafka} does not tell what waits there")
+        return {topics[one.topic]: one.records or 0 for one in found}
+
+    def _outcome(self, ended: Ended) -> Outcome:
+        return Outcome(
+            number=self.way.target.number,
+            is_in_force=ended is Ended.IN_FORCE,
+            ms=self.now_ms() - self._began_ms,
+            pauses={
+                node: self._ran_ms[node] - since
+                for node, since in self._held_ms.items()
+                if node in self._ran_ms
+            },
+        )
+
+
+_STAGES = {
+    Stage.HOLD: "stage hold: sources of walks that move or end take nothing of their clients",
+    Stage.SWITCH: "stage switch: every node takes the new topology in place",
+    Stage.RUN: "stage run: the new topology is in force, and all sources go on",
+    Stage.ABORT: "stage abort: nothing changes, and all sources go on",
+}
+
+_GOALS = {
+    Stage.HOLD: "held",
+    Stage.SWITCH: "switched",
+    Stage.RUN: "run",
+    Stage.ABORT: "aborted",
+}
+
+_HOW_ON = "give the same command again to go on, or `mesh apply --abort` to go back"
+_ONLY_ON = "give the same command again to go on"

@@ -1,0 +1,301 @@
+"""Is what clients publish read, from positions that exist, or refused? Spec: R6, R12."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from mesh.codec.state import decode_dead_letter
+from mesh.errors import ProtocolError, TransportError
+from mesh.model.control import FULL, HELD, LOSSY, REFUSED
+from mesh.model.frames import MessageClass
+from mesh.model.headers import MESH_HEADER
+from mesh.model.topics import TopicNames
+from mesh.operate.doctor.examination import Examination
+from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
+from mesh.operate.doctor.lanes import newest
+from mesh.transport.port import Record, TopicInfo, TopicPartition
+from mesh.view.reading import read_range
+
+LETTERS_MAX = 1_000
+"""Newest dead letters of each partition that are counted."""
+
+UNREADABLE = "UNREADABLE"
+"""Stands for the reason of a dead letter that does not tell its own."""
+
+
+def check_delivery(at: Examination) -> Iterator[Check]:
+    """Yield eight checks per node: what it reads, what it can write, and what it refused."""
+    letters: dict[str, Counter[str]] = {}
+    for kafka in at.kafka:
+        nodes = at.nodes_on(kafka)
+        try:
+            letters |= _letters(at, kafka)
+            stalled = {node: _stalled(at, node) for node in nodes}
+        except TransportError as fault:
+            for node in nodes:
+                description = f"what clients published at {node} is read"
+                yield unseen(Category.DELIVERY, description, fault)
+            continue
+        for node in nodes:
+            yield stalled[node]
+            yield _positions(at, node)
+            yield _stops(at, node)
+            yield _held(at, node)
+            yield _paused(at, node)
+            yield _subjects(at, node)
+            yield _full(at, node)
+            yield _queues(at, node)
+            yield _refused(at, node, letters[node])
+
+
+def _stalled(at: Examination, node: str) -> Check:
+    before, after = at.moments()
+    waited, waits = at.waiting(node, before), at.waiting(node, after)
+    was, now = before.positions[node], after.positions[node]
+    standing = [
+        place
+        for place, count in waits.items()
+        if count and waited.get(place) and was.get(place) == now.get(place)
+    ]
+    stuck = _with_records(at, node, standing)
+    count = sum(waits[place] for place in stuck)
+    moving = sum(waits.values()) - sum(waits[place] for place in standing)
+    where = ", ".join(f"{place.topic}[{place.partition}]" for place in stuck[:3])
+    more = f" and {len(stuck) - 3} more" if stuck[3:] else ""
+    is_paused = bool(at.view.nodes[node].subject_pauses)
+    return judged(
+        Category.DELIVERY,
+        f"what clients published at {node} is read",
+        f"{count} records wait on {where}{more} and stand still" if stuck else "",
+        "subjects are paused there, see below"
+        if is_paused
+        else "look at the node's log; records that cannot be read stop nobody else's",
+        result=Result.WARNING if is_paused else Result.FAILED,
+        note=f"moves: {moving} records wait" if moving else "",
+        figures={"waiting": count + moving},
+    )
+
+
+def _with_records(
+    at: Examination, node: str, places: Sequence[TopicPartition]
+) -> Sequence[TopicPartition]:
+    """Return those with a record to read: what waits may be a client's transaction marker."""
+    if not places:
+        return ()
+    moment = at.moments()[1]
+    begins = {
+        place: max(moment.positions[node].get(place, 0), moment.starts.get(place, 0))
+        for place in places
+    }
+    found: dict[TopicPartition, None] = {}
+    kafka = at.answering(at.topology.nodes[node].kafka)
+    for record in read_range(kafka, begins, moment.stable, name="waiting"):
+        found[TopicPartition(record.topic(), record.partition())] = None
+        if len(found) == len(places):
+            break
+    return sorted(found)
+
+
+def _positions(at: Examination, node: str) -> Check:
+    """Return whether a node reads from where its sources are. Spec: R6."""
+    names = TopicNames(at.topology.prefix)
+    direct = {names.ingress(node, MessageClass.DIRECT)} | {
+        names.outbox(other, node, MessageClass.DIRECT) for other in at.topology.neighbours(node)
+    }
+    infos = _infos(at)
+    faults = [
+        (fault, place.topic not in direct)
+        for place, told in sorted(at.progresses().of(node).sources.items())
+        for fault in _misplaced(at, place, told.offset, told.topic_id, infos.get(place.topic))
+    ]
+    is_guaranteed = any(counts for _, counts in faults)
+    return judged(
+        Category.DELIVERY,
+        f"positions of {node} lie within their logs",
+        first_of(fault for fault, _ in faults),
+        "a guaranteed source stands still there so that nothing is lost in silence: find out who "
+        "deleted or trimmed the topic; `mesh status` says what is lost, `mesh link resume` goes on"
+        if is_guaranteed
+        else "nothing: direct messages are skipped, counted, and read on from what is there",
+        result=Result.FAILED if is_guaranteed else Result.WARNING,
+    )
+
+
+def _stops(at: Examination, node: str) -> Check:
+    """Is anything read no further until an operator accepts what is lost? Spec: R6, DESIGN 6."""
+    stops = [stop for _, stop in sorted(at.view.nodes[node].stops.items())]
+    neighbours = {
+        TopicNames(at.topology.prefix).outbox(other, node, MessageClass.GUARANTEED): other
+        for other in at.topology.neighbours(node)
+    }
+    commands = {
+        f"mesh link resume {node} {neighbours[stop.topic]}"
+        if stop.topic in neighbours
+        else f"mesh node resume {node}": None
+        for stop in stops
+    }
+    return judged(
+        Category.DELIVERY,
+        f"{node} reads all its sources",
+        first_of(str(stop) for stop in stops),
+        f"{' and '.join(commands)} shows what is lost; with --accept-gap it is announced and "
+        "reading goes on",
+    )
+
+
+def _paused(at: Examination, node: str) -> Check:
+    """Does an operator have it read nothing of a link?"""
+    pauses = at.view.nodes[node].pauses
+    told = [
+        f"the link from {key.neighbour}"
+        + ("" if key.partition is None else f", partition {key.partition}")
+        + (f" ({pause.why})" if pause.why else "")
+        for key, pause in pauses.items()
+    ]
+    commands = {f"mesh link resume {node} {key.neighbour}": None for key in pauses}
+    return judged(
+        Category.DELIVERY,
+        f"{node} reads all its links",
+        f"paused: {first_of(told)}" if told else "",
+        f"messages wait there; {' and '.join(commands)} ends it",
+        result=Result.WARNING,
+    )
+
+
+def _subjects(at: Examination, node: str) -> Check:
+    """Does an operator have it take nothing of some subjects?"""
+    told, commands = [], []
+    for filter_, pause in sorted(at.view.nodes[node].subject_pauses.items()):
+        told.append(filter_ + (f" ({pause.why})" if pause.why else ""))
+        commands.append(f"mesh subject resume {shlex.quote(filter_)} --node {node}")
+    return judged(
+        Category.DELIVERY,
+        f"{node} takes all subjects",
+        f"paused: {first_of(told)}" if told else "",
+        f"clients are refused, and what others write waits in the ingress; "
+        f"{' and '.join(commands)} ends it",
+        result=Result.WARNING,
+    )
+
+
+def _full(at: Examination, node: str) -> Check:
+    """Does as much wait for a neighbour, or in an endpoint, as may? Spec: R14."""
+    beat = at.view.nodes[node].heartbeat
+    links = [link for link in (beat.links if beat is not None else ()) if link.state == FULL]
+    told = [f"for {link.neighbour}: {link.reason}" for link in links]
+    told_here = beat.endpoints if beat is not None else ()
+    elsewhere = (HELD, REFUSED)  # see `_held` and `_queues`
+    endpoints = [one for one in told_here if one.state not in elsewhere]
+    told += [f"in endpoint {one.endpoint}: {one.reason}" for one in endpoints]
+    hints = ["see why the neighbour does not read: is it down, paused or slow?"] if links else []
+    if endpoints:
+        hints.append("see why the endpoint's slowest group does not read")
+    if any(one.state == LOSSY for one in endpoints):
+        hints.append(f"`mesh dlq {node}` lists what was given up")
+    return judged(
+        Category.DELIVERY,
+        f"less waits at {node} than may",
+        first_of(told),
+        " ".join([*hints, "Or raise the limit"]),
+        result=Result.WARNING,
+    )
+
+
+def _queues(at: Examination, node: str) -> Check:
+    """Are there queues whose subscriptions contradict each other or the topology? Spec: K13."""
+    beat = at.view.nodes[node].heartbeat
+    told = [one.reason for one in (beat.endpoints if beat else ()) if one.state == REFUSED]
+    return judged(
+        Category.DELIVERY,
+        f"{node} takes all subscriptions to queues",
+        first_of(told),
+        "subscribe as the queue is declared, or declare it otherwise; until then it gets nothing",
+    )
+
+
+def _held(at: Examination, node: str) -> Check:
+    """Are there targets that lanes leave out because they cannot be written? Spec: K20."""
+    targets = at.progresses().of(node).targets_held
+    return judged(
+        Category.DELIVERY,
+        f"{node} can write all its targets",
+        f"held: {first_of(targets)}" if targets else "",
+        "the topic refuses records: look at its limits, its leader and the rights of this node; "
+        "what it lacks is written beside the lane once it can be",
+    )
+
+
+def _infos(at: Examination) -> Mapping[str, TopicInfo]:
+    found: dict[str, TopicInfo] = {}
+    for kafka in at.kafka:
+        try:
+            found |= at.infos(kafka)
+        except TransportError:
+            continue  # told by the checks of kafka
+    return found
+
+
+def _misplaced(
+    at: Examination,
+    place: TopicPartition,
+    offset: int,
+    topic_id: bytes | None,
+    info: TopicInfo | None,
+) -> Iterator[str]:
+    moment = at.moments()[1]
+    if info is None or place not in moment.ends:
+        return
+    where = f"{place.topic}[{place.partition}]"
+    if topic_id and topic_id != info.topic_id:
+        yield (
+            f"{where} was made anew: the position belongs to topic id {topic_id.hex()}, "
+            f"it is {info.topic_id.hex()} now"
+        )
+    elif offset > moment.ends[place]:
+        yield f"{where} was truncated: it ends at {moment.ends[place]}, the position is {offset}"
+    elif 0 <= offset < moment.starts.get(place, 0):
+        start = moment.starts[place]
+        gone = start - offset
+        yield f"{where} begins at {start}, the position is {offset}: retention took {gone}"
+
+
+def _letters(at: Examination, kafka: str) -> dict[str, Counter[str]]:
+    """Return the dead letters of every node on a Kafka cluster, by reason."""
+    names = TopicNames(at.topology.prefix)
+    nodes = {names.dead_letters(node): node for node in at.nodes_on(kafka)}
+    places = [
+        TopicPartition(topic, number)
+        for topic, node in nodes.items()
+        for number in range(2 * at.topology.nodes[node].lanes)
+    ]
+    found: dict[str, Counter[str]] = {node: Counter() for node in nodes.values()}
+    begins, ends = newest(at, kafka, places, LETTERS_MAX)
+    for record in read_range(at.answering(kafka), begins, ends, name="letters"):
+        found[nodes[record.topic()]][_reason(record)] += 1
+    return found
+
+
+def _reason(record: Record) -> str:
+    for name, content in reversed(record.headers() or []):
+        if name == MESH_HEADER:
+            try:
+                return decode_dead_letter(content or b"").reason
+            except ProtocolError:
+                break
+    return UNREADABLE
+
+
+def _refused(at: Examination, node: str, letters: Counter[str]) -> Check:
+    topic = TopicNames(at.topology.prefix).dead_letters(node)
+    reasons = ", ".join(f"{count} {reason}" for reason, count in letters.most_common())
+    return judged(
+        Category.DELIVERY,
+        f"{node} has refused nothing and put nothing aside",
+        f"{letters.total()} dead letters in {topic}: {reasons}" if letters else "",
+        f"`mesh dlq {node}` lists them with their reasons: correct the publisher, or what the "
+        "target allows",
+        result=Result.WARNING,
+        figures=dict(letters),
+    )

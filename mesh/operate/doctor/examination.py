@@ -1,0 +1,233 @@
+"""What the checks look at: asked once each, however many checks need it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from mesh.errors import TransportError, TransportUnavailableError
+from mesh.model.frames import MessageClass
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.operate.doctor.progress import Progresses
+from mesh.operate.status import LinkFlow, link_flows
+from mesh.transport.port import (
+    Copies,
+    KafkaCluster,
+    Rights,
+    TopicInfo,
+    TopicPartition,
+    TopicSpec,
+)
+from mesh.view.mesh_view import MeshView
+
+LOOK_S = 2.0
+"""Time between the two looks by which standing still is told from moving."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """Where everything stood at one moment; Kafka clusters that did not answer are left out.
+
+    Attributes:
+        positions: Next offset of each source, by node and partition.
+        starts, ends, stable: First offsets, high watermarks and last stable offsets.
+        flows: Both directions of every link.
+    """
+
+    positions: Mapping[str, Mapping[TopicPartition, int]]
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    stable: Mapping[TopicPartition, int]
+    flows: Sequence[LinkFlow]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """What the checks look at.
+
+    Attributes:
+        beats: Which nodes beat while we looked.
+        expected: The topics that every node should have.
+        endpoints: The topics of each node's endpoints, which come with their subscriptions.
+        pause: Lets time pass, in seconds.
+        wall_ms: This machine's clock, ms since 1970; None: clocks are not compared.
+        patience_s: Time between the two looks by which standing still is told from moving.
+        is_before_start: Whether no node needs to run yet, and rights are those of the nodes.
+    """
+
+    topology: Topology
+    kafka: Mapping[str, KafkaCluster]
+    view: MeshView
+    beats: Mapping[str, bool]
+    expected: Mapping[str, Sequence[TopicSpec]]
+    pause: Callable[[float], None]
+    endpoints: Mapping[str, Sequence[TopicSpec]] = field(default_factory=dict)
+    wall_ms: Callable[[], int] | None = None
+    patience_s: float = LOOK_S
+    is_before_start: bool = False
+    _known: dict[tuple[str, str], Any] = field(default_factory=dict, init=False, repr=False)
+
+    def nodes_on(self, kafka: str) -> Sequence[str]:
+        """Return the nodes of a Kafka cluster."""
+        return [name for name, node in self.topology.nodes.items() if node.kafka == kafka]
+
+    def topics_of(self, node: str) -> Sequence[TopicSpec]:
+        """Return the topics of a node, its endpoints among them."""
+        return [*self.expected[node], *self.endpoints.get(node, ())]
+
+    def servers(self, kafka: str) -> str:
+        """Return the bootstrap servers of a Kafka cluster, as commands take them."""
+        return self.topology.kafka[kafka].options.get("bootstrap.servers", "HOST:PORT")
+
+    def answering(self, kafka: str) -> KafkaCluster:
+        """Return a Kafka cluster that answers: one that does not costs its time-out once.
+
+        Raises:
+            TransportUnavailableError: No broker answers.
+        """
+        if ("silent", kafka) not in self._known:
+            silent = self.view.unreachable.get(kafka, "")
+            if not silent:
+                try:
+                    self.kafka[kafka].admin().cluster_id()
+                except TransportUnavailableError as fault:
+                    silent = str(fault)
+            self._known["silent", kafka] = silent
+        if self._known["silent", kafka]:
+            raise TransportUnavailableError(self._known["silent", kafka])
+        return self.kafka[kafka]
+
+    def _all_answering(self) -> Mapping[str, KafkaCluster]:
+        found: dict[str, KafkaCluster] = {}
+        for name in self.kafka:
+            try:
+                found[name] = self.answering(name)
+            except TransportUnavailableError:
+                continue  # told by the checks of kafka
+        return found
+
+    def infos(self, kafka: str) -> Mapping[str, TopicInfo]:
+        """Return the mesh topics of a Kafka cluster that exist. May raise TransportError."""
+        return self._once("infos", kafka, lambda admin, names: admin.describe(names))
+
+    def settings(self, kafka: str) -> Mapping[str, Mapping[str, str]]:
+        """Return the settings of its mesh topics. May raise TransportError."""
+        return self._once("settings", kafka, lambda admin, names: admin.settings(names))
+
+    def copies(self, kafka: str) -> Mapping[TopicPartition, Copies]:
+        """Return how its mesh topics are kept. May raise TransportError."""
+        return self._once("copies", kafka, lambda admin, names: admin.copies(names))
+
+    def rights(self, kafka: str) -> Mapping[str, Rights]:
+        """Return what we may do with its mesh topics. May raise TransportError."""
+        return self._once("rights", kafka, lambda admin, names: admin.rights(names))
+
+    def group_rights(self, kafka: str) -> Mapping[str, Rights]:
+        """Return what we may do with the groups of its nodes. May raise TransportError."""
+        groups = [TopicNames(self.topology.prefix).lanes_group(n) for n in self.nodes_on(kafka)]
+        return self._once("group rights", kafka, lambda admin, _: admin.group_rights(groups))
+
+    def brokers(self, kafka: str) -> Sequence[int]:
+        """Return the numbers of its brokers that run. May raise TransportError."""
+        return self._once("brokers", kafka, lambda admin, _: admin.brokers())
+
+    def _once(self, what: str, kafka: str, ask: Callable[[Any, list[str]], _T]) -> _T:
+        """Ask once, and raise the same fault again without asking."""
+        key = (what, kafka)
+        if key not in self._known:
+            names = [spec.name for node in self.nodes_on(kafka) for spec in self.topics_of(node)]
+            try:
+                self._known[key] = ask(self.answering(kafka).admin(), names)
+            except TransportError as fault:
+                self._known[key] = fault
+        found: _T | TransportError = self._known[key]
+        if isinstance(found, TransportError):
+            raise found
+        return found
+
+    def forget(self) -> None:
+        """Ask everything anew from now on: something was changed."""
+        self._known.clear()
+
+    def progresses(self) -> Progresses:
+        """Return what the nodes' progress topics say, read to their ends at least once."""
+        if ("progress", "") not in self._known:
+            self._known["progress", ""] = Progresses(self.topology, self._all_answering())
+            self._known["progress", ""].read()
+        found: Progresses = self._known["progress", ""]
+        return found
+
+    def moments(self) -> tuple[Moment, Moment]:
+        """Return two looks, `patience_s` apart; the same twice if nothing waits or is hidden."""
+        if ("moments", "") not in self._known:
+            before = after = self._moment()
+            if self._is_busy(before):
+                self.pause(self.patience_s)
+                self.view.refresh()
+                self.progresses().read()
+                after = self._moment()
+            self._known["moments", ""] = (before, after)
+        found: tuple[Moment, Moment] = self._known["moments", ""]
+        return found
+
+    def _moment(self) -> Moment:
+        # Positions first: an end that is read later is never below an honest position.
+        positions = {node: dict(self.progresses().positions(node)) for node in self.topology.nodes}
+        starts: dict[TopicPartition, int] = {}
+        ends: dict[TopicPartition, int] = {}
+        stable: dict[TopicPartition, int] = {}
+        for name, kafka in self._all_answering().items():
+            places = list(self._places(name))
+            try:
+                # Stable offsets last: what was committed meanwhile is not taken for hidden.
+                found = [ask(places) for ask in _offset_calls(kafka)]
+            except TransportError:
+                continue  # told by the checks of kafka
+            starts |= found[0]
+            ends |= found[1]
+            stable |= found[2]
+        flows = link_flows(self.topology, self.view, self.beats, self._all_answering())
+        return Moment(positions=positions, starts=starts, ends=ends, stable=stable, flows=flows)
+
+    def _is_busy(self, moment: Moment) -> bool:
+        """Say whether a second look could tell anything."""
+        return (
+            any(offset < moment.ends.get(at, 0) for at, offset in moment.stable.items())
+            or any(flow.backlog_frames for flow in moment.flows)
+            or any(sum(self.waiting(node, moment).values()) for node in self.topology.nodes)
+        )
+
+    def waiting(self, node: str, moment: Moment) -> Mapping[TopicPartition, int]:
+        """Return the offsets of each ingress partition that a node has not passed.
+
+        What is left may be the marker of a client's transaction, which nobody passes.
+        """
+        names = TopicNames(self.topology.prefix)
+        positions = moment.positions[node]
+        places = [
+            TopicPartition(names.ingress(node, message_class), partition)
+            for message_class in MessageClass
+            for partition in range(self.topology.nodes[node].partitions)
+        ]
+        return {
+            at: max(0, moment.stable[at] - max(positions.get(at, 0), moment.starts.get(at, 0)))
+            for at in places
+            if at in moment.stable
+        }
+
+    def _places(self, kafka: str) -> Iterator[TopicPartition]:
+        for node in self.nodes_on(kafka):
+            for spec in self.topics_of(node):
+                for partition in range(spec.partitions):
+                    yield TopicPartition(spec.name, partition)
+
+
+def _offset_calls(
+    kafka: KafkaCluster,
+) -> Sequence[Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]]]:
+    admin = kafka.admin()
+    return (admin.starts, admin.ends, admin.stable_ends)

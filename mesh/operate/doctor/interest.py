@@ -1,0 +1,130 @@
+"""Is interest proven by everybody who must know it, and can it be read? Spec: K13, K22-K24."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from mesh.codec.keys import parse_subscription_key
+from mesh.codec.subscriptions import decode_subscription
+from mesh.core.digest import MODULUS, entry_digest
+from mesh.errors import ProtocolError, TransportError
+from mesh.model.control import Scope
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Link
+from mesh.operate.doctor.examination import Examination
+from mesh.operate.doctor.findings import (
+    Category,
+    Check,
+    Result,
+    first_of,
+    judged,
+    unseen,
+)
+from mesh.operate.gates import is_shut
+from mesh.transport.port import Record, TopicPartition
+from mesh.view.disabling import is_to_be_disabled
+from mesh.view.reading import read_range
+
+
+def check_interest(at: Examination) -> Iterator[Check]:
+    """Yield two checks per node: its interest is known, and its clients' wishes can be read."""
+    for node in at.topology.nodes:
+        if at.view.is_unreachable(node):
+            continue  # told by the checks of nodes
+        seen = at.view.nodes[node]
+        faults = list(_unproven(at, node))
+        ack = seen.subscribed
+        if seen.clients_offset >= 0 and at.beats[node] and not faults:
+            if ack is None or ack.epoch != seen.epoch or ack.applied < seen.clients_offset:
+                faults.append("its newest subscriptions are not in force yet")
+            elif ack.complete < seen.clients_offset:
+                still = [one for one in ack.open_links if not is_to_be_disabled(at.view, *one)]
+                links = ", ".join(f"{a}->{b}" for a, b in still)
+                if still or not ack.open_links:
+                    faults.append(f"its newest subscriptions are not acknowledged over {links}")
+        yield judged(
+            Category.INTEREST,
+            f"interest of {node} is proven and known everywhere",
+            first_of(faults),
+            "wait a moment; if it stays, restart the node at the other end of the open link",
+        )
+    for kafka in at.kafka:
+        yield from _readable(at, kafka)
+
+
+def _unproven(at: Examination, node: str) -> Iterator[str]:
+    """Yield scopes whose entries do not give their mark, or whose readers lag. Spec: K23."""
+    seen = at.view.nodes[node]
+    for scope, mark in sorted(seen.marks.items()):
+        offers = seen.offers.get(scope, {})
+        digest = sum(entry_digest(filter_, wish) for filter_, wish in offers.items()) % MODULUS
+        if (len(offers), digest) != (mark.count, mark.digest % MODULUS):
+            yield f"the entries of scope {scope} do not give its mark"
+        for link in at.topology.links_of(node):
+            reader = link.other(node)
+            if is_to_be_disabled(at.view, node, reader) or is_shut(at.view, node, reader):
+                continue
+            if at.beats[reader] and scope in unapplied(at, link, writer=node):
+                yield f"{reader} has not applied scope {scope}"
+
+
+def unapplied(at: Examination, link: Link, *, writer: str) -> Sequence[Scope]:
+    """Return the scopes of one end of a link whose newest mark the other end has not applied."""
+    reader = link.other(writer)
+    seen = at.view.nodes[reader]
+    found = []
+    for scope, mark in sorted(at.view.nodes[writer].marks.items()):
+        if scope.zone != link.zone or scope.neighbour not in ("", reader):
+            continue
+        ack = seen.acks.get((writer, scope))
+        if ack is None or (ack.epoch, ack.applied) < (mark.epoch, mark.number):
+            found.append(scope)
+    return found
+
+
+def _readable(at: Examination, kafka: str) -> Iterator[Check]:
+    """Yield whether the clients' records can be read: a node passes over those that cannot."""
+    names = TopicNames(at.topology.prefix)
+    nodes = {names.clients(node): node for node in at.nodes_on(kafka)}
+    try:
+        refused = _refused(at, kafka, list(nodes))
+    except TransportError as fault:
+        for node in nodes.values():
+            yield unseen(Category.INTEREST, _description(node), fault)
+        return
+    for topic, node in nodes.items():
+        faults = [f"{topic} offset {offset}: {fault}" for offset, fault in refused[topic].items()]
+        yield judged(
+            Category.INTEREST,
+            _description(node),
+            first_of(faults),
+            "subscribe again by mesh subscribe, and write a tombstone under the refused key",
+            result=Result.WARNING,
+            figures={"refused": len(faults)},
+        )
+
+
+def _description(node: str) -> str:
+    return f"subscriptions written at {node} can be read"
+
+
+def _refused(at: Examination, kafka: str, topics: Sequence[str]) -> Mapping[str, Mapping[int, str]]:
+    """Return what is wrong with the newest record of each key, by topic and offset."""
+    admin = at.answering(kafka).admin()
+    places = [TopicPartition(topic, 0) for topic in topics]
+    ends, starts = admin.stable_ends(places), admin.starts(places)
+    begins = {place: starts[place] for place, end in ends.items() if end > starts.get(place, end)}
+    latest: dict[tuple[str, bytes], Record] = {}
+    for record in read_range(at.answering(kafka), begins, ends, name="wishes"):
+        latest[record.topic(), record.key() or b""] = record
+    found: dict[str, dict[int, str]] = {topic: {} for topic in topics}
+    for (topic, _), record in latest.items():
+        value = record.value()
+        if value is None:
+            continue
+        try:
+            parse_subscription_key(record.key() or b"")
+            decode_subscription(value)
+        except ProtocolError as fault:
+            found[topic][record.offset()] = str(fault)
+    return found

@@ -1,0 +1,108 @@
+"""What `mesh doctor --fix` mends: missing topics and wrong settings, and nothing that deletes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mesh.errors import TransportError
+from mesh.operate.doctor.examination import Examination
+from mesh.operate.doctor.topics import wrong_settings
+from mesh.transport.port import TopicSpec
+
+_KEEPS = ("retention.ms", "retention.bytes")
+_NEVER_LESS = frozenset({*_KEEPS, "delete.retention.ms", "max.message.bytes"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """One topic, before and after.
+
+    Attributes:
+        kafka, node: Where it lives, whose it is.
+        spec: The topic as it should be; `settings` are only those to be set.
+        before: What is set now, by key; empty for a topic that does not exist.
+        is_new: Whether the topic is made.
+        withheld: Why this is left to a person; empty if it is safe.
+        refusal: The broker's words if it refused; empty before it was tried.
+    """
+
+    kafka: str
+    node: str
+    spec: TopicSpec
+    before: Mapping[str, str | None]
+    is_new: bool = False
+    withheld: str = ""
+    refusal: str = ""
+
+
+def repairs_of(at: Examination) -> Iterator[Repair]:
+    """Yield what should be mended, whether or not it is safe; Kafka that is away is left out."""
+    for node, declared in at.topology.nodes.items():
+        try:
+            found, settings = at.infos(declared.kafka), at.settings(declared.kafka)
+        except TransportError:
+            continue  # told by the checks of kafka
+        for spec in at.topics_of(node):
+            if spec.name in found:
+                yield from _changes(declared.kafka, node, spec, settings.get(spec.name, {}))
+            elif spec in at.expected[node]:
+                yield Repair(kafka=declared.kafka, node=node, spec=spec, before={}, is_new=True)
+
+
+def _changes(kafka: str, node: str, spec: TopicSpec, found: Mapping[str, str]) -> Iterator[Repair]:
+    wrong = wrong_settings(spec, found)
+    risky = {key: why for key in wrong if (why := _risk(key, spec, found))}
+    for is_safe in (True, False):
+        keys = [key for key in wrong if (key not in risky) is is_safe]
+        if keys:
+            yield Repair(
+                kafka=kafka,
+                node=node,
+                spec=TopicSpec(
+                    name=spec.name,
+                    partitions=spec.partitions,
+                    settings={key: wrong[key][1] for key in keys},
+                ),
+                before={key: wrong[key][0] for key in keys},
+                withheld="" if is_safe else "; ".join(dict.fromkeys(risky[key] for key in keys)),
+            )
+
+
+def _risk(key: str, spec: TopicSpec, found: Mapping[str, str]) -> str:
+    """Return why a setting is no safe change; empty if it deletes nothing."""
+    wanted, is_set = spec.settings[key], found.get(key)
+    if key in _NEVER_LESS and wanted != "-1" and (is_set == "-1" or _number(is_set) > int(wanted)):
+        return "it would delete records that are kept now"
+    if key == "cleanup.policy" and wanted != "compact":
+        keeps_all = all(spec.settings.get(one) == "-1" for one in _KEEPS)
+        return "" if keeps_all else "it would delete records by age or size"
+    return ""
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text is not None else 0
+
+
+def mend(at: Examination, repairs: Sequence[Repair]) -> Iterator[Repair]:
+    """Do what is safe, and yield each repair with the broker's words if it refused."""
+    for repair in repairs:
+        refusal = ""
+        admin = at.answering(repair.kafka).admin()
+        try:
+            if repair.is_new:
+                admin.create([repair.spec])
+            elif not repair.withheld:
+                admin.change(repair.spec.name, repair.spec.settings)
+        except TransportError as fault:
+            refusal = str(fault)
+        yield Repair(
+            kafka=repair.kafka,
+            node=repair.node,
+            spec=repair.spec,
+            before=repair.before,
+            is_new=repair.is_new,
+            withheld=repair.withheld,
+            refusal=refusal,
+        )
+    at.forget()

@@ -1,0 +1,57 @@
+"""Which endpoints have no topic, although their node has read who subscribes. Spec: UM-10, K20."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from mesh.errors import TransportError
+from mesh.model.control import MISSING, EndpointStatus
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.operate.status import NodeStatus
+from mesh.transport.port import KafkaCluster
+from mesh.view.mesh_view import MeshView
+
+
+def is_subscribed(view: MeshView, node: str) -> bool:
+    """Say whether all that a node's clients wrote is in force there, so endpoints have topics."""
+    seen = view.nodes[node]
+    ack = seen.subscribed
+    return ack is not None and ack.epoch == seen.epoch and ack.applied >= seen.clients_offset
+
+
+def missing_endpoints(
+    topology: Topology, view: MeshView, kafka: Mapping[str, KafkaCluster]
+) -> Mapping[str, Sequence[EndpointStatus]]:
+    """Return per node its endpoints whose topic somebody deleted.
+
+    What cannot be asked now is left out: that its Kafka does not answer is told elsewhere.
+    """
+    names = TopicNames(topology.prefix)
+    found: dict[str, Sequence[EndpointStatus]] = {}
+    for node, declared in topology.nodes.items():
+        endpoints = dict.fromkeys(name for name, _ in view.nodes[node].subscriptions)
+        if not endpoints or view.is_unreachable(node) or not is_subscribed(view, node):
+            continue
+        topics = {names.endpoint(node, name): name for name in endpoints}
+        try:
+            known = kafka[declared.kafka].admin().describe(list(topics))
+        except TransportError:
+            continue
+        found[node] = tuple(
+            EndpointStatus(name, MISSING, f"{topic} does not exist; what was in it is lost")
+            for topic, name in topics.items()
+            if topic not in known
+        )
+    return found
+
+
+def with_missing(
+    nodes: Sequence[NodeStatus], missing: Mapping[str, Sequence[EndpointStatus]]
+) -> Sequence[NodeStatus]:
+    """Return nodes as they are seen, with their endpoints that have no topic."""
+    return [
+        replace(one, endpoints_full=(*one.endpoints_full, *missing.get(one.node, ())))
+        for one in nodes
+    ]

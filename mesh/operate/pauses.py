@@ -1,0 +1,47 @@
+"""Links that operators pause: their messages wait in the outboxes, nothing else changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mesh.codec.control import encode_pause
+from mesh.codec.keys import PauseKey, pause_key
+from mesh.model.control import Pause
+from mesh.model.topology import Topology
+from mesh.transport.port import KafkaCluster
+from mesh.view.mesh_view import MeshView
+from mesh.view.wishes import write_wish
+
+
+def keys_of(
+    one: str, other: str, *, source: str | None = None, partition: int | None = None
+) -> Sequence[PauseKey]:
+    """Return what stands for a link, in both directions or away from `source` only."""
+    ways = ((one, other), (other, one))
+    return [PauseKey(reader, at, partition) for reader, at in ways if source in (None, at)]
+
+
+def pauses_on_link(view: MeshView, one: str, other: str) -> Mapping[PauseKey, Pause]:
+    """Return what is paused on a link, in both directions, whole or in parts."""
+    return {
+        key: pause
+        for reader, at in ((one, other), (other, one))
+        for key, pause in view.nodes[reader].pauses.items()
+        if key.neighbour == at
+    }
+
+
+def write_pauses(
+    topology: Topology,
+    kafka: Mapping[str, KafkaCluster],
+    keys: Sequence[PauseKey],
+    pause: Pause | None,
+) -> None:
+    """Pause these, or with None end their pauses; each reader is told on its own Kafka cluster.
+
+    Raises:
+        TransportError: Kafka did not take it.
+    """
+    value = None if pause is None else encode_pause(pause)
+    for key in keys:
+        write_wish(topology, kafka, key.node, pause_key(key), value)

@@ -1,0 +1,254 @@
+"""What putting another topology in force would change: looked at, not done.
+
+Spec: DESIGN 3, DESIGN 4.1, K27, K28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mesh.client.in_force import InForce
+from mesh.config.published import published_document
+from mesh.core.audience import (
+    AudienceChange,
+    CopiesChange,
+    EndpointWish,
+    compare_audience,
+    compare_copies,
+)
+from mesh.core.changes import Change, Deed, Described, What, changes_between
+from mesh.core.direct_only import compare_guaranteed
+from mesh.core.hearing import compare_heard
+from mesh.core.legality import Locate
+from mesh.core.reach import ReachChange, SourceReach, compare_reach
+from mesh.core.rights import RightsChange, compare_rights
+from mesh.errors import Problem
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.operate.unread import Unread
+from mesh.transport.port import TopicSpec
+
+UNREAD = "UNREAD"
+"""Code of the problem that deleting a topic would lose messages."""
+
+Topics = Mapping[str, Sequence[TopicSpec]]
+"""Node -> the topics that it owns."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A topic on a Kafka cluster."""
+
+    kafka: str
+    topic: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SettingChange:
+    """A topic setting that differs."""
+
+    kafka: str
+    topic: str
+    setting: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsChange:
+    """What happens to the topics of nodes; sorted.
+
+    Attributes:
+        created: Those that are missing.
+        deleted: Those of which nothing is needed any more.
+        left: Those of deleted nodes that somebody may still read: deliveries, what lanes did,
+            dead letters. Nobody writes there again.
+        changed: Settings of those that stay.
+    """
+
+    created: Sequence[Place]
+    deleted: Sequence[Place]
+    left: Sequence[Place]
+    changed: Sequence[SettingChange]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The difference between the topology in force and a proposed one.
+
+    Attributes:
+        base: What it was made against.
+        proposed: The other one.
+        changes: Attribute by attribute.
+        topics: Of Kafka.
+        rights: Of the nodes' principals.
+        reach: Who would receive from whom, and over which way.
+        guaranteed: Sources whose guaranteed messages would reach other nodes, where a zone is
+            direct-only. Spec: DMR-11.
+        audience: Endpoints that gain or lose publishers, by the filters in force.
+        copies: Links that messages of these filters cross.
+        unread: Guaranteed messages in topics that would be deleted.
+        queues: Those of which other members would get messages.
+        knows_interest: Whether the filters in force were looked at.
+    """
+
+    base: InForce
+    proposed: Topology
+    changes: Sequence[Change]
+    topics: TopicsChange
+    rights: RightsChange
+    reach: ReachChange
+    guaranteed: Sequence[SourceReach] = ()
+    audience: Sequence[AudienceChange] = ()
+    copies: Sequence[CopiesChange] = ()
+    unread: Sequence[Unread] = ()
+    queues: Sequence[str] = ()
+    knows_interest: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing would change."""
+        return not self.changes
+
+    @property
+    def to_restart(self) -> Sequence[str]:
+        """Nodes that speak to a Kafka cluster whose options change: they keep what they began with.
+
+        They take addresses and options from their own file, which no record replaces.
+        """
+        changed = [
+            one.name for one in self.changes if one.what is What.KAFKA and one.deed is Deed.CHANGE
+        ]
+        before = self.base.topology
+        return [
+            node
+            for node in self.proposed.nodes
+            if node in before.nodes
+            and any(before.nodes[one].kafka in changed for one in (node, *before.neighbours(node)))
+        ]
+
+
+def make_plan(
+    base: InForce,
+    proposed: Topology,
+    topics: TopicsChange,
+    *,
+    wishes: Sequence[EndpointWish] | None = None,
+    unread: Sequence[Unread] = (),
+    queues: Sequence[str] = (),
+) -> Plan:
+    """Return what a proposed topology would change.
+
+    Args:
+        base: What is in force.
+        proposed: A legal topology that a living mesh can follow, see `unchangeable`.
+        topics: See `compare_topics`.
+        wishes: The filters in force; None if nobody was asked.
+        unread: See `unread_in`.
+        queues: See `queues_shared_otherwise`.
+    """
+    before = base.topology
+    reach = compare_reach(before, proposed)
+    return Plan(
+        base=base,
+        proposed=proposed,
+        changes=changes_between(
+            Described(topology=before, document=base.document),
+            Described(topology=proposed, document=published_document(proposed)),
+        ),
+        topics=topics,
+        rights=compare_rights(before, proposed),
+        reach=reach,
+        guaranteed=compare_guaranteed(before, proposed),
+        audience=compare_heard(wishes or (), before, proposed)
+        if before.interest or proposed.interest
+        else compare_audience(wishes or (), reach, proposed),
+        copies=compare_copies(wishes or (), before, proposed),
+        unread=unread,
+        queues=queues,
+        knows_interest=wishes is not None,
+    )
+
+
+def compare_topics(
+    before: Topology,
+    after: Topology,
+    old: Topics,
+    new: Topics,
+    endpoints: Mapping[str, Sequence[str]],
+) -> TopicsChange:
+    """Return what happens to the topics of nodes.
+
+    Args:
+        before: The topology in force.
+        after: The proposed one.
+        old: Topics that nodes own.
+        new: Topics that nodes would own.
+        endpoints: Endpoints by node, as far as known.
+    """
+    had, has = _placed(before, old), _placed(after, new)
+    unneeded = [place for place in had if place not in has]
+    kept = {name: None for node in before.nodes for name in _kept(before, node)}
+    left = [place for place in unneeded if place.topic in kept]
+    left += [
+        Place(before.nodes[node].kafka, TopicNames(before.prefix).endpoint(node, endpoint))
+        for node in before.nodes
+        if node not in after.nodes
+        for endpoint in endpoints.get(node, ())
+    ]
+    return TopicsChange(
+        created=sorted(place for place in has if place not in had),
+        deleted=sorted(place for place in unneeded if place.topic not in kept),
+        left=sorted(left),
+        changed=sorted(
+            SettingChange(place.kafka, place.topic, key, had[place].settings.get(key, ""), value)
+            for place, spec in has.items()
+            if place in had
+            for key, value in spec.settings.items()
+            if had[place].settings.get(key) != value
+        ),
+    )
+
+
+def _placed(topology: Topology, topics: Topics) -> Mapping[Place, TopicSpec]:
+    return {
+        Place(topology.nodes[node].kafka, spec.name): spec
+        for node, specs in topics.items()
+        for spec in specs
+    }
+
+
+def _kept(topology: Topology, node: str) -> Sequence[str]:
+    """Return the topics that outlive a node: what it did, said and refused."""
+    names = TopicNames(topology.prefix)
+    return [
+        names.ledger(node),
+        names.control_log(node),
+        names.dead_letters(node),
+        names.config(),
+    ]
+
+
+def lost_by(unread: Sequence[Unread], locate: Locate) -> Sequence[Problem]:
+    """Return one problem per topic whose unread messages nobody will read before it goes."""
+    return [
+        Problem(
+            code=UNREAD,
+            message=(
+                f"{one.topic} on {one.kafka} would be deleted and holds {_amount(one)} that "
+                f"{one.reader} does not read now; have it read them first, "
+                "or lose them by --allow-delete"
+            ),
+            where=locate(()),
+        )
+        for one in unread
+        if not one.is_read
+    ]
+
+
+def _amount(one: Unread) -> str:
+    if one.records is None:
+        return "an unknown number of guaranteed records (its Kafka cluster does not answer)"
+    noun = "record" if one.records == 1 else "records"
+    return f"{one.records} unread guaranteed {noun}"

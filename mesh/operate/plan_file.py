@@ -1,0 +1,144 @@
+"""A plan as scripts read it, and as `mesh plan --out` keeps it. Spec: K27, K28."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mesh.config.published import published_document
+from mesh.core.changes import Change
+from mesh.core.reach import ReachChange, SourceReach
+from mesh.core.rights import Right
+from mesh.core.walks import Walk
+from mesh.operate.plan import Place, Plan, TopicsChange
+
+
+def plan_document(plan: Plan, *, allow_delete: bool) -> Mapping[str, object]:
+    """Return everything a plan says, and the proposed document.
+
+    Args:
+        plan: The plan.
+        allow_delete: Whether unread messages may be lost with their topics.
+    """
+    return {
+        "apiVersion": "mesh/v1",
+        "kind": "Plan",
+        "metadata": {"name": plan.base.topology.name},
+        "base": {"version": plan.base.number, "hash": plan.base.hash},
+        "allow_delete": allow_delete,
+        "changes": [_change(one) for one in plan.changes],
+        "restart": list(plan.to_restart),
+        "topics": _topics(plan.topics),
+        "rights": {
+            "needed": [_right(one) for one in plan.rights.needed],
+            "unneeded": [_right(one) for one in plan.rights.unneeded],
+        },
+        "reach": {**_reach(plan.reach), "guaranteed": [_source(one) for one in plan.guaranteed]},
+        "queues": list(plan.queues),
+        "interest": _interest(plan) if plan.knows_interest else None,
+        "unread": [
+            {
+                "kafka": one.kafka,
+                "topic": one.topic,
+                "reader": one.reader,
+                "records": one.records,
+                "is_read": one.is_read,
+            }
+            for one in plan.unread
+        ],
+        "document": published_document(plan.proposed),
+    }
+
+
+def _change(change: Change) -> Mapping[str, object]:
+    return {
+        "what": str(change.what),
+        "name": change.name,
+        "deed": str(change.deed),
+        "attributes": [
+            {"name": one.name, "before": one.before, "after": one.after}
+            for one in change.attributes
+        ],
+    }
+
+
+def _topics(topics: TopicsChange) -> Mapping[str, object]:
+    def places(found: Sequence[Place]) -> Sequence[Mapping[str, str]]:
+        return [{"kafka": one.kafka, "topic": one.topic} for one in found]
+
+    return {
+        "created": places(topics.created),
+        "deleted": places(topics.deleted),
+        "left": places(topics.left),
+        "changed": [
+            {
+                "kafka": one.kafka,
+                "topic": one.topic,
+                "setting": one.setting,
+                "before": one.before,
+                "after": one.after,
+            }
+            for one in topics.changed
+        ],
+    }
+
+
+def _right(right: Right) -> Mapping[str, str]:
+    return {
+        "node": right.node,
+        "kafka": right.kafka,
+        "operation": str(right.operation),
+        "resource": str(right.resource),
+        "name": right.name,
+        "pattern": "prefixed" if right.is_prefix else "literal",
+    }
+
+
+def _reach(reach: ReachChange) -> Mapping[str, object]:
+    return {
+        "sources": [_source(one) for one in reach.sources],
+        "moves": [
+            {
+                "old": _walk(move.old),
+                "new": _walk(move.new),
+                "walks": move.walks,
+                "pairs": move.pairs,
+                "example": [_walk(walk) for walk in move.example],
+            }
+            for move in reach.moves
+        ],
+    }
+
+
+def _source(one: SourceReach) -> Mapping[str, object]:
+    return {
+        "source": one.source,
+        "links_before": one.before,
+        "links_after": one.after,
+        "gained": list(one.gained),
+        "lost": list(one.lost),
+    }
+
+
+def _walk(walk: Walk) -> Mapping[str, object]:
+    return {"nodes": list(walk.nodes), "zones": [link.zone for link in walk.links]}
+
+
+def _interest(plan: Plan) -> Mapping[str, object]:
+    return {
+        "endpoints": [
+            {
+                "endpoint": f"{one.wish.node}/{one.wish.endpoint}",
+                "filter": one.wish.filter,
+                "gains": list(one.gains),
+                "loses": list(one.loses),
+            }
+            for one in plan.audience
+        ],
+        "copies": [
+            {
+                "filter": one.filter,
+                "links": {source: list(copies) for source, copies in one.copies.items()},
+            }
+            for one in plan.copies
+        ],
+    }

@@ -1,0 +1,65 @@
+"""What a topology would change on a running mesh, and why it may not be put in force.
+
+Spec: DESIGN 3, K27, K28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from mesh.client.in_force import InForce
+from mesh.core.audience import EndpointWish
+from mesh.model.topology import Topology
+from mesh.operate.plan import Plan, Topics, compare_topics, make_plan
+from mesh.operate.queue_changes import queues_shared_otherwise
+from mesh.operate.unread import unread_in
+from mesh.transport.port import KafkaCluster, TopicSpec
+from mesh.view.mesh_view import MeshView
+
+TopicsOf = Callable[[Topology, str], Sequence[TopicSpec]]
+"""(topology, node) -> the topics that the node owns."""
+
+
+def topics_of_all(topology: Topology, topics_of: TopicsOf) -> Topics:
+    """Return the topics of every node."""
+    return {node: topics_of(topology, node) for node in topology.nodes}
+
+
+def plan_on_mesh(
+    found: InForce,
+    after: Topology,
+    view: MeshView,
+    beats: Mapping[str, bool],
+    kafka: Mapping[str, KafkaCluster],
+    topics_of: TopicsOf,
+) -> Plan:
+    """Return what a proposed topology would change on the mesh that is seen.
+
+    Args:
+        found: What is in force.
+        after: A legal topology that a living mesh can follow.
+        view: Of the mesh, refreshed.
+        beats: Which nodes are up.
+        kafka: Its Kafka clusters.
+        topics_of: Which topics nodes own.
+    """
+    before = found.topology
+    wishes = [
+        EndpointWish(node, endpoint, filter_)
+        for node, seen in view.nodes.items()
+        for endpoint, filter_ in seen.subscriptions
+    ]
+    endpoints: dict[str, list[str]] = {}
+    for wish in sorted(wishes):
+        if wish.endpoint not in endpoints.setdefault(wish.node, []):
+            endpoints[wish.node].append(wish.endpoint)
+    old, new = topics_of_all(before, topics_of), topics_of_all(after, topics_of)
+    topics = compare_topics(before, after, old, new, endpoints)
+    deleted = [place.topic for place in topics.deleted]
+    unread = unread_in(deleted, before, view, beats, kafka)
+    subscriptions = {node: seen.subscriptions for node, seen in view.nodes.items()}
+    attracting = [
+        wish for wish in wishes if not subscriptions[wish.node][wish.endpoint, wish.filter].noexport
+    ]
+    queues = queues_shared_otherwise(view, before, after)
+    return make_plan(found, after, topics, wishes=attracting, unread=unread, queues=queues)

@@ -1,0 +1,32 @@
+"""Which queues that somebody has would be shared out in another way. Spec: DESIGN 6, K28."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mesh.model.control import EndpointKind
+from mesh.model.names import fold
+from mesh.model.queues import shared_by
+from mesh.model.topology import Topology
+from mesh.view.mesh_view import MeshView
+
+
+def queues_shared_otherwise(view: MeshView, before: Topology, after: Topology) -> Sequence[str]:
+    """Return the names of queues of which other members get messages under another topology.
+
+    What is declared of a queue that nobody has decides nothing yet.
+
+    Args:
+        view: Of the mesh, refreshed.
+        before: The topology in force.
+        after: The proposed one.
+    """
+    found = {
+        fold(endpoint)
+        for node in view.nodes.values()
+        for (endpoint, _), asked in node.subscriptions.items()
+        if asked.kind is EndpointKind.QUEUE
+        and shared_by(before.queues, endpoint, asked.policy)
+        != shared_by(after.queues, endpoint, asked.policy)
+    }
+    return sorted(found)

@@ -1,0 +1,210 @@
+"""Every queue of a mesh: its members, who consumes there, and what waits. Spec: DESIGN 6."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.client.messages import received
+from mesh.core.moving import is_client
+from mesh.errors import DecodeError, TransportError
+from mesh.model.control import EndpointKind, Subscription
+from mesh.model.names import fold
+from mesh.model.queues import Attraction, Queue, QueuePolicy, Role, is_of_queue, member_of
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.operate.status import UNKNOWN
+from mesh.transport.port import KafkaCluster, TopicPartition
+from mesh.view.mesh_view import MeshView
+from mesh.view.reading import read_range
+
+LEFT = "left"
+"""Role of a node that has left a queue with messages in it."""
+
+COUNTED_MAX = 5_000
+"""Offsets of one member whose messages are counted one by one; above, offsets are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueMember:
+    """A queue at one node.
+
+    Attributes:
+        node: The node.
+        role: home, proxy, any, every or local; `left` if nobody subscribes it there any more and
+            messages wait to be moved on; empty if the node offers nothing of it.
+        filters: Which subjects it is for there.
+        consumers: Clients that consume it; None if the Kafka cluster does not tell.
+        movers: Members of its group that send its messages on.
+        waiting: Messages that no consumer has done with; None if unknown.
+        is_counted: Whether these are messages; else they are offsets, which are more.
+        origins: Nodes at which those that were counted were published; where one was moved here,
+            the node that moved it.
+        dead_letters: Messages that its consumers gave up; None if unknown.
+    """
+
+    node: str
+    role: str
+    filters: Sequence[str]
+    consumers: int | None = None
+    movers: int = 0
+    waiting: int | None = None
+    is_counted: bool = True
+    origins: Mapping[str, int] = field(default_factory=dict)
+    dead_letters: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStatus:
+    """All queues of one name.
+
+    Attributes:
+        name: As it is declared, or as its first member has it.
+        policy: Of all of them.
+        home: The node that has it; empty unless the policy is home, or while there is none.
+        members: One per node, by name.
+        declared: What the topology says, or None.
+    """
+
+    name: str
+    policy: QueuePolicy
+    home: str
+    members: Sequence[QueueMember]
+    declared: Queue | None
+
+
+def queue_statuses(
+    topology: Topology, view: MeshView, kafka: Mapping[str, KafkaCluster]
+) -> Sequence[QueueStatus]:
+    """Return every queue that is declared or subscribed, by name."""
+    declared = {fold(name): queue for name, queue in topology.queues.items()}
+    found: dict[str, dict[str, dict[str, Subscription]]] = {name: {} for name in declared}
+    names = {name: queue.name for name, queue in declared.items()}
+    for node in topology.nodes:
+        for (endpoint, filter_), one in view.nodes[node].subscriptions.items():
+            if one.kind is EndpointKind.QUEUE:
+                names.setdefault(fold(endpoint), endpoint)
+                members = found.setdefault(fold(endpoint), {})
+                members.setdefault(f"{node} {endpoint}", {})[filter_] = one
+        for endpoint in _left(view, node):
+            names.setdefault(fold(endpoint), endpoint)
+            found.setdefault(fold(endpoint), {})[f"{node} {endpoint}"] = {}
+    statuses = [
+        _status(topology, view, kafka, names[name], declared.get(name), found[name])
+        for name in sorted(found)
+    ]
+    return [one for one in statuses if one.declared or one.members]
+
+
+def _status(
+    topology: Topology,
+    view: MeshView,
+    kafka: Mapping[str, KafkaCluster],
+    name: str,
+    declared: Queue | None,
+    found: Mapping[str, Mapping[str, Subscription]],
+) -> QueueStatus:
+    said = [one.policy for filters in found.values() for one in filters.values() if one.policy]
+    policy = declared.policy if declared else QueuePolicy(said[0] if said else QueuePolicy.EVERY)
+    members = []
+    for key in sorted(found):
+        node, _, endpoint = key.partition(" ")
+        role = _role(view, node, endpoint, policy) if found[key] else LEFT
+        cluster = kafka[topology.nodes[node].kafka]
+        member = _member(topology, cluster, node, endpoint, role, sorted(found[key]))
+        if role != LEFT or member.waiting != 0:
+            members.append(member)
+    home = "" if declared is None else declared.home or ""
+    homes = [home] if home else [one.node for one in members if one.role == Role.HOME]
+    return QueueStatus(
+        name=name,
+        policy=policy,
+        home=homes[0] if homes and policy is QueuePolicy.HOME else "",
+        members=members,
+        declared=declared,
+    )
+
+
+def _role(view: MeshView, node: str, endpoint: str, policy: QueuePolicy) -> str:
+    """Return what a node is for a queue, by what it offers; nothing unless it is shared."""
+    if not policy.is_shared:
+        return policy.value
+    for attraction in _attractions(view, node):
+        if attraction.node == node and attraction.queue == endpoint:
+            return attraction.role.value
+    return ""
+
+
+def _left(view: MeshView, node: str) -> Iterator[str]:
+    """Yield queues that a node still has an address for, and no subscription."""
+    has = {endpoint: None for endpoint, _ in view.nodes[node].subscriptions}
+    entries = {entry: None for offers in view.nodes[node].offers.values() for entry in offers}
+    for entry in entries:
+        if is_of_queue(entry) and Attraction.parse(entry) is None:
+            endpoint, at = member_of(entry)
+            if at == node and endpoint not in has:
+                yield endpoint
+
+
+def _attractions(view: MeshView, node: str) -> Iterator[Attraction]:
+    for offers in view.nodes[node].offers.values():
+        for entry in offers:
+            if (found := Attraction.parse(entry)) is not None:
+                yield found
+
+
+def _member(
+    topology: Topology,
+    kafka: KafkaCluster,
+    node: str,
+    endpoint: str,
+    role: str,
+    filters: Sequence[str],
+) -> QueueMember:
+    names = TopicNames(topology.prefix)
+    group = topic = names.endpoint(node, endpoint)
+    partitions = range(topology.nodes[node].partitions)
+    places = [TopicPartition(topic, number) for number in partitions]
+    letters = [TopicPartition(names.queue_letters(node, endpoint), number) for number in partitions]
+    try:
+        members = kafka.admin().group_members(group)
+        passed = kafka.admin().passed(group, places)
+        waiting, origins = _counted(kafka, passed, places)
+        given_up, _ = _counted(kafka, {}, letters)
+    except TransportError:
+        return QueueMember(node=node, role=role, filters=filters)
+    consumers = sum(map(is_client, members))
+    return QueueMember(
+        node=node,
+        role=role,
+        filters=filters,
+        consumers=consumers,
+        movers=len(members) - consumers,
+        waiting=waiting,
+        is_counted=waiting == 0 or bool(origins),
+        origins=origins,
+        dead_letters=given_up,
+    )
+
+
+def _counted(
+    kafka: KafkaCluster, passed: Mapping[TopicPartition, int], places: Sequence[TopicPartition]
+) -> tuple[int, Mapping[str, int]]:
+    """Return how many messages lie behind positions, and where they were published.
+
+    Where there are too many offsets to look at, these are counted, and no origins are told.
+    """
+    starts, ends = kafka.admin().starts(places), kafka.admin().stable_ends(places)
+    begins = {at: max(passed.get(at, 0), starts.get(at, 0)) for at in ends}
+    behind = {at: begin for at, begin in begins.items() if begin < ends[at]}
+    offsets = sum(ends[at] - begin for at, begin in behind.items())
+    if offsets > COUNTED_MAX:
+        return offsets, {}
+    origins: Counter[str] = Counter()
+    for record in read_range(kafka, behind, ends, name="waiting"):
+        try:
+            origins[received(record).path[0]] += 1
+        except DecodeError:
+            origins[UNKNOWN] += 1
+    return sum(origins.values()), dict(sorted(origins.items()))

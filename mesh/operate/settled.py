@@ -1,0 +1,61 @@
+"""Whether every subscription is known everywhere, and if not, who lags. Spec: K24, lab.md 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from mesh.model.topology import Topology
+from mesh.view.mesh_view import MeshView, NodeView
+
+IsExcused = Callable[[str, str], bool]
+"""(from, to) -> whether this link need not be waited for: cut, disabled, or its end stopped."""
+
+
+def laggards(
+    topology: Topology,
+    view: MeshView,
+    wanted: Mapping[str, int],
+    epochs: Mapping[str, int],
+    is_excused: IsExcused,
+) -> Iterator[str]:
+    """Yield, in words, everything that is not settled yet.
+
+    Args:
+        topology: The mesh.
+        view: Refreshed after `wanted` was found.
+        wanted: Running node -> `clients` offset that must be known.
+        epochs: Running node -> least epoch of its present run.
+        is_excused: Links that need not be waited for.
+    """
+    for node, offset in wanted.items():
+        seen = view.nodes[node]
+        if seen.epoch < epochs.get(node, 0) or not seen.is_ready:
+            yield f"{node} is not ready"
+            continue
+        yield from _unapplied(topology, view, node, seen, is_excused)
+        ack = seen.subscribed
+        if offset < 0:
+            continue
+        if ack is None or ack.epoch != seen.epoch or ack.applied < offset:
+            yield f"{node} has not applied its subscriptions up to {offset}"
+        elif ack.complete < offset:
+            still = [link for link in ack.open_links if not is_excused(*link)]
+            if still or not ack.open_links:
+                links = ", ".join(f"{source}->{target}" for source, target in still)
+                yield f"subscriptions of {node} are not acknowledged over {links or 'its links'}"
+
+
+def _unapplied(
+    topology: Topology, view: MeshView, node: str, seen: NodeView, is_excused: IsExcused
+) -> Iterator[str]:
+    """Yield readers that have not applied the newest mark of a scope of the node."""
+    for link in topology.links_of(node):
+        reader = link.other(node)
+        if is_excused(node, reader):
+            continue
+        for scope, mark in seen.marks.items():
+            if scope.zone != link.zone or scope.neighbour not in ("", reader):
+                continue
+            ack = view.nodes[reader].acks.get((node, scope))
+            if ack is None or (ack.epoch, ack.applied) < (mark.epoch, mark.number):
+                yield f"{reader} has not applied {node}'s interest in {scope}"

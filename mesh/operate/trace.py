@@ -1,0 +1,302 @@
+"""One message followed through the topics: ingress, frames on outboxes, deliveries. Spec: K3, K9.
+
+Partition i of a source goes to partition i mod P of every target, so one partition per topic is
+read, and of that only the newest records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.client.messages import MessageIdentity, received
+from mesh.codec.frames import decode_header, decode_value
+from mesh.codec.state import decode_dead_letter
+from mesh.errors import ConfigError, Problem, ProtocolError
+from mesh.model.frames import FrameFlags, FrameHeader, MessageClass
+from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
+from mesh.model.state import DeadLetter
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.operate.doctor import read_positions
+from mesh.transport.port import KafkaCluster, Record, TopicPartition
+from mesh.view.mesh_view import MeshView
+from mesh.view.reading import read_range
+
+SCANNED_MAX = 100_000
+"""Newest records looked at in each outbox and endpoint."""
+
+FORMS = "write TOPIC/PARTITION/OFFSET of the ingress record, or the id that `mesh subscribe` prints"
+
+
+@dataclass(frozen=True, slots=True)
+class Ingress:
+    """Where a message entered the mesh.
+
+    Attributes:
+        node: The origin node.
+        place: Ingress topic and partition.
+        identity: Intrinsic identity.
+        message_class: Its class.
+    """
+
+    node: str
+    place: TopicPartition
+    identity: MessageIdentity
+    message_class: MessageClass
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSeen:
+    """A frame on an outbox that carries the message.
+
+    Attributes:
+        first, last: Stretch of ingress offsets that the frame speaks for.
+        messages: Messages in it.
+        appended_ms: The broker's time of the record.
+    """
+
+    source: str
+    target: str
+    place: TopicPartition
+    offset: int
+    path: tuple[str, ...]
+    first: int
+    last: int
+    messages: int
+    is_repair: bool
+    appended_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverySeen:
+    """A delivery of the message."""
+
+    node: str
+    endpoint: str
+    place: TopicPartition
+    offset: int
+    path: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Trace:
+    """What was found of one message.
+
+    Attributes:
+        ingress: Where it entered.
+        subject: From its record; None if the record is gone or has none.
+        size: Bytes of its payload; None if the record is gone or it is a tombstone.
+        created_ms: The publisher's time; None if the record is gone.
+        is_there: Whether the ingress record is still there.
+        is_routed: Whether the origin node has passed it.
+        end: Offset that the next message of its ingress partition gets.
+        frames: On outboxes, in the order of the walk.
+        deliveries: To endpoints that are subscribed now.
+        letter: Why it was refused, or None.
+        unseen: Partitions of which older records were not looked at.
+    """
+
+    ingress: Ingress
+    subject: str | None = None
+    size: int | None = None
+    created_ms: int | None = None
+    is_there: bool = False
+    is_routed: bool = False
+    end: int = 0
+    frames: list[FrameSeen] = field(default_factory=list)
+    deliveries: list[DeliverySeen] = field(default_factory=list)
+    letter: DeadLetter | None = None
+    unseen: list[TopicPartition] = field(default_factory=list)
+
+    @property
+    def is_found(self) -> bool:
+        """Whether anything is left of it anywhere."""
+        return self.is_there or bool(self.frames or self.deliveries or self.letter)
+
+
+@dataclass(frozen=True, slots=True)
+class Tracer:
+    """Follows messages of one mesh.
+
+    Attributes:
+        view: Refreshed; tells which endpoints there are.
+        scanned_max: Newest records looked at per partition.
+    """
+
+    topology: Topology
+    kafka: Mapping[str, KafkaCluster]
+    view: MeshView
+    scanned_max: int = SCANNED_MAX
+
+    def find(self, text: str) -> Ingress:
+        """Return where a message entered the mesh.
+
+        Raises:
+            ConfigError: The text is no identity, or of no topic of this mesh.
+        """
+        topic, numbers = _parsed(text)
+        place = self._ingress_of(topic)
+        if place is None:
+            raise _wrong(f"{topic!r} is no ingress topic of this mesh: {FORMS}")
+        node, name, topic_id, message_class = place
+        if numbers[0] >= (count := self.topology.nodes[node].partitions):
+            raise _wrong(f"{name} has partitions 0 to {count - 1}, and not {numbers[0]}")
+        identity = MessageIdentity(topic_id, *numbers)
+        return Ingress(node, TopicPartition(name, numbers[0]), identity, message_class)
+
+    def _ingress_of(self, topic: str) -> tuple[str, str, str, MessageClass] | None:
+        """Return (node, topic, topic id, class) for a topic's name or id."""
+        names = TopicNames(self.topology.prefix)
+        for node, declared in self.topology.nodes.items():
+            wanted = {names.ingress(node, one): one for one in MessageClass}
+            found = self.kafka[declared.kafka].admin().describe(list(wanted))
+            for name, info in found.items():
+                if topic in (name, info.topic_id.hex()):
+                    return node, name, info.topic_id.hex(), wanted[name]
+        return None
+
+    def trace(self, ingress: Ingress) -> Trace:
+        """Follow a message from its ingress to every endpoint.
+
+        Raises:
+            TransportError: A Kafka cluster on the way does not answer.
+        """
+        trace = Trace(ingress)
+        self._read_ingress(trace)
+        edge: list[tuple[str, int]] = [(ingress.node, ingress.place.partition)]
+        visited = {ingress.node: None}
+        while edge:
+            node, partition = edge.pop(0)
+            self._deliveries(trace, node, partition)
+            for frame in self._frames(trace, node, partition):
+                trace.frames.append(frame)
+                if frame.target not in visited:
+                    visited[frame.target] = None
+                    edge.append((frame.target, frame.place.partition))
+        if not trace.frames and not trace.deliveries:
+            self._read_letters(trace)
+        return trace
+
+    def _cluster(self, node: str) -> KafkaCluster:
+        return self.kafka[self.topology.nodes[node].kafka]
+
+    def _read_ingress(self, trace: Trace) -> None:
+        ingress = trace.ingress
+        place, offset = ingress.place, ingress.identity.offset
+        kafka = self._cluster(ingress.node)
+        names, lanes = TopicNames(self.topology.prefix), self.topology.nodes[ingress.node].lanes
+        positions = read_positions(kafka, names.progress(ingress.node), 2 * lanes)
+        trace.is_routed = positions.get(place, -1) > offset
+        start, end = kafka.admin().starts([place]), kafka.admin().stable_ends([place])
+        trace.end = end.get(place, 0)
+        if not start.get(place, 0) <= offset < trace.end:
+            return
+        for record in read_range(kafka, {place: offset}, {place: offset + 1}, name="trace"):
+            trace.is_there = True
+            value = record.value()
+            trace.size = None if value is None else len(value)
+            trace.created_ms = record.timestamp()[1]
+            for name, content in record.headers() or ():
+                if name == SUBJECT_HEADER:
+                    trace.subject = (content or b"").decode(errors="replace")
+
+    def _newest(self, trace: Trace, node: str, place: TopicPartition) -> Iterator[Record]:
+        kafka = self._cluster(node)
+        ends, starts = kafka.admin().stable_ends([place]), kafka.admin().starts([place])
+        if place not in ends or place not in starts:
+            return
+        begin = max(starts[place], ends[place] - self.scanned_max)
+        if begin > starts[place]:
+            trace.unseen.append(place)
+        if begin < ends[place]:
+            yield from read_range(kafka, {place: begin}, ends, name="trace")
+
+    def _frames(self, trace: Trace, node: str, partition: int) -> Iterator[FrameSeen]:
+        names, declared = TopicNames(self.topology.prefix), self.topology.nodes[node]
+        for neighbour in self.topology.neighbours(node):
+            if not self.topology.sends(node, neighbour):
+                continue
+            topic = names.outbox(node, neighbour, trace.ingress.message_class)
+            place = TopicPartition(topic, partition % declared.partitions)
+            for record in self._newest(trace, node, place):
+                header = _carries(record, trace.ingress.identity)
+                if header is not None:
+                    yield FrameSeen(
+                        source=node,
+                        target=neighbour,
+                        place=place,
+                        offset=record.offset(),
+                        path=header.hop.path,
+                        first=header.origin.first,
+                        last=header.origin.last,
+                        messages=header.origin.count,
+                        is_repair=bool(header.flags & FrameFlags.REPAIR),
+                        appended_ms=record.timestamp()[1],
+                    )
+
+    def _deliveries(self, trace: Trace, node: str, partition: int) -> None:
+        names, declared = TopicNames(self.topology.prefix), self.topology.nodes[node]
+        subscribed = self.view.nodes[node].subscriptions
+        for endpoint in sorted({endpoint: None for endpoint, _ in subscribed}):
+            topic = names.endpoint(node, endpoint)
+            place = TopicPartition(topic, partition % declared.partitions)
+            for record in self._newest(trace, node, place):
+                try:
+                    message = received(record)
+                except ProtocolError:
+                    continue
+                if message.identity == trace.ingress.identity:
+                    trace.deliveries.append(
+                        DeliverySeen(node, endpoint, place, record.offset(), message.path)
+                    )
+
+    def _read_letters(self, trace: Trace) -> None:
+        ingress = trace.ingress
+        names, lanes = TopicNames(self.topology.prefix), self.topology.nodes[ingress.node].lanes
+        topic = names.dead_letters(ingress.node)
+        wanted = (ingress.place.topic, ingress.place.partition, ingress.identity.offset)
+        for partition in range(2 * lanes):
+            place = TopicPartition(topic, partition)
+            for letter in _letters(self._newest(trace, ingress.node, place)):
+                if (letter.topic, letter.partition, letter.offset) == wanted:
+                    trace.letter = letter
+
+
+def _parsed(text: str) -> tuple[str, tuple[int, int, int]]:
+    """Return topic, and (partition, generation, offset), of an identity as text."""
+    topic, *written = text.split("/")
+    numbers = [int(one) for one in written if one.isdecimal() and one.isascii()]
+    if not topic or len(numbers) != len(written) or len(numbers) not in (2, 3):
+        raise _wrong(f"{text!r} is no message: {FORMS}")
+    generation = numbers[1] if len(numbers) == 3 else 0
+    return topic, (numbers[0], generation, numbers[-1])
+
+
+def _carries(record: Record, identity: MessageIdentity) -> FrameHeader | None:
+    """Return the header of a frame if the message is in it."""
+    try:
+        header = decode_header(record.key() or b"")
+        origin = header.origin
+        source = (origin.source.topic_id.hex(), origin.source.partition, origin.generation)
+        wanted = (identity.topic_id, identity.partition, identity.generation)
+        if source != wanted or not origin.first <= identity.offset <= origin.last:
+            return None
+        offsets: Sequence[int] = [m.offset for m in decode_value(record.value() or b"", header)]
+    except ProtocolError:
+        return None
+    return header if identity.offset in offsets else None
+
+
+def _letters(records: Iterator[Record]) -> Iterator[DeadLetter]:
+    for record in records:
+        contents = [value for name, value in record.headers() or () if name == MESH_HEADER]
+        try:
+            if contents:
+                yield decode_dead_letter(contents[-1] or b"")
+        except ProtocolError:
+            continue
+
+
+def _wrong(message: str) -> ConfigError:
+    return ConfigError([Problem(code="UNKNOWN_MESSAGE", message=message, where="ID")])

@@ -1,0 +1,118 @@
+"""Guaranteed messages in topics that a change would delete. Spec: DESIGN 4.4, DESIGN 6, K28."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mesh.errors import TransportError
+from mesh.model.frames import MessageClass
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.operate.doctor.progress import read_positions
+from mesh.operate.status import UP, link_state
+from mesh.transport.port import KafkaCluster, TopicPartition
+from mesh.view.mesh_view import MeshView
+from mesh.view.reading import read_range
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """A topic with guaranteed messages that its reader has not passed.
+
+    Attributes:
+        kafka, topic: Where they are.
+        reader: The node that should read them.
+        records: Records that wait; None if its Kafka cluster does not tell.
+        is_read: Whether the reader reads there now, so that they will be gone soon.
+    """
+
+    kafka: str
+    topic: str
+    reader: str
+    records: int | None
+    is_read: bool
+
+
+def unread_in(
+    topics: Sequence[str],
+    topology: Topology,
+    view: MeshView,
+    beats: Mapping[str, bool],
+    kafka: Mapping[str, KafkaCluster],
+) -> Sequence[Unread]:
+    """Return which of these topics hold unread guaranteed messages, by topic.
+
+    Args:
+        topics: Names; those that hold no guaranteed messages are passed over.
+        topology: The topology in force.
+        view: Of it, refreshed.
+        beats: Which nodes are up.
+        kafka: Its Kafka clusters.
+    """
+    found: list[Unread] = []
+    for topic, sender, reader in _guaranteed(topology):
+        if topic not in topics:
+            continue
+        owner = topology.nodes[sender or reader]
+        places = [TopicPartition(topic, number) for number in range(owner.partitions)]
+        records: int | None = None
+        try:
+            known = _positions(topology, view, kafka, sender, reader)
+            records = _waiting(kafka[owner.kafka], {at: known.get(at, 0) for at in places})
+        except TransportError:
+            pass  # told as unknown
+        if records != 0:
+            is_read = records is not None and beats[reader] and _reads(view, reader, sender)
+            found.append(
+                Unread(
+                    kafka=owner.kafka, topic=topic, reader=reader, records=records, is_read=is_read
+                )
+            )
+    return found
+
+
+def _guaranteed(topology: Topology) -> Iterator[tuple[str, str, str]]:
+    """Yield (topic, sender, reader); clients, who have no name, send to an ingress."""
+    names = TopicNames(topology.prefix)
+    for node in topology.nodes:
+        yield names.ingress(node, MessageClass.GUARANTEED), "", node
+        for neighbour in topology.neighbours(node):
+            yield names.outbox(node, neighbour, MessageClass.GUARANTEED), node, neighbour
+
+
+def _positions(
+    topology: Topology,
+    view: MeshView,
+    kafka: Mapping[str, KafkaCluster],
+    sender: str,
+    reader: str,
+) -> Mapping[TopicPartition, int]:
+    """Return how far a reader has come: it tells neighbours, and of its clients its progress."""
+    if sender:
+        link = view.nodes[reader].link_states.get(sender)
+        listed = link.positions if link is not None else ()
+        return {TopicPartition(name, number): max(0, offset) for name, number, offset in listed}
+    declared = topology.nodes[reader]
+    progress = TopicNames(topology.prefix).progress(reader)
+    return read_positions(kafka[declared.kafka], progress, 2 * declared.lanes)
+
+
+def _reads(view: MeshView, reader: str, sender: str) -> bool:
+    seen = view.nodes[reader]
+    if not sender:
+        return seen.is_ready
+    is_paused = any(key.neighbour == sender for key in seen.pauses)
+    return link_state(seen, sender) == UP and not is_paused
+
+
+def _waiting(cluster: KafkaCluster, positions: Mapping[TopicPartition, int]) -> int:
+    """Return how many records lie behind these positions, transaction markers apart."""
+    ends = cluster.admin().stable_ends(list(positions))
+    starts = cluster.admin().starts(list(positions))
+    begins = {
+        at: max(positions[at], starts.get(at, 0))
+        for at, end in ends.items()
+        if end > max(positions[at], starts.get(at, 0))
+    }
+    return sum(1 for _ in read_range(cluster, begins, ends, name="unread"))

@@ -1,0 +1,35 @@
+"""Which links have not acknowledged a version yet, and which need not. Spec: K24, K32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mesh.view.disabling import is_to_be_disabled
+from mesh.view.mesh_view import MeshView
+
+
+def open_links(
+    view: MeshView, node: str, version: int
+) -> tuple[Sequence[tuple[str, str]] | None, Sequence[tuple[str, str]]]:
+    """Return (laggards or None when done, links whose end is down or unreachable)."""
+    seen = view.nodes[node]
+    ack = seen.subscribed
+    if ack is None or ack.epoch != seen.epoch or ack.applied < version:
+        return (), ()
+    if ack.complete >= version:
+        return None, ()
+    late = [link for link in ack.open_links if not is_excused(view, *link)]
+    excused = [link for link in ack.open_links if link not in late]
+    return (late or None) if ack.open_links else (), excused
+
+
+def is_excused(view: MeshView, node: str, neighbour: str) -> bool:
+    """Say whether a node is not to hear a neighbour, or reports that it cannot. Spec: K24, K32."""
+    if is_to_be_disabled(view, node, neighbour):
+        return True  # perhaps only one end could be told; and the node may call the link full
+    seen = view.nodes[node]
+    links = seen.heartbeat.links if seen.heartbeat is not None else ()
+    return any(
+        link.neighbour == neighbour and link.state in ("down", "frozen", "disabled")
+        for link in links
+    )

@@ -1,0 +1,66 @@
+"""Simulated meshes: their nodes run whenever a client waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mesh.client import MeshClient
+from mesh.lab.world import World
+from mesh.model.topology import Topology
+from mesh.runtime.topics.provision import node_topics
+from mesh.view.mesh_view import MeshView
+
+CHAIN: Mapping[str, object] = {
+    "kafka": {"left": None, "right": None},
+    "nodes": {
+        "a": {"kafka": "left"},
+        "b": {"kafka": "right"},
+        "c": {"kafka": "right"},
+    },
+    "zones": {"Z": {"kind": "multi-hop", "links": [["a", "b"], ["b", "c"]]}},
+}
+
+
+class Mesh:
+    """A world with all its topics, and clients that let it live on while they wait."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.world = World(topology, seed=3)
+        for node, declared in topology.nodes.items():
+            kafka = self.world.kafka[declared.kafka]
+            kafka.admin().create(node_topics(topology, node))
+        for node in topology.nodes:
+            self.world.start(node)
+        self._clients: list[MeshClient] = []
+
+    def now_ms(self) -> int:
+        return self.world.clock.ms
+
+    def pause(self, seconds: float) -> None:
+        until = self.world.clock.ms + max(1, int(seconds * 1000))
+        while self.world.clock.ms < until:
+            self.world.advance()
+
+    def client(self, node: str) -> MeshClient:
+        client = MeshClient(
+            self.topology, node, self.world.kafka, now_ms=self.now_ms, pause=self.pause
+        )
+        self._clients.append(client)
+        return client
+
+    def subscribe(self, node: str, endpoint: str, filter_: str, **options: object) -> None:
+        client = self.client(node)
+        client.wait(client.subscribe(endpoint, filter_, **options))  # type: ignore[arg-type]
+
+    def publish(self, node: str, subject: str, payload: bytes = b"") -> None:
+        client = self.client(node)
+        client.publish(subject, payload)
+        client.flush()
+
+    def view(self) -> MeshView:
+        return MeshView(self.topology, self.world.kafka, self.now_ms)
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()

@@ -1,0 +1,52 @@
+"""Kafka clusters that a change brings to a fleet that runs. Spec: lab.md 1 (`apply`), K27."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from mesh.config.topology_file import load_topology, topology_from_mapping
+from mesh.config.topology_writer import write_topology
+from mesh.local.brokers import KafkaClusters
+from mesh.local.fleet import Fleet
+from mesh.model.topology import Topology, with_addresses
+
+
+def mesh(*kafka: str) -> Topology:
+    nodes = {f"n-{name}": {"kafka": name} for name in kafka}
+    return topology_from_mapping({"kafka": {name: {} for name in kafka}, "nodes": nodes})
+
+
+def test_what_a_change_brings_is_started_once_and_its_address_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In what is put in force, because workers that run cannot know it otherwise."""
+    started: list[Mapping[str, int]] = []
+
+    def start(names: Mapping[str, int], *_args: object, **_options: object) -> object:
+        started.append(names)
+        return {name: SimpleNamespace(bootstrap_servers=f"{name}.test:1") for name in names}
+
+    monkeypatch.setattr("mesh.local.fleet.start_brokers", start)
+    addresses = {"east": "east.test:1"}
+    file = tmp_path / "mesh.yaml"
+    before = mesh("east")
+    fleet = Fleet(with_addresses(before, addresses), file, tmp_path, addresses, KafkaClusters({}))
+    write_topology(before, file)
+
+    found = fleet.bring(mesh("east", "west"))
+    assert started == [{"west": 1}]
+    assert found.kafka["east"].is_embedded
+    assert found.kafka["west"].options["bootstrap.servers"] == "west.test:1"
+    assert fleet.options("west")["bootstrap.servers"] == "west.test:1"
+    assert set(fleet.brokers) == {"west"}
+    assert "n-west" not in fleet.topology.nodes
+
+    fleet.adopt(found)
+    assert load_topology(file).kafka["west"].options["bootstrap.servers"] == "west.test:1"
+    assert "west=west.test:1" in fleet.command("n-west", 0)
+    again = fleet.bring(mesh("east", "west"))
+    assert (again, len(started)) == (found, 1)

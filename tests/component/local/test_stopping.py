@@ -1,0 +1,119 @@
+"""A signal at any moment: the work ends, its children end, nobody sees a traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import psutil
+import pytest
+
+TAG = "MESH_TEST_TAG"
+
+PROGRAM = """
+import sys, time
+from pathlib import Path
+from mesh.local.processes import spawn
+from mesh.local.stopping import Stopping, run_stoppable, work_folder
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+def work(stopping):
+    with work_folder(None, sys.argv[2], stopping, say) as folder:
+        spawn(["sleep", "600"], name="child", log=folder / "log")
+        say(f"up {folder}")
+        {{"waits": lambda: stopping.wait(600),
+          "deaf": lambda: time.sleep(600),
+          "fails": lambda: 1 / 0,
+          "ends": lambda: None}}[sys.argv[1]]()
+    return 7
+
+sys.exit(run_stoppable(work, progress=say))
+""".replace("{{", "{").replace("}}", "}")
+
+
+class Run:
+    """The program above, tagged so that all its descendants can be found."""
+
+    def __init__(self, kind: str, tmp_path: Path) -> None:
+        self.tag = uuid.uuid4().hex
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, kind, "mesh-test"],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, TAG: self.tag, "TMPDIR": str(tmp_path)},
+        )
+        assert self.process.stderr is not None
+        self.folder = Path(self.process.stderr.readline().removeprefix("up ").strip())
+
+    def end(self) -> tuple[int, str]:
+        assert self.process.stderr is not None
+        errors = self.process.stderr.read()
+        return self.process.wait(30), errors
+
+    def left(self) -> list[int]:
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get(TAG) == self.tag:
+                    found.append(process.pid)
+            except psutil.Error:
+                continue
+        return found
+
+    def wait_none_left(self) -> None:
+        end_s = time.monotonic() + 10
+        while left := self.left():
+            assert time.monotonic() < end_s, left
+            time.sleep(0.05)
+
+
+@pytest.mark.parametrize("kind", ["waits", "deaf"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_ends_work_and_children_without_a_traceback(
+    kind: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    run = Run(kind, tmp_path)
+    run.process.send_signal(number)
+    code, errors = run.end()
+    assert (code, errors) == (128 + number, "stopping\n")
+    run.wait_none_left()
+    assert not run.folder.exists()
+
+
+def test_second_signal_does_not_wait(tmp_path: Path) -> None:
+    run = Run("deaf", tmp_path)
+    run.process.send_signal(signal.SIGINT)
+    run.process.send_signal(signal.SIGTERM)
+    code, errors = run.end()
+    assert code in {130, 143}  # whichever the kernel gave first
+    assert "Traceback" not in errors
+    run.wait_none_left()
+
+
+def test_killed_program_leaves_no_process_and_its_folder_is_swept(tmp_path: Path) -> None:
+    run = Run("waits", tmp_path)
+    run.process.kill()
+    run.process.wait()
+    run.wait_none_left()
+    assert run.folder.exists()
+    other = Run("ends", tmp_path)
+    code, _ = other.end()
+    assert code == 7
+    assert not run.folder.exists()
+    assert not other.folder.exists()
+
+
+def test_a_fault_of_ours_is_raised_and_the_logs_are_kept(tmp_path: Path) -> None:
+    run = Run("fails", tmp_path)
+    code, errors = run.end()
+    assert code == 1
+    assert "ZeroDivisionError" in errors
+    assert f"logs are kept in {run.folder}" in errors
+    assert run.folder.exists()

@@ -1,0 +1,100 @@
+"""What ends by itself is started again, each time a little later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from mesh.errors import StartError
+from mesh.local.brokers import KafkaClusters
+from mesh.local.fleet import Fleet
+from mesh.local.processes import Process, spawn
+from mesh.local.supervisor import BACKOFF_FIRST_S, BACKOFF_MAX_S, STEADY_S, Supervisor
+from mesh.model.topology import Topology
+
+
+@dataclass
+class Bench:
+    """A supervisor under a clock that the test moves, with a program that ends at once."""
+
+    folder: Path
+    now_s: float = 100.0
+    told: list[str] = field(default_factory=list)
+    starts: int = 0
+    process: Process | None = None
+
+    def __post_init__(self) -> None:
+        topology = Topology(name="t", kafka={}, nodes={}, zones={})
+        fleet = Fleet(topology, self.folder / "f.yaml", self.folder, {}, KafkaClusters({}))
+        self.supervisor = Supervisor(fleet, self.told.append, lambda: self.now_s)
+
+    def start(self, program: str = "false") -> None:
+        self.starts += 1
+        self.process = spawn([program], name="it", log=self.folder / "it.log")
+        self.process.wait(10)
+
+    def present(self) -> list[Process]:
+        assert self.process is not None
+        return [self.process]
+
+    def keep(self, restart: Callable[[], None] | None = None) -> None:
+        self.start()
+        self.supervisor.keep("it", self.present, restart or self.start)
+
+    def pass_(self, seconds: float) -> int:
+        """Let time pass in small steps; return how often the program was started meanwhile."""
+        before, end_s = self.starts, self.now_s + seconds
+        while self.now_s < end_s:
+            self.now_s += 0.25
+            self.supervisor.tend()
+        return self.starts - before
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def test_what_ends_is_started_again_after_its_back_off(bench: Bench) -> None:
+    bench.keep()
+    bench.supervisor.tend()
+    assert bench.starts == 1
+    log = bench.folder / "it.log"
+    assert bench.told == [f"it ended with code 1; starting it again in 0.5 s; log: {log}"]
+    assert bench.pass_(BACKOFF_FIRST_S) == 1
+    assert bench.told[1] == "it runs again"
+
+
+def test_back_off_doubles_up_to_its_limit(bench: Bench) -> None:
+    bench.keep()
+    assert bench.pass_(200) == 11  # after 0.5, 1, 2, 4, 8, 16 and five times 30 s
+    assert bench.pass_(10 * BACKOFF_MAX_S) in range(9, 12)
+
+
+def test_who_ran_for_long_is_started_again_soon(bench: Bench) -> None:
+    bench.keep()
+    bench.pass_(50)
+    bench.start("true")
+    bench.now_s += STEADY_S
+    bench.supervisor.tend()
+    bench.told.clear()
+    bench.now_s += STEADY_S
+    bench.supervisor.tend()
+    assert bench.pass_(2 * BACKOFF_FIRST_S) >= 1
+
+
+def test_a_start_that_fails_is_told_and_tried_again(bench: Bench) -> None:
+    tries: list[float] = []
+
+    def refuse() -> None:
+        tries.append(bench.now_s)
+        raise StartError("port 9092 is in use")
+
+    bench.keep(refuse)
+    bench.pass_(5)
+    assert len(tries) >= 2
+    assert "port 9092 is in use" in bench.told
+    assert bench.supervisor.restarts == 0

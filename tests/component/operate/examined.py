@@ -1,0 +1,44 @@
+"""A simulated mesh examined as the doctor does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mesh.operate.doctor import Category, Check, Examination, Result, examine
+from mesh.operate.status import observe
+from mesh.runtime.topics.provision import endpoint_topic, node_topics
+from tests.component.in_memory_mesh import Mesh
+
+
+def examination(mesh: Mesh, **options: Any) -> Examination:
+    view = mesh.view()
+    beats = observe(view, mesh.now_ms, mesh.pause)
+    found: dict[str, Any] = {
+        "topology": mesh.topology,
+        "kafka": mesh.world.kafka,
+        "view": view,
+        "beats": beats,
+        "expected": {node: node_topics(mesh.topology, node) for node in mesh.topology.nodes},
+        "endpoints": {
+            node: [
+                endpoint_topic(mesh.topology, node, endpoint, wish.message_class)
+                for (endpoint, _), wish in seen.subscriptions.items()
+            ]
+            for node, seen in view.nodes.items()
+        },
+        "pause": mesh.pause,
+        "wall_ms": mesh.now_ms,
+    }
+    return Examination(**{**found, **options})
+
+
+def unwell(mesh: Mesh, *categories: Category, **options: Any) -> Sequence[Check]:
+    """Return the checks that are not well, of all categories or of some."""
+    checks = examine(examination(mesh, **options), categories or list(Category))
+    return [one for one in checks if one.result is not Result.OK]
+
+
+def failed(mesh: Mesh, *categories: Category, **options: Any) -> dict[str, str]:
+    """Return what is wrong, by description."""
+    return {one.description: one.error for one in unwell(mesh, *categories, **options)}

@@ -1,0 +1,136 @@
+"""Status, links, checks, traces and audit reports, read from the topics alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mesh.errors import ConfigError
+from mesh.operate.auditing import read_audit
+from mesh.operate.status import link_flows, node_statuses
+from mesh.operate.trace import Tracer
+from mesh.transport.port import TopicSpec
+from tests.component.in_memory_mesh import Mesh
+from tests.component.operate.examined import examination, failed
+
+
+def test_a_calm_mesh_is_well(mesh: Mesh) -> None:
+    mesh.subscribe("c", "e", "acme/>")
+    mesh.publish("a", "acme/x")
+    mesh.pause(2.0)
+    at = examination(mesh)
+    statuses = node_statuses(mesh.topology, at.view, at.beats)
+    assert [(one.node, one.state, one.is_well) for one in statuses] == [
+        (node, "up", True) for node in "abc"
+    ]
+    assert statuses[2].is_known_everywhere is True
+    flows = link_flows(mesh.topology, at.view, at.beats, mesh.world.kafka)
+    assert {(one.source, one.target): one.wanted for one in flows} == {
+        ("a", "b"): 1,
+        ("b", "a"): 0,
+        ("b", "c"): 1,
+        ("c", "b"): 0,
+    }
+    assert {(one.state, one.backlog_frames, one.backlog_messages) for one in flows} == {
+        ("up", 0, 0)
+    }
+    assert failed(mesh) == {}
+
+
+def test_a_dead_node_is_down_and_its_messages_wait(mesh: Mesh) -> None:
+    mesh.subscribe("c", "e", "acme/>")
+    mesh.world.kill("c")
+    mesh.publish("a", "acme/x")
+    mesh.publish("a", "acme/y")
+    mesh.pause(12.0)
+    at = examination(mesh)
+    statuses = {one.node: one for one in node_statuses(mesh.topology, at.view, at.beats)}
+    assert (statuses["c"].state, statuses["b"].links["c"]) == ("down", "down")
+    assert statuses["b"].is_well is False
+    flows = link_flows(mesh.topology, at.view, at.beats, mesh.world.kafka)
+    [waiting] = [one for one in flows if (one.source, one.target) == ("b", "c")]
+    assert (waiting.state, waiting.backlog_messages) == ("unknown", 2)
+    faults = failed(mesh)
+    assert faults["node c serves"] == "does not beat"
+    assert faults["link b-c (Z) is up at both ends"] == "b sees it down, c sees it unknown"
+
+
+def test_kafka_that_is_away_is_told_apart_from_a_dead_node(mesh: Mesh) -> None:
+    mesh.pause(3.0)
+    mesh.world.kill("a")
+    mesh.world.kafka["left"].available = False
+    at = examination(mesh)
+    assert next(one.state for one in node_statuses(mesh.topology, at.view, at.beats)) == (
+        "unreachable"
+    )
+    assert "no broker answers" in failed(mesh)["Kafka cluster left answers and is its own"]
+
+
+def test_refused_messages_are_a_warning_and_traced_to_their_reason(mesh: Mesh) -> None:
+    mesh.world.kafka["left"].writer("x").produce("mesh.a.in.g", b"no subject", None, 1)
+    mesh.pause(2.0)
+    assert failed(mesh) == {
+        "a has refused nothing and put nothing aside": "1 dead letters in mesh.a.dlq: 1 NO_SUBJECT"
+    }
+    tracer = Tracer(mesh.topology, mesh.world.kafka, mesh.view())
+    found = tracer.trace(tracer.find("mesh.a.in.g/1/0"))
+    assert found.is_routed
+    assert found.letter is not None
+    assert found.letter.reason == "NO_SUBJECT"
+
+
+def test_a_message_is_traced_over_every_hop(mesh: Mesh) -> None:
+    mesh.subscribe("c", "e", "acme/>")
+    mesh.subscribe("b", "other", "elsewhere/>")
+    for number in range(3):
+        mesh.publish("a", "acme/x", str(number).encode())
+    mesh.pause(2.0)
+    [first, *_] = mesh.client("c").deliveries("e").read(1.0)
+    view = mesh.view()
+    view.refresh()
+    tracer = Tracer(mesh.topology, mesh.world.kafka, view)
+    found = tracer.trace(tracer.find(str(first.identity)))
+    assert found.ingress.identity == first.identity
+    assert found.subject == "acme/x"
+    assert [(one.source, one.target) for one in found.frames] == [("a", "b"), ("b", "c")]
+    [delivery] = found.deliveries
+    assert (delivery.node, delivery.endpoint, delivery.path) == ("c", "e", ("a", "b", "c"))
+    by_name = f"{found.ingress.place.topic}/{first.identity.partition}/{first.identity.offset}"
+    assert tracer.find(by_name) == found.ingress
+
+
+def test_a_bounded_trace_says_what_it_left_out(mesh: Mesh) -> None:
+    mesh.subscribe("b", "e", "acme/>")
+    for _ in range(9):
+        mesh.publish("a", "acme/x")
+    mesh.pause(2.0)
+    view = mesh.view()
+    view.refresh()
+    tracer = Tracer(mesh.topology, mesh.world.kafka, view, scanned_max=1)
+    assert tracer.trace(tracer.find("mesh.a.in.g/0/0")).unseen
+
+
+@pytest.mark.parametrize("text", ["", "x", "mesh.a.in.g/1", "mesh.a.in.g/1/-1", "mesh.z.in.g/0/0"])
+def test_wrong_ids_are_refused(mesh: Mesh, text: str) -> None:
+    with pytest.raises(ConfigError, match="TOPIC/PARTITION/OFFSET"):
+        Tracer(mesh.topology, mesh.world.kafka, mesh.view()).find(text)
+
+
+def test_audit_tables_hold_the_newest_of_each_key(mesh: Mesh) -> None:
+    kafka = mesh.world.kafka["left"]
+    assert read_audit(mesh.topology, kafka).has_topics is False
+    names = ("mesh.audit.findings", "mesh.audit.certificates")
+    kafka.admin().create([TopicSpec(name=name, partitions=1) for name in names])
+    writer = kafka.writer("auditor")
+    for key, value in (
+        (b"1", {"kind": "missing"}),
+        (b"2", {"kind": "split"}),
+        (b"1", None),
+    ):
+        writer.produce(names[0], None if value is None else json.dumps(value).encode(), key)
+    for equal in (False, True):
+        writer.produce(names[1], json.dumps({"equal": equal}).encode(), b"x")
+    found = read_audit(mesh.topology, kafka)
+    assert found.findings == [{"kind": "split"}]
+    assert found.certificates == [{"equal": True}]
