@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mesh.client.change_records import newest
 from mesh.codec.control import decode_change, decode_config, encode_config
 from mesh.codec.keys import change_key, config_key
 from mesh.config.published import (
@@ -22,6 +21,7 @@ from mesh.model.control import Change
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, TopicPartition
+from mesh.view.change_records import newest
 from mesh.view.reading import read_range
 from mesh.view.wishes import write_config
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from mesh.client.applying import Applying
-from mesh.client.change_records import change_order, newest, write_change
 from mesh.client.in_force import InForce, newest_change
 from mesh.config.published import published_text, published_topology
 from mesh.core.cutover import CutOver, cut_over
@@ -21,6 +20,7 @@ from mesh.operate.change_under_way import Tell, UnderWay
 from mesh.operate.draining import FollowedProgresses
 from mesh.operate.queue_changes import queues_shared_otherwise
 from mesh.transport.port import KafkaCluster
+from mesh.view.change_records import change_order, newest, write_change
 from mesh.view.mesh_view import MeshView
 
 UNDER_WAY = "UNDER_WAY"

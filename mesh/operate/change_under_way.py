@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from mesh.client.applying import Applying, Ended, Mark, NodeReport, Publish, Seen, Wait, Write
 from mesh.client.arbiter import Arbiter
-from mesh.client.change_records import ConfigWriters, change_order
 from mesh.core.cutover import Direction
 from mesh.errors import (
     NotBegunError,
@@ -26,6 +25,7 @@ from mesh.operate.draining import PATIENCE_MS, Drain, FollowedProgresses
 from mesh.operate.on_demand import OnDemand
 from mesh.operate.unread import unread_in
 from mesh.transport.port import KafkaCluster, Reader
+from mesh.view.change_records import ConfigWriters, change_order
 from mesh.view.disabling import is_to_be_disabled
 from mesh.view.mesh_view import MeshView
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mesh.client.change_records import change_order
 from mesh.codec.control import (
     decode_acknowledgement,
     decode_advert,
@@ -56,6 +55,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
+from mesh.view.change_records import change_order
 
 
 @dataclass(slots=True)

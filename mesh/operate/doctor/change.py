@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mesh.client.change_records import change_order
 from mesh.model.control import Change, Stage
 from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import Category, Check, first_of, judged
+from mesh.view.change_records import change_order
 
 STILL_S = 60.0
 """A change that is at one stage for so long stands still."""

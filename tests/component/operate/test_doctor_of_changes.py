@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mesh.client.change_records import write_change
 from mesh.config.published import published_text
 from mesh.model.control import Change, Stage
 from mesh.operate.doctor import Category
+from mesh.view.change_records import write_change
 from tests.component.in_memory_mesh import Mesh
 from tests.component.operate.examined import unwell
 

@@ -10,7 +10,6 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mesh.client.change_records import newest
 from mesh.codec.control import decode_change
 from mesh.codec.keys import change_key
 from mesh.config.published import published_text
@@ -20,6 +19,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import KafkaCluster, Link, Node, Topology
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import TopicSpec
+from mesh.view.change_records import newest
 from tests.sim.swarm.oracle import Arrived, Oracle
 from tests.sim.swarm.published import Message, Wish
 
