@@ -126,6 +126,10 @@ class UnknownVersionError(RemoteProtocolError):
     """A major version newer than this program: the link stops and names it."""
 
 
+class PoisonError(MeshError):
+    """A record breaks the routing itself: nothing of it is committed, and it is tried alone."""
+
+
 class TransportError(MeshError):
     """Kafka did not do what was asked.
 
@@ -166,4 +170,4 @@ class TransportRecordError(TransportDeniedError):
 
 
 class InvariantError(MeshError):
-    """The program contradicts itself. Never caught."""
+    """The program contradicts itself. Nobody goes on from there: the state is made anew."""

@@ -21,6 +21,7 @@ from mesh.model.names import fold, name_fault
 from mesh.model.state import DeadLetter
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.transport.headers import headers_of
 from mesh.transport.port import (
     Consumer,
     KafkaCluster,
@@ -327,7 +328,7 @@ class QueueConsumer:
                     identity=str(received(record).identity),
                 )
                 value, key, headers = letter_record(
-                    letter, record.key(), record.value(), record.headers() or ()
+                    letter, record.key(), record.value(), headers_of(record)
                 )
                 writer.produce(topic, value, key, at.partition, headers=headers)
                 self._parts[at].finish(offset)

@@ -11,6 +11,7 @@ from mesh.errors import DecodeError, TransportError
 from mesh.model.frames import Delivery, MessageClass
 from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
 from mesh.model.topics import TopicNames
+from mesh.transport.headers import headers_of
 from mesh.transport.port import BEGINNING, KafkaCluster, Reader, Record, TopicPartition
 
 READ_S = 0.2
@@ -92,7 +93,7 @@ def received(record: Record) -> ReceivedMessage:
     Raises:
         DecodeError: The mesh did not write it.
     """
-    headers = record.headers() or []
+    headers = headers_of(record)
     if [name for name, _ in headers[-2:]] != [SUBJECT_HEADER, MESH_HEADER]:
         raise DecodeError(
             f"{record.topic()}[{record.partition()}] offset {record.offset()}: no delivery; "
@@ -149,7 +150,7 @@ def announced(record: Record) -> Loss | None:
     Raises:
         DecodeError: It says so in words that this version does not know.
     """
-    headers = record.headers() or []
+    headers = headers_of(record)
     if [name for name, _ in headers] != [GAP_HEADER]:
         return None
     try:

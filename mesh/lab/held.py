@@ -10,6 +10,7 @@ from mesh.errors import DecodeError
 from mesh.lab.checker.history import Held
 from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.transport.following import Follower
+from mesh.transport.headers import headers_of
 from mesh.transport.port import Headers, KafkaCluster, Record, TopicPartition
 
 
@@ -50,7 +51,7 @@ class HeldRecords:
                     yield held
 
     def _held(self, record: Record) -> Held | None:
-        headers = record.headers() or []
+        headers = headers_of(record)
         origin = self._origin(headers)
         if origin is not None:
             topic, partition, offset = origin

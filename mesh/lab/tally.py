@@ -21,6 +21,7 @@ from mesh.model.state import Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Node, Topology
 from mesh.transport.following import Follower
+from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 
 MessageId = tuple[bytes, int, int, int]
@@ -189,7 +190,7 @@ class Tally:
         topic = record.topic()
         place = TopicPartition(topic, record.partition())
         self.ends[place] = record.offset() + 1
-        subjects = [value for name, value in record.headers() or [] if name == SUBJECT_HEADER]
+        subjects = [value for name, value in headers_of(record) if name == SUBJECT_HEADER]
         subject = (subjects[0] or b"").decode(errors="replace") if len(subjects) == 1 else ""
         is_direct = topic.endswith(f".{MessageClass.DIRECT.letter}")
         message_class = MessageClass.DIRECT if is_direct else MessageClass.GUARANTEED
@@ -278,7 +279,7 @@ class Tally:
 
 
 def _deliver(tally: EndpointTally, record: Record) -> None:
-    headers = record.headers() or []
+    headers = headers_of(record)
     if [name for name, _ in headers] == [GAP_HEADER]:
         return  # announces a loss: no message
     content = next(value for name, value in reversed(headers) if name == MESH_HEADER)

@@ -11,6 +11,7 @@ from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.state import DeadLetter
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.view.reading import read_range
 
@@ -67,7 +68,7 @@ def read_letters(
 
 
 def _letter(record: Record) -> Letter:
-    headers = record.headers() or []
+    headers = headers_of(record)
     *others, (name, content) = headers or [("", None)]
     told: DeadLetter | None = None
     if name == MESH_HEADER:

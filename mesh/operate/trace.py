@@ -19,6 +19,7 @@ from mesh.model.state import DeadLetter
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.doctor import read_positions
+from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.view.mesh_view import MeshView
 from mesh.view.reading import read_range
@@ -197,7 +198,7 @@ class Tracer:
             value = record.value()
             trace.size = None if value is None else len(value)
             trace.created_ms = record.timestamp()[1]
-            for name, content in record.headers() or ():
+            for name, content in headers_of(record):
                 if name == SUBJECT_HEADER:
                     trace.subject = (content or b"").decode(errors="replace")
 
@@ -290,7 +291,7 @@ def _carries(record: Record, identity: MessageIdentity) -> FrameHeader | None:
 
 def _letters(records: Iterator[Record]) -> Iterator[DeadLetter]:
     for record in records:
-        contents = [value for name, value in record.headers() or () if name == MESH_HEADER]
+        contents = [value for name, value in headers_of(record) if name == MESH_HEADER]
         try:
             if contents:
                 yield decode_dead_letter(contents[-1] or b"")

@@ -13,6 +13,7 @@ What it can do to its clients, if it is asked to (nothing by default):
 * `available`: brokers down and back; `blocked`: one client reads nothing from one topic;
 * `denied`: a topic refuses records, and `commit` says so, as for deleted topics and records that
   are too large;
+* a header's name with lone surrogates stands for one that is not UTF-8: nobody can read it;
 * `session_timeout_ms`: members that do not poll lose their lanes;
 * `end_transactions`, `delete_topic`, `recreate`, `truncate`, `delete_before`.
 

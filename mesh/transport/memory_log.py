@@ -16,6 +16,8 @@ MESSAGE_BYTES_MAX = 1_048_588
 RECORD_OVERHEAD_BYTES = 73
 """Batch header and the usual varints around a batch of one record."""
 HEADER_OVERHEAD_BYTES = 3
+ODD = "surrogateescape"
+"""How the name of a header that is not UTF-8 is written here: as Python writes odd file names."""
 
 
 class MemoryRecord:
@@ -65,6 +67,10 @@ class MemoryRecord:
         """Return the headers in order, or None without any."""
         return self._headers
 
+    def set_headers(self, headers: list[tuple[str, bytes | None]]) -> None:
+        """Replace the headers, for everybody who looks from now on."""
+        self._headers = headers
+
     def timestamp(self) -> tuple[int, int]:
         """Return (type, ms since 1970)."""
         return self._timestamp
@@ -72,6 +78,23 @@ class MemoryRecord:
     def __repr__(self) -> str:
         place = f"{self._topic}[{self._partition}]@{self._offset}"
         return f"MemoryRecord({place}, key={self._key!r}, value={self._value!r})"
+
+
+class OddRecord(MemoryRecord):
+    """A record with a header whose name is not UTF-8: nobody gets its headers out of the client."""
+
+    __slots__ = ()
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        """Return what was set instead; until then raise what the client library raises."""
+        if self._headers and any(map(_is_odd, self._headers)):
+            raise SystemError("<method 'headers'> returned a result with an exception set")
+        return self._headers
+
+
+def _is_odd(header: tuple[str, bytes | None]) -> bool:
+    name = header[0]
+    return not name.isascii() and any("\udc80" <= letter <= "\udcff" for letter in name)
 
 
 class PartitionLog:
@@ -115,8 +138,9 @@ class PartitionLog:
     ) -> None:
         """Append one record; with a transaction it stays unseen until that is committed."""
         offset = self.start + len(self.entries)
+        made = OddRecord if headers and any(map(_is_odd, headers)) else MemoryRecord
         self.entries.append(
-            MemoryRecord(self.topic, self.partition, offset, key, value, headers, timestamp)
+            made(self.topic, self.partition, offset, key, value, headers, timestamp)
         )
         if transaction is not None:
             self.transactions.setdefault(transaction, []).append(offset)
@@ -176,7 +200,7 @@ def record_bytes(
     """Estimate what a broker counts for a batch of this one record, uncompressed."""
     size = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
     for name, content in headers:
-        size += HEADER_OVERHEAD_BYTES + len(name.encode()) + len(content or b"")
+        size += HEADER_OVERHEAD_BYTES + len(name.encode(errors=ODD)) + len(content or b"")
     return size
 
 

@@ -13,6 +13,7 @@ from mesh.model.headers import MESH_HEADER
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.following import Follower
+from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 
 
@@ -82,5 +83,5 @@ def harvest(
 
 
 def _delivery_of(record: Record) -> Delivery:
-    headers = reversed(record.headers() or [])
+    headers = reversed(headers_of(record))
     return decode_delivery(next((v for name, v in headers if name == MESH_HEADER), None) or b"")

@@ -15,6 +15,7 @@ from mesh.model.topics import TopicNames
 from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
 from mesh.operate.doctor.lanes import newest
+from mesh.transport.headers import headers_of
 from mesh.transport.port import Record, TopicInfo, TopicPartition
 from mesh.view.reading import read_range
 
@@ -278,7 +279,7 @@ def _letters(at: Examination, kafka: str) -> dict[str, Counter[str]]:
 
 
 def _reason(record: Record) -> str:
-    for name, content in reversed(record.headers() or []):
+    for name, content in reversed(headers_of(record)):
         if name == MESH_HEADER:
             try:
                 return decode_dead_letter(content or b"").reason

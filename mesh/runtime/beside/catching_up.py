@@ -19,8 +19,7 @@ from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lanes.owned import Lanes
-from mesh.runtime.messages.ingress import take_ingress
-from mesh.runtime.messages.transit import take_frames
+from mesh.runtime.messages.poison import Poison
 from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition, Writer
 
 CHUNK = 2_000
@@ -193,13 +192,17 @@ def shadow_of(
     return shadow
 
 
-def route_again(shadow: Lane, source: Source, records: Sequence[Record], now_ms: int) -> None:
-    """Route records of a source once more."""
-    if records and source.link is None:
-        take_ingress(shadow, source, records, now_ms)
-    while records and source.link is not None:
-        taken = take_frames(shadow, source, source.link, records, now_ms, len(records))
-        records = records[taken:]
+def route_again(
+    shadow: Lane, source: Source, records: Sequence[Record], poison: Poison, now_ms: int
+) -> None:
+    """Route records of a source once more.
+
+    Raises:
+        PoisonError: One of them breaks the routing: nothing may be committed.
+    """
+    while records:
+        some = poison.portion(source, records)
+        records = records[poison.take(shadow, source, some, now_ms, len(records)) :]
 
 
 def account(shadow: Lane, batch: Batch, *, repair: bool) -> None:

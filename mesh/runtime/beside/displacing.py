@@ -25,6 +25,7 @@ from mesh.runtime.lane.lane import Lane
 from mesh.runtime.lane.overfull import Overfull
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.messages.refusing import write_letter
+from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition, Writer
 
 CHUNK = 2_000
@@ -173,9 +174,8 @@ class Displacing:
         messages = 0
         writer.begin()
         for record in records:
-            headers = record.headers() or []
-            if _is_announcement(record):
-                losses.add(headers[0])
+            headers = headers_of(record)
+            if _is_announcement(record) and losses.add(headers[0]):
                 continue
             messages += 1
             aside = PutAside("", 1, MessageClass.GUARANTEED, record.key(), record.value(), headers)
@@ -222,7 +222,7 @@ def _place(lane: Lane) -> TopicPartition:
 
 
 def _is_announcement(record: Record) -> bool:
-    return [name for name, _ in record.headers() or ()] == [GAP_HEADER]
+    return [name for name, _ in headers_of(record)] == [GAP_HEADER]
 
 
 @dataclass(slots=True)
@@ -234,14 +234,23 @@ class _Losses:
 
     _told: dict[tuple[Any, ...], dict[str, Any]] = field(default_factory=dict)
 
-    def add(self, header: tuple[str, bytes | None]) -> None:
-        """Take one announcement; its range grows to hold all of its kind."""
-        one: dict[str, Any] = json.loads(header[1] or b"{}")
-        kind = tuple(one.get(name) for name in _KIND)
-        known = self._told.setdefault(kind, one)
-        known["first"] = min(known.get("first", 0), one.get("first", 0))
-        ends = [told["last"] for told in (known, one) if told.get("last") is not None]
-        known["last"] = max(ends) if len(ends) == 2 else None
+    def add(self, header: tuple[str, bytes | None]) -> bool:
+        """Take one announcement; its range grows to hold all of its kind.
+
+        Returns:
+            Whether it is one: a stranger may have written the record.
+        """
+        try:
+            one: dict[str, Any] = json.loads(header[1] or b"")
+            kind = tuple(one.get(name) for name in _KIND)
+            known = self._told.get(kind, one)
+            first = min(known.get("first", 0), one.get("first", 0))
+            ends = [told["last"] for told in (known, one) if told.get("last") is not None]
+            last = max(ends) if len(ends) == 2 else None
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            return False
+        self._told[kind] = {**known, "first": first, "last": last}
+        return True
 
     def headers(self) -> Sequence[tuple[str, bytes | None]]:
         """Return the one header of each."""

@@ -16,7 +16,7 @@ from mesh.codec.keys import progress_key
 from mesh.codec.state import decode_progress, encode_progress
 from mesh.core.chain import Chains
 from mesh.core.routing import LocalLink
-from mesh.errors import TransportError, TransportRecordError
+from mesh.errors import PoisonError, TransportError, TransportRecordError
 from mesh.model.inputs import Input
 from mesh.runtime.beside.catching_up import (
     CHUNK,
@@ -152,10 +152,11 @@ class Holds:
             for _ in range(1 if self._active is None or not self._is_alone else ALONE_A_TURN):
                 if self._active is not None:
                     yield from self._go_on(self._active, now_ms)
-        except TransportError as error:
+        except (TransportError, PoisonError) as error:
             log.warning("target.still_held", target=target, fault=str(error))
-            # It may have been deleted while no lane wrote it.
-            self.lanes.refusing.update(dict.fromkeys(error.topics))
+            if isinstance(error, TransportError):
+                # It may have been deleted while no lane wrote it.
+                self.lanes.refusing.update(dict.fromkeys(error.topics))
             self._leave()
 
     @property
@@ -310,7 +311,7 @@ class Holds:
                     came = came_before(shadow, source)
                     announce(shadow, batch, source, lost, came, lost.next)
             records = again.records.get(source.at, [])
-            route_again(shadow, source, records, now_ms)
+            route_again(shadow, source, records, self.lanes.poison, now_ms)
             if records:
                 reached[source] = records[-1].offset() + 1
             if records and isinstance(writer, Sieve) and refusal is not None:

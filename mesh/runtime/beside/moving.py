@@ -40,6 +40,7 @@ from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.messages.outgoing import Came, hop_over
 from mesh.runtime.messages.refusing import write_letter
+from mesh.transport.headers import headers_of
 from mesh.transport.port import (
     Consumer,
     Headers,
@@ -191,7 +192,7 @@ class Mover:
         written: Counter[TopicPartition],
     ) -> MessageClass | None:
         """Write the copy of a message; return its class, or None if it is no message."""
-        headers = record.headers() or []
+        headers = headers_of(record)
         try:
             delivery = _delivery_in(headers)
         except DecodeError as error:
@@ -231,7 +232,7 @@ class Mover:
 
     def _leave_out(self, record: Record, why: str) -> None:
         """Keep what is no message, and cannot move, as a dead letter of the node."""
-        is_announcement = [name for name, _ in record.headers() or ()] == [GAP_HEADER]
+        is_announcement = [name for name, _ in headers_of(record)] == [GAP_HEADER]
         letter = DeadLetter(
             reason="NOT_MOVED",
             detail="it announces a loss, which stays here" if is_announcement else why,
@@ -242,7 +243,7 @@ class Mover:
         )
         lane = self.lane
         place = TopicPartition(lane.names.dead_letters(lane.node), caught_up_partition(lane))
-        headers = record.headers() or ()
+        headers = headers_of(record)
         write_letter(self.writer, place, letter, record.key(), record.value(), headers)
         log.warning("queue.not_moved", queue=self.queue, offset=record.offset(), why=letter.detail)
 

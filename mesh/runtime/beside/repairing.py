@@ -16,7 +16,7 @@ import structlog
 from mesh.codec.frames import key_tail, relay_key
 from mesh.core.chain import Chains
 from mesh.core.routing import LocalLink
-from mesh.errors import TransportError
+from mesh.errors import PoisonError, TransportError
 from mesh.model.control import Stop, StopReason
 from mesh.model.effects import Relinked
 from mesh.model.frames import NONE_OFFSET, Chain, FrameFlags, MessageClass, Origin
@@ -93,7 +93,7 @@ class Repairs:
                 self._begin(now_ms)
             if self._active is not None:
                 yield from self._go_on(self._active, now_ms)
-        except TransportError as error:
+        except (TransportError, PoisonError) as error:
             log.warning("repair.failed", fault=str(error))
             self._tried_ms = now_ms
             self._leave()
@@ -184,7 +184,7 @@ class Repairs:
                 came = came_before(shadow, repair.source)
                 announce(shadow, batch, repair.source, lost, came, lost.next, is_local=False)
             again.lost.clear()
-            route_again(shadow, repair.source, records, now_ms)
+            route_again(shadow, repair.source, records, self.lanes.poison, now_ms)
             if again.is_met:
                 self._write_end(repair, shadow)
             account(shadow, batch, repair=True)

@@ -215,7 +215,7 @@ class Listener:
         feed.next = record.offset() + 1
         try:
             yield from feed.decode(record)
-        except ProtocolError as error:
+        except Exception as error:  # noqa: BLE001 - whatever a stranger wrote is data
             self.refused += 1
             log.warning(
                 "control.refused", topic=record.topic(), offset=record.offset(), fault=str(error)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from mesh.errors import TransportError, UnknownVersionError
+from mesh.errors import PoisonError, TransportError, UnknownVersionError
 from mesh.model.control import Stop, StopReason
 from mesh.model.effects import Relinked
 from mesh.model.inputs import Input, LaneApplied
@@ -26,8 +26,7 @@ from mesh.runtime.lane.troubles import recovered
 from mesh.runtime.lanes.sources import Sources
 from mesh.runtime.lanes.stillness import Bucket, buckets_of
 from mesh.runtime.lanes.taking import Taken, take_lane
-from mesh.runtime.messages.ingress import take_ingress
-from mesh.runtime.messages.transit import take_frames
+from mesh.runtime.messages.poison import Poison
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 
 BATCH_RECORDS = 10_000
@@ -69,6 +68,7 @@ class Lanes:
         full: Lanes and targets: held until less waits there. Spec: R14.
         overfull: Parts of endpoints of which the oldest are to become dead letters.
         pushed_out: By endpoint: how many did since this worker began.
+        poison: Finds the records that break the routing.
     """
 
     topology: Topology
@@ -84,6 +84,7 @@ class Lanes:
     full: frozenset[tuple[int, str]] = frozenset()
     overfull: dict[TopicPartition, Overfull] = field(default_factory=dict)
     pushed_out: dict[str, int] = field(default_factory=dict)
+    poison: Poison = field(default_factory=Poison)
     names: TopicNames = field(init=False)
     _takings: dict[int, Errand[Taken]] = field(default_factory=dict)
     _committed_ms: int = -COMMIT_GAP_MS
@@ -282,6 +283,7 @@ class Lanes:
     def _take_records(self, lane: Lane, source: Source, records: Sequence[Record], now: int) -> int:
         """Route some records; return how many, 0 if the lane reads no further here."""
         at = source.at
+        records = self.poison.portion(source, records)
         try:
             if source.link is not None:
                 bucket = self._buckets[lane.number].get(source.link.neighbour)
@@ -289,12 +291,12 @@ class Lanes:
                     records = records[:1]
                     rest_ms = bucket.take(len(records[0].value() or b""), now)
                     self.sources.rest(lane, source.link, now + rest_ms, now)
-                return take_frames(lane, source, source.link, records, now, BATCH_RECORDS)
+                return self.poison.take(lane, source, records, now, BATCH_RECORDS)
             some = records[: BATCH_RECORDS - lane.open(now).records]
-            taken = take_ingress(lane, source, some, now)
+            taken = self.poison.take(lane, source, some, now, BATCH_RECORDS)
             if taken < len(some):
                 self.sources.wait(lane, at, now)
-        except TransportError as error:
+        except (TransportError, PoisonError) as error:
             self._give_up(lane, error)
         except UnknownVersionError as error:
             # Reading on would lose it: the link stops here until one side is updated. K10.
@@ -358,16 +360,17 @@ class Lanes:
             yield from lane.told
             yield LaneApplied(lane.number, in_force)
 
-    def _give_up(self, lane: Lane, error: TransportError) -> None:
+    def _give_up(self, lane: Lane, error: TransportError | PoisonError) -> None:
         """Drop a lane whose transaction failed; it is taken anew from what is committed.
 
         Even if another worker fenced it: then the group will say so. Spec: R3, R7.
         """
         log.warning("lane.failed", lane=lane.number, fault=str(error))
-        self.refusing.update(dict.fromkeys(error.topics))
-        if lane.names.progress(lane.node) not in error.topics:
+        topics = error.topics if isinstance(error, TransportError) else ()
+        self.refusing.update(dict.fromkeys(topics))
+        if lane.names.progress(lane.node) not in topics:
             # Where nothing can be written nothing is gained by leaving a target out.
-            for topic in error.topics:
+            for topic in topics:
                 times = self._refusals.setdefault((lane.number, topic), [])
                 times.append(self.clock.now_ms())
                 del times[:-HOLD_AFTER]

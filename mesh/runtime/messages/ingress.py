@@ -14,8 +14,9 @@ from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.messages.addressing import by_address
 from mesh.runtime.messages.delivering import deliver
 from mesh.runtime.messages.outgoing import Came, Stretch, count_routes, send_stretch
-from mesh.runtime.messages.refusing import refuse
+from mesh.runtime.messages.refusing import POISON, refuse
 from mesh.runtime.messages.selecting import selected
+from mesh.transport.headers import UNREADABLE, all_headers, headers_of
 from mesh.transport.port import Headers, Record
 
 _BARE: Headers = ()
@@ -97,7 +98,7 @@ def _gather_usual(lane: Lane, source: Source, records: Sequence[Record]) -> _Gat
         LookupError, TypeError, ValueError: One of them has another shape.
     """
     known = lane.known_subjects(source.message_class)
-    headers = [record.headers() or [] for record in records]
+    headers = all_headers(records)
     found = [known[header] for (header,) in headers]
     tails = encode_bare_tails((record.key(), record.value()) for record in records)
     if max(map(len, tails)) > lane.topology.max_message_bytes:
@@ -114,12 +115,15 @@ def _gather(lane: Lane, batch: Batch, source: Source, records: Sequence[Record])
     found: list[tuple[str, Route]] = []
     tails: list[bytes] = []
     for record in records:
-        headers = record.headers()
+        headers = headers_of(record)
         kept = _BARE
-        if headers is not None and len(headers) == 1 and headers[0][0] == SUBJECT_HEADER:
+        if headers is UNREADABLE:
+            refuse(lane, batch, source, record, POISON, "the name of a header is not UTF-8")
+            continue
+        if len(headers) == 1 and headers[0][0] == SUBJECT_HEADER:
             raw = headers[0][1]
         else:
-            raw, kept = _split_headers(batch, source, headers or ())
+            raw, kept = _split_headers(batch, source, headers)
         learnt = known.get((SUBJECT_HEADER, raw))
         if learnt is None:
             learnt = _learn(lane, batch, source, record, raw)
@@ -144,7 +148,7 @@ def _before_paused(lane: Lane, records: Sequence[Record]) -> Sequence[Record]:
     """
     seen: dict[bytes, bool] = {}
     for index, record in enumerate(records):
-        raws = [value for name, value in record.headers() or () if name == SUBJECT_HEADER]
+        raws = [value for name, value in headers_of(record) if name == SUBJECT_HEADER]
         if len(raws) != 1 or (raw := raws[0]) is None:
             continue
         if raw not in seen:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from mesh.codec.letters import letter_record
-from mesh.model.frames import FrameFlags
 from mesh.model.state import DeadLetter
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
+from mesh.transport.headers import UNREADABLE, headers_of
 from mesh.transport.port import Headers, Record, TopicPartition, Writer
+
+POISON = "POISON"
+"""Why a record is refused that nothing here can make sense of."""
 
 
 def refuse(
@@ -23,9 +26,9 @@ def refuse(
         reason: A word in capitals, for example ``TOO_LARGE``.
         detail: What is wrong, for people.
 
-    A repair refuses again what its lane has refused: that is told once.
+    Who reads again for one target refuses again what the lane has refused: that is told once.
     """
-    if lane.flags is not FrameFlags.NONE:
+    if lane.narrowed is not None:
         return
     batch.dropped(reason.lower(), source.at)
     letter = DeadLetter(
@@ -37,7 +40,13 @@ def refuse(
         topic_id=source.topic_id,
     )
     place = TopicPartition(lane.names.dead_letters(lane.node), lane.number)
-    write_letter(lane.writer, place, letter, record.key(), record.value(), record.headers() or ())
+    writer = lane.writer
+    try:
+        write_letter(writer, place, letter, record.key(), record.value(), headers_of(record))
+    except (TypeError, ValueError):
+        if reason != POISON:
+            raise
+        write_letter(writer, place, letter, None, None, UNREADABLE)  # of what it is nothing holds
 
 
 def write_letter(

@@ -83,6 +83,18 @@ def take_frames(
     return taken
 
 
+def pass_over(lane: Lane, batch: Batch, source: Source, link: LocalLink, record: Record) -> int:
+    """Have the chain go on behind a frame that is put aside; return how many messages it has."""
+    try:
+        peeked = peek(record.key() or b"")
+        if peeked.hop.path[-1] == link.neighbour:
+            _accepted_after(lane, batch, source, link, peeked)
+    except Exception:  # noqa: BLE001 - it may break whatever is made of it, this too
+        lane.chains(source.at).tear()
+        return 0
+    return peeked.count
+
+
 def _take_frame(
     lane: Lane, batch: Batch, source: Source, link: LocalLink, record: Record, peeked: Peeked
 ) -> None:

@@ -1,0 +1,105 @@
+"""Records that cannot be routed, whatever it is that they break: each becomes a dead letter. R12.
+
+Routing is pure, but no list of the ways in which a stranger's bytes can surprise it is complete.
+What a group of records raises ends their transaction, so nothing half done is ever committed. The
+group is then taken one by one, and a record that fails alone again is a dead letter; everything
+else passes. No record ends a process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from mesh.errors import PoisonError, TransportError, UnknownVersionError
+from mesh.runtime.lane.lane import Lane, Source
+from mesh.runtime.messages.ingress import take_ingress
+from mesh.runtime.messages.refusing import POISON, refuse
+from mesh.runtime.messages.transit import pass_over, take_frames
+from mesh.transport.port import Record, TopicPartition
+
+TRIES = 2
+"""A record that failed alone so often is a dead letter: the third failure would be in a group."""
+
+KEPT_MAX = 10_000
+"""So many failures are remembered; one that is forgotten is found again."""
+
+log = structlog.get_logger()
+
+_Place = tuple[TopicPartition, bytes, int]
+
+
+@dataclass(slots=True)
+class Poison:
+    """What is known of records that fail; one for all lanes of a worker and what is beside them."""
+
+    _alone: dict[TopicPartition, range] = field(default_factory=dict)
+    _failures: dict[_Place, tuple[int, str]] = field(default_factory=dict)
+
+    def portion(self, source: Source, records: Sequence[Record]) -> Sequence[Record]:
+        """Return how many of some records to take at once: where one has failed, one."""
+        if records[0].offset() in self._alone.get(source.at, ()):
+            return records[:1]
+        return records
+
+    def take(
+        self, lane: Lane, source: Source, records: Sequence[Record], now_ms: int, most: int
+    ) -> int:
+        """Route a portion of a source, in order; stop at a frame when the batch has `most` records.
+
+        Returns:
+            How many were taken; 0 if the first one's subject is paused.
+
+        Raises:
+            TransportError: The lane's transaction cannot go on.
+            UnknownVersionError: A frame of a newer version; nothing of it was taken.
+            PoisonError: One of them breaks the routing: the lane must be taken anew.
+        """
+        tries, fault = self._failures.get(_place(source, records[0]), (0, ""))
+        if tries >= TRIES:
+            _put_aside(lane, source, records[0], fault, now_ms)
+            return 1
+        ready, handed_on = len(lane.ready), lane.handed_on.get(source.at)
+        try:
+            if source.link is None:
+                return take_ingress(lane, source, records, now_ms)
+            return take_frames(lane, source, source.link, records, now_ms, most)
+        except (TransportError, UnknownVersionError):
+            raise
+        except Exception as error:
+            # Direct copies of what failed have not left yet: they come again.
+            del lane.ready[ready:]
+            if handed_on is not None:
+                lane.handed_on[source.at] = handed_on
+            raise self._failed(source, records, error) from error
+
+    def _failed(self, source: Source, records: Sequence[Record], error: Exception) -> PoisonError:
+        first, last = records[0], records[-1]
+        fault = f"{type(error).__name__}: {error}"
+        if len(records) == 1:
+            place = _place(source, first)
+            tries, _ = self._failures.pop(place, (0, ""))
+            self._failures[place] = tries + 1, fault
+            if len(self._failures) > KEPT_MAX:
+                del self._failures[next(iter(self._failures))]
+        if first.offset() not in self._alone.get(source.at, ()):
+            self._alone[source.at] = range(first.offset(), last.offset() + 1)
+        where = f"{source.at.topic}[{source.at.partition}] {first.offset()} to {last.offset()}"
+        return PoisonError(f"{where}: a record cannot be routed: {fault}")
+
+
+def _place(source: Source, record: Record) -> _Place:
+    return source.at, source.topic_id, record.offset()
+
+
+def _put_aside(lane: Lane, source: Source, record: Record, fault: str, now_ms: int) -> None:
+    """Write a dead letter in a record's place, and go on behind it."""
+    batch = lane.open(now_ms)
+    lane.about_to_read(batch, source, record.offset())
+    refuse(lane, batch, source, record, POISON, fault)
+    count = 1 if source.link is None else pass_over(lane, batch, source, source.link, record)
+    batch.read(source.at, source.topic_id, record.offset(), record.offset(), count)
+    at = source.at
+    log.error("record.poison", topic=at.topic, partition=at.partition, offset=record.offset())
