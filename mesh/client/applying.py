@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from itertools import chain
 
 from mesh.core.cutover import CutOver, Direction
 from mesh.model.control import Change, ChangeStatus, Stage
@@ -38,6 +39,9 @@ class Seen:
         owing: Topics, per node, in which it is still to make something good: those that refused
             records, and those of which something is sent again.
         is_disabled: (from, to) -> whether operators disabled that link, so that nobody hears it.
+        is_down: (one, other) -> whether an end of that link says that it does not hear the other.
+        silent: (sender, reader) of links of which is not known yet whether they are down.
+        unread: What `behind` says, before the change begins, of links that are down.
     """
 
     nodes: Mapping[str, NodeReport]
@@ -45,6 +49,9 @@ class Seen:
     untaken: Mapping[str, int] = field(default_factory=dict)
     owing: Mapping[str, Sequence[str]] = field(default_factory=dict)
     is_disabled: Callable[[str, str], bool] = field(default=lambda _from, _to: False)
+    is_down: Callable[[str, str], bool] = field(default=lambda _one, _other: False)
+    silent: Callable[[], Sequence[Direction]] = field(default=lambda: ())
+    unread: Mapping[Direction, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +148,7 @@ class Applying:
 
     def _not_able(self, seen: Seen) -> Sequence[str]:
         """Return why the change cannot begin."""
-        reasons = [*self.unable(seen), *self._unheard(seen)]
+        reasons = [*self.unable(seen), *self._unheard(seen), *_silent(seen), *self._unread(seen)]
         return reasons or self._untaken(seen, "does not take")
 
     def unable(self, seen: Seen) -> Sequence[str]:
@@ -153,12 +160,27 @@ class Applying:
         ]
 
     def _unheard(self, seen: Seen) -> Sequence[str]:
-        """Return which links must not be disabled now, in words."""
+        """Return which links must neither be disabled nor down now, in words."""
+        why = "queues are shared out in another way, which both ends must hear of"
+        needed = [(one, other, why) for one, other in self.cut.heard]
+        for one, other in self.cut.rerouted:
+            ends = min(one, other), max(one, other)
+            if ends not in self.cut.heard:
+                why = f"walks move to it, and {one} must hear what {other} wants by then"
+                needed.append((*ends, why))
         return [
-            f"link {one}-{other} is disabled, and queues are shared out in another way, which both "
-            "ends must hear of: enable it"
-            for one, other in self.cut.heard
-            if seen.is_disabled(one, other)
+            f"link {one}-{other} is {_SILENT[is_disabled].format(why=why)}"
+            for one, other, why in needed
+            if (is_disabled := seen.is_disabled(one, other)) or seen.is_down(one, other)
+        ]
+
+    def _unread(self, seen: Seen) -> Sequence[str]:
+        """Return what would have to drain over links that nobody reads now, in words."""
+        return [
+            f"link {sender}-{reader} is down, and {reader} has to read {_records(count)} of "
+            f"{sender} before walks move: mend the link"
+            for sender, reader in dict.fromkeys(chain.from_iterable(self.cut.rounds))
+            if seen.is_down(sender, reader) and (count := seen.unread.get((sender, reader)))
         ]
 
     def _hold(self, seen: Seen) -> Next:
@@ -190,6 +212,7 @@ class Applying:
             return Mark(directions)
         if reasons := [
             f"{reader} has not read {_records(seen.behind[sender, reader])} of {sender}"
+            + (": their link is down, mend it" if seen.is_down(sender, reader) else "")
             for sender, reader in directions
             if seen.behind.get((sender, reader))
         ]:
@@ -229,7 +252,8 @@ class Applying:
             elif not self._follows(report):
                 reasons.append(f"{node} has not read stage {self.target.stage}")
             elif report.change is not None and not self._has_done(report.change, seen):
-                reasons.append(f"{node} {_DOING.get(self.target.stage, 'is not done')}")
+                doing = _DOING.get(self.target.stage, "is not done")
+                reasons.append(f"{node} {doing}{self._open(report.change, seen)}")
         return Wait(reasons) if reasons else None
 
     def _has_done(self, told: ChangeStatus, seen: Seen) -> bool:
@@ -237,25 +261,41 @@ class Applying:
 
         Who is down and no part of the change learns of new links when it starts: what was never
         sent to it cannot be lost, and it sends nothing before. Over a link that operators
-        disabled nothing is heard or sent until it is proven anew, which sources may have to wait
-        for. Spec: K24, K28, DMR-10.
+        disabled, or that is down, the other end goes on by what it heard last, which is all that
+        walks need that went over it before. Spec: K19, K21, K24, K28, DMR-10.
         """
+        return told.is_done or (bool(told.open_links) and not self._waited_for(told, seen))
+
+    def _waited_for(self, told: ChangeStatus, seen: Seen) -> Sequence[Direction]:
+        """Return the links (from, to) whose acknowledgement counts."""
         absent = [
             node
             for node, report in seen.nodes.items()
             if not report.is_up and node not in self.cut.taking_part
         ]
-        return told.is_done or (
-            bool(told.open_links)
-            and all(
-                one in absent or other in absent or self._is_excused(seen, one, other)
-                for one, other in told.open_links
-            )
-        )
+        return [
+            (one, other)
+            for one, other in told.open_links
+            if one not in absent and other not in absent and not self._is_excused(seen, one, other)
+        ]
 
     def _is_excused(self, seen: Seen, one: str, other: str) -> bool:
-        must_hear = not {(one, other), (other, one)}.isdisjoint(self.cut.heard)
-        return seen.is_disabled(one, other) and not must_hear
+        is_silent = seen.is_disabled(one, other) or seen.is_down(one, other)
+        return is_silent and not self._must_hear(one, other)
+
+    def _must_hear(self, one: str, other: str) -> bool:
+        """Say whether a node must hear by all means what another offers by the new topology."""
+        is_heard = not {(one, other), (other, one)}.isdisjoint(self.cut.heard)
+        return is_heard or (other, one) in self.cut.rerouted
+
+    def _open(self, told: ChangeStatus, seen: Seen) -> str:
+        """Return what a node waits for, and the remedy, in words."""
+        found = [
+            f"{other} has not acknowledged what {one} offers"
+            + ("" if self._must_hear(one, other) else f" (or `mesh link disable {one} {other}`)")
+            for one, other in self._waited_for(told, seen)
+        ]
+        return f": {', '.join(found)}" if found else ""
 
     def _follows(self, report: NodeReport) -> bool:
         told = report.change
@@ -277,10 +317,17 @@ class Applying:
 _IS_DOWN = "must take part and does not beat: start it"
 _MUST_START = "is new and does not beat: start it with the new topology file"
 
+_SILENT = {True: "disabled, and {why}: enable it", False: "down, and {why}: mend it"}
+
 _DOING = {
     Stage.HOLD: "still commits what it has taken",
     Stage.SWITCH: "does not work by the new topology yet",
 }
+
+
+def _silent(seen: Seen) -> Sequence[str]:
+    """Return what is to be known first: sources would hold until it is."""
+    return [f"{reader} hears nothing of {sender} just now" for sender, reader in seen.silent()]
 
 
 def _records(count: int) -> str:

@@ -45,6 +45,9 @@ class CutOver:
         leaving: Nodes that are no longer there afterwards.
         heard: Links over which both ends must hear each other before sources go on, so that
             operators may not disable them: all if queues are shared out in another way.
+        rerouted: Directions that the walk between some source and node leads over afterwards and
+            not before. Their sender must hear what the reader wants by then: else it would find
+            nobody who wants what it was sent for.
     """
 
     holding: Sequence[str] = ()
@@ -53,6 +56,7 @@ class CutOver:
     arriving: Sequence[str] = ()
     leaving: Sequence[str] = ()
     heard: Sequence[Direction] = ()
+    rerouted: Sequence[Direction] = ()
 
 
 def cut_over(
@@ -78,6 +82,7 @@ def cut_over(
     moving: dict[str, None] = {}  # who holds for walks that begin may be down meanwhile
     taking_part: dict[str, None] = {}
     rounds: list[dict[Direction, None]] = []
+    rerouted: dict[Direction, None] = {}
     for source in sorted({**before.nodes, **after.nodes}):
         old = tree_from(old_graph, source) if source in before.nodes else {}
         new = tree_from(new_graph, source) if source in after.nodes else {}
@@ -97,6 +102,7 @@ def cut_over(
         for depth, direction in _directions(old, [*moved, *_on_the_way(new, begun)], given_up):
             rounds.extend({} for _ in range(depth + 1 - len(rounds)))
             rounds[depth][direction] = None
+        rerouted |= dict.fromkeys(_rerouted(old, new))
     taking_part |= moving | ends | dict.fromkeys(_ends(after, before))
     return CutOver(
         holding=holding,
@@ -105,6 +111,7 @@ def cut_over(
         arriving=sorted(node for node in after.nodes if node not in before.nodes),
         leaving=sorted(node for node in before.nodes if node not in after.nodes),
         heard=sorted(link.ends for link in after.links) if is_shared_otherwise else (),
+        rerouted=sorted(rerouted),
     )
 
 
@@ -124,6 +131,27 @@ def _ended(
         if not is_same or (visit.before is not None and visit.before.node in ended):
             ended[node] = None
     return ended
+
+
+def _rerouted(old: Tree, new: Tree) -> Iterator[Direction]:
+    """Yield the directions on a source's new walks that its old walk to the same node spares."""
+    differs: dict[str, None] = {}  # nodes whose walk is another one, nearest first
+    for node, visit in new.items():
+        was = old.get(node)
+        is_same = was is not None and was.link == visit.link
+        if is_same and (visit.before is None or visit.before.node not in differs):
+            continue
+        differs[node] = None
+        if was is not None:
+            spared = dict.fromkeys(_steps(was))
+            yield from (step for step in _steps(visit) if step not in spared)
+
+
+def _steps(visit: Visit) -> Iterator[Direction]:
+    """Yield the directions of a walk, the last one first."""
+    while visit.before is not None:
+        yield visit.before.node, visit.node
+        visit = visit.before
 
 
 def _on_the_way(new: Tree, nodes: Collection[str]) -> Collection[str]:

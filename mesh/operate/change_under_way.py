@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import chain
 
 from mesh.client.applying import Applying, Ended, Mark, NodeReport, Publish, Seen, Wait, Write
 from mesh.client.arbiter import Arbiter
@@ -17,7 +18,7 @@ from mesh.errors import (
     NotInTimeError,
     TransportError,
 )
-from mesh.model.control import Change, Heartbeat, Stage
+from mesh.model.control import Change, Heartbeat, LinkState, Stage
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -27,12 +28,15 @@ from mesh.operate.unread import unread_in
 from mesh.transport.port import KafkaCluster, Reader
 from mesh.view.change_records import ConfigWriters, change_order
 from mesh.view.disabling import is_to_be_disabled
+from mesh.view.laggards import is_unheard
 from mesh.view.mesh_view import MeshView
 
 LOOK_S = 0.02
 """How often is looked: a glance asks no broker, and sources hold meanwhile."""
 DOWN_MS = 10_000
 """Ten beats. Spec: K32."""
+LATE_BEATS = 2
+"""A neighbour whose newest heartbeat was read says so with the next beat of its own."""
 
 Tell = Callable[[str], None]
 
@@ -84,6 +88,7 @@ class UnderWay:
     given_up: Sequence[str] = ()
     _began_ms: int = 0
     _first: dict[str, Heartbeat | None] = field(default_factory=dict)
+    _first_heard: dict[Direction, LinkState] = field(default_factory=dict)
     _readers: dict[str, Reader] = field(default_factory=dict)
     _is_read: bool = False
     _drain: Drain | None = None
@@ -119,6 +124,11 @@ class UnderWay:
         """
         self._began_ms = self.now_ms()
         self._first = {node: seen.heartbeat for node, seen in self.view.nodes.items()}
+        self._first_heard = {
+            (sender, reader): state
+            for reader, seen in self.view.nodes.items()
+            for sender, state in seen.link_states.items()
+        }
         # Everything is opened before anybody holds.
         with ExitStack() as opened:
             if self.way.cut.rounds:
@@ -154,10 +164,7 @@ class UnderWay:
                     writers.put_in_force(self.way.target)
                     self.way.published()
                 case Mark(directions):
-                    if self._drain is None:
-                        rounds = self.way.cut.rounds
-                        self._drain = Drain(rounds, self.before, self.kafka, self._readers)
-                    self._drain.mark(directions)
+                    self._marked(directions)
                     self.way.marked()
                 case Wait(reasons):
                     self._wait(reasons, seen, limit_s, patience_s)
@@ -230,6 +237,9 @@ class UnderWay:
             untaken=OnDemand(self._untaken),
             owing=OnDemand(self._owing),
             is_disabled=lambda one, other: is_to_be_disabled(self.view, one, other),
+            is_down=self._is_down,
+            silent=self._silent,
+            unread=OnDemand(self._unread),
         )
 
     def _read_progress(self) -> FollowedProgresses:
@@ -245,6 +255,45 @@ class UnderWay:
         has_beaten = self.beats.get(node, False) or beat != self._first[node]
         is_up = has_beaten and self.now_ms() - seen.heard_ms <= DOWN_MS
         return NodeReport(is_up=is_up, change=None if beat is None else beat.change)
+
+    def _is_down(self, one: str, other: str) -> bool:
+        """Say whether one end of a link does not hear the other: then neither can be relied on."""
+        return is_unheard(self.view, one, other) or is_unheard(self.view, other, one)
+
+    def _silent(self) -> Sequence[Direction]:
+        """Return over which links nothing was heard since the change was looked at.
+
+        One that lags is heard all the same, if late. Spec: K24, K32.
+        """
+        return [
+            (sender, reader)
+            for link in self.before.links
+            for sender, reader in (link.ends, link.ends[::-1])
+            if self._is_silent(sender, reader)
+            and not self._is_down(sender, reader)
+            and not is_to_be_disabled(self.view, sender, reader)
+        ]
+
+    def _is_silent(self, sender: str, reader: str) -> bool:
+        beat = self.view.nodes[sender].heartbeat
+        heard = self.view.nodes[reader].link_states.get(sender)
+        if beat is None or heard is None or heard != self._first_heard.get((sender, reader)):
+            return False
+        is_late = (beat.epoch, beat.beat - LATE_BEATS) > (heard.epoch, heard.beat)
+        return is_late and self._report(sender).is_up and self._report(reader).is_up
+
+    def _unread(self) -> Mapping[Direction, int]:
+        """Return what waits on links that are down and would have to drain."""
+        if self._drain is None:
+            drained = chain.from_iterable(self.way.cut.rounds)
+            self._marked([one for one in dict.fromkeys(drained) if self._is_down(*one)])
+        return self._behind()
+
+    def _marked(self, directions: Sequence[Direction]) -> None:
+        if self._drain is None:
+            rounds = self.way.cut.rounds
+            self._drain = Drain(rounds, self.before, self.kafka, self._readers)
+        self._drain.mark(directions)
 
     def _behind(self) -> Mapping[Direction, int]:
         return {} if self._drain is None else self._drain.behind(self._read_progress())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mesh.model.control import DISABLED
 from mesh.view.disabling import is_to_be_disabled
 from mesh.view.mesh_view import MeshView
 
@@ -25,11 +26,14 @@ def open_links(
 
 def is_excused(view: MeshView, node: str, neighbour: str) -> bool:
     """Say whether a node is not to hear a neighbour, or reports that it cannot. Spec: K24, K32."""
-    if is_to_be_disabled(view, node, neighbour):
-        return True  # perhaps only one end could be told; and the node may call the link full
+    # Perhaps only one end could be told; and the node may call a disabled link full.
+    return is_to_be_disabled(view, node, neighbour) or is_unheard(view, node, neighbour)
+
+
+def is_unheard(view: MeshView, node: str, neighbour: str) -> bool:
+    """Say whether a node reports that it hears nothing of a neighbour. Spec: K24, K32."""
     seen = view.nodes[node]
     links = seen.heartbeat.links if seen.heartbeat is not None else ()
     return any(
-        link.neighbour == neighbour and link.state in ("down", "frozen", "disabled")
-        for link in links
+        link.neighbour == neighbour and link.state in ("down", "frozen", DISABLED) for link in links
     )

@@ -168,10 +168,43 @@ def test_nobody_waits_for_who_is_behind_a_disabled_link() -> None:
     answers.say(Stage.SWITCH, "a", "n", "c")
     status = ChangeStatus(7, Stage.SWITCH, is_done=False, open_links=[("b", "c")])
     answers.nodes["b"] = replace(answers.nodes["b"], change=status)
-    assert waits_for(applying.next(answers.seen)) == "b does not work by the new topology yet"
+    assert waits_for(applying.next(answers.seen)) == (
+        "b does not work by the new topology yet: c has not acknowledged what b offers "
+        "(or `mesh link disable b c`)"
+    )
     disabled = {("b", "c")}
     answers.seen = replace(answers.seen, is_disabled=lambda *link: link in disabled)
     assert applying.next(answers.seen) == Publish()
+
+
+def test_nobody_waits_for_who_is_behind_a_link_that_is_down() -> None:
+    """But for what walks move to: its sender would not hear what is wanted. Spec: K21, K28."""
+    answers = Answers()
+    answers.say(Stage.SWITCH, "a", "n", "c")
+    status = ChangeStatus(7, Stage.SWITCH, is_done=False, open_links=[("b", "c")])
+    answers.nodes["b"] = replace(answers.nodes["b"], change=status)
+    answers.seen = replace(answers.seen, is_down=lambda *link: sorted(link) == ["b", "c"])
+    assert way(Stage.SWITCH, is_written=True).next(answers.seen) == Publish()
+    for rerouted, is_over in ([("b", "c")], True), ([("c", "b")], False):
+        cut = replace(CUT, rerouted=rerouted)
+        switching = Applying(Change(7, Stage.SWITCH, "after"), cut, is_written=True)
+        assert isinstance(switching.next(answers.seen), Publish) == is_over
+        told = waits_for(Applying(Change(7, Stage.HOLD, "after"), cut).next(answers.seen))
+        assert told.startswith("link b-c is down, and walks move to it")
+
+
+def test_before_anybody_holds_it_is_known_what_is_down_and_what_waits_there() -> None:
+    """Spec: K28."""
+    answers, applying = Answers(), way()
+    answers.seen = replace(answers.seen, silent=lambda: [("a", "c")])
+    assert waits_for(applying.next(answers.seen)) == "c hears nothing of a just now"
+    answers.seen = replace(answers.seen, silent=list, is_down=lambda *_: True)
+    answers.seen = replace(answers.seen, unread={("b", "c"): 2})
+    assert waits_for(applying.next(answers.seen)) == (
+        "link b-c is down, and c has to read 2 records of b before walks move: mend the link"
+    )
+    answers.seen = replace(answers.seen, unread={})
+    assert applying.next(answers.seen) == Write(applying.target)
 
 
 def test_queues_are_not_shared_out_otherwise_over_a_link_that_nobody_hears() -> None:

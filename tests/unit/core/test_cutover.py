@@ -68,6 +68,17 @@ def test_sources_of_a_walk_that_moves_hold_and_it_drains_hop_by_hop() -> None:
     assert cut.taking_part == ["a", "b", "c", "d"]
 
 
+def test_directions_that_walks_move_to_are_known() -> None:
+    """q goes from b to a: what m sends it goes over a then, and what q sends m too. Spec: K28."""
+    before = mesh("a b m q", Z=multi("a-m", "b-m", "b-q"))
+    cut = cut_over(before, mesh("a b m q", Z=multi("a-m", "b-m", "a-q")))
+    assert cut.rerouted == [
+        *(("a", "m"), ("a", "q"), ("b", "m"), ("m", "a"), ("m", "b"), ("q", "a"))
+    ]
+    # Walks that only begin are owed to nobody yet.
+    assert cut_over(mesh("a b", Z=multi()), mesh("a b", Z=multi("a-b"))).rerouted == []
+
+
 def test_what_waits_for_a_node_that_a_walk_moves_over_drains_too() -> None:
     """Else b would send it on to c, which had it straight from a. Spec: K28."""
     cut = cut_over(mesh("a b c", Z=multi("a-b", "a-c")), mesh("a b c", Z=multi("a-b", "b-c")))

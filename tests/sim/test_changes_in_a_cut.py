@@ -1,0 +1,143 @@
+"""Topologies change under load while a link is cut: each change waits for it, or does without."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from mesh.config.topology_file import topology_from_mapping
+from mesh.lab.backend import SimulatedBackend
+from mesh.lab.driver import Driver
+from mesh.lab.faults import StepFailedError
+from mesh.lab.proposals import Mesh, Proposal
+from mesh.lab.steps import Apply, Drain, LinkStep, NamedStep, Publish, Settle, Subscribe
+from mesh.lab.tally import Tally
+from mesh.model.frames import MessageClass
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.view.mesh_view import MeshView
+from tests.sim.meshes import random_legal_topology
+from tests.sim.test_applied_changes import Load, changed, paths_of
+
+DOWN_MS = 12_000
+"""So long after a cut both ends say that the link is down."""
+
+SEEDS = range(8)
+
+
+def driven(before: Topology, after: Topology, seed: int) -> Driver:
+    backend = SimulatedBackend(before, seed)
+    return Driver(
+        before,
+        backend,
+        Tally(before, backend.kafka, backend.now_ms),
+        MeshView(before, backend.kafka, backend.now_ms),
+        workers=dict.fromkeys(before.nodes, 1),
+        proposals={1: Proposal(mesh=Mesh(spec={}, topology=after))},
+    )
+
+
+def wait(driver: Driver, ms: int) -> None:
+    until = driver.backend.now_ms() + ms
+    while driver.backend.now_ms() < until:
+        driver.backend.advance(0.1)
+
+
+def try_change_in_a_cut(seed: int, wanting: int) -> str:
+    """Cut a link, change the topology, heal it, and judge what came; tell how the change ended.
+
+    Args:
+        seed: Decides everything.
+        wanting: So many nodes want what all publish.
+    """
+    before = random_legal_topology(rng := random.Random(seed), nodes_max=6)
+    after = changed(before, rng)
+    backend = (driver := driven(before, after, seed)).backend
+    assert isinstance(backend, SimulatedBackend)
+    wants = sorted(rng.sample(sorted(before.nodes), min(wanting, len(before.nodes))))
+    for node in wants:
+        driver.run(0, NamedStep("subscribe", Subscribe(node=node, endpoint="s", filter=">")))
+    driver.run(0, NamedStep("settle", Settle()))
+    load = Load(before, backend)
+    backend.accompany([load.publish])
+    cut = LinkStep(link=list(rng.choice(before.links).ends))
+    driver.run(0, NamedStep("cut", cut))
+    wait(driver, DOWN_MS)
+    try:
+        driver.run(1, NamedStep("apply", Apply(timeout=30)))
+        ended = "in force"
+    except StepFailedError as error:
+        is_refused = "nothing was changed" in str(error) or "unread" in str(error)
+        ended = "refused" if is_refused else "stuck"
+    wait(driver, 2_000)
+    if list(cut.link) in [list(link.ends) for link in driver.topology.links]:
+        driver.run(0, NamedStep("heal", cut))
+    if ended == "stuck":  # what waited on the link has come by now
+        driver.run(1, NamedStep("apply", Apply(timeout=120)))
+    wait(driver, 5_000)
+    backend.part()
+    driver.run(0, NamedStep("settle", Settle()))
+    driver.run(0, NamedStep("drain", Drain()))
+    joined = paths_of(before).keys() & paths_of(driver.topology).keys()
+    for node in wants:
+        tally = driver.tally.endpoints[f"{node}/s"]
+        topics = [
+            TopicNames("mesh.").ingress(source, MessageClass.GUARANTEED)
+            for source in before.nodes
+            if source == node or (source, node) in joined
+        ]
+        missing = [
+            found
+            for identity, found in driver.tally.published.items()
+            if found.place.topic in topics and identity not in tally.seen
+        ]
+        told = (tally.count - tally.distinct, tally.disordered, len(missing))
+        assert told == (0, 0, 0), f"{node} has doubled, disordered, missing {told}"
+    return ended
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_changes_while_a_link_is_cut(seed: int) -> None:
+    """Spec: K19, K24, K28."""
+    assert try_change_in_a_cut(seed, wanting=1 + seed % 3)
+
+
+def mesh(*links: str) -> Topology:
+    """Nodes a, b and q beside one another, and m far away."""
+    nodes = {node: {"kafka": "two" if node == "m" else "one"} for node in "abmq"}
+    zone = {"kind": "multi-hop", "links": [link.split("-") for link in links]}
+    return topology_from_mapping(
+        {"kafka": {"one": {}, "two": {}}, "nodes": nodes, "zones": {"Z": zone}}
+    )
+
+
+def test_no_walk_moves_to_a_link_that_is_down() -> None:
+    """m would not hear that q is behind a by then, and drop what it publishes. Spec: K28."""
+    driver = driven(mesh("a-m", "b-m", "b-q"), mesh("a-m", "b-m", "a-q"), seed=1)
+    driver.run(0, NamedStep("subscribe", Subscribe(node="q", endpoint="s", filter=">")))
+    driver.run(0, NamedStep("settle", Settle()))
+    driver.run(0, NamedStep("cut", LinkStep(link=["a", "m"])))
+    wait(driver, 4_000)  # nobody calls the link down yet, and nobody holds before that is known
+    with pytest.raises(StepFailedError, match=r"nothing was changed: link a-m is down.*mend it"):
+        driver.run(1, NamedStep("apply", Apply(timeout=20)))
+    driver.run(0, NamedStep("heal", LinkStep(link=["a", "m"])))
+    driver.run(1, NamedStep("apply", Apply(timeout=20)))
+
+
+def test_what_has_to_drain_over_a_link_that_is_down_keeps_a_change_from_beginning() -> None:
+    """Spec: K28."""
+    driver = driven(mesh("a-b", "a-m", "b-q"), mesh("a-b", "a-m", "a-q"), seed=1)
+    driver.run(0, NamedStep("subscribe", Subscribe(node="q", endpoint="s", filter=">")))
+    driver.run(0, NamedStep("settle", Settle()))
+    driver.run(0, NamedStep("cut", LinkStep(link=["a", "m"])))
+    wait(driver, DOWN_MS)
+    driver.run(0, NamedStep("publish", Publish(node="m", subject="x", count=3)))
+    wait(driver, 1_000)
+    with pytest.raises(StepFailedError, match="a has to read 3 records of m before walks move"):
+        driver.run(1, NamedStep("apply", Apply(timeout=20)))
+    driver.run(0, NamedStep("publish", Publish(node="q", subject="x", count=2)))
+    driver.run(0, NamedStep("heal", LinkStep(link=["a", "m"])))
+    driver.run(1, NamedStep("apply", Apply(timeout=20)))
+    driver.run(0, NamedStep("drain", Drain()))
+    assert driver.tally.endpoints["q/s"].distinct == 5
