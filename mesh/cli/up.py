@@ -43,7 +43,9 @@ def up(
     A worker or broker that dies is started again. The mesh becomes the selected context, so that
     other commands find it. Ctrl-C or SIGTERM stops everything.
     """
+    from mesh.client.founding import OtherInForceError
     from mesh.config.legal import load_legal_topology
+    from mesh.config.published import as_yaml_file
     from mesh.lab.up import run_up, software_for
     from mesh.local.stopping import Stopping, run_stoppable, work_folder
 
@@ -53,17 +55,24 @@ def up(
 
     def work(stopping: Stopping) -> int:
         with work_folder(directory, "mesh-up", stopping, progress) as folder:
-            return run_up(
-                topology,
-                file.absolute(),
-                folder,
-                addresses=addresses,
-                software=software_for(topology, addresses, os.environ, progress),
-                workers=workers,
-                duration_s=duration,
-                stopping=stopping,
-                progress=progress,
-            )
+            try:
+                return run_up(
+                    topology,
+                    file.absolute(),
+                    folder,
+                    addresses=addresses,
+                    software=software_for(topology, addresses, os.environ, progress),
+                    workers=workers,
+                    duration_s=duration,
+                    stopping=stopping,
+                    progress=progress,
+                )
+            except OtherInForceError as error:
+                if directory is not None:  # brokers that stop now tell it to nobody
+                    kept = folder / "in-force.yaml"
+                    kept.write_text(as_yaml_file(error.standing.document), encoding="utf-8")
+                    progress(f"what is in force is in {kept}")
+                raise
 
     sys.exit(run_stoppable(work, progress=progress))
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mesh.codec.control import decode_change, decode_config, encode_config
+from mesh.codec.control import decode_change, decode_config
 from mesh.codec.keys import change_key, config_key
 from mesh.config.published import (
     document_hash,
     published_document,
-    published_text,
     published_topology,
 )
 from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
@@ -23,7 +22,6 @@ from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.view.change_records import newest
 from mesh.view.reading import read_range
-from mesh.view.wishes import write_config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +78,7 @@ def read_records(kafka: Mapping[str, KafkaCluster], prefix: str) -> Records:
     denied: list[str] = []
     for name, cluster in kafka.items():
         try:
-            record = _record_of(cluster, prefix)
+            record = record_of(cluster, prefix)
         except TransportError as error:
             silent[name] = str(error)
             if isinstance(error, TransportDeniedError):
@@ -117,32 +115,13 @@ def highest_of(records: Records) -> InForce | None:
     return InForce(number=number, topology=published_topology(text))
 
 
-def publish(topology: Topology, kafka: Mapping[str, KafkaCluster]) -> int:
-    """Put a topology in force: write it wherever it is not; return its number.
-
-    One that is in force already keeps its number, so starting a mesh again changes nothing.
-
-    Args:
-        topology: Without addresses that only this run knows.
-        kafka: Every Kafka cluster of it; `mesh.config` exists.
+def record_of(cluster: KafkaCluster, prefix: str) -> tuple[int, str] | None:
+    """Return number and text of the topology in force on one Kafka cluster, or None without any.
 
     Raises:
-        TransportError: A Kafka cluster did not answer or did not take it.
-        ProtocolError: A record was written by a newer version.
+        TransportError: It does not answer.
+        ProtocolError: A newer version wrote a record.
     """
-    records = read_records(kafka, topology.prefix)
-    for fault in records.silent.values():
-        raise TransportUnavailableError(fault)
-    highest, text = records.highest or (0, "")
-    wanted = published_text(topology)
-    number = highest if text == wanted else highest + 1
-    for name, cluster in kafka.items():
-        if records.found.get(name) != (number, wanted):
-            write_config(cluster, topology.prefix, config_key(), encode_config(number, wanted))
-    return number
-
-
-def _record_of(cluster: KafkaCluster, prefix: str) -> tuple[int, str] | None:
     found = (decode_config(value) for value in config_values(cluster, prefix, config_key()))
     return max(((config.number, config.topology) for config in found), default=None)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from mesh.client.in_force import publish
+from mesh.client.founding import publish
 from mesh.config.references import resolve_options
 from mesh.config.topology_writer import write_topology
 from mesh.errors import StartError

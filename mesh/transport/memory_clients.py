@@ -207,6 +207,7 @@ class MemoryWriter:
         """Open a transaction."""
         self._require_rights()
         outcome = self._ask(Call.BEGIN)
+        self._require_rights()
         self._broker.require_available()
         is_open = self._transaction is not None and not self._unanswered
         if self.transactional_id is None or is_open:
@@ -233,6 +234,8 @@ class MemoryWriter:
         transaction = self._transaction
         if broker.faults is not None:
             broker.faults.called(Call.PRODUCE, self.name, topic)
+            self._require_rights()
+            transaction = self._transaction
         if self.transactional_id is not None and transaction is None and not self._ended_early:
             raise InvariantError(f"writer {self.name}: produce outside a transaction")
         if not broker.available:
@@ -307,6 +310,7 @@ class MemoryWriter:
         """
         self._require_rights()
         outcome = self._ask(Call.COMMIT)
+        self._require_rights()  # somebody may have come just then
         where = f"Kafka cluster {self._broker.name}"
         if self._ended_early:
             self._ended_early = False

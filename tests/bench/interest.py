@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from mesh.client.in_force import publish
+from mesh.client.founding import publish
 from mesh.codec.control import decode_acknowledgement
 from mesh.codec.keys import subscribed_key, subscription_key
 from mesh.codec.subscriptions import encode_subscription

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mesh.client import MeshClient
+from mesh.config.published import published_text
 from mesh.lab.world import World
+from mesh.model.control import Change, Stage
 from mesh.model.topology import Topology
 from mesh.runtime.topics.provision import node_topics
+from mesh.transport.port import KafkaCluster
+from mesh.view.change_records import ConfigWriters
 from mesh.view.mesh_view import MeshView
 
 CHAIN: Mapping[str, object] = {
@@ -64,3 +68,10 @@ class Mesh:
     def close(self) -> None:
         for client in self._clients:
             client.close()
+
+
+def put_in_force(number: int, topology: Topology, kafka: Mapping[str, KafkaCluster]) -> None:
+    """Write a topology as what is in force, as a change does at its end."""
+    writers = ConfigWriters(kafka, topology.prefix)
+    writers.put_in_force(Change(number, Stage.RUN, published_text(topology)))
+    writers.close()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from mesh.client.in_force import publish
+from mesh.client.founding import publish
 from mesh.config.published import document_hash
 from mesh.config.topology_file import load_topology
 from tests.component.cli.conftest import Mesh, Run

@@ -7,14 +7,14 @@ from typing import Never
 
 import pytest
 
-from mesh.client.in_force import publish
+from mesh.client.founding import publish
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
 from mesh.errors import TransportDeniedError
 from mesh.model.topology import with_addresses
 from mesh.transport.port import KafkaCluster
 from tests.component.cli.conftest import Mesh, Run
-from tests.component.in_memory_mesh import CHAIN
+from tests.component.in_memory_mesh import CHAIN, put_in_force
 
 Chain = tuple[Mesh, str]
 
@@ -83,7 +83,7 @@ def test_an_address_may_be_of_what_only_the_mesh_knows(
     """A Kafka cluster that an apply brought; a name that nobody knows is refused."""
     mesh, _ = chain
     spec = {**CHAIN, "kafka": {"left": {}, "right": {}, "far": {}}}
-    publish(topology_from_mapping(spec), mesh.world.kafka)
+    put_in_force(2, topology_from_mapping(spec), mesh.world.kafka)
     asked: list[str] = []
 
     def open_all(topology: object, *_args: object, **_options: object) -> dict[str, KafkaCluster]:

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from mesh.client.in_force import publish, read_in_force
+from mesh.client.in_force import read_in_force
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
 from mesh.model.control import Stage
 from mesh.model.topology import Topology, Zone, with_addresses
 from tests.component.cli.conftest import Run
+from tests.component.in_memory_mesh import put_in_force
 from tests.component.operate.following import Following
 
 ADDRESSES = {"left": "left.test:9092", "right": "right.test:9092"}
@@ -285,7 +286,8 @@ def test_who_was_overtaken_is_refused(
     nodes, file = started(A=PRICES)
 
     def somebody_is_quicker(*_args: object, **_options: object) -> bool:
-        publish(mesh(A=PRICES, B={"kind": "one-hop", "nodes": ["e", "f"]}), nodes.kafka)
+        other = mesh(A=PRICES, B={"kind": "one-hop", "nodes": ["e", "f"]})
+        put_in_force(2, other, nodes.kafka)
         return True
 
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
@@ -310,7 +312,7 @@ def test_a_change_that_was_left_is_gone_on_with_by_the_same_command(
     assert (other.code, "UNDER_WAY" in other.err) == (2, True)
     nodes.stuck = {}
     after = mesh(A={**PRICES, "nodes": ["a", "b", "c", "d"]})
-    publish(with_addresses(after, ADDRESSES), {"left": nodes.kafka["left"]})
+    put_in_force(2, with_addresses(after, ADDRESSES), {"left": nodes.kafka["left"]})
     ended = run("zone", "add", "A", "d", "-f", file, "-o", "json")
     assert (ended.code, ended.data["version"]) == (0, 2)
     assert in_force(nodes)[1]["A"].nodes == ("a", "b", "c", "d")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mesh.client.in_force import publish, read_in_force
+from mesh.client.founding import publish
+from mesh.client.in_force import read_in_force
 from mesh.codec.control import encode_heartbeat
 from mesh.codec.keys import heartbeat_key, progress_key
 from mesh.codec.state import encode_progress

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
-from mesh.client.in_force import publish, read_in_force, read_records
+from mesh.client.founding import OtherInForceError, publish
+from mesh.client.in_force import read_in_force, read_records
 from mesh.codec.control import encode_config
 from mesh.codec.keys import config_key
 from mesh.config.published import published_text
+from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ProtocolError, TransportUnavailableError
 from mesh.model.topology import Topology, with_addresses
 from mesh.runtime.topics.provision import config_topic
+from mesh.transport.memory import MemoryKafka
+from mesh.transport.memory_faults import Call, MemoryFaults, Outcome
+from mesh.transport.port import KafkaCluster
 from tests.component.in_memory_mesh import Mesh
 
 
@@ -35,10 +43,62 @@ def test_starting_the_same_mesh_again_changes_nothing(mesh: Mesh) -> None:
         assert publish(mesh.topology, mesh.world.kafka) == 1
     log = mesh.world.kafka["left"].topics["mesh.config"].logs[0]
     assert len([entry for entry in log.entries if entry is not None]) == 1
+
+
+def test_another_topology_is_never_written_over_what_is_in_force(mesh: Mesh) -> None:
+    """Nodes that run would go on by the former, those that start by this. Spec: K28."""
+    publish(mesh.topology, mesh.world.kafka)
     other = replace(mesh.topology, keep_s=7.0)
-    assert publish(other, mesh.world.kafka) == 2
-    assert in_force(mesh) == (2, other)
-    assert publish(mesh.topology, mesh.world.kafka) == 3
+    with pytest.raises(OtherInForceError, match=r"version 1 .* differs in setting keep: start"):
+        publish(other, mesh.world.kafka)
+    assert in_force(mesh) == (1, mesh.topology)
+    elsewhere = with_addresses(mesh.topology, {"left": "left.test:1", "right": "right.test:1"})
+    assert publish(elsewhere, mesh.world.kafka) == 1
+    assert in_force(mesh) == (1, mesh.topology)
+
+
+class Meanwhile(MemoryFaults):
+    """Has somebody else do something before the call of a number."""
+
+    def __init__(self, number: int, do: Callable[[], None]) -> None:
+        self.calls, self._number, self._do = 0, number, do
+
+    def called(self, call: Call, client: str, what: str) -> Outcome | None:
+        self.calls += 1
+        if self.calls == self._number:
+            self._do()
+        return None
+
+
+@pytest.mark.parametrize("swapped", [{"k": "k"}, {"k": "l", "l": "k"}])
+def test_of_two_who_start_a_mesh_from_different_files_one_comes_first(
+    swapped: Mapping[str, str],
+) -> None:
+    """Wherever the one is when the other comes, whatever each calls its Kafka clusters. K28."""
+    spec = {"kafka": dict.fromkeys(swapped, {}), "nodes": {"a": {"kafka": "k"}}, "zones": {}}
+    mine, theirs = topology_from_mapping(spec), topology_from_mapping({**spec, "keep": "7s"})
+    for number in range(1, 100):
+        kafka = {name: MemoryKafka(name, now_ms=lambda: 0) for name in swapped}
+        for cluster in kafka.values():
+            cluster.admin().create([config_topic(mine)])
+        came: list[Topology] = []
+
+        def start(topology: Topology, kafka: Mapping[str, KafkaCluster], came: list) -> None:
+            with suppress(OtherInForceError):
+                publish(topology, kafka)
+                came.append(topology)
+
+        others = {name: kafka[other] for name, other in swapped.items()}
+        meanwhile = Meanwhile(number, partial(start, theirs, others, came))
+        for cluster in kafka.values():
+            cluster.faults = meanwhile
+        start(mine, kafka, came)
+        if meanwhile.calls < number:
+            break
+        texts = {text for _, text in read_records(kafka, "mesh.").found.values()}
+        assert texts == {published_text(one) for one in came}
+        assert len(came) == 1
+    assert number > 6
 
 
 def test_the_highest_number_wins_and_what_lacks_it_is_given_it(mesh: Mesh) -> None:

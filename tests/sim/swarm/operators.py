@@ -10,7 +10,8 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mesh.client.in_force import InForce, publish, read_in_force
+from mesh.client.founding import publish
+from mesh.client.in_force import InForce, read_in_force
 from mesh.config.published import published_text, published_topology
 from mesh.core.living import unchangeable
 from mesh.errors import ConfigError, NotBegunError, NotInTimeError, TransportError

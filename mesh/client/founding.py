@@ -1,0 +1,118 @@
+"""Puts the topology of a mesh that starts in force: it was never written, or it is the same.
+
+Another one is never written over it: nodes that run would go on by the former, and those that
+start again by the new one, past all stages of a change. Several people may start a mesh at one
+moment, from different files; the right to write is claimed as by who changes a mesh (ADR 32), but
+on every Kafka cluster, in the order of their ids, because two files may call them differently.
+What stands is read behind the claims. Spec: K28, kafka.md 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+
+from mesh.client.arbiter import TRIES
+from mesh.client.in_force import InForce, Records, record_of
+from mesh.codec.control import encode_config
+from mesh.codec.keys import config_key
+from mesh.config.published import (
+    differ_in_addresses_at_most,
+    published_text,
+    published_topology,
+)
+from mesh.core.changes import Described, changes_between
+from mesh.errors import ConfigError, Problem, TransportError, TransportFencedError
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.transport.port import KafkaCluster, Writer
+
+OTHER_IN_FORCE = "OTHER_IN_FORCE"
+"""Code of the problem that a mesh has another topology than the file says."""
+
+NAMED_MAX = 5
+
+
+class OtherInForceError(ConfigError):
+    """A mesh has another topology already; nothing was written.
+
+    Attributes:
+        standing: What is in force.
+    """
+
+    def __init__(self, standing: InForce, message: str) -> None:
+        self.standing = standing
+        super().__init__([Problem(code=OTHER_IN_FORCE, where="mesh.config", message=message)])
+
+
+def publish(topology: Topology, kafka: Mapping[str, KafkaCluster]) -> int:
+    """Put a topology in force where nothing is, and return its number.
+
+    One that is in force keeps its number and is written where it lacks only, so starting a mesh
+    again changes nothing, and who died between two Kafka clusters is made good by who comes next.
+
+    Args:
+        topology: Without addresses that only this run knows.
+        kafka: Every Kafka cluster of it; `mesh.config` exists.
+
+    Raises:
+        OtherInForceError: Another one is in force.
+        ConfigError: What is in force is not known to this version.
+        ProtocolError: A record was written by a newer version.
+        TransportError: A Kafka cluster did not answer or did not take it.
+    """
+    for _ in range(TRIES):
+        with ExitStack() as claims:
+            try:
+                return _publish(topology, kafka, claims)
+            except TransportFencedError:
+                continue  # somebody has claimed it since, and may have written
+    raise TransportError(f"others start the mesh at the same time, {TRIES} times in a row")
+
+
+def _publish(topology: Topology, kafka: Mapping[str, KafkaCluster], claims: ExitStack) -> int:
+    names = TopicNames(topology.prefix)
+    writers: dict[str, Writer] = {}
+    found: dict[str, tuple[int, str]] = {}
+    for name in sorted(kafka, key=lambda one: kafka[one].admin().cluster_id()):
+        writer = writers[name] = kafka[name].writer("operator", names.change_transactions())
+        claims.callback(writer.close)
+        if (record := record_of(kafka[name], topology.prefix)) is not None:
+            found[name] = record
+    number, text = Records(found=found, silent={}).highest or (1, published_text(topology))
+    _refuse_others(found, number, text, topology)
+    for name, writer in writers.items():
+        if found.get(name) != (number, text):
+            writer.begin()
+            writer.produce(names.config(), encode_config(number, text), config_key(), 0)
+            writer.commit()
+    return number
+
+
+def _refuse_others(
+    found: Mapping[str, tuple[int, str]], number: int, text: str, topology: Topology
+) -> None:
+    """Refuse what differs in more than addresses: those are a matter of who reads the file."""
+    standing = InForce(number=number, topology=published_topology(text))
+    rivals = [name for name, one in found.items() if one[0] == number and one[1] != text]
+    if rivals:
+        others = ", ".join(name for name, one in found.items() if one == (number, text))
+        raise OtherInForceError(
+            standing,
+            f"version {number} says one thing on {others} and another on {', '.join(rivals)}: "
+            "say which is to be in force by `mesh apply FILE`",
+        )
+    if differ_in_addresses_at_most(standing.topology, topology):
+        return
+    wanted = InForce(number=number, topology=topology)
+    changes = changes_between(
+        Described(topology=standing.topology, document=standing.document),
+        Described(topology=topology, document=wanted.document),
+    )
+    told = [f"{change.what} {change.name}" for change in changes]
+    more = f" and {len(told) - NAMED_MAX} more" if told[NAMED_MAX:] else ""
+    raise OtherInForceError(
+        standing,
+        f"version {number} is in force, and the file differs in {', '.join(told[:NAMED_MAX])}"
+        f"{more}: start the mesh by what is in force, then change it by `mesh apply FILE`",
+    )
