@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from mesh.errors import TransportDeniedError
@@ -13,6 +13,7 @@ from mesh.transport.kafka.faults import Site
 from mesh.transport.kafka.health import Health
 from mesh.transport.kafka.inspection import InspectingAdmin
 from mesh.transport.kafka.member import KafkaMembership
+from mesh.transport.kafka.pulse import Pulse
 from mesh.transport.kafka.reader import KafkaReader
 from mesh.transport.kafka.settings import (
     BATCH_BYTES_MAX,
@@ -69,6 +70,7 @@ class RealKafka:
         self._admin: InspectingAdmin | None = None
         self._health = Health(lambda: self.admin().ask())
         self._made: list[KafkaReader | KafkaWriter | KafkaMembership | KafkaConsumer] = []
+        self._pulse = Pulse(self._transactional)
 
     def reader(self, name: str, *, patience_ms: int = PATIENCE_MS) -> KafkaReader:
         """Return a new reader; see the port for its patience."""
@@ -85,7 +87,15 @@ class RealKafka:
         settings = writer_settings(
             self._options, f"{self._prefix}-{name}", transactional_id, self._batch_bytes_max
         )
-        return self._keep(KafkaWriter(self._site, name, settings, transactional_id))
+        writer = self._keep(KafkaWriter(self._site, name, settings, transactional_id))
+        if transactional_id is not None:
+            self._pulse.begin()
+        return writer
+
+    def _transactional(self) -> Sequence[KafkaWriter]:
+        with self._lock:
+            writers = [one for one in self._made if isinstance(one, KafkaWriter)]
+        return [one for one in writers if one.transactional_id is not None and not one.is_closed]
 
     def membership(self, name: str, group: str, topic: str) -> KafkaMembership:
         """Join the group that shares out the partitions of `topic`."""
@@ -131,5 +141,6 @@ class RealKafka:
         with self._lock:
             made, self._made = self._made, []
             self._admin = None
+        self._pulse.end()
         for one in made:
             one.close()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mesh.transport.kafka.logs import LOG
+from mesh.transport.kafka.retries import RETRY_BACKOFF_MS, STATISTICS_MS
 from mesh.transport.port import PATIENCE_MS
 
 Settings = dict[str, object]
@@ -48,6 +49,13 @@ _TUNED_WRITER: Settings = {
     # How long a topic may be unknown before it counts as missing; the default of 30 s would be
     # longer than a transaction may take.
     "topic.metadata.propagation.max.ms": 2_000,
+}
+_MANAGED_TRANSACTIONS: Settings = {
+    # What shows that a request was sent twice, and how soon it may be: see `retries`.
+    "statistics.interval.ms": STATISTICS_MS,
+    "retry.backoff.ms": RETRY_BACKOFF_MS,
+    "retry.backoff.max.ms": 1_000,
+    "socket.max.fails": 1,
 }
 _TUNED_TRANSACTIONS: Settings = {
     # A client connects, hears the broker's number and often connects anew: who takes a lane over
@@ -132,6 +140,7 @@ def writer_settings(
         tuned |= _TUNED_TRANSACTIONS
         own["transactional.id"] = transactional_id
         own["transaction.timeout.ms"] = TRANSACTION_TIMEOUT_MS
+        own |= _MANAGED_TRANSACTIONS
     return {**tuned, **options, **_MANAGED, **_MANAGED_WRITER, **own}
 
 

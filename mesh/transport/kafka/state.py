@@ -16,6 +16,7 @@ from mesh.transport.kafka.faults import (
     is_of_record,
     transport_error,
 )
+from mesh.transport.kafka.retries import Retries
 
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 _NEVER_SENT = frozenset({KafkaError._RESOLVE, KafkaError._ALL_BROKERS_DOWN, *IDENTITY})
@@ -28,7 +29,7 @@ class WriterState:
         is_open: A transaction is open.
         spent: Why the writer can do nothing any more, or None.
         failed: Records that failed since the last `reset`.
-        connection_lost: An established connection was lost since it was last set to False.
+        retries: Whether something was sent twice under a transaction.
         last_error: The newest trouble with a connection.
         is_dead: The client library has given up for good, without a transaction.
     """
@@ -40,7 +41,7 @@ class WriterState:
         self.is_open = False
         self.spent: TransportError | None = None
         self.failed = 0
-        self.connection_lost = False
+        self.retries = Retries()
         self.last_error: KafkaError | None = None
         self.is_dead = False
         self._refusals: dict[str, KafkaError] = {}
@@ -78,7 +79,7 @@ class WriterState:
         text = error.str()
         if error.code() in _NEVER_SENT or "Connect to" in text or "state CONNECT" in text:
             return  # no request can have been under way on it
-        self.connection_lost = True
+        self.retries.lost()
 
     def refusal(self, what: str) -> TransportError | None:
         """Return the error for what was refused, or None if nothing was.

@@ -18,6 +18,7 @@ from mesh.errors import (
     TransportUnknownError,
 )
 from mesh.transport.kafka.faults import FENCED, IDENTITY, MOVED, error_of, is_away, transport_error
+from mesh.transport.kafka.retries import PROOF_S, STATISTICS_MS
 from mesh.transport.kafka.settings import TRANSACTION_TIMEOUT_MS
 from mesh.transport.kafka.state import WriterState
 
@@ -36,10 +37,8 @@ _ASKED_TOPIC = "__transaction_state"
 class Transactions:
     """The transactions of one writer.
 
-    The client library may send a request to end a transaction again after a lost connection, and
-    brokers may apply the late first copy to the *next* transaction of the same producer epoch.
-    So when a connection was lost, the next transaction is refused with TransportUnknownError;
-    its owner opens a new writer, which raises the epoch. Spec: reliability.md R3.
+    When a request may have been sent twice, the next transaction is refused with
+    TransportUnknownError; its owner opens a new writer, which raises the epoch: see `Retries`.
     """
 
     def __init__(self, producer: Producer, state: WriterState) -> None:
@@ -89,9 +88,8 @@ class Transactions:
                     return False
             else:
                 break
-        # What was lost on the way here was lost under no transaction of this epoch.
         self._producer.poll(0)
-        state.connection_lost = False
+        state.retries.taken()
         return True
 
     def begin(self) -> None:
@@ -103,20 +101,30 @@ class Transactions:
             raise InvariantError(
                 f"writer {state.name}: begin without an id or within a transaction"
             )
-        self._producer.poll(0)
-        if state.connection_lost:
-            state.spent = TransportUnknownError(
-                state.site.text(
-                    f"a connection was lost under {state.transactional_id}; open a new writer"
-                )
-            )
-            raise state.spent
+        self._require_proof()
         try:
             self._producer.begin_transaction()
         except KafkaException as exc:
             self._spend(error_of(exc), "begin a transaction", exc)
         state.reset()
         state.is_open = True
+        state.retries.begun()
+
+    def _require_proof(self) -> None:
+        """Make sure that nothing of the transaction before can come late. Spec: R3."""
+        state = self._state
+        deadline_s = time.monotonic() + PROOF_S
+        self._producer.poll(0)
+        while state.retries.needs_proof and time.monotonic() < deadline_s:
+            self._producer.poll(STATISTICS_MS / 1000)
+        if state.retries.is_dirty or state.retries.needs_proof:
+            state.spent = TransportUnknownError(
+                state.site.text(
+                    f"a request may have been sent twice under {state.transactional_id}; "
+                    "open a new writer"
+                )
+            )
+            raise state.spent
 
     def send_offsets(self, places: Sequence[Place], ticket: object) -> None:
         """Let the open transaction move a consumer group on."""
@@ -150,7 +158,10 @@ class Transactions:
             raise state.spent
         if not state.is_open:
             raise InvariantError(f"writer {state.name}: commit without a transaction")
-        self._producer.poll(0)
+        # First all records, so that the time of the rest tells whether that was sent twice.
+        # It raises what is fatal, garbled if more reports follow; the commit will say it clearly.
+        with suppress(KafkaException, SystemError):
+            self._producer.flush(COMMIT_DEADLINE_S)
         if (refusal := state.refusal("nothing was committed")) is not None:
             self.abort()
             raise refusal
@@ -179,17 +190,20 @@ class Transactions:
 
     def _end(self, end: Callable[[float], None], what: str) -> KafkaError | None:
         """Call again until it is done; return an error that asks for an abort."""
-        deadline_s = time.monotonic() + COMMIT_DEADLINE_S
+        state, began_s = self._state, time.monotonic()
+        deadline_s = began_s + COMMIT_DEADLINE_S
         while True:
             try:
                 end(max(deadline_s - time.monotonic(), _SLICE_S))
             except KafkaException as exc:
                 error = error_of(exc)
                 if error.txn_requires_abort():
+                    state.retries.ended(time.monotonic() - began_s)
                     return error
                 if not error.retriable() or time.monotonic() > deadline_s:
                     self._spend(error, what, exc)
             else:
+                state.retries.ended(time.monotonic() - began_s)
                 return None
 
     def _spend(self, error: KafkaError, what: str, cause: KafkaException) -> NoReturn:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from mesh.errors import InvariantError
+from mesh.errors import InvariantError, MeshError
 from mesh.transport.kafka.consumer import places_of
 from mesh.transport.kafka.faults import Site, error_of, transport_error
 from mesh.transport.kafka.logs import LOG
@@ -67,7 +67,9 @@ class KafkaWriter:
         self.transactional_id = transactional_id
         self.is_closed = False
         state = WriterState(site, name, transactional_id)
-        callbacks = {"on_delivery": state.on_delivery, "error_cb": state.on_error}
+        callbacks: Settings = {"on_delivery": state.on_delivery, "error_cb": state.on_error}
+        if transactional_id is not None:
+            callbacks["stats_cb"] = state.retries.on_statistics
         self._settings: Settings = {**settings, **callbacks}
         self._state = state
         self._open()
@@ -155,8 +157,9 @@ class KafkaWriter:
             if producer.flush(MESSAGE_TIMEOUT_MS / 1000 + _GRACE_S) > 0:
                 producer.purge()
                 producer.flush(_GRACE_S)
-        except KafkaException as exc:
-            state.refuse("", KafkaError(KafkaError._FATAL, error_of(exc).str()))
+        except (KafkaException, SystemError) as exc:
+            text = error_of(exc).str() if isinstance(exc, KafkaException) else str(exc)
+            state.refuse("", KafkaError(KafkaError._FATAL, text))
         if state.is_open:
             return state.failed
         if state.is_dead:
@@ -166,6 +169,13 @@ class KafkaWriter:
         if (refusal := state.refusal("not in a transaction")) is not None:
             LOG.warning("%d records failed: %s", state.failed, refusal)
         return state.reset()
+
+    def take_news(self) -> None:
+        """Take in what has piled up of statistics; any thread may call it now and then."""
+        producer, state = self._producer, self._state
+        if producer is not None and not state.is_open:
+            with suppress(KafkaException, MeshError):
+                producer.poll(0)
 
     def close(self) -> None:
         """Release everything, without waiting for records in flight."""
