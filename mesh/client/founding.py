@@ -14,7 +14,7 @@ from contextlib import ExitStack
 
 from mesh.client.arbiter import TRIES
 from mesh.client.in_force import InForce, Records, record_of
-from mesh.codec.control import encode_config
+from mesh.codec.control import Config, encode_config
 from mesh.codec.keys import config_key
 from mesh.config.published import (
     differ_in_addresses_at_most,
@@ -22,6 +22,7 @@ from mesh.config.published import (
     published_topology,
 )
 from mesh.core.changes import Described, changes_between
+from mesh.core.links import first_lineage
 from mesh.errors import ConfigError, Problem, TransportError, TransportFencedError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -73,30 +74,30 @@ def publish(topology: Topology, kafka: Mapping[str, KafkaCluster]) -> int:
 def _publish(topology: Topology, kafka: Mapping[str, KafkaCluster], claims: ExitStack) -> int:
     names = TopicNames(topology.prefix)
     writers: dict[str, Writer] = {}
-    found: dict[str, tuple[int, str]] = {}
+    found: dict[str, Config] = {}
     for name in sorted(kafka, key=lambda one: kafka[one].admin().cluster_id()):
         writer = writers[name] = kafka[name].writer("operator", names.change_transactions())
         claims.callback(writer.close)
         if (record := record_of(kafka[name], topology.prefix)) is not None:
             found[name] = record
-    number, text = Records(found=found, silent={}).highest or (1, published_text(topology))
-    _refuse_others(found, number, text, topology)
+    new = Config(1, published_text(topology), first_lineage(topology))
+    config = Records(found=found, silent={}).highest or new
+    _refuse_others(found, config, topology)
     for name, writer in writers.items():
-        if found.get(name) != (number, text):
+        if found.get(name) != config:
             writer.begin()
-            writer.produce(names.config(), encode_config(number, text), config_key(), 0)
+            writer.produce(names.config(), encode_config(*config), config_key(), 0)
             writer.commit()
-    return number
+    return config.number
 
 
-def _refuse_others(
-    found: Mapping[str, tuple[int, str]], number: int, text: str, topology: Topology
-) -> None:
+def _refuse_others(found: Mapping[str, Config], config: Config, topology: Topology) -> None:
     """Refuse what differs in more than addresses: those are a matter of who reads the file."""
-    standing = InForce(number=number, topology=published_topology(text))
-    rivals = [name for name, one in found.items() if one[0] == number and one[1] != text]
+    number, text, lineage = config
+    standing = InForce(number=number, topology=published_topology(text), lineage=lineage)
+    rivals = [name for name, one in found.items() if one.number == number and one != config]
     if rivals:
-        others = ", ".join(name for name, one in found.items() if one == (number, text))
+        others = ", ".join(name for name, one in found.items() if one == config)
         raise OtherInForceError(
             standing,
             f"version {number} says one thing on {others} and another on {', '.join(rivals)}: "

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mesh.codec.control import decode_change, decode_config
+from mesh.codec.control import Config, decode_change, decode_config
 from mesh.codec.keys import change_key, config_key
 from mesh.config.published import (
     document_hash,
     published_document,
     published_topology,
 )
+from mesh.core.links import first_lineage, lineage_after
 from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
-from mesh.model.control import Change
+from mesh.model.control import Change, Lineage
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, TopicPartition
@@ -31,15 +32,22 @@ class InForce:
     Attributes:
         number: Version of the record, from 1; 0 if there is none and a file stands for it.
         topology: What it says; Kafka clusters without secrets and addresses that no file named.
+        lineage: What it has of those before it; None if there is no record.
     """
 
     number: int
     topology: Topology
+    lineage: Lineage | None = None
 
     @property
     def document(self) -> Mapping[str, object]:
         """The topology as a file."""
         return published_document(self.topology)
+
+    def lineage_of(self, after: Topology, number: int) -> Lineage:
+        """Return the lineage of a topology that follows this one under a number. Spec: K10."""
+        lineage = self.lineage or first_lineage(self.topology)
+        return lineage_after(lineage, self.topology, after, number)
 
     @property
     def hash(self) -> str:
@@ -52,17 +60,17 @@ class Records:
     """What `mesh.config` says on each Kafka cluster.
 
     Attributes:
-        found: Number and text by Kafka cluster; those without a record are left out.
+        found: The record by Kafka cluster; those without one are left out.
         silent: Kafka clusters that do not answer, with the reason.
         denied: Those among them that do not let us read it.
     """
 
-    found: Mapping[str, tuple[int, str]]
+    found: Mapping[str, Config]
     silent: Mapping[str, str]
     denied: Sequence[str] = ()
 
     @property
-    def highest(self) -> tuple[int, str] | None:
+    def highest(self) -> Config | None:
         """The record in force; of equal numbers, which only two writers at once make, one."""
         return max(self.found.values(), default=None)
 
@@ -73,7 +81,7 @@ def read_records(kafka: Mapping[str, KafkaCluster], prefix: str) -> Records:
     Raises:
         ProtocolError: One was written by a newer version.
     """
-    found: dict[str, tuple[int, str]] = {}
+    found: dict[str, Config] = {}
     silent: dict[str, str] = {}
     denied: list[str] = []
     for name, cluster in kafka.items():
@@ -111,19 +119,19 @@ def highest_of(records: Records) -> InForce | None:
     """
     if records.highest is None:
         return None
-    number, text = records.highest
-    return InForce(number=number, topology=published_topology(text))
+    number, text, lineage = records.highest
+    return InForce(number=number, topology=published_topology(text), lineage=lineage)
 
 
-def record_of(cluster: KafkaCluster, prefix: str) -> tuple[int, str] | None:
-    """Return number and text of the topology in force on one Kafka cluster, or None without any.
+def record_of(cluster: KafkaCluster, prefix: str) -> Config | None:
+    """Return the record of the topology in force on one Kafka cluster, or None without any.
 
     Raises:
         TransportError: It does not answer.
         ProtocolError: A newer version wrote a record.
     """
     found = (decode_config(value) for value in config_values(cluster, prefix, config_key()))
-    return max(((config.number, config.topology) for config in found), default=None)
+    return max(found, default=None)
 
 
 def newest_change(cluster: KafkaCluster, prefix: str) -> Change | None:

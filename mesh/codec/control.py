@@ -12,18 +12,21 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from mesh.codec.records import RecordCodec
+from mesh.codec.records import Fields, RecordCodec
 from mesh.codec.subscriptions import decode_subscription, encode_subscription
 from mesh.model.control import (
+    UNKNOWN_LINEAGE,
     Acknowledgement,
     Change,
     ChangeStatus,
     EndpointStatus,
     Heartbeat,
     Identity,
+    Lineage,
     LinkState,
     LinkStatus,
     Mark,
+    OutboxPosition,
     Pause,
     RepairRequest,
     Stage,
@@ -76,10 +79,11 @@ class Learned(NamedTuple):
 
 
 class Config(NamedTuple):
-    """The topology in force: its number (the highest wins) and the file as JSON text."""
+    """The topology in force: its number (the highest wins), the file as JSON text, its lineage."""
 
     number: int
     topology: str
+    lineage: Lineage = UNKNOWN_LINEAGE
 
 
 def _signed(digest: int) -> int:
@@ -133,9 +137,14 @@ _MARK = RecordCodec[Mark](
         "number": value.number,
         "count": value.count,
         "hash": _signed(value.digest),
+        "topic_id": value.topic_id,
     },
     lambda fields: Mark(
-        fields["epoch"], fields["number"], fields["count"], fields["hash"] % (1 << 64)
+        fields["epoch"],
+        fields["number"],
+        fields["count"],
+        fields["hash"] % (1 << 64),
+        fields["topic_id"],
     ),
 )
 
@@ -153,6 +162,20 @@ def _endpoints_of(ext: Mapping[str, bytes]) -> Sequence[EndpointStatus]:
     return tuple(EndpointStatus(*map(str, one)) for one in listed)
 
 
+def _lineage_fields(lineage: Lineage) -> Fields:
+    return {
+        "domain": lineage.domain,
+        "links": [
+            {"one": one, "other": other, "number": number} for one, other, number in lineage.links
+        ],
+    }
+
+
+def _lineage(fields: Fields) -> Lineage:
+    links = tuple((link["one"], link["other"], link["number"]) for link in fields["links"])
+    return Lineage(fields["domain"], links)
+
+
 _CHANGE = RecordCodec[Change](
     "change",
     lambda value: {
@@ -160,9 +183,14 @@ _CHANGE = RecordCodec[Change](
         "stage": value.stage,
         "topology": value.topology,
         "holding": list(value.holding),
+        **_lineage_fields(value.lineage),
     },
     lambda fields: Change(
-        fields["number"], Stage(fields["stage"]), fields["topology"], tuple(fields["holding"])
+        fields["number"],
+        Stage(fields["stage"]),
+        fields["topology"],
+        tuple(fields["holding"]),
+        _lineage(fields),
     ),
 )
 
@@ -260,12 +288,14 @@ _ACKNOWLEDGEMENT = RecordCodec[Acknowledgement](
         "applied": value.applied,
         "complete": value.complete,
         "open": [{"source": source, "target": target} for source, target in value.open_links],
+        "topic_id": value.topic_id,
     },
     lambda fields: Acknowledgement(
         fields["epoch"],
         fields["applied"],
         fields["complete"],
         tuple((link["source"], link["target"]) for link in fields["open"]),
+        fields["topic_id"],
     ),
 )
 
@@ -275,14 +305,20 @@ _LINK_STATE = RecordCodec[LinkState](
         "epoch": value.epoch,
         "beat": value.beat,
         "positions": [
-            {"topic": topic, "partition": partition, "position": position}
-            for topic, partition, position in value.positions
+            {
+                "topic": at.topic,
+                "topic_id": at.topic_id,
+                "partition": at.partition,
+                "read": at.read,
+                "needed": at.needed,
+            }
+            for at in value.positions
         ],
     },
     lambda fields: LinkState(
         fields["epoch"],
         fields["beat"],
-        tuple((at["topic"], at["partition"], at["position"]) for at in fields["positions"]),
+        tuple(OutboxPosition(**at) for at in fields["positions"]),
     ),
 )
 
@@ -342,8 +378,12 @@ _LEARNED = RecordCodec[Learned](
 
 _CONFIG = RecordCodec[Config](
     "config",
-    lambda value: {"number": value.number, "topology": value.topology},
-    lambda fields: Config(fields["number"], fields["topology"]),
+    lambda value: {
+        "number": value.number,
+        "topology": value.topology,
+        **_lineage_fields(value.lineage),
+    },
+    lambda fields: Config(fields["number"], fields["topology"], _lineage(fields)),
 )
 
 encode_identity, decode_identity = _IDENTITY.encode, _IDENTITY.decode
@@ -368,6 +408,6 @@ def encode_learned(epoch: int, number: int, filters: Sequence[str]) -> bytes:
     return _LEARNED.encode(Learned(epoch, number, tuple(filters)))
 
 
-def encode_config(number: int, topology: str) -> bytes:
-    """Return the record of `mesh.config`: a topology, as JSON text, and its number."""
-    return _CONFIG.encode(Config(number, topology))
+def encode_config(number: int, topology: str, lineage: Lineage = UNKNOWN_LINEAGE) -> bytes:
+    """Return the record of `mesh.config`: a topology, as JSON text, its number and lineage."""
+    return _CONFIG.encode(Config(number, topology, lineage))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mesh.codec.blocks import NO_EXT, encode_ext, read_ext
+from mesh.codec.eras import decode_eras, encode_eras
 from mesh.codec.header import (
     Peeked,
     decode_header,
@@ -18,6 +19,7 @@ from mesh.codec.header import (
     origin_of,
     peek,
     relay_key,
+    with_eras,
 )
 from mesh.codec.messages import (
     MessageTuple,
@@ -40,11 +42,13 @@ __all__ = [
     "Scanned",
     "assemble_columns",
     "assemble_value",
+    "decode_eras",
     "decode_ext",
     "decode_header",
     "decode_messages",
     "decode_value",
     "encode_bare_tails",
+    "encode_eras",
     "encode_ext",
     "encode_header",
     "encode_tail",
@@ -57,6 +61,7 @@ __all__ = [
     "relay_key",
     "scan_value",
     "subject_table",
+    "with_eras",
 ]
 
 

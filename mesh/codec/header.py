@@ -18,12 +18,14 @@ from mesh.codec.blocks import (
     read_texts,
     skip_texts,
 )
+from mesh.codec.eras import decode_eras, encode_eras, skip_eras
 from mesh.codec.records import check_version
 from mesh.codec.subjects import encode_table, subject_table
 from mesh.codec.varint import read_zigzag, zigzag
 from mesh.errors import DecodeError, LocalProtocolError
 from mesh.model.frames import (
     Chain,
+    Era,
     FrameFlags,
     FrameHeader,
     FrameKind,
@@ -33,13 +35,16 @@ from mesh.model.frames import (
 )
 from schemas import VERSION
 
+MAGIC = b"\xf7M"
+"""Begins the key of every frame; what lacks it is no frame. Spec: K10."""
+
 _INT_MAX = (1 << 31) - 1
 _INT_MIN = -(1 << 31)
 _ID_SIZE = 16
 _TRUTH = (b"\x00", b"\x01")
 _KINDS = (FrameKind.DATA, FrameKind.GAP)
 _FLAGS = {flags.value: flags for flags in (FrameFlags.NONE, FrameFlags.REPAIR)}
-_PREFIXES = {kind: zigzag(VERSION) + zigzag(index) for index, kind in enumerate(_KINDS)}
+_PREFIXES = {kind: MAGIC + zigzag(VERSION) + zigzag(index) for index, kind in enumerate(_KINDS)}
 
 
 @dataclass(slots=True)
@@ -57,6 +62,7 @@ class Peeked:
         count: Messages in the value.
         flags: For example repair.
         origin_start: Where the bytes begin that travel untouched.
+        eras_start: Where the eras lie, up to the subject table.
         table_start, table_end: Where the subject table lies.
     """
 
@@ -71,6 +77,7 @@ class Peeked:
     count: int
     flags: FrameFlags
     origin_start: int
+    eras_start: int
     table_start: int
     table_end: int
 
@@ -78,6 +85,11 @@ class Peeked:
     def tail(self) -> bytes:
         """Return what a relay hands on untouched: origin part, flags, ext."""
         return self.key[self.origin_start :]
+
+    @property
+    def eras_bytes(self) -> bytes:
+        """Return the eras as bytes: equal bytes, equal eras."""
+        return self.key[self.eras_start : self.table_start]
 
     @property
     def table_bytes(self) -> bytes:
@@ -112,6 +124,7 @@ def key_tail(
             zigzag(origin.first),
             zigzag(origin.last),
             _int(origin.count),
+            encode_eras(origin.eras),
             encode_table(origin.subjects),
             _int(flags),
             encode_ext(ext or {}),
@@ -160,6 +173,20 @@ def flagged_tail(peeked: Peeked, flags: FrameFlags) -> bytes:
     return origin + _int(flags) + peeked.key[after:]
 
 
+def with_eras(peeked: Peeked, tail: bytes, eras: tuple[Era, ...]) -> bytes:
+    """Return a frame's tail with other eras, as the first node of another domain writes it.
+
+    Args:
+        peeked: The frame.
+        tail: Its `Peeked.tail`, perhaps with other flags.
+        eras: Those of the frame and the node's own.
+
+    Spec: K10.
+    """
+    start, end = (at - peeked.origin_start for at in (peeked.eras_start, peeked.table_start))
+    return tail[:start] + encode_eras(eras) + tail[end:]
+
+
 def peek(key: bytes) -> Peeked:
     """Read a frame's key as far as a hop needs it; the subject table is left unread. Spec: K10.
 
@@ -188,10 +215,10 @@ def decode_header(key: bytes) -> FrameHeader:
 
 
 def origin_of(peeked: Peeked) -> Origin:
-    """Return where the frame's messages entered the mesh, with the subject table.
+    """Return where the frame's messages entered the mesh, with the subject table and the eras.
 
     Raises:
-        DecodeError: The subject table is damaged.
+        DecodeError: The subject table or the eras are damaged.
     """
     return Origin(
         node=peeked.node,
@@ -201,6 +228,7 @@ def origin_of(peeked: Peeked) -> Origin:
         last=peeked.last,
         count=peeked.count,
         subjects=subject_table(peeked.table_bytes),
+        eras=decode_eras(peeked.eras_bytes),
     )
 
 
@@ -260,7 +288,9 @@ def _read_hop(key: bytes, position: int) -> tuple[Hop, int]:
 
 
 def _peek(key: bytes) -> tuple[Peeked, int]:
-    version, position = read_zigzag(key, 0)
+    if not key.startswith(MAGIC):
+        raise DecodeError(f"no frame: its key begins with {key[:8].hex() or 'nothing'}")
+    version, position = read_zigzag(key, len(MAGIC))
     check_version("frame_header", version)
     kind, position = read_zigzag(key, position)
     if not 0 <= kind < len(_KINDS):
@@ -271,9 +301,10 @@ def _peek(key: bytes) -> tuple[Peeked, int]:
     generation, position = _read_int(key, position)
     first, position = read_zigzag(key, position)
     last, position = read_zigzag(key, position)
-    count, table_start = _read_int(key, position)
+    count, eras_start = _read_int(key, position)
     if count < 0:
         raise DecodeError(f"a frame of {count} messages")
+    table_start = skip_eras(key, eras_start)
     table_end = skip_texts(key, table_start)
     flags, ext_start = _read_int(key, table_end)
     if flags not in _FLAGS:
@@ -293,6 +324,7 @@ def _peek(key: bytes) -> tuple[Peeked, int]:
         count=count,
         flags=_FLAGS[flags],
         origin_start=origin_start,
+        eras_start=eras_start,
         table_start=table_start,
         table_end=table_end,
     )

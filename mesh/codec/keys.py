@@ -144,6 +144,13 @@ class LinksKey:
     uuid: str
 
 
+@dataclass(frozen=True, slots=True)
+class StandbyKey:
+    """A worker without lanes tells what it has heard, on `learned`."""
+
+    worker: str
+
+
 ControlKey = (
     IdentityKey
     | LinksKey
@@ -155,6 +162,7 @@ ControlKey = (
     | LinkKey
     | RepairKey
     | LearnedKey
+    | StandbyKey
     | StopKey
     | AcceptKey
     | PauseKey
@@ -264,6 +272,11 @@ def change_key() -> bytes:
     return b"change"
 
 
+def standby_key(worker: str) -> bytes:
+    """Return the key on `learned` of what a worker without lanes has heard. Spec: K21."""
+    return f"standby {worker}".encode()
+
+
 def parse_control_key(key: bytes) -> ControlKey:
     """Return what a key of a control topic speaks of.
 
@@ -300,6 +313,8 @@ def _parse(kind: str, rest: str | None = None) -> ControlKey:
             return AckKey(_scope(rest))
         case "links", str() if rest and " " not in rest:
             return LinksKey(rest)
+        case "standby", str() if rest and " " not in rest:
+            return StandbyKey(rest)
         case "learned", str():
             neighbour, scope, *part = rest.split(" ")
             if not neighbour or len(part) > 1:
@@ -390,7 +405,7 @@ def progress_key(progress: Progress) -> bytes:
     """
     kind, at = progress.kind, f"{progress.topic} {progress.partition}"
     match kind:
-        case ProgressKind.SOURCE | ProgressKind.STOPPED:
+        case ProgressKind.SOURCE | ProgressKind.STOPPED | ProgressKind.ERA:
             return f"{kind} {at}".encode()
         case ProgressKind.SENT | ProgressKind.ACCEPTED | ProgressKind.GAP | ProgressKind.HELD:
             if progress.topic_id is None:

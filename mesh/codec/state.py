@@ -6,13 +6,16 @@ Encoders raise LocalProtocolError, decoders DecodeError and UnknownVersionError,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mesh.codec.records import Fields, RecordCodec
-from mesh.model.frames import MessageClass
+from mesh.model.frames import Era, MessageClass
 from mesh.model.state import (
     Cut,
     DeadLetter,
     DeliveredCount,
     Dropped,
+    EraBegan,
     InForce,
     Ledger,
     NotForwarded,
@@ -20,7 +23,17 @@ from mesh.model.state import (
     ProgressKind,
     SentCount,
     SourceRange,
+    Standby,
 )
+
+
+def _in_force_fields(versions: Sequence[InForce]) -> Sequence[Fields]:
+    return [{"scope": one.scope, "epoch": one.epoch, "number": one.number} for one in versions]
+
+
+def _in_force(fields: Fields) -> Sequence[InForce]:
+    return tuple(InForce(**entry) for entry in fields["in_force"])
+
 
 _PROGRESS = RecordCodec[Progress](
     "progress",
@@ -31,13 +44,16 @@ _PROGRESS = RecordCodec[Progress](
         "topic_id": value.topic_id,
         "partition": value.partition,
         "source_partition": value.source_partition,
-        "in_force": [
-            {"scope": entry.scope, "epoch": entry.epoch, "number": entry.number}
-            for entry in value.in_force
-        ],
+        "in_force": _in_force_fields(value.in_force),
         "ahead": value.ahead,
         "generation": value.generation,
         "reason": value.reason,
+        "link": value.link,
+        "leader_epoch": value.leader_epoch,
+        "eras": [
+            {"first": began.first, "domain": began.era.domain, "number": began.era.number}
+            for began in value.eras
+        ],
     },
     lambda fields: Progress(
         kind=ProgressKind(fields["kind"]),
@@ -46,13 +62,23 @@ _PROGRESS = RecordCodec[Progress](
         partition=fields["partition"],
         topic_id=fields["topic_id"],
         source_partition=fields["source_partition"],
-        in_force=tuple(
-            InForce(entry["scope"], entry["epoch"], entry["number"]) for entry in fields["in_force"]
-        ),
+        in_force=_in_force(fields),
         ahead=fields["ahead"],
         generation=fields["generation"],
         reason=fields["reason"],
+        link=fields["link"],
+        leader_epoch=fields["leader_epoch"],
+        eras=tuple(
+            EraBegan(began["first"], Era(began["domain"], began["number"]))
+            for began in fields["eras"]
+        ),
     ),
+)
+
+_STANDBY = RecordCodec[Standby](
+    "standby",
+    lambda value: {"in_force": _in_force_fields(value.in_force)},
+    lambda fields: Standby(_in_force(fields)),
 )
 
 
@@ -183,5 +209,6 @@ _DEAD_LETTER = RecordCodec[DeadLetter](
 )
 
 encode_progress, decode_progress = _PROGRESS.encode, _PROGRESS.decode
+encode_standby, decode_standby = _STANDBY.encode, _STANDBY.decode
 encode_ledger, decode_ledger = _LEDGER.encode, _LEDGER.decode
 encode_dead_letter, decode_dead_letter = _DEAD_LETTER.encode, _DEAD_LETTER.decode

@@ -16,7 +16,7 @@ from mesh.core.conflicts import Conflict, first_conflict
 from mesh.core.walks import Graph
 from mesh.model.joins import Join
 from mesh.model.links import Gate, HeldLink, NodeLinks
-from mesh.model.topology import Link, Topology, ZoneKind
+from mesh.model.topology import Link, ZoneKind
 
 Records = Mapping[str, NodeLinks]
 """uuid -> what that node says."""
@@ -47,16 +47,6 @@ class Pair:
         """How its ends name it."""
         (first, second), (there, back) = self.ends, self.held
         return (first, there.neighbour), (second, back.neighbour)
-
-
-def topology_digest(topology: Topology) -> str:
-    """Return what tells whether two topologies have the same links; addresses do not count."""
-    facts = [
-        (zone.name, str(zone.kind), [link.ends for link in zone.links], repr(zone.join))
-        for zone in sorted(topology.zones.values(), key=lambda one: one.name)
-        if zone.links
-    ]
-    return _digest(facts)
 
 
 def facts_digest(records: Records, uuids: Sequence[str]) -> str:

@@ -6,12 +6,15 @@ Spec: K4, K12, K13, K21-K26, K32.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mesh.model.demands import QueueDemand
 from mesh.model.frames import NONE_OFFSET, MessageClass
 from mesh.model.joins import NO_JOINS, JoinRow
+
+NO_TOPIC = bytes(16)
+"""Stands for the id of a topic that is not known."""
 
 
 class Ownership(StrEnum):
@@ -90,12 +93,14 @@ class Mark:
         number: Version of the scope within the epoch.
         count: Entries in force.
         digest: Sum of their hashes modulo 2^64.
+        topic_id: Of the control topic that it stands in, which whoever writes it knows.
     """
 
     epoch: int
     number: int
     count: int
     digest: int
+    topic_id: bytes = field(default=NO_TOPIC, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +180,29 @@ class Stage(StrEnum):
     ABORT = "abort"
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Lineage:
+    """What a topology has of those before it in a series of changes. Spec: K10.
+
+    Attributes:
+        domain: Digest of the first one, 8 bytes: nodes configured apart count apart.
+        links: (node, node, number) of each link that a change made, sorted: the number is that
+            of the topology which made it. The others have 0.
+    """
+
+    domain: bytes = bytes(8)
+    links: Sequence[tuple[str, str, int]] = ()
+
+    def number_of(self, node: str, neighbour: str) -> int:
+        """Return the number of the topology that made a link."""
+        ends = sorted((node, neighbour))
+        return next((number for *both, number in self.links if both == ends), 0)
+
+
+UNKNOWN_LINEAGE = Lineage()
+"""That of a topology of which nothing is written."""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """A topology is being put in force on a mesh that lives. Spec: K27, K28.
@@ -184,12 +212,14 @@ class Change:
         stage: How far the change is.
         topology: The target as JSON text, as the record of the topology in force has it.
         holding: Nodes that take nothing of their own clients until `run` or `abort`.
+        lineage: Of the target.
     """
 
     number: int
     stage: Stage
     topology: str
     holding: Sequence[str] = ()
+    lineage: Lineage = UNKNOWN_LINEAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,21 +264,40 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """How far a reader has applied a scope. Spec: K24."""
+    """How far a reader has applied a scope; of `clients`, `topic_id` is that topic's. K24."""
 
     epoch: int
     applied: int
     complete: int
     open_links: Sequence[tuple[str, str]] = ()
+    topic_id: bytes | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxPosition:
+    """How far a node has come with a partition of a neighbour's outbox. Spec: K5, K24.
+
+    Attributes:
+        topic, partition: The outbox.
+        topic_id: Its id; of one made anew this says nothing.
+        read: Next offset to be read.
+        needed: Lowest offset that is needed still: what lies below may be deleted.
+    """
+
+    topic: str
+    topic_id: bytes
+    partition: int
+    read: int
+    needed: int
 
 
 @dataclass(frozen=True, slots=True)
 class LinkState:
-    """What a node has read of a neighbour: its last heartbeat and outbox positions. Spec: K24."""
+    """What a node has read of a neighbour: its last heartbeat and its outboxes. Spec: K24."""
 
     epoch: int
     beat: int
-    positions: Sequence[tuple[str, int, int]] = ()
+    positions: Sequence[OutboxPosition] = ()
 
 
 @dataclass(frozen=True, slots=True)

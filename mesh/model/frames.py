@@ -69,9 +69,27 @@ class Chain:
     last: int
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Era:
+    """The topology that a source worked by when it took a message. Spec: K10.
+
+    Nodes configured apart count their changes apart, so a bare number would be compared with
+    somebody else's.
+
+    Attributes:
+        domain: Digest of the first topology of a series of changes, 8 bytes.
+        number: Of the topology in that series; 0 is that of the files.
+    """
+
+    domain: bytes
+    number: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where the messages of a frame entered the mesh. Travels untouched. Spec: K9, K10.
+    """Where the messages of a frame entered the mesh, and by which topology. Spec: K9, K10.
+
+    All of it travels untouched, but that a node of another domain adds an era of its own.
 
     Attributes:
         node: Name of the origin node.
@@ -81,6 +99,7 @@ class Origin:
         last: Last one.
         count: Messages in the frame's value.
         subjects: Subject table.
+        eras: By which topology the origin worked, one entry per domain on the way.
     """
 
     node: str
@@ -90,6 +109,7 @@ class Origin:
     last: int
     count: int
     subjects: Sequence[str]
+    eras: tuple[Era, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.model.control import (
+    UNKNOWN_LINEAGE,
     Acknowledgement,
     EndpointStatus,
     Heartbeat,
+    Lineage,
     Mark,
     RepairRequest,
     Scope,
@@ -297,11 +299,13 @@ class ChangeRead:
     Attributes:
         number, stage: Which change, and how far it is.
         topology: The target, if this stage asks for it to be followed.
+        lineage: Of the target.
     """
 
     number: int
     stage: Stage
     topology: Topology | None = None
+    lineage: Lineage = UNKNOWN_LINEAGE
 
 
 Input = (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mesh.model.frames import NONE_OFFSET, MessageClass
+from mesh.model.frames import NONE_OFFSET, Era, MessageClass
 
 
 class ProgressKind(StrEnum):
@@ -20,6 +20,7 @@ class ProgressKind(StrEnum):
     EPOCH = "epoch"
     STOPPED = "stopped"
     GAP = "gap"
+    ERA = "era"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,21 @@ class InForce:
     scope: str
     epoch: int
     number: int
+
+
+@dataclass(frozen=True, slots=True)
+class EraBegan:
+    """From offset `first` of a source on, its node worked by the topology of this era. K10."""
+
+    first: int
+    era: Era
+
+
+@dataclass(frozen=True, slots=True)
+class Standby:
+    """How much of what neighbours want a worker without lanes has heard. Spec: K16, K21."""
+
+    in_force: Sequence[InForce] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +68,11 @@ class Progress:
             number of the hold; sent: first offset that the link may carry, -1 if there is none.
         generation: source: of the offsets that are read.
         reason: stopped: why; source: `left` if the link was removed.
+        link: sent, accepted, held, gap: number of the topology that made the outbox's link.
+        leader_epoch: source: of the record read last, -1 if it is not known.
+        eras: era: by which topologies the source worked, ascending.
 
-    Spec: K9, K12, K18, R6.
+    Spec: K9, K10, K12, K18, R6.
     """
 
     kind: ProgressKind
@@ -66,6 +85,9 @@ class Progress:
     ahead: int = 0
     generation: int = 0
     reason: str = ""
+    link: int = 0
+    leader_epoch: int = -1
+    eras: Sequence[EraBegan] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,10 @@ from mesh.core.interest import ADDRESS, Member, Members
 from mesh.core.routing import LocalLink, Router
 from mesh.core.scopes import ScopeReader
 from mesh.model.control import (
+    UNKNOWN_LINEAGE,
     EndpointKind,
     Heartbeat,
+    Lineage,
     Mark,
     Scope,
     Subscription,
@@ -25,7 +27,7 @@ from mesh.model.control import (
     node_address,
 )
 from mesh.model.effects import EndSubscription, EnsureEndpoint, Note
-from mesh.model.frames import MessageClass
+from mesh.model.frames import Era, MessageClass
 from mesh.model.reasons import Reason
 from mesh.node.closing import begin_again, open_if_proven
 from mesh.node.cuts import Cuts
@@ -61,6 +63,8 @@ class Learner:
         classes: Class of each endpoint that the routing in force knows.
         troubles: What is wrong with the node's sources.
         followed: How far the routing in force follows changes of the topology.
+        topology_number, lineage: Of the topology that the routing in force goes by. Spec: K10.
+        followed_next: The same of the topology that the next round goes by.
         cuts: From where on messages reach whom.
         queues: What the subscriptions to queues want.
     """
@@ -79,6 +83,9 @@ class Learner:
     classes: Mapping[str, MessageClass] = field(default_factory=dict)
     troubles: Troubles = field(default_factory=Troubles)
     followed: tuple[int, int] = UNCHANGED
+    topology_number: int = 0
+    lineage: Lineage = UNKNOWN_LINEAGE
+    followed_next: tuple[int, Lineage] | None = None
     cuts: Cuts = field(init=False)
     queues: OwnQueues = field(default_factory=OwnQueues)
     _pending: dict[tuple[str, Member], Wish | None] = field(default_factory=dict)
@@ -350,6 +357,11 @@ class Learner:
         self._pending[filter_, member] = wish
 
     @property
+    def era(self) -> Era:
+        """The topology that the routing in force goes by. Spec: K10."""
+        return Era(self.lineage.domain, self.topology_number)
+
+    @property
     def has_news(self) -> bool:
         """Whether a round would change anything, be it only a version to acknowledge."""
         return bool(self._pending) or self.cuts.has_news or self._begun != self._read
@@ -362,6 +374,9 @@ class Learner:
         """Bring everything gathered into force in the router; return what changed."""
         self._begun = self._routed = dict(self._read)
         known, self.followed = self.followed, self._read.get(CHANGE, UNCHANGED)
+        if self.followed_next is not None:
+            self.topology_number, self.lineage = self.followed_next
+            self.followed_next = None
         links, self._link_changes = self._link_changes, NO_CHANGES
         touched: dict[str, Members] = {}
         table = self.router.table

@@ -21,7 +21,7 @@ from typing import assert_never
 from mesh.core.controls import filters_at
 from mesh.core.queues import Nearness
 from mesh.core.routing import Router, local_links
-from mesh.model.control import ChangeStatus, Stage
+from mesh.model.control import UNKNOWN_LINEAGE, ChangeStatus, Lineage, Stage
 from mesh.model.controls import ControlKind
 from mesh.model.effects import (
     BecameReady,
@@ -123,6 +123,7 @@ class NodeMachine:
     change: tuple[int, Stage] | None = None
     cluster_id: str = ""
     number: int = 0
+    lineage: Lineage = UNKNOWN_LINEAGE
     learner: Learner = field(init=False)
     leader: Leader | None = None
     is_ready: bool = False
@@ -150,6 +151,7 @@ class NodeMachine:
         self.learner = Learner(self.node, self.uuid, links, router, offered, static, covering)
         self.learner.queues = OwnQueues(self.node, self.topology.queues)
         number = max(0, self.number)
+        self.learner.topology_number, self.learner.lineage = number, self.lineage
         if self.change is not None:
             self.learner.version_read(CHANGE, change_version(*self.change))
             self.learner.cuts.number = number
@@ -226,8 +228,8 @@ class NodeMachine:
                         yield effect
             case OutboxFull(neighbour, text):
                 learner.troubles.full[neighbour] = text
-            case ChangeRead(number, stage, topology):
-                yield from self._follow_change(number, stage, topology)
+            case ChangeRead(number, stage, topology, lineage):
+                yield from self._follow_change(number, stage, topology, lineage)
             case EndpointSeen(endpoint, status):
                 learner.troubles.endpoint_seen(endpoint, status)
             case QueueSeen(queue, room):
@@ -272,7 +274,7 @@ class NodeMachine:
     # -- changes of the topology --------------------------------------------------------------
 
     def _follow_change(
-        self, number: int, stage: Stage, topology: Topology | None
+        self, number: int, stage: Stage, topology: Topology | None, lineage: Lineage
     ) -> Iterator[Effect]:
         """Follow an operator's word with the next round; before the first one, at once. K28."""
         version = change_version(number, stage)
@@ -285,6 +287,7 @@ class NodeMachine:
         self.learner.version_read(CHANGE, version)
         if stage in (Stage.SWITCH, Stage.RUN):
             self.learner.cuts.number = number
+            self.learner.followed_next = number, lineage
         if stage in (Stage.RUN, Stage.ABORT):
             self.probing.change_ended()
         if topology is not None and topology != self.topology:

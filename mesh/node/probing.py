@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from mesh.core.links import topology_digest
 from mesh.core.loops import (
     Judgement,
     component,
     facts_digest,
     judgement,
-    topology_digest,
 )
 from mesh.core.routing import LocalLink, local_links
 from mesh.model.control import Stage

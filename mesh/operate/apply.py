@@ -143,7 +143,8 @@ def begin_change(
     if begun is None or not begun.is_open:
         number = 1 + max(found.number, 0 if begun is None else begun.change.number)
         cut = means.cut_over(found.topology, after, given_up)
-        way = Applying(Change(number, Stage.HOLD, text, tuple(cut.holding)), cut)
+        lineage = found.lineage_of(after, number)
+        way = Applying(Change(number, Stage.HOLD, text, tuple(cut.holding), lineage), cut)
         return means.drive(way, found.topology, after, given_up)
     change = begun.change
     if change.stage is Stage.ABORT:

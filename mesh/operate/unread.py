@@ -92,7 +92,7 @@ def _positions(
     if sender:
         link = view.nodes[reader].link_states.get(sender)
         listed = link.positions if link is not None else ()
-        return {TopicPartition(name, number): max(0, offset) for name, number, offset in listed}
+        return {TopicPartition(at.topic, at.partition): max(0, at.needed) for at in listed}
     declared = topology.nodes[reader]
     progress = TopicNames(topology.prefix).progress(reader)
     return read_positions(kafka[declared.kafka], progress, 2 * declared.lanes)

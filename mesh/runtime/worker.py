@@ -19,6 +19,7 @@ from typing import assert_never
 
 import structlog
 
+from mesh.model.control import OutboxPosition
 from mesh.model.effects import (
     BecameReady,
     Effect,
@@ -340,12 +341,11 @@ class Worker:
             case _:
                 assert_never(effect)
 
-    def _read_positions(self, neighbour: str) -> Sequence[tuple[str, int, int]]:
+    def _read_positions(self, neighbour: str) -> Sequence[OutboxPosition]:
         if self._lanes is None:
             return []
         mates = self._listener.read_by_mates(neighbour)
-        positions = {**mates, **self._lanes.read_positions(neighbour)}
-        return [(at.topic, at.partition, position) for at, position in positions.items()]
+        return [*{**mates, **self._lanes.read_positions(neighbour)}.values()]
 
     def _flush_direct(self, now: int) -> None:
         """Have the direct writer tell what it could not deliver, and replace it if it died."""

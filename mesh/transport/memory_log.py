@@ -59,6 +59,10 @@ class MemoryRecord:
         """Return the key."""
         return self._key
 
+    def leader_epoch(self) -> int | None:
+        """Return 0: its one broker leads for ever."""
+        return 0
+
     def value(self) -> bytes | None:
         """Return the value; None is a tombstone."""
         return self._value

@@ -45,6 +45,9 @@ class Record(Protocol):
     def timestamp(self) -> tuple[int, int]:
         """Return (type, ms since 1970); type 1 is create time, 2 log append time, 0 none."""
 
+    def leader_epoch(self) -> int | None:
+        """Return the epoch of the leader that took it, or None if it is not known."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:

@@ -62,7 +62,7 @@ class ConfigWriters:
         Raises:
             TransportError: Some did not take it; names them.
         """
-        value = encode_config(change.number, change.topology)
+        value = encode_config(change.number, change.topology, change.lineage)
         self._write(config_key(), value, f"version {change.number}")
 
     def _write(self, key: bytes, value: bytes, what: str) -> None:

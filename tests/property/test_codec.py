@@ -5,6 +5,7 @@ from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
+import pytest
 from fastavro import schemaless_reader, schemaless_writer
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from mesh.codec.deliveries import (
 from mesh.codec.frames import (
     assemble_columns,
     assemble_value,
+    decode_eras,
     decode_ext,
     decode_header,
     decode_messages,
@@ -32,13 +34,16 @@ from mesh.codec.frames import (
     relay_key,
     scan_value,
     subject_table,
+    with_eras,
 )
+from mesh.codec.header import MAGIC
 from mesh.codec.subjects import encode_table
 from mesh.codec.varint import read_unsigned, read_zigzag, zigzag
 from mesh.errors import DecodeError, RemoteProtocolError
 from mesh.model.frames import (
     Chain,
     Delivery,
+    Era,
     FrameFlags,
     FrameHeader,
     FrameKind,
@@ -75,6 +80,11 @@ HOP = st.builds(
     path=st.lists(TEXT, max_size=4).map(tuple),
     chain=st.builds(Chain, source=SOURCE, previous=NUMBER, first=NUMBER, last=NUMBER),
 )
+ERAS = st.lists(
+    st.builds(Era, st.binary(min_size=8, max_size=8), NUMBER),
+    max_size=3,
+    unique_by=lambda era: era.domain,
+).map(tuple)
 ORIGIN = st.builds(
     Origin,
     node=TEXT,
@@ -84,6 +94,7 @@ ORIGIN = st.builds(
     last=NUMBER,
     count=COUNT,
     subjects=st.lists(WORDS, max_size=80).map(tuple),
+    eras=ERAS,
 )
 HEADER = st.builds(
     FrameHeader,
@@ -146,6 +157,7 @@ def of_fastavro(schema: str, fields: Mapping[str, Any]) -> bytes:
 def header_fields(header: FrameHeader) -> dict[str, Any]:
     hop, origin, chain = header.hop, header.origin, header.hop.chain
     return {
+        "magic": MAGIC,
         "version": 1,
         "kind": header.kind.value,
         "zone": hop.zone,
@@ -169,6 +181,7 @@ def header_fields(header: FrameHeader) -> dict[str, Any]:
             "first": origin.first,
             "last": origin.last,
             "count": origin.count,
+            "eras": [{"domain": era.domain, "number": era.number} for era in origin.eras],
             "subjects": list(origin.subjects),
         },
         "flags": int(header.flags),
@@ -275,6 +288,29 @@ def test_a_relay_writes_the_key_that_a_sender_would(header: FrameHeader, hop: Ho
     assert relayed == encode_header(replace(header, hop=hop))
     repaired = relay_key(hop, flagged_tail(peeked, FrameFlags.REPAIR), peeked.kind)
     assert repaired == encode_header(replace(header, hop=hop, flags=FrameFlags.REPAIR))
+
+
+@examples()
+@given(HEADER, ERAS)
+def test_a_node_of_another_domain_adds_its_era_and_changes_nothing_else(
+    header: FrameHeader, eras: tuple[Era, ...]
+) -> None:
+    """Spec: K10."""
+    peeked = peek(encode_header(header))
+    assert decode_eras(peeked.eras_bytes) == header.origin.eras
+    stamped = relay_key(header.hop, with_eras(peeked, peeked.tail, eras), peeked.kind)
+    origin = replace(header.origin, eras=eras)
+    assert stamped == encode_header(replace(header, origin=origin))
+
+
+@examples()
+@given(st.binary(max_size=40))
+def test_what_has_no_magic_is_no_frame(key: bytes) -> None:
+    """A stray record is damaged data, whatever its first byte says: never another version's."""
+    if key.startswith(MAGIC):
+        return
+    with pytest.raises(DecodeError):
+        peek(key)
 
 
 @examples()

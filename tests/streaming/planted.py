@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from fastavro import schemaless_writer
 
 from mesh.codec.control import encode_heartbeat, encode_identity, encode_link_state
+from mesh.codec.header import MAGIC
 from mesh.codec.keys import progress_key
 from mesh.codec.state import encode_ledger, encode_progress
 from mesh.model.control import Heartbeat, Identity, LinkState, TopicIdentity
@@ -201,6 +202,7 @@ class Plant:
         if not flags:
             self.sent[chain] = last
         header = {
+            "magic": MAGIC,
             "version": 1,
             "kind": "data",
             "zone": zone,
@@ -224,6 +226,7 @@ class Plant:
                 "first": offsets[0],
                 "last": offsets[-1],
                 "count": len(offsets),
+                "eras": [],
                 "subjects": [subject],
             },
             "flags": flags,

@@ -141,8 +141,8 @@ class Backlogs:
         ends = self.home.admin().ends(places)
         state = link_states.get(neighbour)
         read = {
-            TopicPartition(topic, partition): position
-            for topic, partition, position in (state.positions if state is not None else ())
+            TopicPartition(told.topic, told.partition): told.read
+            for told in (state.positions if state is not None else ())
         }
         found = [
             self._backlog(lane, at).look(ends[at], read.get(at, 0), lane.written.get(at, 0), now_ms)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from mesh.codec.state import encode_ledger
 from mesh.core.routing import LocalLink, Router
@@ -195,14 +196,23 @@ def shadow_of(
 def route_again(
     shadow: Lane, source: Source, records: Sequence[Record], poison: Poison, now_ms: int
 ) -> None:
-    """Route records of a source once more.
+    """Route records of a source once more, by the eras in which they were taken first.
 
     Raises:
         PoisonError: One of them breaks the routing: nothing may be committed.
     """
     while records:
-        some = poison.portion(source, records)
+        some = poison.portion(source, _of_one_era(shadow, source, records))
         records = records[poison.take(shadow, source, some, now_ms, len(records)) :]
+
+
+def _of_one_era(shadow: Lane, source: Source, records: Sequence[Record]) -> Sequence[Record]:
+    """Return the first records, those that were taken by one topology. Spec: K10."""
+    era_of = shadow.positions.era_of
+    first, last = (era_of(source.at, records[at].offset()) for at in (0, -1))
+    if first == last:
+        return records
+    return list(takewhile(lambda one: era_of(source.at, one.offset()) == first, records))
 
 
 def account(shadow: Lane, batch: Batch, *, repair: bool) -> None:

@@ -343,12 +343,14 @@ class Holds:
     def _note(self, active: _CatchUp, known: Positions, source: Source, offset: int) -> None:
         """Write how far a target is written of one source, in this very transaction."""
         lane = active.again.lane
-        progress = held_progress(lane, active.target, source, active.hold.number, offset)
+        progress = lane.numbered(
+            held_progress(lane, active.target, source, active.hold.number, offset)
+        )
         partition = caught_up_partition(lane)
         topic, key = lane.names.progress(lane.node), progress_key(progress)
         active.writer.produce(topic, encode_progress(progress), key, partition)
         outbox = TopicPartition(active.target, source.at.partition % lane.partitions)
         sent = known.sent.get((outbox, source.identity))
         if active.link is not None and sent is not None:
-            told = sent_progress(outbox, source, sent)
+            told = lane.numbered(sent_progress(outbox, source, sent))
             active.writer.produce(topic, encode_progress(told), progress_key(told), partition)

@@ -319,8 +319,8 @@ class Movers:
     def _is_read(self, mover: Mover, link: LocalLink, link_states: Mapping[str, LinkState]) -> bool:
         state = link_states.get(link.neighbour)
         read = {
-            TopicPartition(topic, partition): position
-            for topic, partition, position in (state.positions if state is not None else ())
+            TopicPartition(told.topic, told.partition): told.read
+            for told in (state.positions if state is not None else ())
         }
         names = self.lanes.names
         outboxes = [names.outbox(self.node, link.neighbour, one) for one in MessageClass]

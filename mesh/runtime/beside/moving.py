@@ -217,6 +217,7 @@ class Mover:
             last=delivery.offset,
             count=1,
             subjects=(address,),
+            eras=(self.lane.learner.era,),
         )
         hop = hop_over(self.lane, link, _came(self.lane, origin, offset), chain)
         tail = encode_tail(record.key(), headers[:-2], record.value(), _ext(delivery, headers))
@@ -271,7 +272,7 @@ class Mover:
             if self.sent.get((outbox, of)) == offset:
                 continue
             source = Source(TopicPartition("", of.partition), of.topic_id, _GUARANTEED, None)
-            told = sent_progress(outbox, source, offset)
+            told = lane.numbered(sent_progress(outbox, source, offset))
             self.writer.produce(progress, encode_progress(told), progress_key(told), partition)
         account = Ledger(
             node=lane.node,
@@ -320,6 +321,7 @@ def _came(lane: Lane, origin: Origin, offset: int) -> Came:
         crossed_external=False,
         path=(lane.node,),
         frame=offset,
+        eras=origin.eras,
     )
 
 

@@ -159,7 +159,7 @@ class Repairs:
             reason, topic_id = StopReason.RECREATED, source.topic_id
             if sent >= first:
                 again.lost.append(Stop("", source.at.partition, topic_id, reason, first, sent + 1))
-        known = Positions(epoch=lane.positions.epoch)
+        known = Positions(epoch=lane.positions.epoch, eras=lane.positions.eras)
         known.sent[key] = asked.request.last
         if source.link is not None:
             # Where its reading begins the chains of the neighbour behind it are in their middle.
@@ -207,6 +207,7 @@ class Repairs:
             last=0,
             count=0,
             subjects=(),
+            eras=(shadow.learner.era,),
         )
         hop = hop_over(shadow, repair.link, came_before(shadow, source), chain)
         tail = key_tail(origin, shadow.flags)

@@ -20,8 +20,9 @@ from mesh.config.published import (
     published_text,
     published_topology,
 )
+from mesh.core.links import first_lineage
 from mesh.errors import MeshError, StartError
-from mesh.model.control import Change, Stage
+from mesh.model.control import UNKNOWN_LINEAGE, Change, Lineage, Stage
 from mesh.model.effects import Relinked
 from mesh.model.inputs import ChangeRead
 from mesh.model.topology import Topology
@@ -60,12 +61,14 @@ class Start:
         number: Of that; -1 if there was no record and its file stands for it.
         change: The newest word on a change, or None.
         awaited: Neighbours whom that change has wait for one another, if it is under way just then.
+        lineage: Of the topology.
     """
 
     topology: Topology
     number: int = -1
     change: Change | None = None
     awaited: Sequence[str] = ()
+    lineage: Lineage = UNKNOWN_LINEAGE
 
 
 def read_start(file: Topology, node: str, records: Iterable[Record]) -> Start:
@@ -82,30 +85,32 @@ def read_start(file: Topology, node: str, records: Iterable[Record]) -> Start:
     """
     change: Change | None = None
     before: tuple[int, str] | None = None
-    texts: dict[int, str] = {}
+    texts: dict[int, tuple[str, Lineage]] = {}
     for record in records:
         value = record.value()
         if value is not None and record.key() == config_key():
             config = decode_config(value)
-            texts[config.number] = max(config.topology, texts.get(config.number, ""))
+            written = (config.topology, config.lineage)
+            texts[config.number] = max(written, texts.get(config.number, written))
         elif value is not None and record.key() == change_key():
             change = newest(change, decode_change(value))
     if texts:
-        before = max(texts.items())
+        highest = max(texts)
+        before = highest, texts[highest][0]
     if change is not None and change.stage in FOLLOWED:
-        texts.setdefault(change.number, change.topology)
+        texts.setdefault(change.number, (change.topology, change.lineage))
     if not texts:
-        return Start(file, change=change)
+        return Start(file, change=change, lineage=first_lineage(file))
     number = max(texts)
-    topology = file
-    if texts[number] != published_text(file):
-        in_force = published_topology(texts[number])
+    topology, (text, lineage) = file, texts[number]
+    if text != published_text(file):
+        in_force = published_topology(text)
         topology = with_node(in_force, node, file)
         if not differ_in_addresses_at_most(in_force, file):
             log.warning(
                 "topology.differs", in_force=number, text="the node's file says something else"
             )
-    return Start(topology, number, change, _awaited(before, change, topology, node))
+    return Start(topology, number, change, _awaited(before, change, topology, node), lineage)
 
 
 def _awaited(
@@ -179,6 +184,7 @@ class Changing:
     topology: Topology = field(init=False)
     told: Change | None = field(init=False)
     _number: int = field(init=False)
+    _lineage: Lineage = field(init=False)
     _preparing: Errand[Prepared] | None = None
     _prepared_for: Change | None = None
     _ready: Prepared | None = None
@@ -188,6 +194,7 @@ class Changing:
         """Begin with what was in force at the start."""
         self.topology = self.start.topology
         self.told, self._number = self.start.change, self.start.number
+        self._lineage = self.start.lineage
         for name in self._missing(self.topology):
             self._add(name, *self._open(self.topology, name))
 
@@ -202,6 +209,7 @@ class Changing:
             uuid,
             cluster_id=cluster_id,
             number=self._number,
+            lineage=self._lineage,
             change=change,
             awaited=awaited,
         )
@@ -242,7 +250,7 @@ class Changing:
     def _tell(self, change: Change, target: Topology | None) -> ChangeRead:
         self.told = change
         log.info("change.read", number=change.number, stage=str(change.stage))
-        return ChangeRead(change.number, change.stage, target)
+        return ChangeRead(change.number, change.stage, target, change.lineage)
 
     def _end_preparing(self, errand: Errand[Prepared], now_ms: int) -> Iterator[ChangeRead]:
         if not errand.has_ended():
@@ -283,7 +291,7 @@ class Changing:
     def _take(self, change: Change, prepared: Prepared) -> Iterator[ChangeRead]:
         for name, opened in prepared.opened.items():
             self._add(name, *opened)
-        self._number = change.number
+        self._number, self._lineage = change.number, change.lineage
         yield self._tell(change, prepared.topology)
 
     def _prepare(self, change: Change) -> Steps[Prepared]:

@@ -5,7 +5,7 @@ The others learn from what the leader wrote who the node is, and route by the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import structlog
@@ -41,12 +41,14 @@ class Led:
         written: What they said before.
         uuid: The node's identity.
         epoch: Of this leadership.
+        topic_ids: Of the node's `control` and `clients`, by name.
     """
 
     writer: Writer
     written: Written
     uuid: str
     epoch: int
+    topic_ids: Mapping[str, bytes]
 
     def close(self) -> None:
         """Release them: they were taken for nothing."""
@@ -70,12 +72,14 @@ def take_control(
         uuid = former.uuid if former is not None else new_uuid()
         epoch = written.epoch + 1
         yield
-        control = ControlWriter(topology, node, writer, lambda _: ())
+        described = home.admin().describe([names.control(node), names.clients(node)])
+        topic_ids = {name: info.topic_id for name, info in described.items()}
+        control = ControlWriter(topology, node, writer, lambda _: (), topic_ids)
         control.introduce(identity_of(topology, node, home, uuid, epoch))
     except BaseException:
         writer.close()
         raise
-    return Led(writer, written, uuid, epoch)
+    return Led(writer, written, uuid, epoch, topic_ids)
 
 
 @dataclass(slots=True)
@@ -144,7 +148,9 @@ class Leadership:
                 self._stand_by(now_ms)
 
     def _lead(self, led: Led) -> LeadershipTaken:
-        self._control = ControlWriter(self.topology, self.node, led.writer, self.read_positions)
+        self._control = ControlWriter(
+            self.topology, self.node, led.writer, self.read_positions, led.topic_ids
+        )
         self.uuid, self._epoch = led.uuid, led.epoch
         log.info("node.leads", epoch=led.epoch)
         links = tuple(led.written.links.values())

@@ -7,7 +7,7 @@ Spec: K4, K16, K23, K24.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mesh.codec.control import (
     Learned,
@@ -48,7 +48,17 @@ from mesh.codec.keys import (
 )
 from mesh.codec.links import decode_node_links, encode_node_links
 from mesh.errors import ProtocolError
-from mesh.model.control import Identity, LinkState, RepairRequest, Scope, TopicIdentity, Wish
+from mesh.model.control import (
+    NO_TOPIC,
+    Identity,
+    LinkState,
+    Mark,
+    OutboxPosition,
+    RepairRequest,
+    Scope,
+    TopicIdentity,
+    Wish,
+)
 from mesh.model.effects import (
     DropLinks,
     EndSubscription,
@@ -89,8 +99,8 @@ Write = (
 LEARNED_BYTES = 500_000
 """About the size of one record of `learned`; a set of many filters takes several. Spec: K6."""
 
-Positions = Callable[[str], Sequence[tuple[str, int, int]]]
-"""Neighbour -> committed read positions on its outboxes: (topic, partition, position)."""
+Positions = Callable[[str], Sequence[OutboxPosition]]
+"""Neighbour -> committed positions on its outboxes."""
 
 
 @dataclass(slots=True)
@@ -154,12 +164,15 @@ class ControlWriter:
     Attributes:
         writer: Transactional; taking it fences a former owner of lane 0.
         read_positions: Where this node stands on each neighbour's outboxes.
+        topic_ids: Of the node's `control` and `clients`, by name: marks and acknowledgements
+            are good for these alone.
     """
 
     topology: Topology
     node: str
     writer: Writer
     read_positions: Positions
+    topic_ids: Mapping[str, bytes]
     names: TopicNames = field(init=False)
     _parts: dict[tuple[str, Scope], int] = field(default_factory=dict)
 
@@ -190,9 +203,11 @@ class ControlWriter:
                 value = None if wish is None else encode_advert(wish)
                 self._control(advert_key(scope, filter_), value)
             case WriteMark(scope, mark):
-                self._control(mark_key(scope), None if mark is None else encode_mark(mark))
+                self._mark(scope, mark)
             case WriteSubscribed(ack):
-                self._control(subscribed_key(), encode_acknowledgement(ack))
+                topic_id = self.topic_ids.get(self.names.clients(self.node))
+                told = replace(ack, topic_id=topic_id)
+                self._control(subscribed_key(), encode_acknowledgement(told))
             case WriteHeartbeat(heartbeat):
                 self._control(heartbeat_key(), encode_heartbeat(heartbeat))
             case WriteAck(neighbour, scope, ack):
@@ -232,6 +247,12 @@ class ControlWriter:
             value = encode_learned(learned.epoch, learned.number, part)
             self.writer.produce(topic, value, learned_key(*source, number), 0)
         self._parts[source] = number + 1
+
+    def _mark(self, scope: Scope, mark: Mark | None) -> None:
+        if mark is not None:
+            topic_id = self.topic_ids.get(self.names.control(self.node), NO_TOPIC)
+            mark = replace(mark, topic_id=topic_id)
+        self._control(mark_key(scope), None if mark is None else encode_mark(mark))
 
     def _control(self, key: bytes, value: bytes | None) -> None:
         self.writer.produce(self.names.control(self.node), value, key, 0)

@@ -32,7 +32,7 @@ from mesh.codec.keys import (
 from mesh.codec.state import decode_progress
 from mesh.codec.subscriptions import decode_subscription
 from mesh.errors import DecodeError, ProtocolError, TransportError
-from mesh.model.control import LinkState, Wish
+from mesh.model.control import LinkState, OutboxPosition, Wish
 from mesh.model.effects import Relinked
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import (
@@ -197,7 +197,7 @@ class Listener:
         """Whether all that operators wanted before the start is known."""
         return self._feeds[f"{TopicNames(self.topology.prefix).config()}-0"].told
 
-    def read_by_mates(self, neighbour: str) -> Mapping[TopicPartition, int]:
+    def read_by_mates(self, neighbour: str) -> Mapping[TopicPartition, OutboxPosition]:
         """Return how far all lanes of the node have read a neighbour's outboxes."""
         names = TopicNames(self.topology.prefix)
         classes = tuple(MessageClass)

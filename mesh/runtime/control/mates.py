@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mesh.model.control import OutboxPosition
 from mesh.model.frames import SourcePartition
 from mesh.model.state import Progress, ProgressKind
 from mesh.runtime.lane.positions import ENDED, HoldKey
@@ -34,13 +35,16 @@ class MatesPositions:
             if progress.offset != ENDED:
                 self._held[key] = progress.offset
 
-    def read(self, topics: frozenset[str]) -> Mapping[TopicPartition, int]:
-        """Return the next offsets to be read of some topics.
+    def read(self, topics: frozenset[str]) -> Mapping[TopicPartition, OutboxPosition]:
+        """Return how far some topics are read.
 
-        What is held for a target is not passed yet: it must not be deleted. Spec: K5, K20.
+        What is held for a target is needed still: it must not be deleted. Spec: K5, K20.
         """
-        return {
-            at: min([offset, *(held for (_, of), held in self._held.items() if of == source)])
-            for at, (source, offset) in self._next.items()
-            if at.topic in topics
-        }
+        found = {}
+        for at, (source, offset) in self._next.items():
+            if at.topic in topics:
+                held = [first for (_, of), first in self._held.items() if of == source]
+                found[at] = OutboxPosition(
+                    at.topic, source.topic_id, at.partition, offset, min([offset, *held])
+                )
+        return found

@@ -53,7 +53,7 @@ class Wishes:
         if key == config_key():
             if value is not None:
                 config = decode_config(value)
-                read = Change(config.number, Stage.RUN, config.topology)
+                read = Change(config.number, Stage.RUN, config.topology, (), config.lineage)
                 self.in_force = newest(self.in_force, read)
             return
         found = parse_control_key(key)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mesh.codec.keys import progress_key
 from mesh.codec.state import encode_ledger, encode_progress
@@ -50,6 +50,7 @@ class Reading:
     first: int
     next: int
     messages: int = 0
+    leader_epoch: int = -1
 
     @property
     def ahead(self) -> int:
@@ -98,6 +99,7 @@ class Batch:
         n: int,
         *,
         records: int = 1,
+        leader_epoch: int | None = None,
     ) -> None:
         """Account for `n` messages in so many records of a source, offsets `first` to `last`."""
         reading = self.readings.get(source)
@@ -105,6 +107,8 @@ class Batch:
             reading = self.readings[source] = Reading(topic_id, first, first)
         reading.next = last + 1
         reading.messages += n
+        if leader_epoch is not None:
+            reading.leader_epoch = leader_epoch
         self.records += records
 
     def sent(self, neighbour: str, message_class: MessageClass, messages: int) -> None:
@@ -165,6 +169,7 @@ class Batch:
         partition: int,
         ahead: Mapping[TopicPartition, int],
         generations: Mapping[TopicPartition, int],
+        link_numbers: Mapping[str, int],
     ) -> None:
         """Write progress and ledger into the transaction.
 
@@ -173,6 +178,7 @@ class Batch:
             partition: Of both topics.
             ahead: How many offsets direct sources reserve. Spec: K18.
             generations: Of the sources where that is not 0. Spec: K9.
+            link_numbers: Of the links that a change made, by outbox topic. Spec: K12.
         """
         for source, reading in self.readings.items():
             self.note(
@@ -185,10 +191,13 @@ class Batch:
                     ahead=ahead.get(source, 0),
                     generation=generations.get(source, 0),
                     reason=self.left.get(source, ""),
+                    leader_epoch=reading.leader_epoch,
                 )
             )
         progress_topic = self.names.progress(self.node)
         for key, progress in self.progress.items():
+            if link_numbers and (number := link_numbers.get(progress.topic)):
+                progress = replace(progress, link=number)
             writer.produce(progress_topic, encode_progress(progress), key, partition)
         writer.produce(self.names.ledger(self.node), encode_ledger(self.ledger()), None, partition)
 

@@ -7,7 +7,7 @@ every message. It is handed records and writers and never waits. Spec: K2, K3, K
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -15,10 +15,10 @@ from mesh.core.chain import Chains
 from mesh.core.routes import Arrival, Route
 from mesh.core.routing import LocalLink, Router
 from mesh.errors import TransportError
-from mesh.model.frames import NONE_OFFSET, Chain, FrameFlags, MessageClass, SourcePartition
+from mesh.model.frames import NONE_OFFSET, Chain, Era, FrameFlags, MessageClass, SourcePartition
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.inputs import Input
-from mesh.model.state import InForce, Progress, ProgressKind
+from mesh.model.state import EraBegan, InForce, Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
@@ -166,7 +166,7 @@ class Lane:
             for at, reading in batch.readings.items()
             if self._is_direct(at) and not self._is_ending
         }
-        batch.finish(self.writer, self.number, ahead, positions.generations)
+        batch.finish(self.writer, self.number, ahead, positions.generations, self.link_numbers)
         self.writer.commit()
         positions.in_force = self._in_force
         for at, reading in batch.readings.items():
@@ -282,7 +282,45 @@ class Lane:
         for source in sources:
             if source.message_class is MessageClass.GUARANTEED:
                 told = cuts if source.link is None else own
-                batch.cut(source.at, source.topic_id, max(0, self.position(source.at)), told)
+                position = max(0, self.position(source.at))
+                batch.cut(source.at, source.topic_id, position, told)
+                self._begin_era(batch, source.at, position)
+
+    def _begin_era(self, batch: Batch, at: TopicPartition, position: int) -> None:
+        """Have the next commit keep by which topology a source is taken from a position on.
+
+        Whoever reads it again stamps the same. Spec: K10.
+        """
+        era = self.learner.era
+        known = self.positions.eras.get(at, ())
+        before = tuple(one for one in known if one.first < position)
+        begun = before if before and before[-1].era == era else (*before, EraBegan(position, era))
+        if begun != known:
+            self.positions.eras[at] = begun
+            batch.note(
+                Progress(
+                    kind=ProgressKind.ERA,
+                    offset=position,
+                    topic=at.topic,
+                    partition=at.partition,
+                    eras=begun,
+                )
+            )
+
+    def eras(self, source: Source, offset: int, came: tuple[Era, ...] = ()) -> tuple[Era, ...]:
+        """Return the eras of messages taken here: those they came with, and one of this domain.
+
+        Args:
+            source: Where they were read.
+            offset: Of the first of them there.
+            came: What their frame says.
+
+        Spec: K10.
+        """
+        era = self.positions.era_of(source.at, offset) or self.learner.era
+        if any(one.domain == era.domain for one in came):
+            return came
+        return (*came, era)
 
     def position(self, at: TopicPartition) -> int:
         """Return the next offset of a source to be routed; the beginning if none was ever."""
@@ -332,6 +370,22 @@ class Lane:
                 ahead=self.positions.since.get((outbox, source.identity), 0),
             )
         )
+
+    @property
+    def link_numbers(self) -> Mapping[str, int]:
+        """Guaranteed outboxes, both ways, of links that a change made, and the change's number."""
+        names, guaranteed = self.names, MessageClass.GUARANTEED
+        numbers: dict[str, int] = {}
+        for one, other, number in self.learner.lineage.links:
+            if self.node in (one, other):
+                numbers[names.outbox(one, other, guaranteed)] = number
+                numbers[names.outbox(other, one, guaranteed)] = number
+        return numbers
+
+    def numbered(self, progress: Progress) -> Progress:
+        """Return what a record says, with the number of the link that it speaks of. Spec: K12."""
+        number = self.link_numbers.get(progress.topic, 0)
+        return replace(progress, link=number) if number else progress
 
     def is_guaranteed(self, endpoint: str) -> bool:
         """Say whether an endpoint's topic is written in transactions. Spec: DESIGN 6."""

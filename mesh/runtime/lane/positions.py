@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.chain import Chains
 from mesh.model.control import Stop
-from mesh.model.frames import NONE_OFFSET, SourcePartition
-from mesh.model.state import Progress, ProgressKind
+from mesh.model.frames import NONE_OFFSET, Era, SourcePartition
+from mesh.model.state import EraBegan, Progress, ProgressKind
 from mesh.node.relinking import CHANGE, UNCHANGED
 from mesh.transport.port import TopicPartition
 
@@ -60,6 +60,7 @@ class Positions:
         since: Offset of a source from which on a link carries it; 0 if that is all. Repairs send
             nothing before it: that went other ways while there was no such link.
         left: Outboxes whose links were removed; what is there when they come back may be new.
+        eras: By which topologies each source worked, ascending. Spec: K10.
         ended: Holds that a catch-up ended before the lane could tell.
         holds_begun: How many began in this epoch.
     """
@@ -82,13 +83,21 @@ class Positions:
     ended: dict[HoldKey, int] = field(default_factory=dict)
     since: dict[HoldKey, int] = field(default_factory=dict)
     left: dict[TopicPartition, None] = field(default_factory=dict)
+    eras: dict[TopicPartition, Sequence[EraBegan]] = field(default_factory=dict)
     holds_begun: int = 0
     _written_beside: dict[HoldKey, None] = field(default_factory=dict)
 
     def copy_of_target(self) -> Positions:
         """Return what is known for one target, apart from what becomes of it."""
         chains = {at: known.copy() for at, known in self.chains.items()}
-        return Positions(epoch=self.epoch, sent=dict(self.sent), chains=chains)
+        return Positions(epoch=self.epoch, sent=dict(self.sent), chains=chains, eras=self.eras)
+
+    def era_of(self, at: TopicPartition, offset: int) -> Era | None:
+        """Return by which topology what stands at an offset of a source was taken, if known."""
+        for began in reversed(self.eras.get(at, ())):
+            if began.first <= offset:
+                return began.era
+        return None
 
     def recover(self, progress: Progress) -> None:
         """Apply one progress record; later ones of the same key replace earlier ones."""
@@ -112,6 +121,8 @@ class Positions:
                 self.since[about, source] = progress.ahead
             case ProgressKind.ACCEPTED:
                 self.chains.setdefault(about, Chains()).last[source] = progress.offset
+            case ProgressKind.ERA:
+                self.eras[about] = progress.eras
             case ProgressKind.INTEREST:
                 self.in_force = versions(progress)
                 self.followed = self.in_force.get(CHANGE, UNCHANGED)

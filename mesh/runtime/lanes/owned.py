@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from mesh.errors import PoisonError, TransportError, UnknownVersionError
-from mesh.model.control import Stop, StopReason
+from mesh.model.control import OutboxPosition, Stop, StopReason
 from mesh.model.effects import Relinked
 from mesh.model.inputs import Input, LaneApplied
 from mesh.model.topics import TopicNames
@@ -388,13 +388,19 @@ class Lanes:
 
     # -- what others want to know -------------------------------------------------------------
 
-    def read_positions(self, neighbour: str | None) -> Mapping[TopicPartition, int]:
-        """Return committed read positions on a neighbour's outboxes, or on the own ingress.
+    def read_positions(self, neighbour: str | None) -> Mapping[TopicPartition, OutboxPosition]:
+        """Return committed positions on a neighbour's outboxes, or on the own ingress.
 
-        What is held for a target is not passed yet: it must not be deleted. Spec: K5, K20.
+        What is held for a target is needed still: it must not be deleted. Spec: K5, K20.
         """
         return {
-            source.at: min(lane.positions.next[source.at], *held_offsets(lane, source))
+            source.at: OutboxPosition(
+                source.at.topic,
+                source.topic_id,
+                source.at.partition,
+                read=lane.positions.next[source.at],
+                needed=min(lane.positions.next[source.at], *held_offsets(lane, source)),
+            )
             for lane in self.owned.values()
             for source in lane.sources.values()
             if (source.link.neighbour if source.link else None) == neighbour

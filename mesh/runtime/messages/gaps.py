@@ -41,6 +41,7 @@ def came_before(lane: Lane, source: Source) -> Came:
         crossed_external=link is not None and crosses_external(link.kind),
         path=(lane.node,),
         frame=None,
+        eras=(lane.learner.era,),
         join_hops=1 if link is not None and link.kind is ZoneKind.JOIN else 0,
     )
 
@@ -74,6 +75,7 @@ def announce(
         last=max(stop.first, stop.next - 1),
         count=0,
         subjects=(),
+        eras=came.eras,
     )
     ext = dict(gap_ext(stop.topic, stop.reason))
     if stop.next == NONE_OFFSET:

@@ -50,7 +50,16 @@ def take_ingress(lane: Lane, source: Source, records: Sequence[Record], now_ms: 
         gathered = _gather(lane, batch, source, records)
     first, last = records[0].offset(), records[-1].offset()
     lane.about_to_read(batch, source, last)
-    batch.read(source.at, source.topic_id, first, last, len(records), records=len(records))
+    count, leader_epoch = len(records), records[-1].leader_epoch()
+    batch.read(
+        source.at,
+        source.topic_id,
+        first,
+        last,
+        count,
+        records=count,
+        leader_epoch=leader_epoch,
+    )
     if gathered.routes:
         _send(lane, batch, source, gathered, range(first, last + 1))
     return len(records)
@@ -77,6 +86,7 @@ def _send(
         crossed_external=False,
         path=(lane.node,),
         frame=None,
+        eras=lane.eras(source, offsets[0]),
     )
     if len(offsets) != len(gathered.records):
         offsets = [record.offset() for record in gathered.records]

@@ -13,7 +13,7 @@ from mesh.codec.frames import assemble_columns, key_tail, relay_key
 from mesh.core.forwarding import crosses_external, next_hop_count
 from mesh.core.routes import Route
 from mesh.core.routing import LocalLink
-from mesh.model.frames import Chain, Hop, Origin, SourcePartition
+from mesh.model.frames import Chain, Era, Hop, Origin, SourcePartition
 from mesh.model.reasons import Reason
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
@@ -58,6 +58,7 @@ class Came:
         join_hops: Joins crossed in a row.
         path: Nodes visited, this one included.
         frame: Offset of the incoming frame, or None at the origin, where offsets are messages'.
+        eras: By which topology they were taken, here and in other domains. Spec: K10.
         ext: What a split copies from the incoming header. Spec: K10.
     """
 
@@ -69,6 +70,7 @@ class Came:
     crossed_external: bool
     path: tuple[str, ...]
     frame: int | None
+    eras: tuple[Era, ...]
     ext: Mapping[str, bytes] = field(default_factory=dict)
     join_hops: int = 0
 
@@ -165,6 +167,7 @@ def _send_frame(
         last=last,
         count=len(chunk),
         subjects=tuple(table),
+        eras=came.eras,
     )
     tail = key_tail(origin, lane.flags, came.ext)
     for neighbour in links:

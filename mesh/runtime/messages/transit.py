@@ -10,14 +10,17 @@ from dataclasses import replace
 
 from mesh.codec.frames import (
     Peeked,
+    decode_eras,
     decode_header,
     decode_messages,
+    encode_eras,
     flagged_tail,
     peek,
     read_headers,
     relay_key,
     scan_value,
     subject_table,
+    with_eras,
 )
 from mesh.core.chain import Verdict
 from mesh.core.joins import row_of
@@ -76,7 +79,8 @@ def take_frames(
             refuse(lane, batch, source, record, "CODEC", str(error))
             if not count:
                 lane.chains(source.at).tear()
-        batch.read(source.at, source.topic_id, offset, offset, count)
+        leader_epoch = record.leader_epoch()
+        batch.read(source.at, source.topic_id, offset, offset, count, leader_epoch=leader_epoch)
         taken += 1
         if batch.records >= records_max:
             break
@@ -99,6 +103,7 @@ def _take_frame(
     lane: Lane, batch: Batch, source: Source, link: LocalLink, record: Record, peeked: Peeked
 ) -> None:
     plan = _plan(lane, source, link, peeked)
+    eras = lane.eras(source, record.offset(), decode_eras(peeked.eras_bytes))
     hop = peeked.hop
     fault = _fault(lane, hop.path)
     if not hop.path or hop.path[-1] != link.neighbour:
@@ -121,11 +126,12 @@ def _take_frame(
         crossed_external=hop.crossed_external,
         path=(*hop.path, lane.node),
         frame=record.offset(),
+        eras=eras,
         join_hops=hop.join_hops,
     )
     if peeked.kind is FrameKind.GAP:
         arrival = _arrival(lane, link, hop)
-        relay_gap(lane, batch, source, came, arrival, peeked, _tail(lane, peeked))
+        relay_gap(lane, batch, source, came, arrival, peeked, _tail(lane, came, peeked))
         return
     value = record.value() or b""
     if plan.only is not None and after == NONE_OFFSET:
@@ -150,9 +156,14 @@ def _is_too_long(path: Sequence[str], topology: Topology) -> bool:
     return len(path) >= len(topology.nodes) and len(path) >= len({*topology.nodes, *path})
 
 
-def _tail(lane: Lane, peeked: Peeked) -> bytes:
-    """Return what a relay hands on: as it came, but a repair is none on the next link. K20."""
-    return peeked.tail if peeked.flags == lane.flags else flagged_tail(peeked, lane.flags)
+def _tail(lane: Lane, came: Came, peeked: Peeked) -> bytes:
+    """Return what a relay hands on: as it came, but a repair is none on the next link. K20.
+
+    And the first node of another domain adds its era. Spec: K10.
+    """
+    tail = peeked.tail if peeked.flags == lane.flags else flagged_tail(peeked, lane.flags)
+    is_stamped = encode_eras(came.eras) == peeked.eras_bytes
+    return tail if is_stamped else with_eras(peeked, tail, came.eras)
 
 
 def _origin(peeked: Peeked, plan: Plan) -> Origin:
@@ -276,7 +287,7 @@ def _relay(
     """Hand the value on untouched under a new header."""
     batch.refused(route.refused, source.message_class, peeked.count)
     _count_left(batch, source, route, peeked.count)
-    tail = _tail(lane, peeked) if route.neighbours else b""
+    tail = _tail(lane, came, peeked) if route.neighbours else b""
     for neighbour in route.neighbours:
         link = lane.link(neighbour)
         if lane.is_held(link, source) or goes_back(batch, source, came, neighbour, peeked.count):

@@ -122,11 +122,12 @@ class Upkeep:
         That is of the own ingress, and if this worker leads, of outboxes and endpoints.
         """
         admin = self.home.admin()
-        passed = dict(self.lanes.read_positions(None))
+        self._forget_former(admin)
+        passed = {at: told.needed for at, told in self.lanes.read_positions(None).items()}
         if link_states is not None:
-            for state in link_states.values():
-                for topic, partition, position in state.positions:
-                    passed[TopicPartition(topic, partition)] = position
+            for told in [one for state in link_states.values() for one in state.positions]:
+                if self._ids.get(told.topic, told.topic_id) == told.topic_id:
+                    passed[TopicPartition(told.topic, told.partition)] = told.needed
             passed |= admin.consumed(
                 [
                     self._names.endpoint(self.node, name)
@@ -135,7 +136,6 @@ class Upkeep:
                 ],
                 besides={self._names.lanes_group(node) for node in self.topology.nodes},
             )
-        self._forget_former(admin)
         self._retention.passed(passed, now_ms)
         deletable = self._retention.deletable(now_ms)
         # A group may have committed what is not there yet.

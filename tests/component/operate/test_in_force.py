@@ -10,12 +10,14 @@ from functools import partial
 import pytest
 
 from mesh.client.founding import OtherInForceError, publish
-from mesh.client.in_force import read_in_force, read_records
-from mesh.codec.control import encode_config
+from mesh.client.in_force import InForce, read_in_force, read_records
+from mesh.codec.control import Config, encode_config
 from mesh.codec.keys import config_key
 from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
+from mesh.core.links import first_lineage
 from mesh.errors import ProtocolError, TransportUnavailableError
+from mesh.model.control import Lineage
 from mesh.model.topology import Topology, with_addresses
 from mesh.runtime.topics.provision import config_topic
 from mesh.transport.memory import MemoryKafka
@@ -34,7 +36,8 @@ def test_it_is_written_everywhere_and_read_back(mesh: Mesh) -> None:
     assert in_force(mesh) is None
     assert publish(mesh.topology, mesh.world.kafka) == 1
     records = read_records(mesh.world.kafka, "mesh.")
-    assert records.found == dict.fromkeys(["left", "right"], (1, published_text(mesh.topology)))
+    config = Config(1, published_text(mesh.topology), first_lineage(mesh.topology))
+    assert records.found == dict.fromkeys(["left", "right"], config)
     assert in_force(mesh) == (1, mesh.topology)
 
 
@@ -75,7 +78,7 @@ def test_of_two_who_start_a_mesh_from_different_files_one_comes_first(
     swapped: Mapping[str, str],
 ) -> None:
     """Wherever the one is when the other comes, whatever each calls its Kafka clusters. K28."""
-    spec = {"kafka": dict.fromkeys(swapped, {}), "nodes": {"a": {"kafka": "k"}}, "zones": {}}
+    spec = {"kafka": {name: {} for name in swapped}, "nodes": {"a": {"kafka": "k"}}, "zones": {}}
     mine, theirs = topology_from_mapping(spec), topology_from_mapping({**spec, "keep": "7s"})
     for number in range(1, 100):
         kafka = {name: MemoryKafka(name, now_ms=lambda: 0) for name in swapped}
@@ -95,10 +98,23 @@ def test_of_two_who_start_a_mesh_from_different_files_one_comes_first(
         start(mine, kafka, came)
         if meanwhile.calls < number:
             break
-        texts = {text for _, text in read_records(kafka, "mesh.").found.values()}
+        texts = {found.topology for found in read_records(kafka, "mesh.").found.values()}
         assert texts == {published_text(one) for one in came}
         assert len(came) == 1
     assert number > 6
+
+
+def test_a_topology_that_follows_keeps_its_domain_and_says_which_links_are_new(mesh: Mesh) -> None:
+    """Links that stay what they are keep their numbers, be it 0. Spec: K10."""
+    publish(mesh.topology, mesh.world.kafka)
+    found, _ = read_in_force(mesh.world.kafka, mesh.topology.prefix)
+    assert found is not None
+    zone = mesh.topology.zones["Z"]
+    fewer = replace(mesh.topology, zones={"Z": replace(zone, links=zone.links[:1])})
+    second = InForce(number=2, topology=fewer, lineage=found.lineage_of(fewer, 2))
+    domain = first_lineage(mesh.topology).domain
+    assert second.lineage == Lineage(domain)
+    assert second.lineage_of(mesh.topology, 3) == Lineage(domain, (("b", "c", 3),))
 
 
 def test_the_highest_number_wins_and_what_lacks_it_is_given_it(mesh: Mesh) -> None:
@@ -109,7 +125,7 @@ def test_the_highest_number_wins_and_what_lacks_it_is_given_it(mesh: Mesh) -> No
     writer.produce("mesh.config", encode_config(2, published_text(other)), config_key(), 0)
     assert in_force(mesh) == (2, other)
     assert publish(other, mesh.world.kafka) == 2
-    assert {number for number, _ in read_records(mesh.world.kafka, "mesh.").found.values()} == {2}
+    assert {found.number for found in read_records(mesh.world.kafka, "mesh.").found.values()} == {2}
 
 
 def test_other_records_of_operators_are_passed_over(mesh: Mesh) -> None:

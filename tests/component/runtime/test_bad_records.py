@@ -142,7 +142,9 @@ def test_control_records_that_nobody_can_read_are_counted_and_harm_no_other(
 def test_a_frame_of_another_version_stops_its_link_and_no_other(mesh: SmallMesh) -> None:
     """Spec: K10, R6."""
     header, value = sent_frame(mesh)
-    mesh.write(OUTBOX, value, key=bytes([4]) + encode_header(header)[1:])
+    mesh.write(
+        OUTBOX, value, key=encode_header(header)[:2] + bytes([4]) + encode_header(header)[3:]
+    )
     mesh.run()
     mesh.publish(b"2", [subject("acme/x")], partition=0)
     mesh.publish(b"3", [subject("acme/x")], partition=1)

@@ -49,7 +49,7 @@ def value_of(*numbers: tuple[int, int]) -> bytes:
 def test_a_key_of_another_version_is_refused_by_name() -> None:
     """A link with a newer neighbour stops and says so."""
     with pytest.raises(UnknownVersionError, match=r"frame_header: version 2 .* version 1"):
-        peek(b"\x04" + KEY[1:])
+        peek(KEY[:2] + b"\x04" + KEY[3:])
 
 
 def test_no_byte_of_a_key_may_be_missing_or_left_over() -> None:
@@ -68,8 +68,8 @@ def test_what_a_key_cannot_say_is_refused_where_it_stands() -> None:
     flags = peek(KEY).table_end
     long = zigzag(1 << 31)
     for spoilt, told in [
-        (KEY[:1] + b"\x04" + KEY[2:], "the unknown kind 2"),
-        (KEY[:1] + b"\x01" + KEY[2:], "the unknown kind -1"),
+        (KEY[:3] + b"\x04" + KEY[4:], "the unknown kind 2"),
+        (KEY[:3] + b"\x01" + KEY[4:], "the unknown kind -1"),
         (KEY[:at] + b"\x02" + KEY[at + 1 :], f"no truth value at byte {at}"),
         (KEY[: at - 2] + long + KEY[at - 1 :], "2147483648 .* 32-bit"),
         (KEY[:flags] + zigzag(2) + KEY[flags + 1 :], "the unknown flags 2"),

@@ -18,9 +18,11 @@ from mesh.model.control import (
     EndpointKind,
     Heartbeat,
     Identity,
+    Lineage,
     LinkState,
     LinkStatus,
     Mark,
+    OutboxPosition,
     Pause,
     RepairRequest,
     Stage,
@@ -32,6 +34,7 @@ from mesh.model.control import (
 from mesh.model.frames import (
     Chain,
     Delivery,
+    Era,
     FrameFlags,
     FrameHeader,
     FrameKind,
@@ -48,6 +51,7 @@ from mesh.model.state import (
     DeadLetter,
     DeliveredCount,
     Dropped,
+    EraBegan,
     InForce,
     Ledger,
     NotForwarded,
@@ -55,11 +59,14 @@ from mesh.model.state import (
     ProgressKind,
     SentCount,
     SourceRange,
+    Standby,
 )
 from schemas import parsed
 
 INGRESS = bytes.fromhex("00112233445566778899aabbccddeeff")
 OUTBOX = bytes.fromhex("ffeeddccbbaa99887766554433221100")
+DOMAIN = bytes.fromhex("0123456789abcdef")
+LINEAGE = Lineage(DOMAIN, (("ny1", "tk1", 3), ("pa1", "tk1", 7)))
 EXT = {"next.minor": b"\x00\xff", "other": b""}
 GUARANTEED, DIRECT = MessageClass.GUARANTEED, MessageClass.DIRECT
 
@@ -137,7 +144,7 @@ CONTROL = [
     ),
     plain(
         "mark",
-        Mark(epoch=3, number=17, count=2, digest=(1 << 64) - 5),
+        Mark(epoch=3, number=17, count=2, digest=(1 << 64) - 5, topic_id=INGRESS),
         control.encode_mark,
         control.decode_mark,
         "its hash is above 2^63 and so written as a negative number",
@@ -150,13 +157,17 @@ CONTROL = [
     ),
     plain(
         "acknowledgement",
-        Acknowledgement(3, 17, -1, (("ny1", "ld1"), ("ny1", "ny2"))),
+        Acknowledgement(3, 17, -1, (("ny1", "ld1"), ("ny1", "ny2")), INGRESS),
         control.encode_acknowledgement,
         control.decode_acknowledgement,
     ),
     plain(
         "link_state",
-        LinkState(2, 899, (("mesh.ny1.to.tk1.g", 0, 5_000_000_000),)),
+        LinkState(
+            2,
+            899,
+            (OutboxPosition("mesh.ny1.to.tk1.g", OUTBOX, 0, 5_000_000_000, 4_999_000_000),),
+        ),
         control.encode_link_state,
         control.decode_link_state,
     ),
@@ -200,13 +211,13 @@ CONTROL = [
     ),
     plain(
         "config",
-        control.Config(7, '{"apiVersion": "mesh/v1", "metadata": {"name": "Zürich"}}'),
+        control.Config(7, '{"apiVersion": "mesh/v1", "metadata": {"name": "Zürich"}}', LINEAGE),
         lambda value: control.encode_config(*value),
         control.decode_config,
     ),
     plain(
         "change",
-        Change(8, Stage.SWITCH, '{"apiVersion": "mesh/v1"}', ("tk1", "ny1")),
+        Change(8, Stage.SWITCH, '{"apiVersion": "mesh/v1"}', ("tk1", "ny1"), LINEAGE),
         control.encode_change,
         control.decode_change,
     ),
@@ -250,6 +261,7 @@ STATE = [
             partition=1,
             topic_id=INGRESS,
             source_partition=3,
+            link=7,
         ),
         state.encode_progress,
         state.decode_progress,
@@ -265,6 +277,42 @@ STATE = [
         state.decode_progress,
         "the versions of interest in force",
         "progress_interest",
+    ),
+    plain(
+        "progress",
+        Progress(
+            kind=ProgressKind.SOURCE,
+            offset=1700,
+            topic="mesh.tk1.in.g",
+            partition=3,
+            topic_id=INGRESS,
+            generation=1,
+            leader_epoch=12,
+        ),
+        state.encode_progress,
+        state.decode_progress,
+        "how far a source is read",
+        "progress_source",
+    ),
+    plain(
+        "progress",
+        Progress(
+            kind=ProgressKind.ERA,
+            offset=1500,
+            topic="mesh.tk1.in.g",
+            partition=3,
+            eras=(EraBegan(0, Era(DOMAIN, 0)), EraBegan(1500, Era(DOMAIN, 7))),
+        ),
+        state.encode_progress,
+        state.decode_progress,
+        "by which topologies a source worked",
+        "progress_era",
+    ),
+    plain(
+        "standby",
+        Standby((InForce("clients", 0, 40), InForce("ny1 WO:tk1/own", 3, 17))),
+        state.encode_standby,
+        state.decode_standby,
     ),
     plain(
         "ledger",
@@ -319,6 +367,7 @@ HEADER = FrameHeader(
         last=5_000_020_000,
         count=4,
         subjects=SUBJECTS,
+        eras=(Era(DOMAIN, 3), Era(bytes(8), 1 << 40)),
     ),
     flags=FrameFlags.REPAIR,
     ext=EXT,
@@ -334,6 +383,7 @@ GAP = FrameHeader(
         last=199,
         count=0,
         subjects=(),
+        eras=(Era(DOMAIN, 0),),
     ),
 )
 MESSAGES = (
