@@ -29,6 +29,7 @@ def run(
 ) -> None:
     """Serve a node until SIGTERM. Several workers may serve one node."""
     from mesh.config.legal import load_legal_topology
+    from mesh.config.topology_file import load_topology
     from mesh.model.topology import with_addresses
     from mesh.runtime.host.logs import set_up_logs
     from mesh.runtime.serve import Serving
@@ -48,7 +49,14 @@ def run(
     for path in (ready_file, cuts_file):
         if path is not None:
             _make_room(path)
-    Serving(topology, node, os.environ, ready_file, cuts_file).run()
+    Serving(
+        topology,
+        node,
+        os.environ,
+        ready_file=ready_file,
+        cuts_file=cuts_file,
+        read_file=lambda: load_topology(file).kafka,
+    ).run()
 
 
 def _make_room(path: Path) -> None:

@@ -38,7 +38,7 @@ from mesh.model.subject import check_filter
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import Headers, KafkaCluster, TopicPartition, Writer
-from mesh.view.connection import open_kafka
+from mesh.view.connection import open_around
 from mesh.view.laggards import open_links
 from mesh.view.mesh_view import MeshView
 
@@ -57,14 +57,15 @@ def connect(topology: Topology, node: str) -> MeshClient:
     """Return a client of one node on real Kafka; nothing is sent yet.
 
     Args:
-        topology: The mesh; its Kafka clusters have addresses.
+        topology: The mesh; the node's Kafka cluster has an address.
         node: The node to publish and subscribe at.
 
     Raises:
-        ConfigError: No node of that name, or a Kafka cluster without an address.
+        ConfigError: No node of that name, its Kafka cluster has no address, or a secret that it
+            wants cannot be had. Those of other Kafka clusters need not be had here.
     """
     _check_node(topology, node)
-    return MeshClient(topology, node, open_kafka(topology))
+    return MeshClient(topology, node, open_around(topology, node))
 
 
 def _check_node(topology: Topology, node: str) -> None:

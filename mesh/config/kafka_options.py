@@ -95,6 +95,54 @@ JAVA_NAMES: Mapping[str, str] = {
 
 SERVERS = "bootstrap.servers"
 
+TOLD = frozenset(
+    {
+        SERVERS,
+        "security.protocol",
+        "sasl.mechanism",
+        "sasl.mechanisms",
+        "client.rack",
+        "client.dns.lookup",
+        "broker.address.family",
+        "broker.address.ttl",
+        "connections.max.idle.ms",
+        "socket.timeout.ms",
+        "socket.connection.setup.timeout.ms",
+        "socket.keepalive.enable",
+        "socket.nagle.disable",
+        "socket.send.buffer.bytes",
+        "socket.receive.buffer.bytes",
+        "reconnect.backoff.ms",
+        "reconnect.backoff.max.ms",
+        "retry.backoff.ms",
+        "retry.backoff.max.ms",
+        "topic.metadata.refresh.interval.ms",
+        "topic.metadata.propagation.max.ms",
+        "linger.ms",
+        "queue.buffering.max.ms",
+        "queue.buffering.max.kbytes",
+        "batch.size",
+        "batch.num.messages",
+        "compression.type",
+        "compression.codec",
+        "compression.level",
+        "fetch.wait.max.ms",
+        "fetch.min.bytes",
+        "fetch.max.bytes",
+        "fetch.message.max.bytes",
+        "max.partition.fetch.bytes",
+        "fetch.queue.backoff.ms",
+        "fetch.error.backoff.ms",
+        "queued.min.messages",
+        "queued.max.messages.kbytes",
+    }
+)
+"""What a record may say of a Kafka cluster to whoever reads it: where it is, and tuning.
+
+Nothing on this list is a secret, names a file or a further address, or weakens a connection:
+whoever can write the record must not be able to ask for what only this machine knows.
+"""
+
 _FUNCTIONS = ("logger", "on_commit", "on_delivery", "default.topic.config")
 _OTHER_NAMES: Mapping[str, str] = {
     "bootstrap": SERVERS,
@@ -117,6 +165,13 @@ _REFERENCE = re.compile(r"\$\{([^}]*)\}?")
 _KNOWN_REFERENCE = re.compile(r"\$\{(env:[A-Za-z_][A-Za-z0-9_]*|file:[^}\0]+)\}")
 _BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})")
 _RULE = "write host:port, several separated by commas"
+
+
+def told_options(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return what a record says of a Kafka cluster, or what is taken from one. No references."""
+    return {
+        option: value for option, value in options.items() if option in TOLD and "${" not in value
+    }
 
 
 def option_faults(options: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
@@ -156,7 +211,8 @@ def reference_fault(value: str) -> str | None:
     """Return what is wrong with the `${...}` references in a value, or None."""
     for match in _REFERENCE.finditer(value):
         if _KNOWN_REFERENCE.fullmatch(match[0]) is None:
-            return f"{match[0]} is no reference; write ${{env:NAME}} or ${{file:PATH}}"
+            # What stands there may be part of a password: it is not repeated.
+            return "has a ${...} that is no reference; write ${env:NAME} or ${file:PATH}"
     return None
 
 

@@ -17,36 +17,31 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from mesh.config.kafka_options import SERVERS
+from mesh.config.kafka_options import SERVERS, told_options
 from mesh.config.located import parse_document
 from mesh.config.topology_file import topology_of
 from mesh.config.topology_writer import topology_document
 from mesh.model.topology import Topology
-
-_SECRET_ENDS = ("password", "secret", "key.pem", "oauthbearer.config")
-"""Ends of the names of librdkafka options whose values nobody else may read."""
 
 _NAME = "mesh.config"
 _PLAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ./_-]*[A-Za-z0-9.])?")
 
 
 def published_document(topology: Topology) -> Mapping[str, object]:
-    """Return the document of a topology file without secrets; references to them stay.
+    """Return the document of a topology file as records carry it.
 
-    A secret that stands in the file itself is left out: it is not there for those who read this.
+    Of Kafka clusters it says where they are and how clients of them are tuned. Credentials, and
+    references to them, stay in the files of those who connect: `TOLD` lists what is told.
     """
+    return topology_document(_told(topology))
+
+
+def _told(topology: Topology) -> Topology:
     kafka = {
-        name: replace(
-            one,
-            options={
-                key: value
-                for key, value in one.options.items()
-                if not key.endswith(_SECRET_ENDS) or "${" in value
-            },
-        )
+        name: replace(one, options=told_options(one.options))
         for name, one in topology.kafka.items()
     }
-    return topology_document(replace(topology, kafka=kafka))
+    return replace(topology, kafka=kafka)
 
 
 def published_text(topology: Topology) -> str:
@@ -82,10 +77,13 @@ def document_hash(document: Mapping[str, object]) -> str:
 def published_topology(text: str) -> Topology:
     """Return the topology that a record describes; the same text is read many times in a change.
 
+    Options that records do not carry are dropped, whoever wrote them: what a record refers to is
+    looked up by nobody.
+
     Raises:
         ConfigError: It describes none that is known here; a newer version may have written it.
     """
-    return topology_of(parse_document(text.encode(), _NAME))
+    return _told(topology_of(parse_document(text.encode(), _NAME)))
 
 
 def as_yaml_file(document: Mapping[str, object]) -> str:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import NoReturn
 
-from mesh.config.published import published_document
 from mesh.config.shapes import nearest
+from mesh.config.topology_writer import topology_document
 from mesh.errors import ConfigError, Problem
 from mesh.model.topology import Link, Topology, Zone, ZoneKind
 
@@ -202,7 +202,7 @@ def _zones(spec: Spec) -> Mapping[str, object]:
 
 
 def _spec(topology: Topology) -> Spec:
-    spec = published_document(topology)["spec"]
+    spec = topology_document(topology)["spec"]
     return spec if isinstance(spec, Mapping) else {}
 
 

@@ -10,16 +10,18 @@ import os
 import random
 import signal
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
 
+from mesh.config.kafka_options import SERVERS, told_options
 from mesh.config.references import resolve_options
-from mesh.errors import TransportDeniedError, TransportError
+from mesh.errors import ConfigError, Problem, TransportDeniedError, TransportError
 from mesh.model.topics import TopicNames
+from mesh.model.topology import KafkaCluster as Declared
 from mesh.model.topology import Topology
 from mesh.runtime.host.clock import Clock, MonotonicClock
 from mesh.runtime.host.drills import Drill, SlowIntake, WallClock, read_drill
@@ -56,6 +58,8 @@ class Serving:
         ready_file: Exists while the node serves here; None for none.
         environment: Variables that Kafka options may refer to.
         cuts_file: For drills: what to pretend; see `mesh.runtime.host.drills`.
+        read_file: Reads the Kafka clusters of the node's file anew: a change may bring some that
+            it did not have at the start.
     """
 
     topology: Topology
@@ -63,6 +67,7 @@ class Serving:
     environment: Mapping[str, str]
     ready_file: Path | None = None
     cuts_file: Path | None = None
+    read_file: Callable[[], Mapping[str, Declared]] = dict
     _stopping: bool = False
     _was_ready: bool = False
     _drill: Drill | None = None
@@ -123,15 +128,33 @@ class Serving:
         return {name: self._kafka(self.topology, name) for name in names}
 
     def _kafka(self, topology: Topology, name: str) -> RealKafka:
-        options = resolve_options(
-            topology.kafka[name].options, environment=self.environment, where=f"spec.kafka.{name}"
-        )
         return RealKafka(
             name,
-            options,
+            self._options(topology, name),
             client_prefix=f"mesh-{self.node}",
             batch_bytes_max=topology.max_message_bytes + HEADROOM_BYTES,
         )
+
+    def _options(self, topology: Topology, name: str) -> Mapping[str, str]:
+        """Return how to connect: as the node's own file says, else as a record does.
+
+        Of a record nothing is looked up here and nothing secret is sent to where it points: who
+        may write it would read what only this machine knows.
+
+        Raises:
+            ConfigError: A secret cannot be had, or a record names a Kafka cluster to which the
+                node's own file must say the way.
+        """
+        where = f"spec.kafka.{name}"
+        own = self.topology.kafka.get(name) or self.read_file().get(name)
+        if own is not None:
+            return resolve_options(own.options, environment=self.environment, where=where)
+        options = told_options(topology.kafka[name].options)
+        lacking = "an address" if SERVERS not in options else "credentials"
+        if SERVERS not in options or options.get("security.protocol", "").startswith("SASL"):
+            message = f"is new to this node and wants {lacking}: add it to the node's own file"
+            raise ConfigError([Problem(code="NOT_IN_FILE", message=message, where=where)])
+        return options
 
     def _start(self, clusters: Mapping[str, KafkaCluster], clock: Clock) -> Worker | None:
         """Return the worker once the own Kafka cluster answers, or None if told to stop."""

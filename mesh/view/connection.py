@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from typing import NoReturn
 
 from mesh.config.references import resolve_options
-from mesh.errors import ConfigError, Problem
+from mesh.errors import ConfigError, Problem, TransportDeniedError
 from mesh.model.topology import Topology
 from mesh.transport.kafka import RealKafka
+from mesh.transport.port import KafkaCluster
 
 
 def open_kafka(
@@ -44,4 +46,43 @@ def open_kafka(
         found[name] = RealKafka(name, options, client_prefix=client_prefix)
     if problems:
         raise ConfigError(problems)
+    return found
+
+
+class ClosedKafka:
+    """A Kafka cluster to which this process does not know the way: whatever uses it says why.
+
+    Args:
+        reason: One line.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TransportDeniedError(self._reason)
+
+    reader = writer = membership = consumer = admin = _refuse
+
+    def close(self) -> None:
+        """Release nothing."""
+
+
+def open_around(topology: Topology, node: str) -> Mapping[str, KafkaCluster]:
+    """Return clients for somebody at one node, who needs the secrets of its Kafka cluster alone.
+
+    Of the others it only looks at how far they have heard of a subscription. Those whose address
+    or secret cannot be had count as unreachable.
+
+    Raises:
+        ConfigError: The node's own Kafka cluster has no address, or a secret cannot be had.
+    """
+    home = topology.nodes[node].kafka
+    found: dict[str, KafkaCluster] = dict(open_kafka(topology, [home]))
+    for name in topology.kafka:
+        if name not in found:
+            try:
+                found |= open_kafka(topology, [name])
+            except ConfigError as error:
+                found[name] = ClosedKafka(str(error))
     return found

@@ -119,19 +119,25 @@ def run(settings: AuditSettings) -> None:
     """Audit until a signal comes, or until all is certified if the settings say so.
 
     Raises:
+        ConfigError: An option of a Kafka cluster has no counterpart in Kafka's Java client.
         MeshError: The auditor cannot start, or its query died.
     """
+    kafka = {
+        name: java_options(options, f"spec.kafka.{name}")
+        for name, options in settings.kafka.items()
+    }
     session = start_session(settings.cache, cores=CORES, memory=settings.memory, progress=say)
     try:
-        _audit(session, settings)
+        _audit(session, settings, kafka)
     finally:
         session.stop()
     say("stopped")
 
 
-def _audit(session: SparkSession, settings: AuditSettings) -> None:
+def _audit(
+    session: SparkSession, settings: AuditSettings, kafka: Mapping[str, Mapping[str, str]]
+) -> None:
     topology = settings.topology
-    kafka = {name: java_options(options) for name, options in settings.kafka.items()}
     names = TopicNames(topology.prefix)
     topics = AuditTopics(session, kafka[topology.audit_kafka])
     topics.create([names.audit(table) for table in TABLES])

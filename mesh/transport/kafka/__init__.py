@@ -12,6 +12,7 @@ from mesh.transport.kafka.consumer import KafkaConsumer
 from mesh.transport.kafka.faults import Site
 from mesh.transport.kafka.health import Health
 from mesh.transport.kafka.inspection import InspectingAdmin
+from mesh.transport.kafka.logs import HIDDEN
 from mesh.transport.kafka.member import KafkaMembership
 from mesh.transport.kafka.pulse import Pulse
 from mesh.transport.kafka.reader import KafkaReader
@@ -21,6 +22,7 @@ from mesh.transport.kafka.settings import (
     consumer_settings,
     member_settings,
     reader_settings,
+    secrets_in,
     writer_settings,
 )
 from mesh.transport.kafka.writer import KafkaWriter
@@ -61,7 +63,9 @@ class RealKafka:
         member_timeout_ms: int | None = None,
         batch_bytes_max: int = BATCH_BYTES_MAX,
     ) -> None:
-        self._site = Site(name, options.get("bootstrap.servers", "?"))
+        secrets = secrets_in(options)
+        HIDDEN.secrets |= dict.fromkeys(secrets)
+        self._site = Site(name, options.get("bootstrap.servers", "?"), secrets)
         self._options = dict(options)
         self._prefix = client_prefix
         self._member_timeout_ms = member_timeout_ms

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -14,6 +14,7 @@ from mesh.errors import (
     TransportRecordError,
     TransportUnavailableError,
 )
+from mesh.transport.kafka.logs import hidden
 
 FENCED = frozenset(
     {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
@@ -110,14 +111,16 @@ class Site:
     Attributes:
         name: What the topology file calls it.
         servers: Its bootstrap servers.
+        secrets: Values that no text may hold, should the client library repeat one.
     """
 
     name: str
     servers: str
+    secrets: Sequence[str] = field(default=(), repr=False)
 
     def text(self, what: str) -> str:
         """Return one line that begins with the place."""
-        return f"Kafka cluster {self.name} at {self.servers}: {what}"
+        return hidden(f"Kafka cluster {self.name} at {self.servers}: {what}", self.secrets)
 
 
 def error_of(exc: KafkaException) -> KafkaError:

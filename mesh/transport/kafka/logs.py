@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 REPEAT_S = 30.0
 """How long the same line is kept back after it was let through."""
@@ -36,7 +36,29 @@ class Repeats(logging.Filter):
         return True
 
 
+def hidden(text: str, secrets: Iterable[str]) -> str:
+    """Return a text in which no secret stands."""
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
+
+
+class Hidden(logging.Filter):
+    """Takes secrets out of lines; whoever opens a Kafka cluster adds its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.secrets: dict[str, None] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Keep the line, without what it must not hold."""
+        record.msg, record.args = hidden(record.getMessage(), self.secrets), ()
+        return True
+
+
+HIDDEN = Hidden()
 LOG = logging.getLogger("mesh.kafka")
 # Without a handler Python would print warnings to stderr.
 LOG.addHandler(logging.NullHandler())
 LOG.addFilter(Repeats())
+LOG.addFilter(HIDDEN)

@@ -8,13 +8,19 @@ Spec: K5, K6, K15
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 from mesh.transport.kafka.logs import LOG
 from mesh.transport.kafka.retries import RETRY_BACKOFF_MS, STATISTICS_MS
 from mesh.transport.port import PATIENCE_MS
 
 Settings = dict[str, object]
+
+_SECRET = re.compile(
+    r"password|passphrase|secret|token|jaas|key\.pem|ssl[._]key$|oauthbearer\.(config|extensions)"
+)
+_NO_SECRET = (".url", ".location", ".file")
 
 BATCH_BYTES_MAX = 1_000_000
 TRANSACTION_TIMEOUT_MS = 15_000
@@ -82,6 +88,20 @@ _MANAGED_WRITER: Settings = {
     # The topic's own limit decides, so that the refusal names the topic.
     "message.max.bytes": 100_000_000,
 }
+
+
+def is_secret(option: str) -> bool:
+    """Say whether nobody may read the value of an option."""
+    return _SECRET.search(option) is not None and not option.endswith(_NO_SECRET)
+
+
+def secrets_in(options: Mapping[str, str]) -> Sequence[str]:
+    """Return the values of options that nobody may read, longest first.
+
+    Texts of a character or two are left alone: to hide them would spoil every line.
+    """
+    found = {value for option, value in options.items() if is_secret(option) and len(value) > 2}
+    return sorted(found, key=len, reverse=True)
 
 
 def admin_settings(options: Mapping[str, str], client_id: str) -> Settings:

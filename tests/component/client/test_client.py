@@ -13,7 +13,9 @@ from mesh.client import (
     SubjectError,
     TransportError,
 )
+from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError
+from mesh.view.connection import open_around
 from tests.component.in_memory_mesh import Mesh
 
 
@@ -132,3 +134,24 @@ def test_a_node_without_topics_is_named(mesh: Mesh) -> None:
     mesh.world.kafka["left"].delete_topic("mesh.a.in.g")
     with pytest.raises(TransportError, match="start node a"):
         mesh.client("a").publish("x", b"")
+
+
+def test_a_client_needs_the_secrets_of_its_own_kafka_cluster_alone(mesh: Mesh) -> None:
+    """Of the others it only looks at how far they have heard of a subscription."""
+    secret = {"bootstrap.servers": "h:1", "sasl.password": "${env:NOT_SET_ANYWHERE}"}
+    open_ = {"bootstrap.servers": "h:2"}
+    spec = {"nodes": {"a": {"kafka": "left"}, "b": {"kafka": "right"}}}
+    around = open_around(
+        topology_from_mapping({**spec, "kafka": {"left": open_, "right": secret}}), "a"
+    )
+    with pytest.raises(TransportError, match="NOT_SET_ANYWHERE is not set"):
+        around["right"].admin()
+    for kafka in around.values():
+        kafka.close()
+    with pytest.raises(ConfigError, match="NOT_SET_ANYWHERE is not set"):
+        open_around(topology_from_mapping({**spec, "kafka": {"left": secret, "right": open_}}), "a")
+    near = mesh.client("a")
+    near._all = {**mesh.world.kafka, "right": around["right"]}
+    with pytest.raises(LaggardsError):
+        near.wait(near.subscribe("e", "acme/>") + 1_000, timeout_s=2.0)
+    assert near.wait(near.subscribe("e", "acme/>")) == ()

@@ -58,8 +58,8 @@ def test_java_names_get_a_hint(option: str) -> None:
             "a:65536",
             "port 65536 is not between 1 and 65535; write host:port, several separated by commas",
         ),
-        ("${HOST}:1", "${HOST} is no reference; write ${env:NAME} or ${file:PATH}"),
-        ("${env:A", "${env:A is no reference; write ${env:NAME} or ${file:PATH}"),
+        ("${HOST}:1", "has a ${...} that is no reference; write ${env:NAME} or ${file:PATH}"),
+        ("${env:A", "has a ${...} that is no reference; write ${env:NAME} or ${file:PATH}"),
     ],
 )
 def test_bootstrap_servers_have_a_form(value: str, message: str) -> None:

@@ -105,8 +105,7 @@ def test_each_attribute_that_differs_is_told(after: dict[str, Any], lines: list[
 def test_secrets_are_no_part_of_a_difference() -> None:
     one = changed("kafka", "left", "sasl.password", to="one")
     assert told(one, changed("kafka", "left", "sasl.password", to="other")) == []
-    [line] = told(SPEC, changed("kafka", "left", "sasl.password", to="${env:P}"))
-    assert line == "change kafka left: sasl.password None>${env:P}"
+    assert told(SPEC, changed("kafka", "left", "sasl.password", to="${env:P}")) == []
     assert "one" not in str(published_document(topology_from_mapping(one))["spec"]["kafka"])  # type: ignore[index]
 
 

@@ -163,6 +163,9 @@ def test_every_wrong_address_is_told_at_once(tmp_path: Path):
     ]
 
 
+PKCS8 = "-----BEGIN PRIVATE KEY-----\nK\n-----END PRIVATE KEY-----\n"
+
+
 def test_librdkafka_options_become_those_of_the_java_client():
     java = java_options(
         {
@@ -173,7 +176,7 @@ def test_librdkafka_options_become_those_of_the_java_client():
             "sasl.password": 'p"\\',
             "ssl.ca.location": "/ca.pem",
             "ssl.certificate.pem": "C",
-            "ssl.key.pem": "K",
+            "ssl.key.pem": PKCS8,
             "ssl.endpoint.identification.algorithm": "none",
             "fetch.wait.max.ms": "5",
         }
@@ -188,9 +191,94 @@ def test_librdkafka_options_become_those_of_the_java_client():
         "ssl.truststore.location": "/ca.pem",
         "ssl.keystore.type": "PEM",
         "ssl.keystore.certificate.chain": "C",
-        "ssl.keystore.key": "K",
+        "ssl.keystore.key": PKCS8,
         "ssl.endpoint.identification.algorithm": "",
     }
+
+
+def test_certificates_in_files_become_a_key_store(tmp_path: Path):
+    """They were dropped, and the auditor then came without a certificate."""
+    certificate, key = tmp_path / "user.crt", tmp_path / "user.key"
+    certificate.write_text("C")
+    key.write_text(PKCS8)
+    files = {"ssl.certificate.location": str(certificate), "ssl.key.location": str(key)}
+    assert java_options({**files, "ssl.key.password": "p"}) == {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": "C",
+        "ssl.keystore.key": PKCS8,
+        "ssl.key.password": "p",
+    }
+    assert java_options({"ssl.keystore.location": "/u.p12", "ssl.keystore.password": "p"}) == {
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": "/u.p12",
+        "ssl.keystore.password": "p",
+    }
+
+
+def test_tokens_are_fetched_where_librdkafka_fetches_them():
+    java = java_options(
+        {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": "me",
+            "sasl.oauthbearer.client.secret": "s",
+            "sasl.oauthbearer.scope": "kafka",
+            "sasl.oauthbearer.extensions": "logicalCluster=lkc-1,identityPoolId=pool-2",
+            "sasl.oauthbearer.token.endpoint.url": "https://login.example/token",
+        }
+    )
+    assert java["sasl.oauthbearer.token.endpoint.url"] == "https://login.example/token"
+    assert java["sasl.login.callback.handler.class"].endswith("OAuthBearerLoginCallbackHandler")
+    module, *words = java["sasl.jaas.config"].removesuffix(";").split()
+    assert module.endswith("OAuthBearerLoginModule")
+    assert words == [
+        "required",
+        'clientId="me"',
+        'clientSecret="s"',
+        'scope="kafka"',
+        'extension_logicalCluster="lkc-1"',
+        'extension_identityPoolId="pool-2"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "place", "said"),
+    [
+        ({"ssl.crl.location": "/x"}, "ssl.crl.location", "has no such option"),
+        ({"ssl.cipher.suites": "x"}, "ssl.cipher.suites", "has no such option"),
+        (
+            {"enable.ssl.certificate.verification": "false"},
+            "enable.ssl.certificate.verification",
+            "always verifies",
+        ),
+        ({"ssl.certificate.pem": "C"}, "ssl.key.location", "go together"),
+        (
+            {"ssl.certificate.pem": "C", "ssl.key.pem": "-----BEGIN RSA PRIVATE KEY-----"},
+            "ssl.key.location",
+            "openssl pkcs8",
+        ),
+        ({"ssl.key.location": "/nowhere/k"}, "ssl.key.location", "No such file"),
+        ({"ssl.ca.location": "/etc"}, "ssl.ca.location", "name a file"),
+        (
+            {"security.protocol": "SASL_SSL", "sasl.mechanisms": "OAUTHBEARER"},
+            "sasl.oauthbearer.method",
+            "`oidc`",
+        ),
+        (
+            {"security.protocol": "SASL_SSL", "sasl.mechanisms": "ANONYMOUS"},
+            "sasl.mechanisms",
+            "no mechanism ANONYMOUS",
+        ),
+    ],
+)
+def test_what_the_auditor_cannot_do_as_safely_is_refused_by_name(
+    options: dict[str, str], place: str, said: str
+):
+    """Nothing that concerns a connection is dropped in silence."""
+    with pytest.raises(ConfigError, match=said) as caught:
+        java_options(options, "spec.kafka.k")
+    assert [problem.where for problem in caught.value.problems] == [f"spec.kafka.k.{place}"]
 
 
 def test_findings_and_certificates_have_the_fields_of_the_lab(state):

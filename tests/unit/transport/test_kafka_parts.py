@@ -20,7 +20,7 @@ from mesh.errors import (
 from mesh.transport.kafka import RealKafka, admin
 from mesh.transport.kafka.faults import Site, error_of, transport_error
 from mesh.transport.kafka.health import Health
-from mesh.transport.kafka.logs import Repeats
+from mesh.transport.kafka.logs import LOG, Repeats
 from mesh.transport.kafka.settings import member_settings, reader_settings, writer_settings
 from mesh.transport.kafka.state import WriterState
 from mesh.transport.kafka.transactions import Transactions
@@ -274,3 +274,15 @@ def test_the_client_library_never_writes_to_stderr(capfd: pytest.CaptureFixture[
     reader.read(0.3, 1)
     kafka.close()
     assert capfd.readouterr().err == ""
+
+
+def test_no_text_holds_a_secret(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever the client library repeats of its options."""
+    secrets = {"sasl.password": "hunter2", "sasl.oauthbearer.config": "a=hunter2 b"}
+    kafka = RealKafka("tokyo", {"bootstrap.servers": "h:1", **secrets})
+    error = KafkaError(KafkaError._INVALID_ARG, "cannot use a=hunter2 b, nor hunter2")
+    text = str(transport_error(kafka._site, "open", error))
+    assert "cannot use ***, nor ***" in text
+    assert "hunter2" not in repr(kafka._site)
+    LOG.warning("login failed: %s", "hunter2")
+    assert "login failed: ***" in caplog.text
