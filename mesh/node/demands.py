@@ -1,8 +1,10 @@
 """What is known of consumers of queues, here and elsewhere; handed on with the heartbeat.
 
 Every node repeats the newest that it knows of every member, so it comes as far as beats do. It is
-no interest: nothing waits for it, and what is late or lost is replaced by the next beat.
-Spec: DESIGN 6, K32.
+no interest: nothing waits for it, and what is late or lost is replaced by the next beat. A member
+whose beats come no more demands nothing, and neither does a queue that it speaks of no more: both
+are judged by the beats of the member itself, so that nodes which repeat one another keep nothing
+alive. Spec: DESIGN 6, K32.
 """
 
 from __future__ import annotations
@@ -12,6 +14,26 @@ from dataclasses import dataclass, field
 
 from mesh.model.demands import QueueDemand
 from mesh.model.names import fold
+
+BEATS = 3
+"""So many beats of a member, or times of one here, a demand is good for without a newer one."""
+
+EXPIRES_MS = BEATS * 1_000
+
+FORGET_MS = 600_000
+"""After so long it is not even known any more how far a silent member had come."""
+
+TOLD_MAX = 2_000
+"""Most demands in one heartbeat, the own ones first: 0.4 MB with the longest names. Who does not
+hear of a member sends it nothing ahead of its time; what waits for it waits where it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Newest:
+    """The newest beat heard of a member, and when it came."""
+
+    version: tuple[int, int]
+    heard_ms: int
 
 
 @dataclass(slots=True)
@@ -25,29 +47,60 @@ class Demands:
 
     node: str
     own: dict[str, int] = field(default_factory=dict)
+    _empty: dict[str, int] = field(default_factory=dict)  # beats in which there was no room
     _others: dict[tuple[str, str], QueueDemand] = field(default_factory=dict)
+    _newest: dict[str, _Newest] = field(default_factory=dict)
 
     def see(self, queue: str, room: int | None) -> None:
         """Take note of how much an own queue could take in; None: nothing is to be told of it."""
         self.own.pop(queue, None)
         if room is not None:
             self.own[queue] = room
+        if not room and room is not None:
+            self._empty.setdefault(queue, 0)
+        else:
+            self._empty.pop(queue, None)
 
-    def hear(self, told: Iterable[QueueDemand]) -> None:
+    def hear(self, told: Iterable[QueueDemand], now_ms: int) -> None:
         """Take what a neighbour's heartbeat tells: of what is older nothing changes."""
         for one in told:
+            if one.node == self.node:
+                continue
+            newest = self._newest.get(one.node)
+            if newest is None or newest.version < one.version:
+                self._newest[one.node] = _Newest(one.version, now_ms)
             key = (fold(one.queue), one.node)
             known = self._others.get(key)
-            if one.node != self.node and (known is None or known.version < one.version):
+            if known is None or known.version < one.version:
                 self._others[key] = one
+        self.expire(now_ms)
+
+    def expire(self, now_ms: int) -> None:
+        """Forget what members demanded that are silent, or speak of other queues only by now."""
+        for key, one in list(self._others.items()):
+            newest = self._newest[one.node]
+            epoch, beat = newest.version
+            is_late = (one.epoch, one.number + BEATS) < (epoch, beat)
+            if is_late or now_ms - newest.heard_ms >= EXPIRES_MS:
+                del self._others[key]
+        for node, newest in list(self._newest.items()):
+            if now_ms - newest.heard_ms >= FORGET_MS:
+                del self._newest[node]
 
     def told(self, epoch: int, beat: int) -> Sequence[QueueDemand]:
-        """Return what a heartbeat of this node tells."""
+        """Return what a heartbeat of this node tells.
+
+        A queue without room is told until all have heard it, and no longer: to demand nothing is
+        the same as to be silent.
+        """
         own = [
             QueueDemand(queue, self.node, epoch, beat, room)
             for queue, room in sorted(self.own.items())
+            if self._empty.get(queue, 0) <= BEATS
         ]
-        return [*own, *(one for _, one in sorted(self._others.items(), key=lambda item: item[0]))]
+        self._empty = {queue: min(count, BEATS) + 1 for queue, count in self._empty.items()}
+        others = sorted(self._others.items(), key=lambda item: item[0])
+        return [*own, *(one for _, one in others)][:TOLD_MAX]
 
     def of(self, queue: str) -> Sequence[QueueDemand]:
         """Return what other members of a queue demand, by name."""

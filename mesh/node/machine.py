@@ -194,7 +194,7 @@ class NodeMachine:
             case MarkRead(neighbour, scope, mark):
                 learner.mark_read(neighbour, scope, mark)
             case BeatRead(neighbour, heartbeat):
-                self.demands.hear(heartbeat.queues)
+                self.demands.hear(heartbeat.queues, self._now_ms)
                 if learner.beat_read(neighbour, heartbeat, self._now_ms):
                     yield Note("neighbour.up", f"{neighbour} beats again")
             case NeighbourCaughtUp(neighbour):
@@ -260,6 +260,7 @@ class NodeMachine:
             yield from leader.remembering.look(learner.neighbours, self._now_ms, at_once=True)
 
     def _tick(self, now_ms: int) -> Iterator[Effect]:
+        self.demands.expire(now_ms)
         for name in self.learner.silent(now_ms):
             yield Note("neighbour.down", f"{name} has not been heard for ten beats")
         if self.leader is not None:

@@ -38,6 +38,12 @@ GRACE_MS = 5_000
 RETRY_MS = 5_000
 """How long a mover that failed rests."""
 
+REST_MS = 3_000
+"""How long a mover that has nothing to send stays in its group: what it is given rests with it,
+and somebody else may consume it. Demands come once a second."""
+
+_CLASSES = (MessageClass.GUARANTEED, MessageClass.DIRECT)
+
 log = structlog.get_logger()
 
 
@@ -83,6 +89,8 @@ class Movers:
     _movers: dict[tuple[int, str], Mover] = field(default_factory=dict)
     _left: dict[tuple[int, str], tuple[str, tuple[int, int], int]] = field(default_factory=dict)
     _failed_ms: dict[tuple[int, str], int] = field(default_factory=dict)
+    _moved_ms: dict[tuple[int, str], int] = field(default_factory=dict)
+    _marks: dict[tuple[int, str], Mapping[TopicPartition, int]] = field(default_factory=dict)
     _looked_ms: int = -LOOK_MS
     _has_topic: dict[str, bool] = field(default_factory=dict)
 
@@ -150,6 +158,9 @@ class Movers:
         given = {**parts, **dict(self._left_behind(attractions, parts))}
         for queue in [queue for queue in self._seen if queue not in given]:
             del self._seen[queue]
+        for known in (self._left, self._failed_ms, self._moved_ms, self._marks):
+            for key in [key for key in known if key[1] not in given]:
+                del known[key]
         near = Nearness(self.topology, self.node)
         for queue, part in given.items():
             seen = self._seen.setdefault(queue, _Seen(part, now_ms))
@@ -252,17 +263,19 @@ class Movers:
         if target is None or now_ms - self._failed_ms.get(key, -RETRY_MS) < RETRY_MS:
             return
         try:
-            mover = self._movers.get(key)
-            if mover is None:
-                mover = self._open(lane, queue) if may_open else None
-            if mover is None:
-                return
             # What is sent while sources hold is on its way still when its walk changes. K28
             is_held = self.lanes.sources.still.holding
             link = None if is_held else self._link_to(target, lane)
-            most = self._may_send(key, seen, mover, link, link_states) if link is not None else 0
+            most = self._may_send(key, seen, link, link_states) if link is not None else 0
+            mover = self._movers.get(key)
             if link is None or most <= 0:
-                mover.rest()
+                if mover is not None:
+                    self._rest(key, mover, now_ms)
+                return
+            self._moved_ms[key] = now_ms
+            if mover is None:
+                mover = self._open(lane, queue) if may_open else None
+            if mover is None:
                 return
             moved = mover.move(link, target.address, most)
             name, version, left = self._left[key]
@@ -277,13 +290,28 @@ class Movers:
         mover = Mover.open(self.home, self.lanes, lane, queue)
         if mover is not None:
             self._movers[lane.number, queue] = mover
+            mover.marks.update(self._marks.pop((lane.number, queue), {}))
         return mover
 
+    def _rest(self, key: tuple[int, str], mover: Mover, now_ms: int) -> None:
+        """Have a mover take nothing more; after a while it leaves, and comes back for work."""
+        if now_ms - self._moved_ms.get(key, now_ms) < REST_MS:
+            mover.rest()
+            return
+        self._marks[key] = dict(mover.marks)
+        self._movers.pop(key).close()
+
     def _link_to(self, target: Attraction, lane: Lane) -> LocalLink | None:
-        """Return the link on the way to a member; None if messages cannot go there just now."""
-        route = lane.router.route(target.address, PUBLISHED_HERE, MessageClass.GUARANTEED)
-        if len(route.neighbours) != 1 or route.neighbours[0] in lane.router.down:
-            return None  # what has no need to wait there stays where somebody may consume it
+        """Return the link on the way to a member; None if messages cannot go there just now.
+
+        A member that is down, at whatever distance, is no target: direct messages would not go
+        there. What has no need to wait there stays where somebody may consume it.
+        """
+        route, live = (lane.router.route(target.address, PUBLISHED_HERE, one) for one in _CLASSES)
+        if len(route.neighbours) != 1 or tuple(live.neighbours) != tuple(route.neighbours):
+            return None
+        if route.neighbours[0] in lane.router.down:
+            return None
         link = lane.link(route.neighbours[0])
         outbox = lane.names.outbox(lane.node, link.neighbour, MessageClass.GUARANTEED)
         is_full = (lane.number, outbox) in self.lanes.full
@@ -293,7 +321,6 @@ class Movers:
         self,
         key: tuple[int, str],
         seen: _Seen,
-        mover: Mover,
         link: LocalLink,
         link_states: Mapping[str, LinkState],
     ) -> int:
@@ -309,14 +336,18 @@ class Movers:
             share = seen.room // lanes + (1 if key[0] < seen.room % lanes else 0)
         known, version, left = self._left.get(key, ("", (0, 0), 0))
         is_newer = name != known or seen.room is None or version < seen.version
-        if is_newer and self._is_read(mover, link, link_states):
+        if is_newer and self._is_read(key, link, link_states):
             left = share
             self._left[key] = (name, seen.version, left)
         elif name != known:
             return 0
         return left
 
-    def _is_read(self, mover: Mover, link: LocalLink, link_states: Mapping[str, LinkState]) -> bool:
+    def _is_read(
+        self, key: tuple[int, str], link: LocalLink, link_states: Mapping[str, LinkState]
+    ) -> bool:
+        mover = self._movers.get(key)
+        written = self._marks.get(key, {}) if mover is None else mover.marks
         state = link_states.get(link.neighbour)
         read = {
             TopicPartition(told.topic, told.partition): told.read
@@ -324,5 +355,5 @@ class Movers:
         }
         names = self.lanes.names
         outboxes = [names.outbox(self.node, link.neighbour, one) for one in MessageClass]
-        marks = {at: mark for at, mark in mover.marks.items() if at.topic in outboxes}
+        marks = {at: mark for at, mark in written.items() if at.topic in outboxes}
         return all(read.get(at, 0) >= mark for at, mark in marks.items())
