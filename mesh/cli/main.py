@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -49,6 +49,31 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _tell_version(*, wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"mesh {version('trellis-mesh')}")
+        raise typer.Exit
+
+
+@app.callback()
+def mesh(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=lambda wanted: _tell_version(wanted=wanted),
+            is_eager=True,
+            help="Print the version and end.",
+        ),
+    ] = False,
+) -> None:
+    """An event mesh on your own Kafka clusters."""
+
+
 topology.mount(app)
 plan.mount(app)
 apply.mount(app)

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import cast
 
@@ -325,6 +326,11 @@ def test_every_command_prints_for_scripts_too() -> None:
     walk(typer.main.get_command(app), "")
     assert {path for path, has in found.items() if not has} <= {"up", "demo", "node run"}
     assert len(found) > 15
+
+
+def test_the_version_is_that_of_the_distribution(run: Run) -> None:
+    ended = run("--version")
+    assert (ended.code, ended.out) == (0, f"mesh {metadata.version('trellis-mesh')}\n")
 
 
 def test_help_loads_nothing_heavy() -> None:
