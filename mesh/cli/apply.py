@@ -35,11 +35,6 @@ MOVED_ON = "MOVED_ON"
 """Code of the problem that another topology is in force than the plan was made against."""
 
 
-def mount(app: typer.Typer) -> None:
-    """Put the command of this module on the command line."""
-    app.command()(apply)
-
-
 def apply(
     proposed: Annotated[
         Path | None,

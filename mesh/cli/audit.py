@@ -18,19 +18,11 @@ from mesh.cli.target import (
     topology_of,
 )
 
-app = typer.Typer(help="What the auditor found.", no_args_is_help=True, rich_markup_mode=None)
-
 EXIT_FOUND = 10
 FAULTS = ("loop", "duplicate", "missing", "gap", "disorder", "unplanned-path")
 """Findings that are faults; a split and its heal are states of the network."""
 
 
-@app.callback()
-def audit() -> None:
-    """What the auditor found."""
-
-
-@app.command("report")
 def report(
     limit: Annotated[int, typer.Option(min=1, help="Findings shown in the table.")] = 50,
     file: FileOption = None,

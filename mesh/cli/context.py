@@ -13,12 +13,9 @@ from mesh.cli.target import BootstrapOption, addresses_of
 if TYPE_CHECKING:
     from mesh.config.context import Context
 
-app = typer.Typer(help="Which mesh commands speak to.", no_args_is_help=True, rich_markup_mode=None)
-
 NameArgument = Annotated[str, typer.Argument(help="Name of the context.")]
 
 
-@app.command("add")
 def add(
     name: NameArgument,
     file: Annotated[Path, typer.Option("-f", "--file", help="Topology file of the mesh.")],
@@ -34,7 +31,6 @@ def add(
     _show(context_named(name), output)
 
 
-@app.command("ls")
 def list_all(output: OutputOption = Output.TABLE) -> None:
     """List the contexts; the one in force is marked."""
     from mesh.config.context import current_context, list_contexts
@@ -59,7 +55,6 @@ def list_all(output: OutputOption = Output.TABLE) -> None:
     )
 
 
-@app.command("use")
 def use(name: NameArgument, output: OutputOption = Output.TABLE) -> None:
     """Select a context."""
     from mesh.config.context import context_named, select_context
@@ -68,7 +63,6 @@ def use(name: NameArgument, output: OutputOption = Output.TABLE) -> None:
     _show(context_named(name), output)
 
 
-@app.command("previous")
 def previous(output: OutputOption = Output.TABLE) -> None:
     """Select the context that was in force before this one."""
     from mesh.config.context import previous_context, select_context
@@ -78,7 +72,6 @@ def previous(output: OutputOption = Output.TABLE) -> None:
     _show(context, output)
 
 
-@app.command("show")
 def show(
     name: Annotated[str | None, typer.Argument(help="The one in force if left out.")] = None,
     output: OutputOption = Output.TABLE,
@@ -93,7 +86,6 @@ def show(
     _show(context, output)
 
 
-@app.command("rm")
 def remove(name: NameArgument, output: OutputOption = Output.TABLE) -> None:
     """Forget a context; the mesh itself is left alone."""
     from mesh.config.context import remove_context

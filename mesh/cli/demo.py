@@ -13,11 +13,6 @@ from mesh.cli.render import Output, OutputOption, View, render
 from mesh.cli.up import Reporter
 
 
-def mount(app: typer.Typer) -> None:
-    """Put the command of this module on the command line."""
-    app.command()(demo)
-
-
 def demo(
     duration: Annotated[
         float, typer.Option(min=0, help="Seconds of traffic, then an account; 0: until Ctrl-C.")

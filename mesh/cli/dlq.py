@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 MOST_DEFAULT = 1_000
 
 
-def mount(app: typer.Typer) -> None:
-    """Put the command of this module on the command line."""
-    app.command()(dlq)
-
-
 def dlq(
     node: Annotated[str, typer.Argument(help="Whose dead letters.")],
     most: Annotated[

@@ -34,11 +34,6 @@ EXIT_UNHEALTHY = 10
 _AGAIN_S = 1.0
 
 
-def mount(app: typer.Typer) -> None:
-    """Put the command of this module on the command line."""
-    app.command()(doctor)
-
-
 def doctor(
     category: Annotated[
         list[str] | None,

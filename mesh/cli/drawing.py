@@ -28,11 +28,6 @@ class Drawing(StrEnum):
     JSON = "json"
 
 
-def mount(app: typer.Typer) -> None:
-    """Put the command of this module on the command line."""
-    app.command("topology")(topology_command)
-
-
 def topology_command(
     path: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="A topology file; else what is in force.")

@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from mesh.node.explanation import Explanation, NotReached
 
 
-def mount(app: typer.Typer) -> None:
-    """Put the command of this module on the command line."""
-    app.command()(explain)
-
-
 def explain(
     subject: Annotated[str, typer.Argument(help="Mesh address, as in acme/orders/eu.")],
     source: Annotated[str, typer.Option("--from", help="Where it is published.")],

@@ -27,11 +27,6 @@ SHORT_HASH = 12
 """Digits of a hash that people are shown."""
 
 
-def mount(app: typer.Typer) -> None:
-    """Put the command of this module on the command line."""
-    app.command()(export)
-
-
 def export(
     file: FileOption = None,
     bootstrap: BootstrapOption = None,

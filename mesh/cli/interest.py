@@ -26,11 +26,6 @@ _CONTROLS = ("static", "local")
 """What the topology says; how long, only `mesh.config` could tell."""
 
 
-def mount(app: typer.Typer) -> None:
-    """Put the command of this module on the command line."""
-    app.command()(interest)
-
-
 def interest(
     node: Annotated[str | None, typer.Argument(help="Only what this node knows.")] = None,
     at: Annotated[

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from mesh.lab.scenario import Scenario
     from mesh.local.stopping import Stopping
 
-app = typer.Typer(help="Run scenarios.", no_args_is_help=True, rich_markup_mode=None)
-
 EXIT_NOT_OK = 10
 
 
@@ -40,12 +38,6 @@ HistoryOption = Annotated[
 ]
 
 
-@app.callback()
-def lab() -> None:
-    """Run scenarios."""
-
-
-@app.command("run")
 def run(
     file: FileArgument,
     backend: BackendOption = BackendName.SIM,
@@ -65,7 +57,6 @@ def run(
     raise typer.Exit(0 if result["ok"] else EXIT_NOT_OK)
 
 
-@app.command("storm")
 def storm(
     file: FileArgument,
     backend: BackendOption = BackendName.KAFKA,
@@ -95,7 +86,6 @@ def storm(
     raise typer.Exit(0 if result["ok"] else EXIT_NOT_OK)
 
 
-@app.command("check")
 def check(
     file: Annotated[Path, typer.Argument(help="A history that a storm has written.")],
     output: OutputOption = Output.TABLE,

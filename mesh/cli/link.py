@@ -39,10 +39,7 @@ WhyOption = Annotated[
     str, typer.Option(help="A word to whoever looks at it.", callback=_checked_why)
 ]
 
-app = typer.Typer(help="Look after links.", no_args_is_help=True, rich_markup_mode=None)
 
-
-@app.command("pause")
 def pause_link(
     one: Annotated[str, typer.Argument(metavar="NODE", help="One end of the link.")],
     other: Annotated[str, typer.Argument(metavar="NODE", help="The other end.")],
@@ -69,7 +66,6 @@ def pause_link(
     render(View(data=data, table=lambda: _table(keys)), output)
 
 
-@app.command("resume")
 def resume_link(
     one: Annotated[str, typer.Argument(metavar="NODE", help="One end of the link.")],
     other: Annotated[str, typer.Argument(metavar="NODE", help="The other end.")],

@@ -1,4 +1,4 @@
-"""The command `mesh`. Commands import what they need themselves: `mesh --help` must be quick."""
+"""The command `mesh`. Which commands there are is in `commands.py`; each is built when named."""
 
 from __future__ import annotations
 
@@ -9,41 +9,13 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from mesh.cli import (
-    apply,
-    audit,
-    context,
-    demo,
-    disabling,
-    dlq,
-    doctor,
-    drawing,
-    explain,
-    in_force,
-    interest,
-    lab,
-    link,
-    node,
-    plan,
-    publish,
-    queue,
-    route,
-    status,
-    stops,
-    subject,
-    subscribe,
-    topology,
-    trace,
-    up,
-    wait,
-    zone,
-)
+from mesh.cli.lazy import LazyGroup
 from mesh.cli.problems import asked_output, report
 from mesh.errors import InvariantError, MeshError
 
 app = typer.Typer(
     name="mesh",
-    help="An event mesh on your own Kafka clusters.",
+    cls=LazyGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -74,38 +46,6 @@ def mesh(
     """An event mesh on your own Kafka clusters."""
 
 
-topology.mount(app)
-plan.mount(app)
-apply.mount(app)
-in_force.mount(app)
-route.mount(app)
-drawing.mount(app)
-up.mount(app)
-trace.mount(app)
-doctor.mount(app)
-dlq.mount(app)
-status.mount(app)
-interest.mount(app)
-wait.mount(app)
-explain.mount(app)
-demo.mount(app)
-publish.mount(app)
-subscribe.mount(app)
-app.add_typer(node.app, name="node")
-node.app.command("resume")(stops.resume_node)
-node.app.command("disable")(disabling.disable_node)
-node.app.command("enable")(disabling.enable_node)
-app.add_typer(link.app, name="link")
-link.app.command("disable")(disabling.disable_link)
-link.app.command("enable")(disabling.enable_link)
-app.add_typer(subject.app, name="subject")
-app.add_typer(zone.app, name="zone")
-app.add_typer(queue.app, name="queue")
-app.add_typer(context.app, name="context")
-app.add_typer(lab.app, name="lab")
-app.add_typer(audit.app, name="audit")
-
-
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line and exit.
 
@@ -125,5 +65,4 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 @functools.cache
 def _commands() -> Callable[..., object]:
-    """Return all commands; to make them from their signatures takes longer than most of them."""
     return typer.main.get_command(app)

@@ -11,10 +11,7 @@ import typer
 from mesh.cli.faults import wrong_input
 from mesh.cli.target import addresses_of, check_addresses
 
-app = typer.Typer(help="Run workers.", no_args_is_help=True, rich_markup_mode=None)
 
-
-@app.command("run")
 def run(
     node: Annotated[str, typer.Argument(help="Name of the node.")],
     file: Annotated[Path, typer.Option("-f", "--file", help="Topology file.")],

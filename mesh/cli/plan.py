@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 EXIT_CHANGES = 3
 
 
-def mount(app: typer.Typer) -> None:
-    """Put the command of this module on the command line."""
-    app.command()(plan)
-
-
 def plan(
     proposed: Annotated[Path, typer.Argument(metavar="FILE", help="The proposed topology file.")],
     from_file: Annotated[

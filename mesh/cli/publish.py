@@ -28,11 +28,6 @@ NodeOption = Annotated[str, typer.Option("--node", "-n", help="The node next to 
 ClassOption = Annotated[str, typer.Option("--class", help="guaranteed or direct.")]
 
 
-def mount(app: typer.Typer) -> None:
-    """Put the command of this module on the command line."""
-    app.command()(publish)
-
-
 def publish(
     subject: Annotated[str, typer.Argument(help="Mesh address, as in acme/orders/eu.")],
     node: NodeOption,

@@ -32,10 +32,7 @@ _LOOK_S = 0.2
 
 QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", help="Its name.")]
 
-app = typer.Typer(help="Queues and their consumers.", no_args_is_help=True, rich_markup_mode=None)
 
-
-@app.command("list")
 def list_queues(
     file: FileOption = None,
     bootstrap: BootstrapOption = None,
@@ -66,7 +63,6 @@ def list_queues(
     render(View(data={"ok": True, "queues": found}, table=lambda: grid(columns, rows)), output)
 
 
-@app.command("show")
 def show_queue(
     queue: QueueArgument,
     file: FileOption = None,
@@ -112,7 +108,6 @@ def show_queue(
     )
 
 
-@app.command("consume")
 def consume_queue(
     queue: QueueArgument,
     node: NodeOption,

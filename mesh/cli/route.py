@@ -33,11 +33,6 @@ _WHY: Mapping[str, str] = {
 }
 
 
-def mount(app: typer.Typer) -> None:
-    """Put the command of this module on the command line."""
-    app.command()(route)
-
-
 def route(
     source: Annotated[str, typer.Argument(metavar="A", help="Node where it is published.")],
     target: Annotated[str, typer.Argument(metavar="B", help="Node that it is for.")],

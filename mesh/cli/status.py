@@ -23,12 +23,6 @@ if TYPE_CHECKING:
 EXIT_UNHEALTHY = 10
 
 
-def mount(app: typer.Typer) -> None:
-    """Put the commands of this module on the command line."""
-    app.command()(status)
-    app.command()(links)
-
-
 def status(
     file: FileOption = None,
     bootstrap: BootstrapOption = None,

@@ -17,10 +17,7 @@ FilterArgument = Annotated[
 ]
 NodeOption = Annotated[str, typer.Option(help="Where they are published.")]
 
-app = typer.Typer(help="Pause subjects.", no_args_is_help=True, rich_markup_mode=None)
 
-
-@app.command("pause")
 def pause_subject(
     filter_: FilterArgument,
     node: NodeOption,
@@ -48,7 +45,6 @@ def pause_subject(
     _show([subject_pause_as_mapping(node, filter_, why)], "paused", output)
 
 
-@app.command("resume")
 def resume_subject(
     filter_: FilterArgument,
     node: NodeOption,
@@ -73,7 +69,6 @@ def resume_subject(
     _show([subject_pause_as_mapping(node, filter_, paused[filter_].why)], "resumed", output)
 
 
-@app.command("list")
 def list_subjects(
     node: Annotated[str | None, typer.Option(help="Only this node.")] = None,
     file: FileOption = None,

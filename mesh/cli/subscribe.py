@@ -42,12 +42,6 @@ TimeoutOption = Annotated[float, typer.Option(min=0, help="Seconds until all nod
 WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until all nodes know.")]
 
 
-def mount(app: typer.Typer) -> None:
-    """Put the commands of this module on the command line."""
-    app.command()(subscribe)
-    app.command()(unsubscribe)
-
-
 def subscribe(
     filter_: Annotated[str, typer.Argument(metavar="FILTER", help="As in 'acme/>'.")],
     node: NodeOption,

@@ -22,13 +22,6 @@ FileArgument = Annotated[Path, typer.Argument(help="A topology file (kind: Mesh)
 SourceOption = Annotated[str, typer.Option("--from", help="Where to publish.")]
 
 
-def mount(app: typer.Typer) -> None:
-    """Put the commands of this module on the command line."""
-    app.command()(validate)
-    app.command()(walks)
-    app.command()(schema)
-
-
 def validate(file: FileArgument, output: OutputOption = Output.TABLE) -> None:
     """Judge a topology file: its form, and that no message can arrive twice."""
     topology, _ = legal_or_refused(file, output)

@@ -18,11 +18,6 @@ if TYPE_CHECKING:
 EXIT_NOT_FOUND = 10
 
 
-def mount(app: typer.Typer) -> None:
-    """Put the command of this module on the command line."""
-    app.command()(trace)
-
-
 def trace(
     message: Annotated[
         str,

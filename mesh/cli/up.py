@@ -16,11 +16,6 @@ from mesh.cli.target import addresses_of
 from mesh.model.topology import Topology
 
 
-def mount(app: typer.Typer) -> None:
-    """Put the command of this module on the command line."""
-    app.command()(up)
-
-
 def up(
     file: Annotated[Path, typer.Argument(help="Topology file.")],
     workers: Annotated[int, typer.Option(min=1, max=16, help="Worker processes per node.")] = 1,

@@ -19,11 +19,6 @@ EXIT_LAGGING = 10
 _LOOK_S = 0.2
 
 
-def mount(app: typer.Typer) -> None:
-    """Put the command of this module on the command line."""
-    app.command()(wait)
-
-
 def wait(
     node: Annotated[
         str | None, typer.Argument(help="Only the subscriptions of this node's clients.")

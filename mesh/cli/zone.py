@@ -22,8 +22,6 @@ from mesh.cli.zone_words import names_of, pairs_of
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
 
-app = typer.Typer(help="Make, change and show zones.", no_args_is_help=True, rich_markup_mode=None)
-
 ZoneArgument = Annotated[str, typer.Argument(metavar="ZONE", help="Its name, not its title.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.")]
@@ -43,7 +41,6 @@ LinkOption = Annotated[
 ]
 
 
-@app.command("create")
 def create(
     name: Annotated[str, typer.Argument(help="Its identity, for good.")],
     kind: Annotated[
@@ -107,7 +104,6 @@ def create(
     put_edit_in_force(f"zone create {name}", edit, asked)
 
 
-@app.command("delete")
 def delete(
     zone: ZoneArgument,
     yes: YesOption = False,
@@ -137,7 +133,6 @@ def delete(
     put_edit_in_force(f"zone delete {zone}", edit, asked)
 
 
-@app.command("add")
 def add(
     zone: ZoneArgument,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="NODE...")] = None,
@@ -167,7 +162,6 @@ def add(
     put_edit_in_force(f"zone add {zone}", edit, asked)
 
 
-@app.command("remove")
 def remove(
     zone: ZoneArgument,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="NODE...")] = None,
@@ -197,7 +191,6 @@ def remove(
     put_edit_in_force(f"zone remove {zone}", edit, asked)
 
 
-@app.command("rename")
 def rename(
     zone: ZoneArgument,
     title: Annotated[str, typer.Option(help="What people read from now on.")],
@@ -219,7 +212,6 @@ def rename(
     put_edit_in_force(f"zone rename {zone}", lambda before: retitled(before, zone, title), asked)
 
 
-@app.command("list")
 def list_zones(
     node: Annotated[
         str | None, typer.Option(help="Only the zones that this node belongs to.")
@@ -243,7 +235,6 @@ def list_zones(
     render(View(data=data, table=lambda: list_table(zones)), output)
 
 
-@app.command("show")
 def show(
     zone: ZoneArgument,
     file: FileOption = None,

@@ -1,0 +1,145 @@
+"""Every command: its name, where it is, and what it is for in a few words.
+
+A command line imports and builds the one command that it names; help for all of them imports none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command.
+
+    Attributes:
+        place: `module:function`, the module below `mesh.cli`.
+        summary: What the list of commands says about it.
+    """
+
+    place: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandGroup:
+    """Commands that share their first word.
+
+    Attributes:
+        summary: What the list of commands, and their own help, say about them.
+        commands: Them, by their second word.
+    """
+
+    summary: str
+    commands: Mapping[str, Command]
+
+
+Entry = Command | CommandGroup
+Sections = Mapping[str, Mapping[str, Entry]]
+"""Heading of a part of the help -> commands by name, in the order in which they are shown."""
+
+COMMANDS: Sections = {
+    "See how the mesh is": {
+        "status": Command("status:status", "Nodes: up or down, links, subscriptions"),
+        "links": Command("status:links", "Links: state, what waits on them, who wants what"),
+        "interest": Command("interest:interest", "Who wants what since when, now or earlier"),
+        "queue": CommandGroup(
+            "Queues and their consumers",
+            {
+                "list": Command("queue:list_queues", "All queues, and what waits in them"),
+                "show": Command("queue:show_queue", "One queue, member by member"),
+                "consume": Command("queue:consume_queue", "Print messages and acknowledge them"),
+            },
+        ),
+        "doctor": Command("doctor:doctor", "What is wrong, and what to do about it"),
+        "audit": CommandGroup(
+            "What the auditor found",
+            {"report": Command("audit:report", "Findings and certificates")},
+        ),
+        "dlq": Command("dlq:dlq", "Dead letters of a node, and why they are dead"),
+        "wait": Command("wait:wait", "Wait until every subscription is known everywhere"),
+    },
+    "Follow messages": {
+        "explain": Command("explain:explain", "Who would get a message, and why nobody else"),
+        "route": Command("route:route", "The way from one node to another"),
+        "trace": Command("trace:trace", "Find one message in all topics"),
+    },
+    "Publish and receive": {
+        "publish": Command("publish:publish", "Publish messages at a node"),
+        "subscribe": Command("subscribe:subscribe", "Subscribe an endpoint, print what it gets"),
+        "unsubscribe": Command("subscribe:unsubscribe", "End a subscription"),
+    },
+    "Write a topology": {
+        "validate": Command("topology:validate", "Is this topology file legal?"),
+        "walks": Command("topology:walks", "All ways in a topology, or those of one node"),
+        "topology": Command("drawing:topology_command", "Show or draw a topology"),
+        "schema": Command("topology:schema", "JSON Schema of topology files, for editors"),
+    },
+    "Change a running mesh": {
+        "export": Command("in_force:export", "The topology in force, as a file"),
+        "plan": Command("plan:plan", "What a topology file would change"),
+        "apply": Command("apply:apply", "Put a topology file in force, without loss"),
+        "zone": CommandGroup(
+            "Make, change and show zones",
+            {
+                "create": Command("zone:create", "Make a zone"),
+                "delete": Command("zone:delete", "Take a zone away"),
+                "add": Command("zone:add", "Add nodes or links to a zone"),
+                "remove": Command("zone:remove", "Take nodes or links out of a zone"),
+                "rename": Command("zone:rename", "Give a zone another title"),
+                "list": Command("zone:list_zones", "All zones"),
+                "show": Command("zone:show", "One zone and its links"),
+            },
+        ),
+        "link": CommandGroup(
+            "Pause, disable and resume links",
+            {
+                "pause": Command("link:pause_link", "Read nothing more from a link for now"),
+                "resume": Command("link:resume_link", "End a pause, or accept what was lost"),
+                "disable": Command("disabling:disable_link", "Take a link out of use"),
+                "enable": Command("disabling:enable_link", "Put a disabled link into use again"),
+            },
+        ),
+        "node": CommandGroup(
+            "Run, disable and resume nodes",
+            {
+                "run": Command("node:run", "Serve a node: one worker process"),
+                "resume": Command("stops:resume_node", "Accept what was lost, and go on"),
+                "disable": Command("disabling:disable_node", "Disable all links of a node"),
+                "enable": Command("disabling:enable_node", "Enable all links of a node again"),
+            },
+        ),
+        "subject": CommandGroup(
+            "Pause and resume subjects",
+            {
+                "pause": Command("subject:pause_subject", "Take nothing under a filter for now"),
+                "resume": Command("subject:resume_subject", "End the pause of a filter"),
+                "list": Command("subject:list_subjects", "What is paused, and where"),
+            },
+        ),
+    },
+    "Run and try": {
+        "up": Command("up:up", "A whole mesh on this machine"),
+        "demo": Command("demo:demo", "Thirteen nodes, a real feed, certified live"),
+        "lab": CommandGroup(
+            "Scenarios and storms",
+            {
+                "run": Command("lab:run", "Run a scenario file"),
+                "storm": Command("lab:storm", "Random faults under load, judged"),
+                "check": Command("lab:check", "Judge what a storm has written down"),
+            },
+        ),
+        "context": CommandGroup(
+            "Which mesh commands speak to",
+            {
+                "add": Command("context:add", "Save a context"),
+                "ls": Command("context:list_all", "All contexts"),
+                "use": Command("context:use", "Select a context"),
+                "previous": Command("context:previous", "Select the one before"),
+                "show": Command("context:show", "The context in force"),
+                "rm": Command("context:remove", "Remove a context"),
+            },
+        ),
+    },
+}

@@ -1,0 +1,73 @@
+"""Commands that are imported and built when they are named, and not before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+from typing import Any, cast
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from mesh.cli.commands import COMMANDS, Command, CommandGroup, Entry, Sections
+
+
+class LazyCommands(MutableMapping[str, Any]):
+    """Commands by name, each built when it is asked for. Names and order cost nothing."""
+
+    def __init__(self, entries: dict[str, Entry]) -> None:
+        self._entries = entries
+        self._built: dict[str, TyperCommand | TyperGroup] = {}
+
+    def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
+        if name not in self._built:
+            self._built[name] = _built(name, self._entries[name])
+        return self._built[name]
+
+    def __setitem__(self, name: str, command: TyperCommand | TyperGroup) -> None:
+        self._built[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._entries[name]
+        self._built.pop(name, None)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+class LazyGroup(TyperGroup):
+    """A group of commands whose help is made from the table alone, under headings."""
+
+    def __init__(self, *, sections: Sections = COMMANDS, **given: Any) -> None:
+        super().__init__(**given)
+        self._sections = sections
+        entries = {name: one for part in sections.values() for name, one in part.items()}
+        self.commands = LazyCommands(entries)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as the library calls it
+        """Write the list of commands; the library's own would build each to ask what it does."""
+        width = max(len(name) for part in self._sections.values() for name in part)
+        for heading, part in self._sections.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), one.summary) for name, one in part.items()])
+
+
+def _built(name: str, entry: Entry) -> TyperCommand | TyperGroup:
+    match entry:
+        case CommandGroup(summary, commands):
+            return LazyGroup(
+                sections={"Commands": commands},
+                name=name,
+                help=f"{summary}.",
+                no_args_is_help=True,
+                rich_markup_mode=None,
+            )
+        case Command(place):
+            module, function = place.split(":")
+            alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+            alone.command(name)(getattr(import_module(f"mesh.cli.{module}"), function))
+            command: TyperCommand = cast("TyperCommand", typer.main.get_command(alone))
+            return command
