@@ -21,12 +21,12 @@ from mesh.cli.target import BootstrapOption, ContextOption, FileOption, say
 from mesh.cli.topology import legal_document_or_refused, read_or_refused
 
 if TYPE_CHECKING:
-    from mesh.client.in_force import InForce
     from mesh.config.located import Document, Locate
     from mesh.model.topology import Topology
     from mesh.operate.apply import Begun, Means
     from mesh.operate.change_under_way import Outcome
     from mesh.operate.draining import FollowedProgresses
+    from mesh.operate.in_force import InForce
     from mesh.operate.plan import Place, Plan
     from mesh.transport.port import KafkaCluster
 
@@ -146,7 +146,7 @@ def put_in_force(
 
 def _still_so(found: InForce, seen: Look) -> Begun | None:
     """Refuse what was planned against another topology than the one in force by now."""
-    from mesh.client.in_force import read_in_force
+    from mesh.operate.in_force import read_in_force
 
     now, _ = read_in_force(seen.kafka, found.topology.prefix)
     if now is not None and (now.number, now.hash) != (found.number, found.hash):

@@ -20,8 +20,8 @@ from mesh.cli.target import BootstrapOption, ContextOption, FileOption, say
 from mesh.cli.topology import legal_or_refused
 
 if TYPE_CHECKING:
-    from mesh.client.in_force import InForce
     from mesh.model.topology import Topology
+    from mesh.operate.in_force import InForce
 
 SHORT_HASH = 12
 """Digits of a hash that people are shown."""
@@ -69,7 +69,7 @@ def in_force_of(
         ConfigError: There is no mesh, an option is wrong, or a newer version wrote the record.
         TransportUnavailableError: Not one Kafka cluster answers.
     """
-    from mesh.client.in_force import InForce
+    from mesh.operate.in_force import InForce
 
     at = running_mesh(file, bootstrap, context)
     for fault in at.silent.values() if names_silent else ():

@@ -17,9 +17,9 @@ from mesh.cli.topology import legal_or_refused
 from mesh.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mesh.client.in_force import InForce
     from mesh.config.located import Locate
     from mesh.model.topology import Topology
+    from mesh.operate.in_force import InForce
     from mesh.operate.plan import Plan
 
 EXIT_CHANGES = 3
@@ -89,7 +89,7 @@ def plan_view(made: Plan, proposed: str, *, allow_delete: bool) -> View:
 
 
 def _against_file(from_file: Path, topology: Topology, locate: Locate, output: Output) -> Plan:
-    from mesh.client.in_force import InForce
+    from mesh.operate.in_force import InForce
     from mesh.operate.plan import compare_topics, make_plan
     from mesh.operate.proposal import topics_of_all
     from mesh.runtime.topics.provision import node_topics

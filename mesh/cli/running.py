@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from mesh.cli.target import check_addresses, quiet_client_library, say, target_of
 
 if TYPE_CHECKING:
-    from mesh.client.in_force import InForce, Records
     from mesh.model.topology import Topology
+    from mesh.operate.in_force import InForce, Records
     from mesh.transport.port import KafkaCluster
 
 
@@ -58,9 +58,9 @@ def running_mesh(
         ConfigError: There is no mesh, an option is wrong, or a newer version wrote the record.
         TransportUnavailableError: Not one Kafka cluster answers.
     """
-    from mesh.client.in_force import highest_of
     from mesh.errors import ConfigError, ProtocolError, TransportUnavailableError
     from mesh.model.topology import with_addresses
+    from mesh.operate.in_force import highest_of
     from mesh.view.connection import open_kafka
 
     plain, addresses = target_of(file, bootstrap, context, knows_all=False)
@@ -108,8 +108,8 @@ def _read_side_by_side(kafka: Mapping[str, KafkaCluster], prefix: str) -> Record
         TransportUnavailableError: Not one answers.
         ProtocolError: A record was written by a newer version.
     """
-    from mesh.client.in_force import Records, read_records
     from mesh.errors import TransportUnavailableError
+    from mesh.operate.in_force import Records, read_records
 
     with ThreadPoolExecutor(max_workers=max(1, len(kafka))) as pool:
         asked = [pool.submit(read_records, {name: one}, prefix) for name, one in kafka.items()]

@@ -38,11 +38,11 @@ def up(
     A worker or broker that dies is started again. The mesh becomes the selected context, so that
     other commands find it. Ctrl-C or SIGTERM stops everything.
     """
-    from mesh.client.founding import OtherInForceError
     from mesh.config.legal import load_legal_topology
     from mesh.config.published import as_yaml_file
-    from mesh.lab.up import run_up, software_for
     from mesh.local.stopping import Stopping, run_stoppable, work_folder
+    from mesh.local.up import run_up, software_for
+    from mesh.operate.founding import OtherInForceError
 
     topology = load_legal_topology(file)
     addresses = known_addresses(topology, bootstrap or [])

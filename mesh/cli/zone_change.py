@@ -17,11 +17,11 @@ from mesh.cli.render import Output, render
 
 if TYPE_CHECKING:
     from mesh.cli.looking import Look
-    from mesh.client.in_force import InForce
     from mesh.config.located import KeyPath
     from mesh.errors import Problem
     from mesh.model.topology import Topology
     from mesh.operate.apply import Begun
+    from mesh.operate.in_force import InForce
 
 Edit = Callable[["Topology"], Mapping[str, object]]
 """The topology in force -> the spec that is wanted instead."""

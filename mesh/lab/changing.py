@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mesh.client.in_force import InForce, read_in_force
 from mesh.core.cutover import CutOver
 from mesh.errors import (
     ConfigError,
@@ -22,6 +21,7 @@ from mesh.model.topology import Topology
 from mesh.operate.apply import Means, begin_change, read_begun
 from mesh.operate.change_under_way import Outcome
 from mesh.operate.draining import FollowedProgresses
+from mesh.operate.in_force import InForce, read_in_force
 from mesh.operate.plan import lost_by
 from mesh.operate.proposal import plan_on_mesh
 from mesh.operate.status import observe

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mesh.client.founding import publish
 from mesh.codec.keys import subscription_key
 from mesh.codec.subscriptions import encode_subscription
 from mesh.errors import InvariantError, StartError, TransportError
@@ -47,6 +46,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.operate.founding import publish
 from mesh.operate.settled import laggards
 from mesh.runtime.topics.provision import config_topic, node_topics
 from mesh.transport.port import TopicPartition, TopicSpec, Writer

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from mesh.client.founding import publish
 from mesh.config.references import resolve_options
 from mesh.config.topology_writer import write_topology
 from mesh.errors import StartError
@@ -17,6 +16,7 @@ from mesh.local.brokers import KafkaClusters, start_brokers
 from mesh.local.jars import KafkaSoftware, Progress, silent
 from mesh.local.processes import Process, spawn, stop_all
 from mesh.model.topology import Topology, with_addresses
+from mesh.operate.founding import publish
 from mesh.runtime.host.drills import Drill, read_drill
 from mesh.runtime.serve import seen_file
 from mesh.runtime.topics.provision import config_topic, node_topics, refuse_aliases

@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from mesh.client.applying import Applying
-from mesh.client.in_force import InForce, newest_change
 from mesh.config.published import published_text, published_topology
 from mesh.core.cutover import CutOver, cut_over
 from mesh.errors import ConfigError, Problem
 from mesh.model.control import Change, Stage
 from mesh.model.topology import Topology
+from mesh.operate.applying import Applying
 from mesh.operate.change_under_way import Tell, UnderWay
 from mesh.operate.draining import FollowedProgresses
+from mesh.operate.in_force import InForce, newest_change
 from mesh.operate.queue_changes import queues_shared_otherwise
 from mesh.transport.port import KafkaCluster
 from mesh.view.change_records import change_order, newest, write_change

@@ -10,8 +10,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
 
-from mesh.client.applying import Applying, Ended, Mark, NodeReport, Publish, Seen, Wait, Write
-from mesh.client.arbiter import Arbiter
 from mesh.core.cutover import Direction
 from mesh.errors import (
     NotBegunError,
@@ -22,6 +20,8 @@ from mesh.model.control import Change, Heartbeat, LinkState, Stage
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.operate.applying import Applying, Ended, Mark, NodeReport, Publish, Seen, Wait, Write
+from mesh.operate.arbiter import Arbiter
 from mesh.operate.draining import PATIENCE_MS, Drain, FollowedProgresses
 from mesh.operate.on_demand import OnDemand
 from mesh.operate.unread import unread_in

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mesh.client.in_force import InForce
 from mesh.config.published import published_document
 from mesh.core.audience import (
     AudienceChange,
@@ -26,6 +25,7 @@ from mesh.core.rights import RightsChange, compare_rights
 from mesh.errors import Problem
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.operate.in_force import InForce
 from mesh.operate.unread import Unread
 from mesh.transport.port import TopicSpec
 

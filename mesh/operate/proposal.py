@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from mesh.client.in_force import InForce
 from mesh.core.audience import EndpointWish
 from mesh.model.topology import Topology
+from mesh.operate.in_force import InForce
 from mesh.operate.plan import Plan, Topics, compare_topics, make_plan
 from mesh.operate.queue_changes import queues_shared_otherwise
 from mesh.operate.unread import unread_in

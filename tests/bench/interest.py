@@ -21,7 +21,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from mesh.client.founding import publish
 from mesh.codec.control import decode_acknowledgement
 from mesh.codec.keys import subscribed_key, subscription_key
 from mesh.codec.subscriptions import encode_subscription
@@ -35,6 +34,7 @@ from mesh.local.fleet import Fleet
 from mesh.model.control import Subscription
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.operate.founding import publish
 from mesh.runtime.host.logs import set_up_logs
 from mesh.runtime.topics.provision import config_topic, node_topics
 from mesh.transport.port import TopicPartition

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from mesh.client import arbiter
 from mesh.model.control import Stage
 from mesh.node.learner import Learner
+from mesh.operate import arbiter
 from mesh.operate.draining import Drain
 from mesh.runtime.control.changing import Changing
 from mesh.runtime.lane.lane import Lane

@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mesh.client.in_force import read_in_force
 from mesh.errors import ConfigError, NotInTimeError, TransportError
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
@@ -15,6 +14,7 @@ from mesh.lab.scenario import NamedStep
 from mesh.lab.steps import Apply
 from mesh.operate.apply import Means, abort_change, read_begun
 from mesh.operate.draining import FollowedProgresses
+from mesh.operate.in_force import read_in_force
 from mesh.operate.status import observe
 
 TRIES = 30

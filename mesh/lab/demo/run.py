@@ -17,10 +17,10 @@ from mesh.lab.demo.report import Report
 from mesh.lab.demo.screen import Screen, open_screen
 from mesh.lab.demo.stage import TOPOLOGY_FILE, Stage
 from mesh.lab.demo.wishes import expected_counts
-from mesh.lab.up import select_mesh, stoppable
 from mesh.local.fleet import Fleet
 from mesh.local.jars import KafkaSoftware, Progress
 from mesh.local.stopping import StoppedError, Stopping
+from mesh.local.up import select_mesh, stoppable
 from mesh.model.frames import MessageClass
 
 FRAME_S = 1.0

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mesh.client.in_force import read_in_force
 from mesh.config.topology_writer import write_topology
 from mesh.model.control import Stage
 from mesh.model.topology import Topology, with_addresses
+from mesh.operate.in_force import read_in_force
 from tests.component.cli.conftest import Run
 from tests.component.operate.following import Following, mesh_of
 

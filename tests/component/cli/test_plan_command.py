@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from mesh.client.founding import publish
 from mesh.config.published import document_hash
 from mesh.config.topology_file import load_topology
+from mesh.operate.founding import publish
 from tests.component.cli.conftest import Mesh, Run
 
 Chain = tuple[Mesh, str]

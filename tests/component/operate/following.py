@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from mesh.client.founding import publish
-from mesh.client.in_force import read_in_force
 from mesh.codec.control import encode_heartbeat
 from mesh.codec.keys import heartbeat_key, progress_key
 from mesh.codec.state import encode_progress
@@ -15,6 +13,8 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.apply import Means, read_begun
 from mesh.operate.draining import FollowedProgresses
+from mesh.operate.founding import publish
+from mesh.operate.in_force import read_in_force
 from mesh.operate.status import observe
 from mesh.runtime.topics.provision import node_topics
 from mesh.transport.memory import MemoryKafka

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from mesh.client.in_force import InForce, read_in_force
 from mesh.config.published import published_text
 from mesh.errors import ConfigError, NotBegunError, NotInTimeError, TransportError
 from mesh.model.control import Stage
@@ -14,6 +13,7 @@ from mesh.model.state import Progress, ProgressKind
 from mesh.model.topology import Topology
 from mesh.operate.apply import Begun, abort_change, begin_change, read_begun
 from mesh.operate.change_under_way import UnderWay
+from mesh.operate.in_force import InForce, read_in_force
 from mesh.view.change_records import write_change
 from tests.component.operate.following import Following, mesh_of
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mesh.client.applying import (
+from mesh.core.cutover import CutOver
+from mesh.model.control import Change, ChangeStatus, Stage
+from mesh.operate.applying import (
     Applying,
     Ended,
     Mark,
@@ -15,8 +17,6 @@ from mesh.client.applying import (
     Wait,
     Write,
 )
-from mesh.core.cutover import CutOver
-from mesh.model.control import Change, ChangeStatus, Stage
 
 CUT = CutOver(
     holding=["a"],

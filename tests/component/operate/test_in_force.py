@@ -9,8 +9,6 @@ from functools import partial
 
 import pytest
 
-from mesh.client.founding import OtherInForceError, publish
-from mesh.client.in_force import InForce, read_in_force, read_records
 from mesh.codec.control import Config, encode_config
 from mesh.codec.keys import config_key
 from mesh.config.published import published_text
@@ -19,6 +17,8 @@ from mesh.core.links import first_lineage
 from mesh.errors import ProtocolError, TransportUnavailableError
 from mesh.model.control import Lineage
 from mesh.model.topology import Topology, with_addresses
+from mesh.operate.founding import OtherInForceError, publish
+from mesh.operate.in_force import InForce, read_in_force, read_records
 from mesh.runtime.topics.provision import config_topic
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_faults import Call, MemoryFaults, Outcome

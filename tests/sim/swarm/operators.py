@@ -10,8 +10,6 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mesh.client.founding import publish
-from mesh.client.in_force import InForce, read_in_force
 from mesh.config.published import published_text, published_topology
 from mesh.core.living import unchangeable
 from mesh.errors import ConfigError, NotBegunError, NotInTimeError, TransportError
@@ -20,6 +18,8 @@ from mesh.model.topology import Node, Topology
 from mesh.operate.apply import Means, abort_change, begin_change, read_begun
 from mesh.operate.change_under_way import Outcome, UnderWay
 from mesh.operate.draining import FollowedProgresses
+from mesh.operate.founding import publish
+from mesh.operate.in_force import InForce, read_in_force
 from mesh.runtime.topics.provision import config_topic
 from mesh.transport.memory_faults import Call, CrashNow
 from mesh.transport.port import KafkaCluster

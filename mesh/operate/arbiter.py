@@ -9,12 +9,12 @@ clusters follow. Spec: K28.
 
 from __future__ import annotations
 
-from mesh.client.in_force import newest_change
 from mesh.codec.control import encode_change
 from mesh.codec.keys import change_key
 from mesh.errors import TransportError, TransportFencedError
 from mesh.model.control import Change, Stage
 from mesh.model.topics import TopicNames
+from mesh.operate.in_force import newest_change
 from mesh.transport.port import KafkaCluster, Writer
 
 TRIES = 8

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 
-from mesh.client.arbiter import TRIES
-from mesh.client.in_force import InForce, Records, record_of
 from mesh.codec.control import Config, encode_config
 from mesh.codec.keys import config_key
 from mesh.config.published import (
@@ -26,6 +24,8 @@ from mesh.core.links import first_lineage
 from mesh.errors import ConfigError, Problem, TransportError, TransportFencedError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.operate.arbiter import TRIES
+from mesh.operate.in_force import InForce, Records, record_of
 from mesh.transport.port import KafkaCluster, Writer
 
 OTHER_IN_FORCE = "OTHER_IN_FORCE"
