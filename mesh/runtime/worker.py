@@ -47,8 +47,9 @@ from mesh.runtime.control.listening import Listener
 from mesh.runtime.host.clock import Clock
 from mesh.runtime.host.errands import LOOK_S, Errands
 from mesh.runtime.host.intake import Intake, by_partition
+from mesh.runtime.host.questions import Questions
 from mesh.runtime.host.recall import Recall
-from mesh.runtime.lane.direct import DirectCopies
+from mesh.runtime.lane.direct import LEAVE_S, DirectCopies
 from mesh.runtime.lanes.admission import Admission
 from mesh.runtime.lanes.looks import Looks
 from mesh.runtime.lanes.owned import Lanes
@@ -102,6 +103,7 @@ class Worker:
     _names: TopicNames = field(init=False)
     _admission: Admission = field(init=False)
     _direct: Writer = field(init=False)
+    _questions: Questions = field(init=False)
     _listener: Listener = field(init=False)
     _recall: Recall = field(init=False)
     _lane_recall: Recall = field(init=False)
@@ -154,8 +156,15 @@ class Worker:
             self._read_positions,
         )
         now = self.clock.now_ms()
+        self._questions = Questions(self.errands)
         self._listener = Listener(
-            self.topology, self.node, self._admins, self.readers, self.intake, now
+            self.topology,
+            self.node,
+            self._admins,
+            self.readers,
+            self.intake,
+            self._questions,
+            now,
         )
         self._changing.parts += [self._listener, self._leadership]
 
@@ -223,7 +232,7 @@ class Worker:
 
     def patience(self, timeout_s: float) -> float:
         """Return how long to wait for records: not past what is to be done or looked at."""
-        if self._leadership.is_under_way:
+        if self._leadership.is_under_way or self._questions.are_open:
             timeout_s = min(timeout_s, LOOK_S)
         return timeout_s if self._lanes is None else self._lanes.patience(timeout_s)
 
@@ -278,7 +287,13 @@ class Worker:
         self.machine = self._changing.new_machine(uuid, self._home.admin().cluster_id())
         learner = self.machine.learner
         sources = Sources(
-            self.topology, self.node, learner, self._admins, self.readers, self.intake
+            self.topology,
+            self.node,
+            learner,
+            self._admins,
+            self.readers,
+            self.intake,
+            self._questions,
         )
         sources.still.cut = self._cut
         sources.still.paused = self._listener.wishes.paused
@@ -350,7 +365,7 @@ class Worker:
     def _flush_direct(self, now: int) -> None:
         """Have the direct writer tell what it could not deliver, and replace it if it died."""
         self._flushed_ms = now
-        if failed := self._direct.flush():
+        if failed := self._direct.failed():
             log.warning("direct.lost", records=failed)
 
     def cut(self, neighbours: Sequence[str]) -> None:
@@ -393,7 +408,7 @@ class Worker:
             for number in list(self._lanes.owned):
                 self._lanes.drop(number)
         self._leadership.close()
-        self._direct.flush()
+        self._direct.flush(LEAVE_S)
         self._direct.close()
         for recall in (self._recall, self._lane_recall):
             recall.close()

@@ -375,7 +375,11 @@ class MemoryWriter:
         self._failures = []
         self._cut_off = 0
 
-    def flush(self) -> int:
+    def failed(self) -> int:
+        """Return how many records failed since that was last told."""
+        return self.flush(0.0)
+
+    def flush(self, patience_s: float | None = None) -> int:  # noqa: ARG002
         """Return how many records failed since the last flush; nothing is ever in flight.
 
         In a transaction the failures stay on record: its commit raises them.

@@ -208,8 +208,19 @@ class Writer(Protocol):
             TransportError: Likewise, abort.
         """
 
-    def flush(self) -> int:
-        """Wait until all records handed over are acknowledged; return how many failed for good."""
+    def flush(self, patience_s: float | None = None) -> int:
+        """Wait until all records handed over are acknowledged; return how many failed for good.
+
+        Args:
+            patience_s: How long; what is not acknowledged then is given up, and has failed. None
+                waits as long as the brokers may take.
+        """
+
+    def failed(self) -> int:
+        """Return how many records failed for good since this or `flush` last told; never waits.
+
+        Only without a transaction.
+        """
 
     def close(self) -> None:
         """Release everything, without waiting for records in flight."""

@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from mesh.codec.state import encode_ledger
 from mesh.core.routing import LocalLink, Router
-from mesh.errors import TransportError
+from mesh.errors import TransportError, TransportUnavailableError
 from mesh.model.control import Stop, StopReason
 from mesh.model.inputs import Input
 from mesh.model.state import LossReason
@@ -67,6 +67,8 @@ class CatchUp:
                 continue
             owner = source.link.neighbour if source.link is not None else self.lane.node
             cluster = self.lanes.topology.nodes[owner].kafka
+            if not self.lanes.sources.readers[cluster].reachable():
+                raise TransportUnavailableError(f"Kafka cluster {cluster} does not answer")
             at, begin = source.at, begins[source.at]
             admin = kafka[cluster].admin()
             start = admin.starts([at]).get(at, begin)

@@ -141,9 +141,13 @@ class Sieve:
         """Abort the open transaction, if any."""
         self.inner.abort()
 
-    def flush(self) -> int:
+    def flush(self, patience_s: float | None = None) -> int:
         """Wait for what was handed over; see the port."""
-        return self.inner.flush()
+        return self.inner.flush(patience_s)
+
+    def failed(self) -> int:
+        """Return how many records failed; see the port."""
+        return self.inner.failed()
 
     def close(self) -> None:
         """Release everything."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 import structlog
@@ -62,6 +63,7 @@ from mesh.runtime.control.identities import about_links
 from mesh.runtime.control.mates import MatesPositions
 from mesh.runtime.control.wishes import Wishes
 from mesh.runtime.host.intake import Intake
+from mesh.runtime.host.questions import Questions
 from mesh.runtime.lane.positions import versions
 from mesh.runtime.lane.troubles import Asked, told
 from mesh.transport.port import BEGINNING, Admin, Reader, Record, TopicPartition
@@ -122,6 +124,7 @@ class Listener:
     admins: Mapping[str, Admin]
     readers: Mapping[str, Reader]
     intake: Intake
+    questions: Questions
     started_ms: int
     link_states: dict[str, LinkState] = field(default_factory=dict)
     asked: dict[tuple[str, bytes], Asked] = field(default_factory=dict)
@@ -224,15 +227,13 @@ class Listener:
     def follow(self, now_ms: int) -> Iterator[Input]:
         """Assign topics that have appeared; yield which ones are read to their end. K23."""
         yield from self._reopen()
+        yield from self._find(now_ms)
         for feed in list(self._feeds.values()):
-            if feed.neighbour and (feed.neighbour in self.wishes.disabled or not self.knows_wishes):
-                continue  # nothing is read of neighbours before it is known whether it may be
+            if not self._may_read(feed):
+                continue
             if feed.neighbour in self._cut:
                 yield from self._give_up(feed, now_ms)
                 continue
-            if not feed.assigned and now_ms - feed.tried_ms >= self._retry_ms(feed, now_ms):
-                feed.tried_ms = now_ms
-                yield from self._find(feed, now_ms)
             is_due = feed.assigned and not feed.told and feed.end is not None
             if is_due and self.intake.positions.get(feed.place, BEGINNING) >= (feed.end or 0):
                 feed.told = True
@@ -246,14 +247,48 @@ class Listener:
         is_brought = feed.since_ms > self.started_ms
         return SOON_RETRY_MS if is_brought and now_ms - feed.since_ms < SOON_MS else RETRY_MS
 
-    def _find(self, feed: _Feed, now_ms: int) -> Iterator[Input]:
-        try:
-            end = self.admins[feed.kafka].ends([feed.place]).get(feed.place)
-            if feed.neighbour and feed.kafka not in self._cluster_ids:
-                self._cluster_ids[feed.kafka] = self.admins[feed.kafka].cluster_id()
-        except TransportError:
-            yield from self._give_up(feed, now_ms)
-            return
+    def _may_read(self, feed: _Feed) -> bool:
+        """Say whether it is known that a feed may be read: a link may be disabled."""
+        is_known = self.knows_wishes and feed.neighbour not in self.wishes.disabled
+        return is_known or not feed.neighbour
+
+    def _find(self, now_ms: int) -> Iterator[Input]:
+        """Look for topics that are not read yet; each Kafka cluster is asked for all at once."""
+        wanted: dict[str, list[_Feed]] = {}
+        for feed in self._feeds.values():
+            is_out = feed.assigned or feed.neighbour in self._cut or not self._may_read(feed)
+            if not is_out and now_ms - feed.tried_ms >= self._retry_ms(feed, now_ms):
+                wanted.setdefault(feed.kafka, []).append(feed)
+        for kafka, feeds in wanted.items():
+            places = [feed.place for feed in feeds]
+            try:
+                found = self.questions.answer(
+                    ("control", kafka), partial(self._look, kafka, places)
+                )
+            except TransportError:
+                for feed in feeds:
+                    feed.tried_ms = now_ms
+                    yield from self._give_up(feed, now_ms)
+                continue
+            if found is None:
+                continue
+            ends, self._cluster_ids[kafka] = found
+            for feed in feeds:
+                if feed.place in ends:
+                    feed.tried_ms = now_ms
+                    yield from self._found(feed, ends[feed.place])
+
+    def _look(
+        self, kafka: str, places: Sequence[TopicPartition]
+    ) -> tuple[Mapping[TopicPartition, int | None], str]:
+        """Return where these end, None for what does not exist, and the Kafka cluster's id."""
+        admin = self.admins[kafka]
+        ends = admin.ends(places)
+        return {at: ends.get(at) for at in places}, self._cluster_ids.get(
+            kafka
+        ) or admin.cluster_id()
+
+    def _found(self, feed: _Feed, end: int | None) -> Iterator[Input]:
         if end is None:
             # Reachable but absent is proven empty; what it offers later arrives as additions.
             if not feed.told:

@@ -10,6 +10,9 @@ from mesh.runtime.lane.lane import Lane
 from mesh.transport.port import Writer
 
 MS_PER_REQUEST = 4
+LEAVE_S = 0.5
+"""How long who gives lanes up waits for the last copies: who takes them over waits as well."""
+
 GAP_MS = 50
 """Writes of direct copies keep a distance: so many ms for each partition written to, or half
 the length of a commit if that is more, at most so many. The client library asks the broker once per
@@ -57,5 +60,5 @@ class DirectCopies:
             self._gap_ms = min(GAP_MS, gap)
 
     def flush(self) -> int:
-        """Wait until all are written; return how many could not be."""
-        return self.writer.flush()
+        """Wait a moment until all are written; return how many were not."""
+        return self.writer.flush(LEAVE_S)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mesh.errors import TransportError
@@ -14,6 +14,10 @@ from mesh.transport.port import BEGINNING, TopicPartition
 
 ASK_MS = 200
 """Time between two questions to a Kafka cluster that has not answered."""
+
+
+_Ends = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, str]]
+"""Where partitions end, and in which Kafka cluster they are."""
 
 
 @dataclass(slots=True)
@@ -33,7 +37,7 @@ class Looks:
     _told: tuple[int, int] = (-1, -1)
     _owned: dict[int, int] = field(default_factory=dict)
     _asked_ms: int = -ASK_MS
-    _kafka: dict[TopicPartition, str] = field(default_factory=dict)
+    _kafka: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     def follow(self, now_ms: int) -> Iterator[Stilled]:
         """Do the step that the node is at; tell once that it is done.
@@ -67,11 +71,15 @@ class Looks:
         if self._ends is None:
             if now_ms - self._asked_ms < ASK_MS:
                 return False
+            key = ("look", self._asked, *self._owned.items())
             try:
-                self._ends = self._find_ends()
+                found = self.lanes.sources.questions.answer(key, self._asking_for_ends())
             except TransportError:
                 self._asked_ms = now_ms
                 return False
+            if found is None:
+                return False
+            self._ends, self._kafka = found
         passed = [
             self._is_routed(lanes[at.partition % self._count], at, end)
             for at, end in self._ends.items()
@@ -82,31 +90,32 @@ class Looks:
     def _count(self) -> int:
         return self.lanes.topology.nodes[self.lanes.machine.node].lanes
 
-    def _find_ends(self) -> Mapping[TopicPartition, int]:
-        """Return where the outboxes that the lanes read end now; what is hidden counts.
-
-        Raises:
-            TransportError: A Kafka cluster does not answer.
-        """
+    def _asking_for_ends(self) -> Callable[[], _Ends]:
+        """Return what asks where the outboxes that the lanes read end; what is hidden counts."""
         sources = self.lanes.sources
         shut = [one for one, drains in sources.learner.router.refused.items() if not drains]
-        found: dict[TopicPartition, int] = {}
-        for kafka, admin in sources.admins.items():
-            names = [
-                topic
-                for topic, sender in sources.neighbours.items()
-                if sources.topology.nodes[sender].kafka == kafka and sender not in shut
-            ]
-            known = admin.describe(names) if names else {}
-            places = [
-                TopicPartition(name, partition)
-                for name, info in known.items()
-                for partition in range(info.partitions)
-                if partition % self._count in self.lanes.owned
-            ]
-            found |= admin.ends(places) if places else {}
-            self._kafka |= dict.fromkeys(places, kafka)
-        return found
+        outboxes: dict[str, list[str]] = {}
+        for topic, sender in sources.neighbours.items():
+            if sender not in shut:
+                outboxes.setdefault(sources.topology.nodes[sender].kafka, []).append(topic)
+        numbers, count = frozenset(self.lanes.owned), self._count
+
+        def ask() -> _Ends:
+            ends: dict[TopicPartition, int] = {}
+            read_in: dict[TopicPartition, str] = {}
+            for kafka, names in outboxes.items():
+                admin = sources.admins[kafka]
+                places = [
+                    TopicPartition(name, partition)
+                    for name, info in admin.describe(names).items()
+                    for partition in range(info.partitions)
+                    if partition % count in numbers
+                ]
+                ends |= admin.ends(places) if places else {}
+                read_in |= dict.fromkeys(places, kafka)
+            return ends, read_in
+
+        return ask
 
     def _is_routed(self, lane: Lane, at: TopicPartition, end: int) -> bool:
         sources = self.lanes.sources

@@ -197,8 +197,8 @@ class Lanes:
             except TransportError as error:
                 log.info("lane.not_committed", lane=number, fault=str(error))
             self.drop(number)
-        if numbers:
-            self.direct.flush()
+        if numbers and (failed := self.direct.flush()):
+            log.warning("direct.lost", records=failed)
 
     def drop(self, number: int) -> None:
         """Give a lane up; what it had not committed never happened."""

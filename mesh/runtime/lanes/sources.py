@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import structlog
 
@@ -15,6 +16,7 @@ from mesh.model.topology import Topology
 from mesh.node.learner import Learner
 from mesh.node.machine import LEARN_MS
 from mesh.runtime.host.intake import Intake
+from mesh.runtime.host.questions import Questions
 from mesh.runtime.lane.batch import RESERVED_MS
 from mesh.runtime.lane.held import hold_source
 from mesh.runtime.lane.lane import Lane, Source
@@ -23,11 +25,14 @@ from mesh.runtime.lane.stops import begin_of, stop_of
 from mesh.runtime.lane.troubles import keep_stop, lift_stop
 from mesh.runtime.lanes.stillness import Stillness
 from mesh.runtime.messages.gaps import announce, came_before
-from mesh.transport.port import Admin, Reader, TopicPartition
+from mesh.transport.port import Admin, Reader, TopicInfo, TopicPartition
 
 RETRY_MS = 1_000
 VERIFY_MS = 5_000
 """How often it is asked whether topics are still the same: their readers would not notice."""
+
+Bounds = Mapping[TopicPartition, tuple[int | None, int | None]]
+"""Where logs begin and end, as far as there are any."""
 
 log = structlog.get_logger()
 
@@ -48,11 +53,13 @@ class Sources:
     admins: Mapping[str, Admin]
     readers: Mapping[str, Reader]
     intake: Intake
+    questions: Questions
     moved: set[TopicPartition] = field(default_factory=set)
     vanished: dict[str, None] = field(default_factory=dict)
     _topics: dict[str, SourceTopic] = field(default_factory=dict)
     still: Stillness = field(default_factory=Stillness)
     _unread: dict[TopicPartition, None] = field(default_factory=dict)
+    _wanted: dict[str, dict[str, None]] = field(default_factory=dict)
     _tried_ms: int = -RETRY_MS
     _verified_ms: int = 0
 
@@ -100,37 +107,49 @@ class Sources:
 
     def find(self, lanes: Mapping[int, Lane], now_ms: int) -> None:
         """Look for topics that did not exist yet; assign to lanes what they do not read yet."""
-        for lane in [one for one in lanes.values() if one.awaited]:
-            self.start(lane, now_ms)
-        if now_ms - self._tried_ms < RETRY_MS:
-            return
-        self._tried_ms = now_ms
-        self._describe([topic for topic in self._topics.values() if topic.info is None])
-        if now_ms - self._verified_ms >= VERIFY_MS:
-            self._verified_ms = now_ms
+        is_due = now_ms - self._tried_ms >= RETRY_MS
+        if is_due:
+            self._tried_ms = now_ms
+            self._want([topic for topic in self._topics.values() if topic.info is None])
+            if now_ms - self._verified_ms >= VERIFY_MS:
+                self._verified_ms = now_ms
+                known = [topic for topic in self._topics.values() if topic.info is not None]
+                self._want([topic for topic in known if self.readers[topic.kafka].reachable()])
+        if self._describe():
             self._verify(lanes)
+            is_due = True
         for lane in lanes.values():
-            self.start(lane, now_ms)
+            if is_due or lane.awaited or self.questions.is_open("bounds", lane.number):
+                self.start(lane, now_ms)
 
-    def _describe(self, topics: Sequence[SourceTopic]) -> None:
-        """Ask the brokers that answer for some topics; the others stay as they are known."""
-        for kafka, admin in self.admins.items():
-            wanted = [topic for topic in topics if topic.kafka == kafka]
-            if not wanted:
-                continue
+    def _want(self, topics: Sequence[SourceTopic]) -> None:
+        """Have brokers be asked for some topics; those of one that does not answer stay."""
+        for topic in topics:
+            self._wanted.setdefault(topic.kafka, {})[topic.name] = None
+
+    def _describe(self) -> bool:
+        """Take what brokers say of the topics that are wanted; say whether any has answered."""
+        has_answers = False
+        for kafka, wanted in list(self._wanted.items()):
             try:
-                found = admin.describe([topic.name for topic in wanted])
+                found = self.questions.answer(
+                    ("topics", kafka), partial(self.admins[kafka].describe, list(wanted))
+                )
             except TransportError:
+                del self._wanted[kafka]
                 continue
-            for topic in wanted:
+            if found is None:
+                continue
+            del self._wanted[kafka]
+            has_answers = True
+            for topic in [self._topics[name] for name in wanted if name in self._topics]:
                 topic.info = found.get(topic.name, topic.info)
                 if topic.name not in found and topic.link is None:
                     self.vanished[topic.name] = None
+        return has_answers
 
     def _verify(self, lanes: Mapping[int, Lane]) -> None:
         """Notice topics that were made anew, and partitions that were added. Spec: R6, K-2, K-6."""
-        known = [topic for topic in self._topics.values() if topic.info is not None]
-        self._describe([topic for topic in known if self.readers[topic.kafka].reachable()])
         for lane in lanes.values():
             for place, source in list(lane.sources.items()):
                 # What somebody has asked for meanwhile, for another partition, counts as well.
@@ -152,15 +171,22 @@ class Sources:
             kept = {**lane.sources, **lane.positions.stopped}
             numbers = range(lane.number, topic.info.partitions, lanes)
             places = [TopicPartition(topic.name, number) for number in numbers]
-            if not (new := [at for at in places if at not in kept]):
+            new = [at for at in places if at not in kept]
+            if topic.message_class is MessageClass.DIRECT:
+                new = [at for at in new if not _is_early(lane, at, now_ms)]
+            if not new:
                 continue
             try:
-                self._assign(lane, topic, topic.info.topic_id, new, now_ms)
+                key = ("bounds", lane.number, lane.positions.epoch, topic.name)
+                bounds = self.questions.answer(key, partial(_bounds, self.admins[topic.kafka], new))
+                if bounds is not None:
+                    self._assign(lane, topic, topic.info.topic_id, bounds, now_ms)
             except TransportError as error:
                 log.info("source.not_assigned", topic=topic.name, fault=str(error))
 
     def stop(self, lane: Lane) -> None:
         """Stop reading for a lane; what was fetched for it already is never routed."""
+        self.questions.forget("bounds", lane.number)
         for place in lane.sources:
             self._unread.pop(place, None)
             self.still.waiting.pop(place, None)
@@ -183,8 +209,10 @@ class Sources:
         """
         at = TopicPartition(stop.topic, stop.partition)
         topic = self._topics[stop.topic]
-        info = self.admins[topic.kafka].describe([topic.name]).get(topic.name)
-        start = self.admins[topic.kafka].starts([at]).get(at)
+        looked = self.questions.answer(("resume", at), partial(_look, self.admins[topic.kafka], at))
+        if looked is None:
+            return  # not yet answered: the next try takes it
+        info, start = looked
         if info is None or start is None:
             return
         topic.info = info
@@ -236,14 +264,14 @@ class Sources:
         lane: Lane,
         topic: SourceTopic,
         topic_id: bytes,
-        places: Sequence[TopicPartition],
+        bounds: Bounds,
         now_ms: int,
     ) -> None:
-        places = [at for at in places if self._is_same(lane, topic, topic_id, at, now_ms)]
+        places = [at for at in bounds if self._is_same(lane, topic, topic_id, at, now_ms)]
         if topic.message_class is MessageClass.DIRECT:
-            places = self._resume_direct(lane, self.admins[topic.kafka], places, now_ms)
+            self._resume_direct(lane, bounds, places, now_ms)
         else:
-            places = self._inside(lane, topic, topic_id, places, now_ms)
+            places = self._inside(lane, topic, topic_id, bounds, places, now_ms)
         for place in places:
             lane.positions.left.pop(place, None)
             lane.positions.topic_ids[place] = topic_id
@@ -282,18 +310,19 @@ class Sources:
         lane: Lane,
         topic: SourceTopic,
         topic_id: bytes,
+        bounds: Bounds,
         places: Sequence[TopicPartition],
         now_ms: int,
-    ) -> Sequence[TopicPartition]:
+    ) -> list[TopicPartition]:
         """Return the places whose positions are inside their logs; stops are kept of others. R6."""
-        admin = self.admins[topic.kafka]
-        starts, ends = admin.starts(places), admin.ends(places)
         stops: dict[TopicPartition, Stop] = {}
         for at in places:
             # What was never read begins at 0, also if it is not there any more.
             known_id = lane.positions.topic_ids.get(at, topic_id)
             position = max(0, lane.position(at))
-            start, end = starts.get(at, 0), ends.get(at, position)
+            known_start, known_end = bounds[at]
+            start = 0 if known_start is None else known_start
+            end = position if known_end is None else known_end
             if end < position:
                 stops[at] = stop_of(at, known_id, StopReason.TRUNCATED, end, position)
             elif start > position:
@@ -307,29 +336,22 @@ class Sources:
         self.readers[kafka].assign(positions)
 
     def _resume_direct(
-        self, lane: Lane, admin: Admin, places: Sequence[TopicPartition], now_ms: int
-    ) -> Sequence[TopicPartition]:
-        """Go on behind all that may have been handed on; return what can be read now.
+        self, lane: Lane, bounds: Bounds, places: Sequence[TopicPartition], now_ms: int
+    ) -> None:
+        """Go on behind all that may have been handed on.
 
         A former owner used what it had reserved for at most `RESERVED_MS` after its last commit.
         What was in the log then may have gone out without a commit, and is skipped as far as it
         was reserved; what came later has not gone out. Spec: K18, R6.
         """
         inherited = lane.positions.inherited
-        is_early = now_ms - lane.taken_ms <= RESERVED_MS
-        ready = [at for at in places if not (is_early and at in inherited)]
-        known = [at for at in ready if lane.position(at) >= 0]
-        if not known:
-            return ready
-        starts, ends = admin.starts(known), admin.ends(known)
-        for at in known:
-            end = ends.get(at, 0)
+        for at in [one for one in places if lane.position(one) >= 0]:
+            start, end = bounds[at][0] or 0, bounds[at][1] or 0
             if end < lane.position(at):
                 self._turn_back(lane, at, end, now_ms)
             lane.skip(at, "takeover", min(inherited.get(at, 0), end), now_ms)
-            lane.skip(at, "retention", starts.get(at, 0), now_ms)
+            lane.skip(at, "retention", start, now_ms)
             inherited.pop(at, None)
-        return ready
 
     def _turn_back(self, lane: Lane, at: TopicPartition, end: int, now_ms: int) -> None:
         """Go on at the end of a truncated log: its offsets come again, as a new generation.
@@ -397,3 +419,17 @@ class Sources:
                 elif not is_still and at in self._unread:
                     del self._unread[at]
                     self._read(self._topics[at.topic].kafka, {at: begin_of(lane, at)})
+
+
+def _is_early(lane: Lane, at: TopicPartition, now_ms: int) -> bool:
+    """Say whether a former owner may still use what it had reserved: where the log ends then."""
+    return now_ms - lane.taken_ms <= RESERVED_MS and at in lane.positions.inherited
+
+
+def _bounds(admin: Admin, places: Sequence[TopicPartition]) -> Bounds:
+    starts, ends = admin.starts(places), admin.ends(places)
+    return {at: (starts.get(at), ends.get(at)) for at in places}
+
+
+def _look(admin: Admin, at: TopicPartition) -> tuple[TopicInfo | None, int | None]:
+    return admin.describe([at.topic]).get(at.topic), admin.starts([at]).get(at)

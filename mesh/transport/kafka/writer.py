@@ -143,18 +143,29 @@ class KafkaWriter:
             raise InvariantError(f"writer {self.name} is closed")
         return self._transactions
 
-    def flush(self) -> int:
+    def failed(self) -> int:
+        """Return how many records failed for good since this or `flush` last told; never waits."""
+        return self._reports(0.0, gives_up=False)
+
+    def flush(self, patience_s: float | None = None) -> int:
         """Wait until all records handed over are acknowledged; return how many failed for good.
 
         In a transaction the failures stay on record: its commit raises them.
         """
+        wait_s = MESSAGE_TIMEOUT_MS / 1000 + _GRACE_S if patience_s is None else patience_s
+        return self._reports(wait_s, gives_up=True)
+
+    def _reports(self, wait_s: float, *, gives_up: bool) -> int:
         producer, state = self._producer, self._state
         if producer is None:
             return 0
         if state.spent is not None:
             raise state.spent
+        given_up = 0
         try:
-            if producer.flush(MESSAGE_TIMEOUT_MS / 1000 + _GRACE_S) > 0:
+            if not gives_up:
+                producer.poll(0)
+            elif (given_up := producer.flush(wait_s)) > 0:
                 producer.purge()
                 producer.flush(_GRACE_S)
         except (KafkaException, SystemError) as exc:
@@ -168,7 +179,7 @@ class KafkaWriter:
             self._open()
         if (refusal := state.refusal("not in a transaction")) is not None:
             LOG.warning("%d records failed: %s", state.failed, refusal)
-        return state.reset()
+        return state.reset() + given_up
 
     def take_news(self) -> None:
         """Take in what has piled up of statistics; any thread may call it now and then."""
