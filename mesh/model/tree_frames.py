@@ -1,0 +1,318 @@
+"""What nodes say to each other on a tree link: one class per kind of frame. Spec: tree_layer 4."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mesh.model.trees import (
+    NO_INSTANCE,
+    Address,
+    Colour,
+    Extent,
+    InstanceId,
+    MessageId,
+    TreeId,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The first frame of a link session, repeated until the peer has answered it.
+
+    Attributes:
+        uuid, epoch: The node's identity and incarnation.
+        heard: The peer's session that this answers, 0 for none.
+        realm: The node's locality group, "" for none.
+        colour, realm_colour: As held when this was written.
+    """
+
+    uuid: str
+    epoch: int
+    heard: int
+    realm: str
+    colour: Colour | None
+    realm_colour: Colour | None
+    clock: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bye:
+    """The writer's end of the link is down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Are you there? `sent_ms` is by the writer's clock."""
+
+    sent_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """Echo of a `Ping`."""
+
+    sent_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """An instance is there, or with `is_published` False no longer. A flood. Spec: 5.2, 5.3.
+
+    Attributes:
+        seq: Of the instance; higher is newer.
+        hops: Links crossed when this is read.
+        local_only: Only links inside the origin's realm were crossed. H16.
+    """
+
+    id: MessageId
+    tree: TreeId
+    role: str
+    iid: InstanceId
+    is_exclusive: bool
+    is_published: bool
+    seq: int
+    hops: int
+    local_only: bool
+    extent: Extent
+
+
+@dataclass(frozen=True, slots=True)
+class Bulk:
+    """Several `Publish` that go the same way. Spec: 5.5."""
+
+    publishes: tuple[Publish, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryRequest:
+    """Who hosts this role? A flood whose echo ends it. Spec: 5.8.
+
+    Attributes:
+        batch: One per recovery; a host raises its seq once for it. H2.
+    """
+
+    id: MessageId
+    tree: TreeId
+    role: str
+    scope: Extent
+    batch: MessageId
+    hops: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryAnswer:
+    """A host's answer; it goes back the way the request came and is installed on the way."""
+
+    id: MessageId
+    iid: InstanceId
+    is_exclusive: bool
+    seq: int
+    hops: int
+    extent: Extent
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryDone:
+    """The echo: everything behind the writer has answered, or with `ok` False may not have. H5."""
+
+    id: MessageId
+    ok: bool
+
+
+class EdgePhase(StrEnum):
+    """What is said of an edge. Spec: 5.6."""
+
+    CREATE = "create"
+    ASK = "ask"
+    OK = "ok"
+    NO = "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """The hand-shake about an edge of a tree."""
+
+    tree: TreeId
+    phase: EdgePhase
+
+
+@dataclass(frozen=True, slots=True)
+class RouteBreak:
+    """Your routes for this role over me lead nowhere: they are stale. Spec: 5.11.
+
+    Attributes:
+        scope: The map that is meant: CLOUD or REALM.
+        iid: The instance that is meant, 0 for all.
+    """
+
+    tree: TreeId
+    role: str
+    scope: Extent
+    iid: InstanceId = NO_INSTANCE
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a message is to be sent. Spec: 6.1, 8."""
+
+    one_way: bool = False
+    one_instance: bool = False
+    one_response: bool = False
+    local_realm: bool = False
+
+
+PLAIN = Options()
+"""To all instances, each of which may answer as often as it likes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A message on its way to the instances of a role.
+
+    Attributes:
+        iid: The one instance that is meant, 0 for any.
+        protocol: Of the port that is meant, "" for any.
+        delivered: Somebody upstream already has it: a barren end is then no "not found".
+        left_realm: It has crossed a link between realms.
+        toward: With one instance: the one that the last hop chose.
+    """
+
+    mid: MessageId
+    tree: TreeId
+    role: str
+    iid: InstanceId
+    protocol: str
+    options: Options
+    header: bytes
+    payload: bytes
+    delivered: bool
+    left_realm: bool
+    hops: int
+    toward: InstanceId = NO_INSTANCE
+
+
+class ReplyKind(StrEnum):
+    """What comes back. The last four close accounts only and are never shown as data. Spec: 4."""
+
+    DATA = "data"
+    NULL = "null"
+    NOT_FOUND = "not_found"
+    END = "end"
+    DUPLICATE = "duplicate"
+    STALE = "stale"
+    GRANT = "grant"
+
+
+class Cause(StrEnum):
+    """Why a branch answers with nothing: what was sent may or may not have been delivered."""
+
+    LINK_DOWN = "link_down"
+    RECOVERY_INCOMPLETE = "recovery_incomplete"
+    SWEPT = "swept"
+    APPLICATION_GONE = "application_gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A role that comes with a reply. Spec: 5.13.
+
+    Attributes:
+        give_up: The instance itself moves; else this is leave to take the role too.
+        seq: Of the instance once it has moved.
+    """
+
+    address: Address
+    iid: InstanceId
+    is_exclusive: bool
+    give_up: bool
+    seq: int
+    extent: Extent
+    protocol: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer, on the way that the message came. Spec: 6.4."""
+
+    mid: MessageId
+    kind: ReplyKind
+    is_last: bool
+    items: tuple[bytes, ...] = ()
+    cause: Cause | None = None
+    grant: Grant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reopen:
+    """The session has found another route after its end: count on this branch again. H9."""
+
+    mid: MessageId
+
+
+@dataclass(frozen=True, slots=True)
+class ColourSpread:
+    """The colour of this part, or of the realm's part. Spec: 7.1."""
+
+    scope: Extent
+    colour: Colour
+
+
+@dataclass(frozen=True, slots=True)
+class Heal:
+    """Two parts have become one at a link; flooded on the side of `near`. Spec: 7.2.
+
+    Attributes:
+        near, far: The ends of the link.
+        colour: Of the merged part.
+    """
+
+    id: MessageId
+    scope: Extent
+    near: str
+    far: str
+    colour: Colour
+
+
+@dataclass(frozen=True, slots=True)
+class HealNotice:
+    """Over the healed link: raise the event on your side too. H13."""
+
+    scope: Extent
+    colour: Colour
+
+
+Body = (
+    Hello
+    | Bye
+    | Ping
+    | Pong
+    | Publish
+    | Bulk
+    | RecoveryRequest
+    | RecoveryAnswer
+    | RecoveryDone
+    | Edge
+    | RouteBreak
+    | Send
+    | Reply
+    | Reopen
+    | ColourSpread
+    | Heal
+    | HealNotice
+)
+"""Everything that a frame can say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A body in its place on the link: nothing is read twice, late or after a gap.
+
+    Attributes:
+        session: Of the writer: its epoch and how often it began; higher is newer.
+        number: Of the frame in that session, from 1, without gaps.
+    """
+
+    session: int
+    number: int
+    body: Body

@@ -1,0 +1,53 @@
+"""Roles that one instance holds alone: the higher instance wins, everywhere, and losers are told.
+
+Spec: tree_layer 5.4 (H15).
+"""
+
+from __future__ import annotations
+
+from mesh.model.trees import Address, Extent, InstanceId
+from mesh.trees.installing import remove_instance, role_routes, wipe
+from mesh.trees.node import Node
+from mesh.trees.outputs import Loss, RoleLost
+from mesh.trees.records import LocalRole
+
+
+def holder(node: Node, address: Address) -> InstanceId:
+    """Return the exclusive instance that is known to hold a role, here or elsewhere, or 0."""
+    held = [one.iid for one in node.instances(address).values() if one.is_exclusive]
+    tree = node.trees.get(address.tree)
+    role = tree.roles.get(address.role) if tree is not None else None
+    if role is not None and any(role.exclusive in table.routes for table in role.maps()):
+        held.append(role.exclusive)
+    return max(held, default=InstanceId(0))
+
+
+def is_beaten(node: Node, address: Address, iid: InstanceId, *, is_exclusive: bool) -> bool:
+    """Return whether another instance that is known keeps this one out."""
+    known = holder(node, address)
+    return bool(known) and known != iid and (not is_exclusive or known > iid)
+
+
+def give_way(node: Node, address: Address, iid: InstanceId) -> None:
+    """Drop every other instance of a role: this one holds it alone. The losers here are told."""
+    for one in list(node.instances(address).values()):
+        if one.iid != iid:
+            drop_local(node, one, Loss.HIGHER_HOLDER)
+    wipe(node, address, iid)
+    _, role = role_routes(node, address)
+    role.exclusive = iid
+
+
+def drop_local(node: Node, one: LocalRole, why: Loss | None) -> None:
+    """Stop hosting an instance; tell its application unless it asked for it."""
+    of_tree = node.hosted[one.address.tree]
+    of_role = of_tree[one.address.role]
+    del of_role[one.iid]
+    if not of_role:
+        del of_tree[one.address.role]
+    if not of_tree:
+        del node.hosted[one.address.tree]
+    for scope in (Extent.CLOUD, Extent.REALM):
+        remove_instance(node, one.address, scope, one.iid, one.seq)
+    if why is not None:
+        node.outputs.append(RoleLost(one.app, one.address, one.iid, why))

@@ -1,0 +1,80 @@
+"""Heals: two parts with different colours meet, and every role that is used again recovers once.
+
+Spec: tree_layer 7.2, 7.3 (H13, H15, H16, H21).
+"""
+
+from __future__ import annotations
+
+from mesh.model.tree_frames import ColourSpread, Heal, HealNotice, Hello
+from mesh.model.trees import Colour, Extent
+from mesh.trees.colours import SCOPES, adopt, colour_of
+from mesh.trees.node import Node
+from mesh.trees.outputs import ColourReason, Unpartitioned
+from mesh.trees.publishing import publish_exclusives
+
+
+def meet(node: Node, link: str, hello: Hello) -> None:
+    """Compare colours over a link that has just come up. An undefined side has nothing to lose."""
+    node.clock = max(node.clock, hello.clock)
+    colours = {Extent.CLOUD: hello.colour, Extent.REALM: hello.realm_colour}
+    for scope in SCOPES:
+        own, theirs = colour_of(node, scope), colours[scope]
+        if (scope is Extent.REALM and node.is_remote(link)) or own == theirs:
+            continue
+        if own is not None:
+            node.transmit(link, ColourSpread(scope, own))
+        if own is not None and theirs is not None:
+            raise_heal(node, link, scope, max(own, theirs))
+            node.transmit(link, HealNotice(scope, max(own, theirs)))
+        if theirs is not None and (own is None or theirs > own):
+            adopt(node, scope, theirs, ColourReason.HEALED, but=link)
+
+
+def read_notice(node: Node, link: str, said: HealNotice) -> None:
+    """Raise the event on this side too: the peer alone may have seen two colours. H13."""
+    raise_heal(node, link, said.scope, said.colour)
+
+
+def raise_heal(node: Node, link: str, scope: Extent, colour: Colour) -> None:
+    """Tell this side of a healed link, once per session of the link."""
+    end = node.links[link]
+    if scope in end.heals_told:
+        return
+    end.heals_told[scope] = None
+    heal = Heal(node.ids.fresh(), scope, node.name, link, colour)
+    node.is_first_sight(heal.id)
+    _take(node, heal, towards=link)
+
+
+def read_heal(node: Node, link: str, said: Heal) -> None:
+    """Take and spread the news of a heal."""
+    if said.scope is Extent.REALM and node.is_remote(link):
+        node.counts["realm heals from outside"] += 1
+    elif node.is_first_sight(said.id):
+        _take(node, said, towards=link)
+
+
+def _take(node: Node, heal: Heal, towards: str) -> None:
+    if heal.scope is Extent.CLOUD:
+        _remember(node, heal, towards)
+    else:
+        for tree in node.trees.values():
+            for role in tree.roles.values():
+                role.realm.doubt()
+    node.outputs.append(Unpartitioned(heal.id, heal.scope, heal.near, heal.far, heal.colour))
+    for link in node.ways(heal.scope, but=towards):
+        node.transmit(link, heal)
+    publish_exclusives(node)
+
+
+def _remember(node: Node, heal: Heal, towards: str) -> None:
+    """Number a heal; when there are too many of them, all roles recover and counting restarts."""
+    node.heals.append((heal, towards))
+    if len(node.heals) <= node.settings.heals_max:
+        return
+    node.heals.clear()
+    for tree in node.trees.values():
+        for role in tree.roles.values():
+            role.heals = 0
+            for table in role.maps():
+                table.doubt()

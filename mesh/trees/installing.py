@@ -1,0 +1,100 @@
+"""Who may change a map of routes, and by which rule: the newest wins, and nothing loops.
+
+Per role, map and instance the value (seq, -hops) is kept, also after the route has gone. A new
+route is taken only if its value is greater. Along a chain of routes the value then never falls
+towards the instance, and rises where seq stays the same: no loop, in any order of frames.
+Spec: tree_layer 5.2 (H2, H17), 5.9.
+"""
+
+from __future__ import annotations
+
+from mesh.model.trees import Address, Extent, InstanceId
+from mesh.trees.edges import drop_edge, leave_edge, use_edge
+from mesh.trees.late_routes import route_added
+from mesh.trees.node import Node
+from mesh.trees.routes import RoleRoutes, Route, RouteMap, Tree
+
+
+def role_routes(node: Node, address: Address, protocol: str = "") -> tuple[Tree, RoleRoutes]:
+    """Look a role up, with what is remembered of it if its tree was forgotten."""
+    tree = node.tree(address.tree, protocol)
+    if address.role in tree.roles:
+        return tree, tree.roles[address.role]
+    return tree, tree.role(address.role)
+
+
+def install(node: Node, address: Address, scope: Extent, iid: InstanceId, route: Route) -> bool:
+    """Take a route if it is newer than what is known; return whether it was taken."""
+    if iid in node.instances(address) or not node.is_up(route.link):
+        return False
+    tree, role = role_routes(node, address)
+    table = role.map(scope)
+    known = table.value(iid)
+    if known is None:
+        known = node.remembered.get((address.tree, address.role, scope, iid))
+    if known is not None and route.value <= known:
+        return False
+    old = table.routes.get(iid)
+    table.routes[iid] = route
+    table.lost.pop(iid, None)
+    if old is None or old.link != route.link:
+        use_edge(node, tree, route.link)
+        if old is not None:
+            leave_edge(node, tree, old.link)
+        route_added(node, address, scope, iid, route.link)
+    return True
+
+
+def remove_instance(
+    node: Node, address: Address, scope: Extent, iid: InstanceId, seq: int = 0
+) -> None:
+    """Forget the route to an instance; what is not newer than `seq` will not bring it back."""
+    tree, role = role_routes(node, address)
+    table = role.map(scope)
+    known = table.value(iid)
+    if table.routes.get(iid) is not None:
+        _lose(node, tree, table, iid)
+    if known is None or known < (seq, 0):
+        table.lost[iid] = (seq, 0)
+
+
+def remove_routes_over(
+    node: Node, address: Address, scope: Extent, link: str, iid: InstanceId
+) -> None:
+    """Forget the routes of a role over a link, of one instance or for 0 of all."""
+    tree = node.trees.get(address.tree)
+    role = tree.roles.get(address.role) if tree is not None else None
+    if tree is None or role is None:
+        return
+    table = role.map(scope)
+    for one in [one for one, route in table.routes.items() if route.link == link]:
+        if iid in (0, one):
+            _lose(node, tree, table, one)
+    table.doubt()
+
+
+def lose_link(node: Node, link: str, trees: list[Tree]) -> None:
+    """Forget every route over a link that is down; nothing is repaired until it is needed."""
+    for tree in trees:
+        for role in tree.roles.values():
+            for table in role.maps():
+                over = [one for one, route in table.routes.items() if route.link == link]
+                for iid in over:
+                    _lose(node, tree, table, iid)
+                if over:
+                    table.doubt()
+        drop_edge(node, tree, link)
+
+
+def wipe(node: Node, address: Address, but: InstanceId) -> None:
+    """Forget all routes of a role but those to one instance."""
+    tree, role = role_routes(node, address)
+    for table in role.maps():
+        for iid in [one for one in table.routes if one != but]:
+            _lose(node, tree, table, iid)
+
+
+def _lose(node: Node, tree: Tree, table: RouteMap, iid: InstanceId) -> None:
+    route = table.routes.pop(iid)
+    table.lost[iid] = route.value
+    leave_edge(node, tree, route.link)

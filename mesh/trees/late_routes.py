@@ -1,0 +1,96 @@
+"""Sending a message on, and doing so again when another way appears while it is under way.
+
+Spec: tree_layer 6.6 (H9).
+"""
+
+from __future__ import annotations
+
+from mesh.model.tree_frames import Reopen, Send
+from mesh.model.trees import Address, Extent, InstanceId
+from mesh.trees.node import Node
+from mesh.trees.records import Session
+
+
+def pass_on(node: Node, session: Session, link: str) -> None:
+    """Send a message over a link that it was not sent on yet."""
+    session.sent[link] = None
+    if not session.options.one_way:
+        session.owed[link] = None
+    node.transmit(
+        link,
+        Send(
+            session.mid,
+            session.address.tree,
+            session.address.role,
+            session.iid,
+            session.protocol,
+            session.options,
+            session.header,
+            session.payload,
+            session.is_delivered or session.upstream_delivered,
+            session.left_realm or node.is_remote(link),
+            session.hops + 1,
+            session.toward,
+        ),
+    )
+
+
+def route_added(node: Node, address: Address, scope: Extent, iid: InstanceId, link: str) -> None:
+    """Use a new route for what was forwarded before it was known.
+
+    A session that ended just now begins again: upstream is told before anything else that
+    could close its record there, because it goes the same way, in order.
+    """
+    for session in node.by_address.get(address, {}).values():
+        if session.is_forwarded and _is_for(session, scope, iid, link):
+            pass_on(node, session, link)
+    for session in [one for one in node.closed.values() if one.address == address]:
+        if _is_for(session, scope, iid, link):
+            reopen(node, session)
+            pass_on(node, session, link)
+
+
+def reopen(node: Node, session: Session) -> None:
+    """Let a session that has ended wait once more; it can end in END only, never in not found."""
+    del node.closed[session.mid]
+    session.is_closed = False
+    session.has_data = session.is_delivered = True
+    session.has_null = False
+    session.items = []
+    enter(node, session)
+    if session.came_by is not None:
+        node.transmit(session.came_by, Reopen(session.mid))
+
+
+def read_reopen(node: Node, link: str, said: Reopen) -> None:
+    """Count on a branch again that has already said its last word."""
+    session = node.sessions.get(said.mid)
+    if session is None and (session := node.closed.get(said.mid)) is not None:
+        reopen(node, session)
+    if session is not None and link in session.sent:
+        session.owed[link] = None
+
+
+def enter(node: Node, session: Session) -> None:
+    """Take a session among the open ones."""
+    node.sessions[session.mid] = session
+    node.by_address.setdefault(session.address, {})[session.mid] = session
+
+
+def leave(node: Node, session: Session) -> None:
+    """Take a session out of the open ones."""
+    if node.sessions.pop(session.mid, None) is not None:
+        of_role = node.by_address[session.address]
+        del of_role[session.mid]
+        if not of_role:
+            del node.by_address[session.address]
+
+
+def _is_for(session: Session, scope: Extent, iid: InstanceId, link: str) -> bool:
+    return (
+        session.scope is scope
+        and session.iid in (0, iid)
+        and not session.options.one_instance
+        and link != session.came_by
+        and link not in session.sent
+    )

@@ -1,0 +1,148 @@
+"""Link sessions: HELLO both ways, numbered frames, PING; what is old, double or behind a gap.
+
+Kafka keeps frames for a while, so that old ones are a hazard which sockets do not have:
+a frame counts only in the session that both ends have agreed on, and in order.
+Spec: tree_layer 2, 12; H11.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mesh.model.tree_frames import Body, Bye, Frame, Hello, Ping, Pong
+from mesh.trees.node import Link, Node
+
+_EPOCH_SHIFT = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What reading a frame means.
+
+    Attributes:
+        is_lost: The link was up until now.
+        gained: The HELLO by which it is up now.
+        body: To be acted on, after the two.
+    """
+
+    is_lost: bool = False
+    gained: Hello | None = None
+    body: Body | None = None
+
+
+NOTHING = Reading()
+
+
+def open_link(node: Node, link: str) -> None:
+    """Begin to speak with a neighbour."""
+    if link in node.links:
+        return
+    node.links[link] = Link(link, _next_session(node))
+    say_hello(node, node.links[link])
+
+
+def close_link(node: Node, link: str) -> bool:
+    """Stop speaking with a neighbour; return whether the link was up."""
+    end = node.links.get(link)
+    if end is None:
+        return False
+    was_up = end.is_up
+    if was_up:
+        node.transmit(link, Bye())
+    del node.links[link]
+    return was_up
+
+
+def read_frame(node: Node, link: str, frame: Frame) -> Reading:
+    """Put a frame in its place: act on it, drop it, or find the link down."""
+    end = node.links.get(link)
+    if end is None:
+        return _dropped(node, "frames of closed links")
+    if isinstance(frame.body, Hello):
+        return _hear_hello(node, end, frame, frame.body)
+    if frame.session != end.theirs or not end.is_up:
+        return _dropped(node, "frames of older sessions")
+    if frame.number <= end.read:
+        return _dropped(node, "frames read twice")
+    if frame.number > end.read + 1:
+        node.counts["gaps"] += 1
+        return Reading(is_lost=restart(node, end))
+    end.read, end.heard_ms = frame.number, node.now_ms
+    if isinstance(frame.body, Bye):
+        return Reading(is_lost=restart(node, end))
+    if isinstance(frame.body, Ping):
+        node.transmit(link, Pong(frame.body.sent_ms))
+    return Reading(body=frame.body)
+
+
+def restart(node: Node, end: Link) -> bool:
+    """Begin a new session on a link, so that the peer notices; return whether it was up.
+
+    The caller then draws the consequences, and says HELLO with the colour that follows from them.
+    """
+    was_up, end.is_up = end.is_up, False
+    end.mine, end.sent, end.heals_told = _next_session(node), 0, {}
+    return was_up
+
+
+def tick_links(node: Node) -> list[str]:
+    """Repeat HELLO, send PING; return the links that were silent for too long."""
+    silent = []
+    most_ms = node.settings.ping_ms * node.settings.pings_missed_max
+    for link, end in node.links.items():
+        if not end.is_up:
+            if node.now_ms >= end.hello_ms:
+                say_hello(node, end)
+        elif most_ms and node.now_ms - end.heard_ms > most_ms:
+            silent.append(link)
+        elif node.settings.ping_ms and node.now_ms >= end.ping_ms:
+            end.ping_ms = node.now_ms + node.settings.ping_ms
+            node.transmit(link, Ping(node.now_ms))
+    return silent
+
+
+def _hear_hello(node: Node, end: Link, frame: Frame, hello: Hello) -> Reading:
+    if hello.uuid == node.uuid:
+        return _dropped(node, "HELLO from oneself")
+    twin = [one for one in node.links.values() if one.uuid == hello.uuid and one is not end]
+    if twin:
+        return _dropped(node, "HELLO with the uuid of another peer")
+    is_same_node = end.uuid in ("", hello.uuid)
+    if is_same_node and frame.session < end.theirs:
+        return _dropped(node, "frames of older sessions")
+    is_new = not is_same_node or frame.session != end.theirs
+    if not is_new and end.is_up and frame.number <= end.read:
+        return _dropped(node, "frames read twice")
+    if not is_new and end.is_up and frame.number > end.read + 1:
+        node.counts["gaps"] += 1
+        return Reading(is_lost=restart(node, end))
+    was_up = end.is_up
+    end.uuid, end.realm = hello.uuid, hello.realm
+    end.theirs, end.read, end.heard_ms = frame.session, frame.number, node.now_ms
+    if is_new and was_up:
+        restart(node, end)
+    elif is_new or hello.heard != end.mine:
+        say_hello(node, end)
+    if end.is_up or hello.heard != end.mine:
+        return Reading(is_lost=is_new and was_up)
+    end.is_up = True
+    end.ping_ms = node.now_ms + node.settings.ping_ms
+    return Reading(gained=hello)
+
+
+def say_hello(node: Node, end: Link) -> None:
+    """Tell the peer who this is and what was heard of it."""
+    end.hello_ms = node.now_ms + node.settings.hello_ms
+    colours = (node.colour, node.realm_colour)
+    hello = Hello(node.uuid, node.epoch, end.theirs, node.realm, *colours, node.clock)
+    node.transmit(end.peer, hello)
+
+
+def _next_session(node: Node) -> int:
+    node.links_begun += 1
+    return node.epoch << _EPOCH_SHIFT | node.links_begun
+
+
+def _dropped(node: Node, why: str) -> Reading:
+    node.counts[why] += 1
+    return NOTHING

@@ -1,0 +1,236 @@
+"""The tree layer of one node as a state machine: `step(input, now_ms) -> outputs`.
+
+The caller's duties, in this order:
+
+1. Write the frames of one step in the order given, each into the topic of its link, whose frames
+   the neighbour reads in order and from the end on.
+2. Feed `LinkOpened` once frames of a neighbour can be read and written, `LinkClosed` when not.
+3. Feed `Ticked` at least every 100 ms while `wakes_ms` is not None.
+4. Give each incarnation of a node an epoch above all before; nothing of an earlier one is kept.
+
+Spec: tree_layer 2; DESIGN 4.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from mesh.model.tree_frames import (
+    Body,
+    Bulk,
+    Bye,
+    ColourSpread,
+    Edge,
+    Heal,
+    HealNotice,
+    Hello,
+    Ping,
+    Pong,
+    Publish,
+    RecoveryAnswer,
+    RecoveryDone,
+    RecoveryRequest,
+    Reopen,
+    Reply,
+    RouteBreak,
+    Send,
+)
+from mesh.model.trees import Colour, Ids
+from mesh.trees.colours import read_colour
+from mesh.trees.edges import read_edge
+from mesh.trees.evicting import evict, make_room
+from mesh.trees.heals import meet, read_heal, read_notice
+from mesh.trees.inputs import (
+    AnswerGiven,
+    AppGone,
+    ExclusiveCleared,
+    FrameRead,
+    Input,
+    LinkClosed,
+    LinkOpened,
+    PortClosed,
+    PortOpened,
+    RolesAdded,
+    RolesRemoved,
+    SendWanted,
+    Ticked,
+    TreeEvicted,
+)
+from mesh.trees.late_routes import read_reopen
+from mesh.trees.links import close_link, open_link, read_frame, restart, say_hello, tick_links
+from mesh.trees.losing import link_lost
+from mesh.trees.node import Node
+from mesh.trees.outputs import Output
+from mesh.trees.publishing import add_roles, clear_exclusive, read_publishes, remove_roles
+from mesh.trees.recovery import expire_recoveries, read_answer, read_done, read_request
+from mesh.trees.replying import answer, forget_closed, lose_application, read_reply, sweep_sessions
+from mesh.trees.sending import read_break, read_send, resume, send
+from mesh.trees.settings import Settings
+
+
+class TreeNode:
+    """One incarnation of a node's tree layer."""
+
+    def __init__(
+        self, name: str, uuid: str, epoch: int, incarnation: int, realm: str, settings: Settings
+    ) -> None:
+        """Begin with no links, no roles and no colour.
+
+        Args:
+            name: Of the node; its neighbours call the link by it.
+            uuid: Its identity.
+            epoch: Of this incarnation, above all before.
+            incarnation: 64 bits that no other incarnation of any node has.
+            realm: Its locality group, "" for none.
+            settings: What may be set.
+        """
+        self._node = Node(name, uuid, epoch, realm, settings, Ids(incarnation))
+
+    def step(self, input_: Input, now_ms: int) -> list[Output]:
+        """Take one input; return what is to be done, in this order."""
+        node = self._node
+        node.now_ms = max(node.now_ms, now_ms)
+        node.outputs = []
+        _act(node, input_)
+        while node.ready:
+            resume(node, node.ready.popleft())
+        make_room(node)
+        return node.outputs
+
+    @property
+    def wakes_ms(self) -> int | None:
+        """Return by when the next `Ticked` is due, None while nothing is awaited."""
+        node = self._node
+        due = [own.deadline_ms for own in node.recoveries.values()]
+        for end in node.links.values():
+            if not end.is_up:
+                due.append(end.hello_ms)
+            elif node.settings.ping_ms:
+                due.append(end.ping_ms)
+        if node.closed:
+            due.append(next(iter(node.closed.values())).closed_ms + node.settings.reopen_ms)
+        if node.sessions:
+            due.append(node.swept_ms + node.settings.sweep_ms)
+        return min(due, default=None)
+
+    @property
+    def colour(self) -> Colour | None:
+        """Return the colour of the node's part."""
+        return self._node.colour
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Return what was dropped or refused, by reason."""
+        return self._node.counts
+
+
+def _act(node: Node, input_: Input) -> None:
+    match input_:
+        case FrameRead():
+            _read(node, input_)
+        case SendWanted():
+            send(node, input_)
+        case AnswerGiven():
+            answer(node, input_)
+        case Ticked():
+            _tick(node)
+        case LinkOpened():
+            open_link(node, input_.link)
+        case LinkClosed():
+            _close(node, input_.link)
+        case PortOpened():
+            node.ports[(input_.app, input_.protocol)] = input_
+        case PortClosed():
+            node.ports.pop((input_.app, input_.protocol), None)
+        case RolesAdded():
+            add_roles(node, input_)
+        case RolesRemoved():
+            remove_roles(node, input_)
+        case AppGone():
+            _lose_app(node, input_.app)
+        case ExclusiveCleared():
+            clear_exclusive(node, input_.address)
+        case TreeEvicted():
+            evict(node, input_.tree)
+        case _:
+            assert_never(input_)
+
+
+def _read(node: Node, input_: FrameRead) -> None:
+    reading = read_frame(node, input_.link, input_.frame)
+    if reading.is_lost:
+        link_lost(node, node.links[input_.link])
+        say_hello(node, node.links[input_.link])
+    if reading.gained is not None:
+        meet(node, input_.link, reading.gained)
+    if reading.body is not None:
+        _obey(node, input_.link, reading.body)
+
+
+def _obey(node: Node, link: str, body: Body) -> None:
+    match body:
+        case Send():
+            read_send(node, link, body)
+        case Reply():
+            read_reply(node, link, body)
+        case RecoveryAnswer():
+            read_answer(node, link, body)
+        case RecoveryRequest():
+            read_request(node, link, body)
+        case RecoveryDone():
+            read_done(node, link, body)
+        case Publish():
+            read_publishes(node, link, (body,))
+        case Bulk():
+            read_publishes(node, link, body.publishes)
+        case Edge():
+            read_edge(node, link, body)
+        case RouteBreak():
+            read_break(node, link, body)
+        case Reopen():
+            read_reopen(node, link, body)
+        case ColourSpread():
+            read_colour(node, link, body)
+        case Heal():
+            read_heal(node, link, body)
+        case HealNotice():
+            read_notice(node, link, body)
+        case Hello() | Bye() | Ping() | Pong():
+            pass
+        case _:
+            assert_never(body)
+
+
+def _close(node: Node, link: str) -> None:
+    end = node.links.get(link)
+    if end is not None and close_link(node, link):
+        link_lost(node, end)
+
+
+def _lose_app(node: Node, app: str) -> None:
+    held = [
+        one.address
+        for roles in node.hosted.values()
+        for instances in roles.values()
+        for one in instances.values()
+        if one.app == app
+    ]
+    if held:
+        remove_roles(node, RolesRemoved(app, held))
+    lose_application(node, app)
+    for key in [key for key in node.ports if key[0] == app]:
+        del node.ports[key]
+
+
+def _tick(node: Node) -> None:
+    for link in tick_links(node):
+        end = node.links[link]
+        restart(node, end)
+        link_lost(node, end)
+        say_hello(node, end)
+    expire_recoveries(node)
+    forget_closed(node)
+    if node.now_ms - node.swept_ms >= node.settings.sweep_ms:
+        node.swept_ms = node.now_ms
+        sweep_sessions(node)

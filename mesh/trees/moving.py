@@ -1,0 +1,95 @@
+"""A role that moves with a reply: the nodes on its way point to where it goes, nobody else.
+
+While the reply is on its way nobody hosts the role. If a link dies under it the sender gets a
+null and must treat the role as lost. Spec: tree_layer 5.13.
+"""
+
+from __future__ import annotations
+
+from mesh.model.tree_frames import Grant, RouteBreak
+from mesh.model.trees import Extent
+from mesh.trees.colours import need_colour
+from mesh.trees.exclusives import drop_local, is_beaten
+from mesh.trees.inputs import AnswerGiven
+from mesh.trees.installing import install, remove_instance, remove_routes_over, role_routes
+from mesh.trees.node import Node
+from mesh.trees.outputs import Loss, RoleLost, RoleTaken
+from mesh.trees.publishing import Parcel, host, publish
+from mesh.trees.records import LocalRole, Session
+from mesh.trees.routes import Route
+
+
+def grant_fault(
+    session: Session, one: LocalRole | None, given: AnswerGiven
+) -> tuple[str, str] | None:
+    """Return why an answer may not grant what it does."""
+    if one is None:
+        return "NOT_HELD", f"application {given.app!r} does not hold the role that it grants"
+    if session.options.one_way or session.options.one_response:
+        return "NOT_GRANTED", "a grant goes with a reply of its own; send without one_response"
+    if one.is_exclusive and not given.gives_up:
+        return "EXCLUSIVE_NEEDS_GIVE_UP", "one alone may hold this role: give it up with the grant"
+    if one.extent is not Extent.CLOUD and session.left_realm:
+        return "OUT_OF_EXTENT", f"the role reaches no further than its {one.extent}"
+    if session.is_orphan:
+        return "SENDER_GONE", "the way to the sender is cut: the role stays here"
+    if session.came_by is None:
+        return "NOT_GRANTED", "the sender is at this node: let it take the role itself"
+    return None
+
+
+def give(node: Node, one: LocalRole, given: AnswerGiven) -> Grant:
+    """Make the grant that an answer carries; with `gives_up` the instance is here no more."""
+    seq = one.seq + 1 if given.gives_up else 0
+    grant = Grant(
+        one.address, one.iid, one.is_exclusive, given.gives_up, seq, one.extent, one.protocol
+    )
+    if given.gives_up:
+        drop_local(node, one, Loss.GRANTED)
+    return grant
+
+
+def repoint(node: Node, session: Session, grant: Grant) -> None:
+    """Point to where the role goes, before the reply is sent there."""
+    if not grant.give_up or session.came_by is None:
+        return
+    address = grant.address
+    route = Route(session.came_by, grant.seq, session.hops)
+    _, role = role_routes(node, address)
+    if grant.is_exclusive:
+        role.exclusive = grant.iid
+    taken = install(node, address, Extent.CLOUD, grant.iid, route)
+    role.everywhere.is_certified |= taken and grant.is_exclusive
+    if not session.left_realm and node.realm:
+        install(node, address, Extent.REALM, grant.iid, route)
+
+
+def lose_grant(node: Node, link: str, grant: Grant) -> None:
+    """A grant that came by this link cannot go on: nobody has the role, and no route may say so."""
+    node.counts["roles lost on their way"] += 1
+    for scope in (Extent.CLOUD, Extent.REALM):
+        remove_routes_over(node, grant.address, scope, link, grant.iid)
+        node.transmit(link, RouteBreak(*grant.address, scope, grant.iid))
+
+
+def take(node: Node, session: Session, grant: Grant) -> None:
+    """Hold, at the sender, what a reply has brought. A move is not published; a share is."""
+    address, iid = grant.address, grant.iid
+    if not grant.give_up:
+        node.clock += 1
+        iid = node.ids.instance(node.clock)
+    one = LocalRole(
+        session.app, address, iid, grant.is_exclusive, grant.extent, grant.protocol, grant.seq
+    )
+    for scope in (Extent.CLOUD, Extent.REALM):
+        remove_instance(node, address, scope, iid, grant.seq)
+    if is_beaten(node, address, iid, is_exclusive=grant.is_exclusive):
+        node.outputs.append(RoleLost(session.app, address, iid, Loss.HIGHER_HOLDER))
+        return
+    need_colour(node)
+    host(node, one)
+    node.outputs.append(RoleTaken(session.app, address, iid, is_granted=True))
+    if not grant.give_up:
+        parcel = Parcel()
+        publish(node, one, parcel)
+        parcel.send(node)

@@ -1,0 +1,147 @@
+"""The state of one tree node, and the few things that every mechanism does with it."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from mesh.model.tree_frames import Body, Frame, Heal
+from mesh.model.trees import Address, Colour, Extent, Ids, InstanceId, MessageId, TreeId
+from mesh.trees.inputs import PortOpened
+from mesh.trees.outputs import Output, Transmit, TreeBuilt
+from mesh.trees.records import Join, LocalRole, Recovery, Session
+from mesh.trees.routes import Tree
+from mesh.trees.settings import Settings
+
+NOBODY: Mapping[InstanceId, LocalRole] = {}
+
+
+@dataclass(slots=True)
+class Link:
+    """This node's end of a tree link. Spec: tree_layer 2, 12.
+
+    Attributes:
+        realm: Of the peer.
+        uuid: Of the peer.
+        mine: Number of this end's session; a new one whenever the link goes down.
+        theirs: The newest session of the peer, 0 for none.
+        sent, read: Numbers of the last frames of the two sessions.
+        is_up: Both ends have read each other's HELLO.
+        heals_told: Of what events were raised in this session. H13.
+        hello_ms: When HELLO is due again.
+        heard_ms: When anything was last read.
+        ping_ms: When the next PING is due.
+        trees: Trees that have an edge over this link.
+    """
+
+    peer: str
+    mine: int
+    realm: str = ""
+    uuid: str = ""
+    theirs: int = 0
+    sent: int = 0
+    read: int = 0
+    is_up: bool = False
+    heals_told: dict[Extent, None] = field(default_factory=dict)
+    hello_ms: int = 0
+    heard_ms: int = 0
+    ping_ms: int = 0
+    trees: dict[TreeId, None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Node:
+    """What one incarnation of a node knows.
+
+    Attributes:
+        uuid, epoch: Its identity and incarnation.
+        realm: Its locality group, "" for none.
+        trees: Least recently used first.
+        hosted: Tree -> role -> instances here; eviction leaves them.
+        remembered: Values of routes of forgotten trees. H2.
+        seen: Ids of floods and messages that came already, oldest first.
+        sessions, closed: Open ones, and those that ended just now. H9.
+        calls: What applications here wait for.
+        ready: Sessions whose recovery has ended; they go on within the same step.
+        heals: Those that it was told of, in order, and the link towards each.
+    """
+
+    name: str
+    uuid: str
+    epoch: int
+    realm: str
+    settings: Settings
+    ids: Ids
+    now_ms: int = 0
+    clock: int = 0
+    colour: Colour | None = None
+    realm_colour: Colour | None = None
+    links_begun: int = 0
+    links: dict[str, Link] = field(default_factory=dict)
+    trees: OrderedDict[TreeId, Tree] = field(default_factory=OrderedDict)
+    hosted: dict[TreeId, dict[str, dict[InstanceId, LocalRole]]] = field(default_factory=dict)
+    remembered: OrderedDict[tuple[TreeId, str, Extent, InstanceId], tuple[int, int]] = field(
+        default_factory=OrderedDict
+    )
+    seen: dict[MessageId, None] = field(default_factory=dict)
+    sessions: dict[MessageId, Session] = field(default_factory=dict)
+    by_address: dict[Address, dict[MessageId, Session]] = field(default_factory=dict)
+    closed: dict[MessageId, Session] = field(default_factory=dict)
+    calls: dict[tuple[str, str], None] = field(default_factory=dict)
+    ready: deque[Session] = field(default_factory=deque)
+    recoveries: dict[MessageId, Recovery] = field(default_factory=dict)
+    joins: dict[tuple[Address, Extent], Join] = field(default_factory=dict)
+    heals: list[tuple[Heal, str]] = field(default_factory=list)
+    ports: dict[tuple[str, str], PortOpened] = field(default_factory=dict)
+    swept_ms: int = 0
+    outputs: list[Output] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def transmit(self, link: str, body: Body) -> None:
+        """Write a frame on a link."""
+        end = self.links[link]
+        end.sent += 1
+        self.outputs.append(Transmit(link, Frame(end.mine, end.sent, body)))
+
+    def is_up(self, link: str) -> bool:
+        """Return whether frames can be sent on this link."""
+        end = self.links.get(link)
+        return end is not None and end.is_up
+
+    def is_remote(self, link: str) -> bool:
+        """Return whether the link leaves the node's realm; without a realm each one does."""
+        return not self.realm or self.links[link].realm != self.realm
+
+    def ways(self, scope: Extent, *, but: str | None = None) -> Iterator[str]:
+        """Yield the links that are up and within the scope, except the one that something came by.
+
+        Spec: tree_layer 5.1.
+        """
+        for link, end in self.links.items():
+            if end.is_up and link != but and not (scope is Extent.REALM and self.is_remote(link)):
+                yield link
+
+    def is_first_sight(self, id_: MessageId) -> bool:
+        """Remember an id; return whether it was unknown. The oldest are forgotten."""
+        if id_ in self.seen:
+            return False
+        self.seen[id_] = None
+        if len(self.seen) > self.settings.seen_max:
+            del self.seen[next(iter(self.seen))]
+        return True
+
+    def instances(self, address: Address) -> Mapping[InstanceId, LocalRole]:
+        """Return the instances of a role that are hosted here."""
+        roles = self.hosted.get(address.tree)
+        return NOBODY if roles is None else roles.get(address.role, NOBODY)
+
+    def tree(self, id_: TreeId, protocol: str = "") -> Tree:
+        """Return a tree, built anew if it was unknown or forgotten."""
+        found = self.trees.get(id_)
+        if found is None:
+            found = self.trees[id_] = Tree(id_)
+            self.outputs.append(TreeBuilt(id_, protocol))
+        elif self.settings.trees_max is not None:
+            self.trees.move_to_end(id_)
+        return found

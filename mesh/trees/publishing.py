@@ -1,0 +1,240 @@
+"""Publishing and unpublishing roles: floods that reach everybody, whatever tables say.
+
+A pruned publish has no feedback and dies where the way onward was lost, so HARD never prunes.
+Copies that stayed inside the origin's realm are counted apart: the first of them is taken even
+if one from outside was faster, because it alone may fill the realm's map.
+Spec: tree_layer 5.2-5.5, 5.14 (H3, H15, H16).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from mesh.model.tree_frames import Bulk, Publish
+from mesh.model.trees import Address, Extent, InstanceId, MessageId, clock_of, name_fault
+from mesh.trees.colours import need_colour
+from mesh.trees.exclusives import drop_local, give_way, holder, is_beaten
+from mesh.trees.inputs import RolesAdded, RolesRemoved, RoleWish
+from mesh.trees.installing import install, remove_instance, role_routes, wipe
+from mesh.trees.node import Node
+from mesh.trees.outputs import Loss, Refused, RoleTaken
+from mesh.trees.records import LocalRole
+from mesh.trees.routes import Route
+
+
+@dataclass(slots=True)
+class Parcel:
+    """What goes out over each link, gathered so that one frame carries it. Spec: 5.5."""
+
+    publishes: dict[str, list[Publish]] = field(default_factory=dict)
+
+    def send(self, node: Node) -> None:
+        """Write one frame per link."""
+        for link, several in self.publishes.items():
+            node.transmit(link, several[0] if len(several) == 1 else Bulk(tuple(several)))
+
+
+def add_roles(node: Node, wanted: RolesAdded) -> None:
+    """Take roles for an application; what cannot be is refused, one by one."""
+    parcel = Parcel()
+    for wish in wanted.wishes:
+        if fault := _fault(node, wanted.app, wish):
+            code, text = fault
+            node.outputs.append(Refused(wanted.app, wish.address.role, code, text))
+            continue
+        need_colour(node)
+        node.clock += 1
+        iid = wish.iid or node.ids.instance(node.clock)
+        one = LocalRole(
+            wanted.app, wish.address, iid, wish.is_exclusive, wish.extent, wish.protocol
+        )
+        host(node, one)
+        node.outputs.append(RoleTaken(wanted.app, wish.address, iid, is_granted=False))
+        publish(node, one, parcel)
+    parcel.send(node)
+
+
+def remove_roles(node: Node, wanted: RolesRemoved) -> None:
+    """Give up roles of an application."""
+    parcel = Parcel()
+    for address in wanted.addresses:
+        held = [one for one in node.instances(address).values() if one.app == wanted.app]
+        if not held:
+            text = f"application {wanted.app!r} does not hold {address.role!r}; nothing was done"
+            node.outputs.append(Refused(wanted.app, address.role, "NOT_HELD", text))
+        for one in held:
+            unpublish(node, one, parcel)
+    parcel.send(node)
+
+
+def host(node: Node, one: LocalRole) -> None:
+    """Keep an instance here; an exclusive one ends all others of its role."""
+    if one.is_exclusive:
+        give_way(node, one.address, one.iid)
+        _, role = role_routes(node, one.address)
+        role.everywhere.is_certified = role.realm.is_certified = True
+    of_tree = node.hosted.setdefault(one.address.tree, {})
+    of_tree.setdefault(one.address.role, {})[one.iid] = one
+
+
+def publish(node: Node, one: LocalRole, parcel: Parcel) -> None:
+    """Tell the mesh that an instance is here, with a seq that is newer than any before."""
+    one.seq += 1
+    _flood(node, _told(node, one, is_published=True), None, one.extent, parcel)
+
+
+def unpublish(node: Node, one: LocalRole, parcel: Parcel) -> None:
+    """Give up an instance and tell the mesh."""
+    one.seq += 1
+    told = _told(node, one, is_published=False)
+    drop_local(node, one, None)
+    _flood(node, told, None, one.extent, parcel)
+
+
+def clear_exclusive(node: Node, address: Address) -> None:
+    """End whoever holds a role alone, dead or alive, as far as anything is known of it."""
+    need_colour(node)
+    node.clock += 1
+    iid = max(node.ids.instance(node.clock), holder(node, address))
+    id_ = node.ids.fresh()
+    told = Publish(
+        id_, *address, iid, True, False, 0, 1, local_only=bool(node.realm), extent=Extent.CLOUD
+    )
+    _remember(node, told)
+    _clear(node, address, iid)
+    parcel = Parcel()
+    _flood(node, told, None, Extent.CLOUD, parcel)
+    parcel.send(node)
+
+
+def publish_exclusives(node: Node) -> None:
+    """Say again who holds what alone: two parts that were apart may both have a holder. H15."""
+    parcel = Parcel()
+    for roles in node.hosted.values():
+        for instances in roles.values():
+            for one in instances.values():
+                if one.is_exclusive:
+                    publish(node, one, parcel)
+    parcel.send(node)
+
+
+def read_publishes(node: Node, link: str, publishes: Iterable[Publish]) -> None:
+    """Act on publishes that came in one frame, each by itself; what goes on goes together."""
+    parcel = Parcel()
+    for told in publishes:
+        if told.hops > node.settings.hops_max:
+            node.counts["hops beyond the limit"] += 1
+        else:
+            _read(node, link, told, parcel)
+    parcel.send(node)
+
+
+def _read(node: Node, link: str, told: Publish, parcel: Parcel) -> None:
+    is_inside = told.local_only and not node.is_remote(link)
+    is_first = node.is_first_sight(told.id)
+    is_first_inside = is_inside and node.is_first_sight(_inside(told.id))
+    if not is_first and not is_first_inside:
+        return
+    node.clock = max(node.clock, clock_of(told.iid))
+    address = Address(told.tree, told.role)
+    if told.is_published:
+        if is_beaten(node, address, told.iid, is_exclusive=told.is_exclusive):
+            _answer_with_holder(node, link, address, parcel)
+            return
+        _install(node, link, address, told, is_inside=is_inside)
+    elif told.is_exclusive and not told.seq:
+        _clear(node, address, told.iid)
+    else:
+        for scope in (Extent.CLOUD, Extent.REALM):
+            remove_instance(node, address, scope, told.iid, told.seq)
+    extent = told.extent if is_first else Extent.REALM
+    onward = replace(told, hops=told.hops + 1, local_only=is_inside)
+    _flood(node, onward, link, extent, parcel)
+
+
+def _install(node: Node, link: str, address: Address, told: Publish, *, is_inside: bool) -> None:
+    if told.is_exclusive:
+        give_way(node, address, told.iid)
+    route = Route(link, told.seq, told.hops)
+    scopes = (Extent.CLOUD, Extent.REALM) if is_inside else (Extent.CLOUD,)
+    for scope in scopes:
+        if install(node, address, scope, told.iid, route) and told.is_exclusive:
+            role_routes(node, address)[1].map(scope).is_certified = True
+
+
+def _clear(node: Node, address: Address, iid: InstanceId) -> None:
+    for one in list(node.instances(address).values()):
+        if one.iid <= iid:
+            drop_local(node, one, Loss.CLEARED)
+    _, role = role_routes(node, address)
+    if role.exclusive <= iid:
+        role.exclusive = InstanceId(0)
+        wipe(node, address, InstanceId(0))
+
+
+def _answer_with_holder(node: Node, link: str, address: Address, parcel: Parcel) -> None:
+    """Tell those who do not know of the holder; a loser among them gives way. H15."""
+    iid = holder(node, address)
+    id_ = node.ids.fresh()
+    own = node.instances(address).get(iid)
+    if own is not None:
+        own.seq += 1
+        told = _told(node, own, is_published=True, id_=id_)
+    else:
+        _, role = role_routes(node, address)
+        scope = Extent.REALM if iid in role.realm.routes else Extent.CLOUD
+        route = role.map(scope).routes[iid]
+        told = Publish(
+            id_, *address, iid, True, True, route.seq, route.hops + 1,
+            local_only=scope is Extent.REALM, extent=Extent.CLOUD,
+        )  # fmt: skip
+        _remember(node, told)
+    _put(node, told, link, parcel)
+
+
+def _flood(node: Node, told: Publish, came_by: str | None, extent: Extent, parcel: Parcel) -> None:
+    if extent is Extent.NODE:
+        return
+    for link in node.ways(extent, but=came_by):
+        _put(node, told, link, parcel)
+
+
+def _put(node: Node, told: Publish, link: str, parcel: Parcel) -> None:
+    if told.local_only and node.is_remote(link):
+        told = replace(told, local_only=False)
+    parcel.publishes.setdefault(link, []).append(told)
+
+
+def _told(
+    node: Node, one: LocalRole, *, is_published: bool, id_: MessageId | None = None
+) -> Publish:
+    told = Publish(
+        id_ or node.ids.fresh(), *one.address, one.iid, one.is_exclusive, is_published,
+        one.seq, 1, local_only=bool(node.realm), extent=one.extent,
+    )  # fmt: skip
+    _remember(node, told)
+    return told
+
+
+def _remember(node: Node, told: Publish) -> None:
+    node.is_first_sight(told.id)
+    node.is_first_sight(_inside(told.id))
+
+
+def _inside(id_: MessageId) -> MessageId:
+    """Return under which id copies are remembered that never left the realm."""
+    return MessageId(-id_)
+
+
+def _fault(node: Node, app: str, wish: RoleWish) -> tuple[str, str] | None:
+    if fault := name_fault(wish.address.role):
+        return "BAD_NAME", f"role: {fault}"
+    if wish.extent is Extent.REALM and not node.realm:
+        return "NO_REALM", f"node {node.name!r} is in no realm; give it one, or extent cloud"
+    if any(one.app == app for one in node.instances(wish.address).values()):
+        return "ROLE_HELD", f"application {app!r} holds {wish.address.role!r} already"
+    iid = wish.iid or InstanceId(1 << 127)
+    if is_beaten(node, wish.address, iid, is_exclusive=wish.is_exclusive):
+        return "EXCLUSIVE_HELD", f"{wish.address.role!r} is held alone elsewhere; ask its holder"
+    return None

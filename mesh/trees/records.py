@@ -1,0 +1,139 @@
+"""What a node remembers of what is under way: sessions, recoveries, hosted roles.
+
+Sets that are gone through are dicts without values: order is that of insertion, on every
+machine. Spec: tree_layer 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mesh.model.tree_frames import Cause, Options
+from mesh.model.trees import NO_INSTANCE, NO_MESSAGE, Address, Extent, InstanceId, MessageId
+
+Source = str | InstanceId
+"""Who owes a reply: a link, an instance that is hosted here, or `RECOVERY`."""
+
+RECOVERY: Source = InstanceId(0)
+"""The recovery that a session waits for before it goes on."""
+
+
+@dataclass(slots=True)
+class LocalRole:
+    """An instance that is hosted here.
+
+    Attributes:
+        seq: Raised by each publish, each recovery it answers, each move. H2.
+        batch: The last recovery that it answered.
+    """
+
+    app: str
+    address: Address
+    iid: InstanceId
+    is_exclusive: bool
+    extent: Extent
+    protocol: str
+    seq: int = 0
+    batch: MessageId = NO_MESSAGE
+
+
+@dataclass(slots=True)
+class Session:
+    """A message at one hop, from its arrival to the last reply: the breadcrumb.
+
+    Attributes:
+        came_by: The link towards the sender, None at the sender.
+        app, call: At the sender: who waits, and what it calls it.
+        upstream_delivered: Somebody had it before it came here.
+        toward: The instance that the hop before chose.
+        sent: Links that it was ever sent on.
+        owed: Who has yet to send a last reply.
+        offered: Instances here that were given it, and their applications.
+        is_delivered, has_data, has_null, has_end, has_not_found: What has come back so far.
+        items: With one response: what is collected.
+        cause: Why the last branch that answered with nothing did.
+        recoveries: How often a recovery was begun for it: at most once.
+        is_incomplete: ... which could not hear everybody.
+        is_forwarded: It went on; routes that appear later are used too.
+        is_orphan: The link towards the sender is gone: accounts end in silence. H11.
+    """
+
+    mid: MessageId
+    address: Address
+    iid: InstanceId
+    protocol: str
+    options: Options
+    header: bytes
+    payload: bytes
+    came_by: str | None
+    began_ms: int
+    hops: int = 0
+    app: str = ""
+    call: str = ""
+    upstream_delivered: bool = False
+    left_realm: bool = False
+    toward: InstanceId = NO_INSTANCE
+    sent: dict[str, None] = field(default_factory=dict)
+    owed: dict[Source, None] = field(default_factory=dict)
+    offered: dict[InstanceId, str] = field(default_factory=dict)
+    is_delivered: bool = False
+    has_data: bool = False
+    has_null: bool = False
+    has_end: bool = False
+    has_not_found: bool = False
+    items: list[bytes] = field(default_factory=list)
+    cause: Cause | None = None
+    recoveries: int = 0
+    is_incomplete: bool = False
+    is_forwarded: bool = False
+    is_orphan: bool = False
+    is_closed: bool = False
+    closed_ms: int = 0
+
+    @property
+    def scope(self) -> Extent:
+        """Return which map of routes it follows."""
+        return Extent.REALM if self.options.local_realm else Extent.CLOUD
+
+
+@dataclass(slots=True)
+class Join:
+    """A recovery that began here, and everybody who waits for it. Spec: 5.8.
+
+    Attributes:
+        running: Floods that have not ended.
+        generations: Of the role's two maps when it began. H8.
+        heals: Heals known when it began.
+        ok: False once something may not have been heard.
+    """
+
+    address: Address
+    scope: Extent
+    waiters: list[Session] = field(default_factory=list)
+    running: dict[MessageId, None] = field(default_factory=dict)
+    generations: tuple[int, int] = (0, 0)
+    heals: int = 0
+    attempts: int = 0
+    ok: bool = True
+
+
+@dataclass(slots=True)
+class Recovery:
+    """A flood of a recovery at one node. Spec: 5.8.
+
+    Attributes:
+        parent: The link that it came by, None where it began.
+        join: Where it began: what it is for.
+        waiting: Links that have not echoed yet.
+        hops: Links between its origin and here.
+    """
+
+    id: MessageId
+    address: Address
+    scope: Extent
+    parent: str | None
+    join: Join | None
+    hops: int
+    waiting: dict[str, None] = field(default_factory=dict)
+    ok: bool = True
+    deadline_ms: int = 0

@@ -1,0 +1,217 @@
+"""Recovery: who hosts this role? A flood, answered by hosts, ended by its echo.
+
+It begins when a message needs a role whose map is not certain, never when a link fails. Only
+the node where it began may trust the result, and only if nothing was lost meanwhile.
+Spec: tree_layer 5.7, 5.8, 5.10 (H1, H4-H8, H11).
+"""
+
+from __future__ import annotations
+
+from mesh.model.tree_frames import RecoveryAnswer, RecoveryDone, RecoveryRequest
+from mesh.model.trees import Address, Extent, MessageId
+from mesh.trees.colours import need_colour
+from mesh.trees.exclusives import give_way, holder, is_beaten
+from mesh.trees.installing import install, role_routes
+from mesh.trees.node import Node
+from mesh.trees.records import RECOVERY, Join, Recovery, Session
+from mesh.trees.routes import Route
+
+
+def is_built(node: Node, address: Address, scope: Extent) -> bool:
+    """Return whether messages may follow the map as it is.
+
+    An empty map is never certain: whoever was published since may have been missed. H1.
+    """
+    tree = node.trees.get(address.tree)
+    role = tree.roles.get(address.role) if tree is not None else None
+    if role is None:
+        return False
+    table = role.map(scope)
+    is_current = scope is Extent.REALM or role.heals == heals_known(node)
+    has_any = bool(table.routes) or bool(node.instances(address))
+    return table.is_certified and is_current and has_any
+
+
+def heals_known(node: Node) -> int:
+    """Return how many heals this node was told of since they were last compacted."""
+    return len(node.heals)
+
+
+def recover(node: Node, session: Session) -> None:
+    """Let a message wait for a recovery of its role; several wait for the same one."""
+    session.recoveries += 1
+    session.owed[RECOVERY] = None
+    key = (session.address, session.scope)
+    join = node.joins.get(key)
+    if join is not None:
+        join.waiters.append(session)
+        return
+    join = node.joins[key] = Join(*key)
+    join.waiters.append(session)
+    _begin(node, join)
+
+
+def is_recovering(node: Node, session: Session) -> bool:
+    """Return whether a recovery of this session's role and map runs here."""
+    return (session.address, session.scope) in node.joins
+
+
+def read_request(node: Node, link: str, asked: RecoveryRequest) -> None:
+    """Answer for instances here, hand the question on, echo when all have."""
+    if asked.hops > node.settings.hops_max:
+        node.counts["hops beyond the limit"] += 1
+        node.transmit(link, RecoveryDone(asked.id, ok=False))
+        return
+    if not node.is_first_sight(asked.id):
+        node.transmit(link, RecoveryDone(asked.id, ok=True))
+        return
+    address = Address(asked.tree, asked.role)
+    for one in node.instances(address).values():
+        if one.extent is Extent.CLOUD or one.extent is asked.scope:
+            if one.batch != asked.batch:
+                one.batch = asked.batch
+                one.seq += 1
+            answer = RecoveryAnswer(asked.id, one.iid, one.is_exclusive, one.seq, 1, one.extent)
+            node.transmit(link, answer)
+    own = Recovery(asked.id, address, asked.scope, link, None, asked.hops)
+    _spread(node, own, asked.batch)
+    if not own.waiting:
+        _end(node, own)
+
+
+def read_answer(node: Node, link: str, said: RecoveryAnswer) -> None:
+    """Install a host's answer and hand it on, even if something newer is known here."""
+    own = node.recoveries.get(said.id)
+    if own is None or link not in own.waiting:
+        node.counts["answers to nothing"] += 1
+        return
+    _rearm(node, own)
+    _install(node, link, own, said)
+    if own.parent is not None:
+        onward = RecoveryAnswer(
+            said.id, said.iid, said.is_exclusive, said.seq, said.hops + 1, said.extent
+        )
+        node.transmit(own.parent, onward)
+
+
+def read_done(node: Node, link: str, said: RecoveryDone) -> None:
+    """Count an echo; the last one ends the flood here."""
+    own = node.recoveries.get(said.id)
+    if own is None or link not in own.waiting:
+        node.counts["echoes to nothing"] += 1
+        return
+    _rearm(node, own)
+    _settle_branch(node, own, link, ok=said.ok)
+
+
+def lose_branches(node: Node, link: str) -> None:
+    """A link is down: what was expected over it may be missing; what came over it is moot."""
+    for own in list(node.recoveries.values()):
+        if own.parent == link:
+            del node.recoveries[own.id]
+        elif link in own.waiting:
+            _settle_branch(node, own, link, ok=False)
+
+
+def expire_recoveries(node: Node) -> None:
+    """End floods that wait for too long, as incomplete: somebody does not answer."""
+    for own in list(node.recoveries.values()):
+        if own.id in node.recoveries and node.now_ms >= own.deadline_ms:
+            node.counts["recoveries that timed out"] += 1
+            own.ok = False
+            own.waiting.clear()
+            _end(node, own)
+
+
+def _begin(node: Node, join: Join) -> None:
+    """Flood the realm and, for a message to everywhere, the whole mesh, in one batch."""
+    _, role = role_routes(node, join.address)
+    join.attempts += 1
+    join.ok = True
+    join.generations = (role.everywhere.generation, role.realm.generation)
+    join.heals = heals_known(node)
+    batch = node.ids.fresh()
+    floods = []
+    for scope in (Extent.REALM, Extent.CLOUD):
+        if scope is Extent.REALM and not node.realm:
+            continue
+        if scope is Extent.CLOUD and join.scope is Extent.REALM:
+            continue
+        flood = Recovery(node.ids.fresh(), join.address, scope, None, join, 0)
+        node.is_first_sight(flood.id)
+        join.running[flood.id] = None
+        floods.append(flood)
+    for flood in floods:
+        _spread(node, flood, batch)
+    for flood in floods:
+        if not flood.waiting:
+            _end(node, flood)
+
+
+def _spread(node: Node, own: Recovery, batch: MessageId) -> None:
+    node.recoveries[own.id] = own
+    _rearm(node, own)
+    request = RecoveryRequest(own.id, *own.address, own.scope, batch, own.hops + 1)
+    for link in node.ways(own.scope, but=own.parent):
+        own.waiting[link] = None
+        node.transmit(link, request)
+
+
+def _install(node: Node, link: str, own: Recovery, said: RecoveryAnswer) -> None:
+    """Spec: 5.4, 5.14: a flood of the realm fills its map; beaten holders fill none."""
+    if is_beaten(node, own.address, said.iid, is_exclusive=said.is_exclusive):
+        return
+    if said.is_exclusive and holder(node, own.address) != said.iid:
+        give_way(node, own.address, said.iid)
+    route = Route(link, said.seq, said.hops)
+    install(node, own.address, own.scope, said.iid, route)
+    if said.extent is Extent.REALM:
+        install(node, own.address, Extent.CLOUD, said.iid, route)
+
+
+def _settle_branch(node: Node, own: Recovery, link: str, *, ok: bool) -> None:
+    del own.waiting[link]
+    own.ok = own.ok and ok
+    if not own.waiting:
+        _end(node, own)
+
+
+def _end(node: Node, own: Recovery) -> None:
+    del node.recoveries[own.id]
+    if own.parent is not None:
+        node.transmit(own.parent, RecoveryDone(own.id, own.ok))
+    join = own.join
+    if join is not None:
+        join.ok = join.ok and own.ok
+        del join.running[own.id]
+        if not join.running:
+            _finish(node, join)
+
+
+def _finish(node: Node, join: Join) -> None:
+    """Certify what was asked for, begin anew if it was disturbed, or go on with what there is."""
+    _, role = role_routes(node, join.address)
+    is_realm = join.scope is Extent.REALM
+    now = (role.everywhere.generation, role.realm.generation)
+    is_undisturbed = now[1] == join.generations[1] and (is_realm or now[0] == join.generations[0])
+    if join.ok and is_undisturbed:
+        need_colour(node)
+        if not is_realm:
+            role.everywhere.is_certified = True
+            role.heals = join.heals
+        role.realm.is_certified = bool(node.realm)
+    elif join.attempts < node.settings.recovery_attempts_max:
+        _begin(node, join)
+        return
+    del node.joins[(join.address, join.scope)]
+    for session in join.waiters:
+        del session.owed[RECOVERY]
+        session.is_incomplete = not (join.ok and is_undisturbed)
+        node.ready.append(session)
+
+
+def _rearm(node: Node, own: Recovery) -> None:
+    """Wait anew; those who are further from the origin wait for less, and answer first."""
+    left = max(1, node.settings.hops_max - own.hops)
+    expected_ms = node.settings.timeout_factor * 2 * node.settings.hop_ms * left
+    own.deadline_ms = node.now_ms + node.settings.recovery_ms_min + expected_ms

@@ -1,0 +1,175 @@
+"""Replies: back on the way that the message came, counted at each hop, one of them the last.
+
+Spec: tree_layer 6.4, 6.5, 6.9, 6.10.
+"""
+
+from __future__ import annotations
+
+from mesh.model.tree_frames import Cause, Grant, Reply, ReplyKind
+from mesh.model.trees import Address, InstanceId
+from mesh.trees.inputs import AnswerGiven
+from mesh.trees.moving import give, grant_fault, lose_grant, repoint, take
+from mesh.trees.node import Node
+from mesh.trees.outputs import Refused
+from mesh.trees.records import LocalRole, Session, Source
+from mesh.trees.sending import forward
+from mesh.trees.settling import say, settle
+
+NOBODY_YET = (ReplyKind.NOT_FOUND, ReplyKind.DUPLICATE, ReplyKind.STALE)
+"""What leaves a message for one instance without any: the next way is tried. H18."""
+
+
+def answer(node: Node, given: AnswerGiven) -> None:
+    """Take an application's answer to what was delivered to it."""
+    session = node.sessions.get(given.mid)
+    iid = None if session is None else _owing(session, given.app)
+    if session is None or iid is None:
+        _refuse(node, given, *_why_unknown(session, given))
+        return
+    if not given.grants:
+        _count(node, session, iid, _said(given))
+        return
+    role = given.granted or session.address.role
+    address = Address(session.address.tree, role)
+    one = _held(node, address, given.app, iid)
+    if fault := grant_fault(session, one, given):
+        _refuse(node, given, *fault)
+    elif one is not None:
+        _count(node, session, iid, _said(given, give(node, one, given)))
+
+
+def read_reply(node: Node, link: str, said: Reply) -> None:
+    """Take a reply from a neighbour; what nobody waits for is dropped."""
+    session = node.sessions.get(said.mid)
+    if session is None or link not in session.owed:
+        node.counts["replies to nothing"] += 1
+        if said.grant is not None and said.grant.give_up:
+            lose_grant(node, link, said.grant)
+        return
+    _count(node, session, link, said)
+
+
+def lose_replies(node: Node, link: str) -> None:
+    """A link is down: what was owed over it is a null, what came by it has nobody to tell."""
+    for session in node.closed.copy().values():
+        if session.came_by == link:
+            del node.closed[session.mid]
+        else:
+            session.sent.pop(link, None)
+    for session in list(node.sessions.values()):
+        session.is_orphan |= session.came_by == link
+        if link in session.owed:
+            _count(node, session, link, _null(session, Cause.LINK_DOWN))
+        session.sent.pop(link, None)
+
+
+def lose_application(node: Node, app: str) -> None:
+    """An application is gone: nobody waits for its answers, nobody hears what it asked."""
+    for session in list(node.sessions.values()):
+        for iid, held_by in session.offered.items():
+            if held_by == app and iid in session.owed:
+                _count(node, session, iid, _null(session, Cause.APPLICATION_GONE))
+
+
+def sweep_sessions(node: Node) -> None:
+    """End what is older than anything should be: somebody never answered."""
+    for session in list(node.sessions.values()):
+        if node.now_ms - session.began_ms >= node.settings.record_ms:
+            node.counts["sessions swept"] += 1
+            say(node, session, ReplyKind.NULL, is_last=True, cause=Cause.SWEPT)
+
+
+def forget_closed(node: Node) -> None:
+    """Forget sessions that ended too long ago to begin again, the oldest first."""
+    while node.closed:
+        mid, session = next(iter(node.closed.items()))
+        if node.now_ms - session.closed_ms < node.settings.reopen_ms:
+            return
+        del node.closed[mid]
+
+
+def _count(node: Node, session: Session, source: Source, said: Reply) -> None:
+    """Take one reply of one branch into account, and pass on what is for the sender."""
+    if said.is_last:
+        del session.owed[source]
+    if said.is_last and said.kind in NOBODY_YET and _tries_on(session):
+        session.has_not_found |= said.kind is ReplyKind.NOT_FOUND
+        forward(node, session)
+        return
+    if said.grant is not None:
+        _hand_on_grant(node, session, source, said.grant)
+    is_done = not session.owed
+    if said.kind is ReplyKind.DATA:
+        session.has_data = True
+        _pass_data(node, session, said, is_last=is_done)
+    elif said.kind is ReplyKind.NULL:
+        session.has_null, session.cause = True, said.cause
+        if not session.options.one_response:
+            say(node, session, ReplyKind.NULL, is_last=is_done, cause=said.cause)
+    elif said.kind is ReplyKind.GRANT:
+        session.has_data = True
+    else:
+        session.has_not_found |= said.kind is ReplyKind.NOT_FOUND
+        session.has_end |= said.kind is ReplyKind.END
+    if is_done and not session.is_closed:
+        settle(node, session)
+
+
+def _tries_on(session: Session) -> bool:
+    """Return whether a message for one instance still looks for one."""
+    return session.options.one_instance and not session.has_data and not session.has_null
+
+
+def _pass_data(node: Node, session: Session, said: Reply, *, is_last: bool) -> None:
+    if session.options.one_response:
+        session.items.extend(said.items)
+    else:
+        say(node, session, ReplyKind.DATA, is_last=is_last, items=said.items)
+
+
+def _hand_on_grant(node: Node, session: Session, source: Source, grant: Grant) -> None:
+    """Re-point, then tell the next hop; at the sender the role has arrived."""
+    if session.came_by is None:
+        take(node, session, grant)
+        return
+    if session.is_orphan and isinstance(source, str):
+        if grant.give_up:
+            lose_grant(node, source, grant)
+        return
+    repoint(node, session, grant)
+    say(node, session, ReplyKind.GRANT, is_last=False, grant=grant)
+
+
+def _said(given: AnswerGiven, grant: Grant | None = None) -> Reply:
+    if given.payload is None:
+        return Reply(given.mid, ReplyKind.END, given.is_last, grant=grant)
+    return Reply(given.mid, ReplyKind.DATA, given.is_last, (given.payload,), grant=grant)
+
+
+def _null(session: Session, cause: Cause) -> Reply:
+    return Reply(session.mid, ReplyKind.NULL, is_last=True, cause=cause)
+
+
+def _owing(session: Session, app: str) -> InstanceId | None:
+    """Return the instance of an application that may still answer."""
+    for iid, held_by in session.offered.items():
+        if held_by == app and iid in session.owed:
+            return iid
+    return None
+
+
+def _held(node: Node, address: Address, app: str, iid: InstanceId) -> LocalRole | None:
+    """Return the instance that an application would grant: the addressed one if it can be."""
+    held = node.instances(address)
+    own = [one for one in held.values() if one.app == app]
+    return held.get(iid) or (own[0] if own else None)
+
+
+def _why_unknown(session: Session | None, given: AnswerGiven) -> tuple[str, str]:
+    if session is not None and given.app in session.offered.values():
+        return "LAST_ALREADY_SENT", "the last reply was given; nothing goes behind it"
+    return "UNKNOWN_MESSAGE", "no message that waits for this application's answer has this id"
+
+
+def _refuse(node: Node, given: AnswerGiven, code: str, text: str) -> None:
+    node.outputs.append(Refused(given.app, f"{given.mid:032x}", code, text))

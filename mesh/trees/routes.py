@@ -1,0 +1,124 @@
+"""What a node knows of the way to roles: trees, their edges, and two maps of routes per role.
+
+Data only; who may change it is `mesh.trees.installing`. Spec: tree_layer 3, 5.14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mesh.model.trees import NO_INSTANCE, Extent, InstanceId, TreeId
+
+NOTHING_LOST: Mapping[InstanceId, tuple[int, int]] = {}
+
+
+class Route(NamedTuple):
+    """The next link towards an instance.
+
+    Attributes:
+        seq: Of the instance when it was published, recovered or moved.
+        hops: Links from here to it, then.
+    """
+
+    link: str
+    seq: int
+    hops: int
+
+    @property
+    def value(self) -> tuple[int, int]:
+        """Return what orders routes to one instance: towards it the value never falls.
+
+        Spec: tree_layer 5.2 (H2).
+        """
+        return (self.seq, -self.hops)
+
+
+@dataclass(slots=True)
+class RouteMap:
+    """Instance -> route, and what is remembered of routes that are gone.
+
+    Attributes:
+        lost: The value of the last route to instances that have none now. H2.
+        is_certified: A recovery that began here has shown that the map is whole.
+        generation: Raised whenever a route is lost or the certificate ends. H8.
+    """
+
+    routes: dict[InstanceId, Route] = field(default_factory=dict)
+    lost: dict[InstanceId, tuple[int, int]] = field(default_factory=dict)
+    is_certified: bool = False
+    generation: int = 0
+
+    def value(self, iid: InstanceId) -> tuple[int, int] | None:
+        """Return the value that a new route to this instance must exceed."""
+        route = self.routes.get(iid)
+        return self.lost.get(iid) if route is None else route.value
+
+    def links(self, iid: InstanceId) -> dict[str, None]:
+        """Return the links towards one instance, or towards all for 0."""
+        if iid:
+            route = self.routes.get(iid)
+            return {} if route is None else {route.link: None}
+        return dict.fromkeys(route.link for route in self.routes.values())
+
+    def doubt(self) -> None:
+        """End the certificate: the next send recovers."""
+        self.is_certified = False
+        self.generation += 1
+
+
+@dataclass(slots=True)
+class RoleRoutes:
+    """What is known of one role.
+
+    Attributes:
+        everywhere: The map that messages follow.
+        realm: The map of `local_realm` messages: links of the realm alone. H16.
+        exclusive: The instance that holds the role alone, 0 for none known.
+        heals: Heals that were taken into account. Spec: 7.3.
+    """
+
+    name: str
+    everywhere: RouteMap = field(default_factory=RouteMap)
+    realm: RouteMap = field(default_factory=RouteMap)
+    exclusive: InstanceId = NO_INSTANCE
+    heals: int = 0
+
+    def map(self, scope: Extent) -> RouteMap:
+        """Return the map of CLOUD or REALM."""
+        return self.realm if scope is Extent.REALM else self.everywhere
+
+    def maps(self) -> Iterator[RouteMap]:
+        """Yield both maps."""
+        yield self.everywhere
+        yield self.realm
+
+
+@dataclass(slots=True)
+class TreeEdge:
+    """The link is part of the tree.
+
+    Attributes:
+        routes: How many routes lead over it from here.
+        is_asking: The peer was asked whether it may go.
+    """
+
+    routes: int = 0
+    is_asking: bool = False
+
+
+@dataclass(slots=True)
+class Tree:
+    """One addressing context, as far as this node knows it."""
+
+    id: TreeId
+    roles: dict[str, RoleRoutes] = field(default_factory=dict)
+    edges: dict[str, TreeEdge] = field(default_factory=dict)
+
+    def role(self, name: str) -> RoleRoutes:
+        """Return what is known of a role, empty at first."""
+        found = self.roles.get(name)
+        if found is None:
+            found = self.roles[name] = RoleRoutes(name)
+        return found

@@ -1,0 +1,190 @@
+"""Sending a message on: to instances here, over the links that lead to others, once each.
+
+Spec: tree_layer 6.1-6.3, 5.11 (H10, H18).
+"""
+
+from __future__ import annotations
+
+from mesh.model.tree_frames import Cause, Reply, ReplyKind, RouteBreak, Send
+from mesh.model.trees import Address, InstanceId, name_fault
+from mesh.trees.inputs import SendWanted
+from mesh.trees.installing import remove_routes_over, role_routes
+from mesh.trees.late_routes import enter, pass_on
+from mesh.trees.node import Node
+from mesh.trees.outputs import Delivered, Refused
+from mesh.trees.records import LocalRole, Session
+from mesh.trees.recovery import is_built, is_recovering, recover
+from mesh.trees.settling import say, settle
+
+
+def send(node: Node, wanted: SendWanted) -> None:
+    """Send for an application here."""
+    if fault := _fault(node, wanted):
+        code, text = fault
+        node.outputs.append(Refused(wanted.app, wanted.call, code, text))
+        return
+    options = wanted.options
+    if options.one_instance and options.one_response:
+        options = type(options)(one_instance=True, local_realm=options.local_realm)
+    session = Session(
+        node.ids.fresh(), wanted.address, wanted.iid, wanted.protocol, options,
+        wanted.header, wanted.payload, None, node.now_ms, app=wanted.app, call=wanted.call,
+    )  # fmt: skip
+    node.is_first_sight(session.mid)
+    if not options.one_way:
+        node.calls[(wanted.app, wanted.call)] = None
+    enter(node, session)
+    forward(node, session)
+
+
+def read_send(node: Node, link: str, said: Send) -> None:
+    """Take a message from a neighbour; a second copy is answered at once, so that counts agree."""
+    if said.hops > node.settings.hops_max:
+        node.counts["hops beyond the limit"] += 1
+        _answer_copy(node, link, said)
+        return
+    if not node.is_first_sight(said.mid):
+        _answer_copy(node, link, said)
+        return
+    session = Session(
+        said.mid, Address(said.tree, said.role), said.iid, said.protocol, said.options,
+        said.header, said.payload, link, node.now_ms, said.hops,
+        upstream_delivered=said.delivered, left_realm=said.left_realm, toward=said.toward,
+    )  # fmt: skip
+    enter(node, session)
+    forward(node, session)
+
+
+def resume(node: Node, session: Session) -> None:
+    """Go on with a message whose recovery has ended."""
+    if session.is_closed:
+        return
+    if session.is_incomplete:
+        session.is_incomplete = False
+        session.has_null = True
+        session.cause = Cause.RECOVERY_INCOMPLETE
+        if not session.options.one_response and not session.options.one_way:
+            say(node, session, ReplyKind.NULL, is_last=False, cause=session.cause)
+    forward(node, session)
+
+
+def forward(node: Node, session: Session) -> None:
+    """Give a message to instances here and to the links that lead to others."""
+    one_instance = session.options.one_instance
+    candidates = _candidates(node, session)
+    is_sure = is_built(node, session.address, session.scope)
+    _deliver(node, session, is_endpoint=is_sure and not candidates)
+    if one_instance and session.is_delivered:
+        _end_if_idle(node, session)
+        return
+    must_wait = not is_sure or is_recovering(node, session)
+    if must_wait and not session.recoveries and not (one_instance and candidates):
+        recover(node, session)
+        return
+    is_dead_end = not candidates and not session.owed and not session.offered
+    if is_dead_end and (one_instance or not session.sent):
+        if not session.recoveries:
+            recover(node, session)
+            return
+        _break_off(node, session)
+        return
+    session.is_forwarded = True
+    for link in candidates[:1] if one_instance else candidates:
+        pass_on(node, session, link)
+    _end_if_idle(node, session)
+
+
+def _candidates(node: Node, session: Session) -> list[str]:
+    """Return links towards instances that the message was not sent on; the nearest first."""
+    _, role = role_routes(node, session.address, session.protocol)
+    table = role.map(session.scope)
+    found = [
+        link
+        for link in table.links(session.iid)
+        if link != session.came_by and link not in session.sent
+    ]
+    if session.options.one_instance and not session.iid:
+        return _nearest_first(node, session, found)
+    return found
+
+
+def _nearest_first(node: Node, session: Session, found: list[str]) -> list[str]:
+    """Put the link first that the hop before meant, else the nearest instance's. Spec: 6.2."""
+    table = role_routes(node, session.address)[1].map(session.scope)
+    ranked = sorted(
+        (iid != session.toward, route.hops, iid, route.link)
+        for iid, route in table.routes.items()
+        if route.link in found
+    )
+    if ranked:
+        session.toward = InstanceId(ranked[0][2])
+    return list(dict.fromkeys(link for _, _, _, link in ranked))
+
+
+def _deliver(node: Node, session: Session, *, is_endpoint: bool) -> None:
+    for one in list(node.instances(session.address).values()):
+        if one.iid in session.offered or session.iid not in (0, one.iid):
+            continue
+        if session.options.one_instance and session.is_delivered:
+            return
+        session.offered[one.iid] = one.app
+        if not _is_open(node, one, session.protocol):
+            continue
+        session.is_delivered = True
+        if not session.options.one_way:
+            session.owed[one.iid] = None
+        node.outputs.append(
+            Delivered(
+                one.app,
+                session.mid,
+                session.address,
+                one.iid,
+                session.protocol,
+                session.header,
+                session.payload,
+                not session.options.one_way,
+                is_endpoint,
+                session.hops,
+            )
+        )
+
+
+def _is_open(node: Node, one: LocalRole, protocol: str) -> bool:
+    return protocol in ("", one.protocol) and (one.app, one.protocol) in node.ports
+
+
+def _break_off(node: Node, session: Session) -> None:
+    """Say that the way here leads nowhere, and that nobody was found. Spec: 5.11."""
+    if session.came_by is not None and not session.is_orphan:
+        told = RouteBreak(*session.address, session.scope, session.iid)
+        node.transmit(session.came_by, told)
+    session.has_not_found = session.has_not_found or not session.upstream_delivered
+    settle(node, session)
+
+
+def read_break(node: Node, link: str, said: RouteBreak) -> None:
+    """Forget routes that were found stale."""
+    remove_routes_over(node, Address(said.tree, said.role), said.scope, link, said.iid)
+
+
+def _end_if_idle(node: Node, session: Session) -> None:
+    if not session.owed:
+        settle(node, session)
+
+
+def _answer_copy(node: Node, link: str, said: Send) -> None:
+    if not said.options.one_way:
+        node.transmit(link, Reply(said.mid, ReplyKind.DUPLICATE, is_last=True))
+
+
+def _fault(node: Node, wanted: SendWanted) -> tuple[str, str] | None:
+    options = wanted.options
+    if fault := name_fault(wanted.address.role):
+        return "BAD_NAME", f"role: {fault}"
+    if options.one_way and (options.one_instance or options.one_response):
+        return "BAD_OPTIONS", "one_way goes with neither one_instance nor one_response; drop one"
+    if options.local_realm and not node.realm:
+        return "NO_REALM", f"node {node.name!r} is in no realm; send without local_realm"
+    if (wanted.app, wanted.call) in node.calls:
+        return "CALL_OPEN", f"call {wanted.call!r} still waits for its last reply; name it anew"
+    return None

@@ -1,0 +1,44 @@
+"""What may be set of the tree layer, with the reasons for its defaults. Spec: tree_layer 2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Of one node. Times are in milliseconds.
+
+    Attributes:
+        hops_max: Frames that crossed more links are dropped; at least the number of nodes.
+        trees_max: Trees whose routes are kept; the one unused for longest goes. None: all.
+        hop_ms: What one hop is expected to take; recoveries wait for a multiple of it.
+        timeout_factor: A recovery waits for so many expected round trips without progress ...
+        recovery_ms_min: ... and so long on top, however fast the links are.
+        hello_ms: How often HELLO is repeated until the peer has answered.
+        ping_ms: How often a link is tried; 0: never.
+        pings_missed_max: A link that was silent for so many pings is down.
+        record_ms: A session that is older has lost somebody and ends.
+        sweep_ms: How often old records are looked for.
+        reopen_ms: For how long a session that ended may still learn of a new route.
+        recovery_attempts_max: How often a recovery that was disturbed begins anew.
+        heals_max: Heals that are told apart; more of them mean that every role recovers.
+        remembered_max: Routes of forgotten trees whose order is remembered against loops.
+        seen_max: Ids of floods and messages that are remembered against copies.
+    """
+
+    hops_max: int = 64
+    trees_max: int | None = None
+    hop_ms: int = 20
+    timeout_factor: int = 3
+    recovery_ms_min: int = 1_000
+    hello_ms: int = 1_000
+    ping_ms: int = 1_000
+    pings_missed_max: int = 10
+    record_ms: int = 600_000
+    sweep_ms: int = 30_000
+    reopen_ms: int = 1_000
+    recovery_attempts_max: int = 4
+    heals_max: int = 64
+    remembered_max: int = 20_000
+    seen_max: int = 200_000

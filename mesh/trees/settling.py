@@ -1,0 +1,75 @@
+"""How a session says something upstream, and how it ends: exactly one reply is the last.
+
+Spec: tree_layer 6.4 (H12).
+"""
+
+from __future__ import annotations
+
+from mesh.model.tree_frames import Cause, Grant, Reply, ReplyKind
+from mesh.trees.late_routes import leave
+from mesh.trees.node import Node
+from mesh.trees.outputs import Answered
+from mesh.trees.records import Session
+
+
+def settle(node: Node, session: Session) -> None:
+    """End a session from which nothing more is expected."""
+    if session.options.one_way:
+        leave(node, session)
+        session.is_closed = True
+        return
+    if session.options.one_response and session.has_null:
+        is_last = not session.items
+        say(node, session, ReplyKind.NULL, is_last=is_last, cause=session.cause)
+    if session.options.one_response and session.items:
+        items = tuple(session.items)
+        say(node, session, ReplyKind.DATA, is_last=True, items=items)
+    if session.is_closed:
+        return
+    say(node, session, _closing_kind(session), is_last=True)
+
+
+def say(
+    node: Node,
+    session: Session,
+    kind: ReplyKind,
+    *,
+    is_last: bool,
+    items: tuple[bytes, ...] = (),
+    cause: Cause | None = None,
+    grant: Grant | None = None,
+) -> None:
+    """Pass something on towards the sender; the last reply closes the breadcrumb."""
+    if is_last:
+        close(node, session)
+    if session.came_by is None:
+        kind = _as_the_sender_sees_it(kind)
+        node.outputs.append(Answered(session.app, session.call, kind, is_last, items, cause))
+    elif not session.is_orphan:
+        node.transmit(session.came_by, Reply(session.mid, kind, is_last, items, cause, grant))
+
+
+def close(node: Node, session: Session) -> None:
+    """Close a breadcrumb; for a while the session may still learn of a new route."""
+    leave(node, session)
+    session.is_closed = True
+    session.owed.clear()
+    node.calls.pop((session.app, session.call), None)
+    if session.came_by is not None and not session.is_orphan and session.is_forwarded:
+        session.closed_ms = node.now_ms
+        node.closed[session.mid] = session
+
+
+def _closing_kind(session: Session) -> ReplyKind:
+    if session.has_data or session.has_null or session.is_delivered or session.has_end:
+        return ReplyKind.END
+    if session.has_not_found:
+        return ReplyKind.NOT_FOUND
+    return ReplyKind.STALE
+
+
+def _as_the_sender_sees_it(kind: ReplyKind) -> ReplyKind:
+    """A message of which nobody has said anything has found nobody."""
+    if kind in (ReplyKind.DUPLICATE, ReplyKind.STALE):
+        return ReplyKind.NOT_FOUND
+    return kind

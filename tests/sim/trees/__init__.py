@@ -1,0 +1,1 @@
+"""A pure event simulator for `mesh.trees` alone: nodes, links with latencies, applications."""

@@ -1,0 +1,159 @@
+"""One random trial: a mesh, a life full of trouble, and quiet checks, all from one seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from mesh.model.trees import tree_id
+from mesh.trees.inputs import ExclusiveCleared, TreeEvicted
+from mesh.trees.settings import Settings
+from tests.sim.trees.rules import check_always, check_call, check_quiet, hosts
+from tests.sim.trees.world import BUILDING, World, address
+
+TREES = ("t", "u")
+ROLES = ("s1", "s2", "x1")
+"""Roles whose names begin with x are held alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a trial tells: how much it did, and a digest of every output."""
+
+    calls: int
+    quiet_calls: int
+    frames: int
+    digest: str
+
+
+def run_trial(seed: int, nodes_max: int = 9) -> Result:
+    """Run a trial.
+
+    Raises:
+        RuleBrokenError: an invariant does not hold.
+    """
+    random = Random(seed)
+    world, names = _make(random, seed, nodes_max)
+    evicted = False
+    world.run()
+    for _ in range(random.randint(15, 50)):
+        evicted |= _trouble(random, world, names)
+        if random.random() < 0.2:
+            world.run()
+            check_quiet(world, evicted=evicted)
+        else:
+            world.run(for_ms=random.randint(0, 150))
+            check_always(world)
+    for a, b in [sorted(wire) for wire in world.wires]:
+        if random.random() < 0.5:
+            world.heal(a, b)
+    world.run()
+    check_quiet(world, evicted=evicted)
+    quiet = random.randint(5, 12)
+    for _ in range(quiet):
+        call = _send(random, world)
+        world.run()
+        check_quiet(world, evicted=evicted)
+        check_call(world, call)
+    frames = sum(world.frames.values())
+    return Result(len(world.calls), quiet, frames, world.digest.hexdigest())
+
+
+def builder_frames(world: World) -> int:
+    """Return how many frames maintained tables so far."""
+    return sum(world.frames[kind] for kind in BUILDING)
+
+
+def _make(random: Random, seed: int, nodes_max: int) -> tuple[World, list[str]]:
+    names = [f"n{number}" for number in range(random.randint(2, nodes_max))]
+    wires = [(name, random.choice(names[:at])) for at, name in enumerate(names) if at]
+    for _ in range(random.randint(0, len(names))):
+        a, b = random.sample(names, 2)
+        if (a, b) not in wires and (b, a) not in wires:
+            wires.append((a, b))
+    count = random.choice((0, 0, 1, 2, 3))
+    realms = {name: f"r{random.randrange(count)}" for name in names} if count else {}
+    settings = Settings(ping_ms=0, trees_max=random.choice((None, None, None, 1)))
+    return World(wires, seed=seed, realms=realms, settings=settings), names
+
+
+def _trouble(random: Random, world: World, names: list[str]) -> bool:
+    """Do one thing to the mesh; return whether a tree may have been forgotten."""
+    kinds = {
+        _add: 6, _remove: 2, _cut: 5, _heal: 6, _crash: 2, _start: 4,
+        _send: 8, _evict: 1, _move: 2, _clear: 1,
+    }  # fmt: skip
+    kind = random.choices(list(kinds), list(kinds.values()))[0]
+    kind(random, world)
+    return kind is _evict or world.settings.trees_max is not None
+
+
+def _add(random: Random, world: World) -> None:
+    if world.nodes:
+        role = random.choice(ROLES)
+        node = random.choice(list(world.nodes))
+        tree = random.choice(TREES)
+        world.role(node, role, tree=tree, is_exclusive=role.startswith("x"))
+
+
+def _remove(random: Random, world: World) -> None:
+    where = [(tree, role) for tree in TREES for role in ROLES if hosts(world, address(tree, role))]
+    if where:
+        tree, role = random.choice(where)
+        node = random.choice(list(hosts(world, address(tree, role))))
+        world.unrole(node, role, tree=tree)
+
+
+def _cut(random: Random, world: World) -> None:
+    working = [sorted(wire) for wire, state in world.wires.items() if state.works]
+    if working:
+        world.cut(*random.choice(sorted(working)))
+
+
+def _heal(random: Random, world: World) -> None:
+    broken = [sorted(wire) for wire, state in world.wires.items() if not state.works]
+    if broken:
+        world.heal(*random.choice(sorted(broken)))
+
+
+def _crash(random: Random, world: World) -> None:
+    if len(world.nodes) > 1:
+        world.crash(random.choice(list(world.nodes)))
+
+
+def _start(random: Random, world: World) -> None:
+    down = [name for name in world.epochs if name not in world.nodes]
+    if down:
+        world.start(random.choice(down))
+
+
+def _send(random: Random, world: World):
+    node = random.choice(list(world.nodes))
+    one_way = random.random() < 0.1
+    options = {
+        "one_way": one_way,
+        "one_instance": not one_way and random.random() < 0.2,
+        "one_response": not one_way and random.random() < 0.2,
+        "local_realm": bool(world.realms) and random.random() < 0.3,
+    }
+    return world.send(node, random.choice(ROLES), tree=random.choice(TREES), **options)
+
+
+def _evict(random: Random, world: World) -> None:
+    for node in list(world.nodes):
+        if random.random() < 0.5:
+            world.step(node, TreeEvicted(tree_id(random.choice(TREES))))
+
+
+def _move(random: Random, world: World) -> None:
+    held = [(tree, "x1") for tree in TREES if hosts(world, address(tree, "x1"))]
+    if held:
+        tree, role = random.choice(held)
+        node = random.choice(list(world.nodes))
+        if node not in hosts(world, address(tree, role)):
+            world.send(node, role, tree=tree, payload="give")
+
+
+def _clear(random: Random, world: World) -> None:
+    node = random.choice(list(world.nodes))
+    world.step(node, ExclusiveCleared(address(random.choice(TREES), "x1")))
