@@ -13,6 +13,10 @@ from dataclasses import dataclass, field, replace
 
 from mesh.model.control import Acknowledgement, Scope
 
+WAITING_MAX = 64
+"""Versions of one input that are waited for one by one. While a node is down nothing completes, and
+interest may change ten times a second: what comes on top is waited for as one."""
+
 NOTHING = Acknowledgement(epoch=-1, applied=-1, complete=-1)
 
 
@@ -61,7 +65,11 @@ class Completion:
         if before.epoch != epoch:
             self._waiting[source] = deque()
             before = Acknowledgement(epoch, -1, -1)
-        self._waiting[source].append((number, tuple(needs)))
+        waiting = self._waiting[source]
+        waiting.append((number, tuple(needs)))
+        if len(waiting) > WAITING_MAX:
+            newest, older = waiting.pop()[1], waiting.pop()[1]
+            waiting.append((number, _both(older, newest)))
         self._state[source] = Acknowledgement(epoch, number, before.complete, before.open_links)
 
     def settle(self) -> Mapping[str, Acknowledgement]:
@@ -150,6 +158,19 @@ class Completion:
                 else:
                     links.update(dict.fromkeys(ack.open_links))
         return tuple(sorted(links))
+
+
+def _both(older: Sequence[Need], newest: Sequence[Need]) -> tuple[Need, ...]:
+    """Return what two versions need: of each scope and reader the later number."""
+    numbers: dict[tuple[Scope, str], int] = {}
+    for need in (*older, *newest):
+        for reader in need.readers:
+            key = need.scope, reader
+            numbers[key] = max(need.number, numbers.get(key, need.number))
+    readers: dict[tuple[Scope, int], list[str]] = {}
+    for (scope, reader), number in sorted(numbers.items()):
+        readers.setdefault((scope, number), []).append(reader)
+    return tuple(Need(scope, number, tuple(names)) for (scope, number), names in readers.items())
 
 
 def _left(

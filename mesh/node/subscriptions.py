@@ -16,6 +16,9 @@ from mesh.model.control import EndpointKind, Subscription
 Key = tuple[str, str]
 """Endpoint and filter."""
 
+SPARE_MAX = 64
+"""So many ends of leases that were renewed may be kept besides as many as there are leases."""
+
 
 @dataclass(slots=True)
 class OwnSubscriptions:
@@ -45,6 +48,10 @@ class OwnSubscriptions:
         if subscription.lease_s is not None:
             until = self._leases[key] = now + 1000 * subscription.lease_s
             heapq.heappush(self._ends, (until, key))
+            if len(self._ends) > SPARE_MAX + 2 * len(self._leases):
+                # Who does not lead ends none, and each renewal leaves its former end behind.
+                self._ends = [(end, known) for known, end in self._leases.items()]
+                heapq.heapify(self._ends)
 
     def forget_lease(self, key: Key) -> None:
         """Let a subscription not end by itself, unless it is put with a lease again."""

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from mesh.transport.port import TopicPartition
+
+
+def of_topics(
+    group: Mapping[TopicPartition, int], topics: Collection[str]
+) -> Mapping[TopicPartition, int]:
+    """Return what a group has committed of some topics."""
+    return {place: offset for place, offset in group.items() if place.topic in topics}
 
 
 def slowest(

@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from mesh.errors import TransportDeniedError
-from mesh.transport.groups import slowest
+from mesh.transport.groups import of_topics, slowest
 from mesh.transport.memory_clients import MemoryReader, MemoryWriter
 from mesh.transport.memory_consumer import MemoryConsumer
 from mesh.transport.memory_faults import Call
@@ -71,6 +71,7 @@ class MemoryKafka(MemoryBroker):
         brokers: How many there are.
         kept: Partitions that are not kept by three brokers, and how they are kept.
         withheld: Operations that the present principal lacks, by topic.
+        hides_groups: Whether the present principal does not see every consumer group.
     """
 
     def __init__(self, name: str, *, now_ms: Callable[[], int] = _no_clock) -> None:
@@ -79,6 +80,7 @@ class MemoryKafka(MemoryBroker):
         self.brokers = 3
         self.kept: dict[TopicPartition, Copies] = {}
         self.withheld: dict[str, frozenset[str]] = {}
+        self.hides_groups = False
         self._admin = MemoryAdmin(self)
         self._writers: dict[str, MemoryWriter] = {}
         self.member_groups: dict[str, MemoryGroup] = {}
@@ -211,6 +213,31 @@ class MemoryAdmin:
         self._broker.require_available()
         groups = [read for name, read in self._broker.groups.items() if name not in besides]
         return slowest(groups, topics)
+
+    def readers(
+        self, topics: Sequence[str], *, besides: Collection[str] = ()
+    ) -> Mapping[str, Mapping[TopicPartition, int]]:
+        """Return how far every group, besides some, has come on these topics: all, or none.
+
+        Raises:
+            TransportDeniedError: A test says that groups are hidden.
+        """
+        self._broker.require_available()
+        if self._broker.hides_groups:
+            raise TransportDeniedError(
+                f"Kafka cluster {self._broker.name}: list consumer groups: not all are shown"
+            )
+        groups = {
+            name: of_topics(read, topics)
+            for name, read in self._broker.groups.items()
+            if name not in besides
+        }
+        return {name: read for name, read in groups.items() if read}
+
+    def named(self, prefix: str) -> Sequence[str]:
+        """Return the topics whose names begin so."""
+        self._broker.require_available()
+        return [name for name in self._broker.topics if name.startswith(prefix)]
 
     def delete_before(self, positions: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets.

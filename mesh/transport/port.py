@@ -326,6 +326,21 @@ class Admin(Protocol):
         nothing there.
         """
 
+    def readers(
+        self, topics: Sequence[str], *, besides: Collection[str] = ()
+    ) -> Mapping[str, Mapping[TopicPartition, int]]:
+        """Return how far every group, besides some, has come on these topics: all, or none.
+
+        What is asked before records are deleted. Groups that read none of them are left out.
+
+        Raises:
+            TransportDeniedError: The present principal does not see every group.
+            TransportError: Brokers did not answer for theirs.
+        """
+
+    def named(self, prefix: str) -> Sequence[str]:
+        """Return the topics whose names begin so."""
+
     def has_members(self, group: str) -> bool:
         """Say whether somebody is a member of a group, perhaps one who died a moment ago."""
 

@@ -142,3 +142,25 @@ def test_the_slowest_group_decides_what_has_been_consumed(stand: Stand) -> None:
     assert admin.consumed(["contract.missing"]) == {}
     left = admin.consumed([topic], besides=[f"{stand.mark}-slow"])
     assert left == {first: 7, second: 0}
+
+
+def test_who_reads_is_told_of_every_group(stand: Stand) -> None:
+    """By this records are deleted. Spec: K5."""
+    topic, other = stand.topic(partitions=2), stand.topic()
+    first = TopicPartition(topic, 0)
+    admin = stand.kafka.admin()
+    stand.commit_group(f"{stand.mark}-one", {first: 7})
+    stand.commit_group(f"{stand.mark}-two", {first: 3, TopicPartition(other, 0): 1})
+    stand.commit_group(f"{stand.mark}-three", {TopicPartition(other, 0): 1})
+    one, two = f"{stand.mark}-one", f"{stand.mark}-two"
+    assert admin.readers([topic]) == {one: {first: 7}, two: {first: 3}}
+    assert admin.readers([topic], besides=[two]) == {one: {first: 7}}
+    assert admin.readers([]) == {}
+
+
+def test_topics_are_found_by_how_their_names_begin(stand: Stand) -> None:
+    names = [f"contract.{stand.mark}.ep.{end}" for end in "ab"]
+    admin = stand.kafka.admin()
+    admin.create([TopicSpec(name=name, partitions=1) for name in names])
+    assert sorted(admin.named(f"contract.{stand.mark}.ep.")) == names
+    assert admin.named(f"contract.{stand.mark}.other.") == []

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mesh.errors import StartError, TransportUnavailableError
+from mesh.errors import StartError, TransportDeniedError, TransportUnavailableError
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.transport.port import KafkaCluster, TopicSpec
+from mesh.transport.port import Admin, KafkaCluster, TopicSpec
 
 HEADROOM_BYTES = 100_000
 """What topics allow beyond the largest message: frame and delivery headers. Spec: K6."""
 
+FOREVER = "-1"
+"""Value of a topic's limits by which Kafka deletes nothing itself."""
+
 _DIRECT_BYTES = str(256 << 20)
 _WEEK_MS = str(7 * 24 * 3600 * 1000)
-_FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
-_BOUNDED = {"retention.ms": "-1", "retention.bytes": _DIRECT_BYTES}
+_FOREVER = {"retention.ms": FOREVER, "retention.bytes": FOREVER}
+_BOUNDED = {"retention.ms": FOREVER, "retention.bytes": _DIRECT_BYTES}
 _CLIENT_TIME = {"message.timestamp.type": "CreateTime"}
 _BROKER_TIME = {"message.timestamp.type": "LogAppendTime"}
 _COMPACTED = {
@@ -92,8 +95,46 @@ def endpoint_topic(
 ) -> TopicSpec:
     """Return the topic of one endpoint."""
     name = TopicNames(topology.prefix).endpoint(node, endpoint)
-    settings = {**_kept(message_class), **_CLIENT_TIME}
+    settings = {"cleanup.policy": "delete", **_kept(message_class), **_CLIENT_TIME}
     return _spec(topology, name, topology.nodes[node].partitions, settings)
+
+
+def set_to_keep(admin: Admin, specs: Sequence[TopicSpec]) -> Mapping[str, str]:
+    """Give topics that were made otherwise the settings that promises hang on.
+
+    A client may have made an endpoint's topic by reading it, or it was made for direct messages,
+    of which Kafka keeps as much as it was told: unread guaranteed ones would be deleted there, and
+    nobody would notice. What keeps more than asked for stays: it may hold what is not read yet.
+
+    Returns:
+        Topics that could not be set, with the brokers' words.
+
+    Raises:
+        TransportError: The brokers do not answer.
+    """
+    found = admin.settings([spec.name for spec in specs])
+    refused: dict[str, str] = {}
+    for spec in specs:
+        known = found.get(spec.name, {})
+        wanted = {
+            key: value
+            for key, value in spec.settings.items()
+            if known.get(key) != value and not _keeps_more(key, value, known.get(key, ""))
+        }
+        if spec.name in found and wanted:
+            try:
+                admin.change(spec.name, wanted)
+            except TransportDeniedError as error:
+                refused[spec.name] = str(error)
+    return refused
+
+
+def _keeps_more(key: str, wanted: str, known: str) -> bool:
+    """Say whether a setting as it is keeps or takes all that another would."""
+    if not known.lstrip("-").isdecimal() or not wanted.lstrip("-").isdecimal():
+        return False
+    limit = key.startswith("retention.") and known == FOREVER
+    return limit or (wanted != FOREVER and int(known) >= int(wanted))
 
 
 def _kept(message_class: MessageClass) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ Time is the owner's monotonic clock: no rule reads a time stamp of a record.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from mesh.transport.port import TopicPartition
@@ -46,17 +46,28 @@ class Retention:
             history = self._passed.setdefault(place, deque())
             if history and position < history[-1][1]:
                 history.clear()
-            history.append((now_ms, position))
+            if not history or position > history[-1][1]:
+                history.append((now_ms, position))
 
     def forget(self, topic: str) -> None:
         """Delete nothing by what was noted of a topic: another one has its name now."""
         for place in [one for one in self._passed if one.topic == topic]:
             del self._passed[place]
 
-    def deletable(self, now_ms: int) -> Mapping[TopicPartition, int]:
-        """Return, once, the offsets below which readers passed everything long enough ago."""
+    def deletable(self, now_ms: int, unknown: Collection[str] = ()) -> Mapping[TopicPartition, int]:
+        """Return, once, the offsets below which readers passed everything long enough ago.
+
+        Args:
+            now_ms: The present moment.
+            unknown: Topics whose readers could not be asked: one may have begun anew.
+        """
         found: dict[TopicPartition, int] = {}
         for place, history in self._passed.items():
+            if place.topic in unknown:
+                continue
             while history and now_ms - history[0][0] >= self.keep_ms:
                 found[place] = history.popleft()[1]
+        for place in found:
+            if not self._passed[place]:
+                del self._passed[place]
         return found

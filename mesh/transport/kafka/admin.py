@@ -19,16 +19,18 @@ from confluent_kafka import (
 )
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs export only one
+    AclOperation,
     AdminClient,
     ConfigEntry,
     ConfigResource,
+    DescribeClusterResult,
     ListConsumerGroupsResult,
     NewTopic,
     OffsetSpec,
     TopicDescription,
 )
 
-from mesh.errors import TransportUnavailableError
+from mesh.errors import TransportDeniedError, TransportUnavailableError
 from mesh.transport.groups import slowest
 from mesh.transport.kafka.faults import (
     MISSING,
@@ -234,20 +236,73 @@ class KafkaAdmin:
         Raises:
             TransportDeniedError: Rights to describe groups are missing.
         """
+        names = [str(group.group_id) for group in self._listed().valid or ()]
+        places = self._places(topics)
+        groups = [self.passed(name, places) for name in names if name not in besides]
+        return slowest(groups, topics)
 
+    def readers(
+        self, topics: Sequence[str], *, besides: Collection[str] = ()
+    ) -> Mapping[str, Mapping[TopicPartition, int]]:
+        """Return how far every group, besides some, has come on these topics: all, or none.
+
+        Without the right to describe the Kafka cluster brokers leave out, in silence, the groups
+        that the principal may not describe.
+
+        Raises:
+            TransportDeniedError: The present principal does not see every group.
+            TransportError: Brokers did not answer for theirs.
+        """
+
+        def ask_rights() -> Mapping[str, Future[DescribeClusterResult]]:
+            return {
+                "": self._client.describe_cluster(
+                    include_authorized_operations=True, request_timeout=self._request_s
+                )
+            }
+
+        what = "list consumer groups"
+        rights = self._answers(what, ask_rights)[""].authorized_operations
+        if rights is not None and not {AclOperation.DESCRIBE, AclOperation.ALL} & set(rights):
+            raise TransportDeniedError(
+                f"Kafka cluster {self._site}: {what}: the right to describe the Kafka cluster is "
+                "missing, so some may not be shown"
+            )
+        listed = self._listed()
+        for error in listed.errors or ():
+            raise transport_error(self._site, what, KafkaError(KafkaError._FAIL, str(error)))
+        places = self._places(topics)
+        groups = {
+            name: self._committed(name, places, is_complete=True)
+            for group in listed.valid or ()
+            if (name := str(group.group_id)) not in besides
+        }
+        return {name: read for name, read in groups.items() if read}
+
+    def _listed(self) -> ListConsumerGroupsResult:
         def ask_groups() -> Mapping[str, Future[ListConsumerGroupsResult]]:
             return {"": self._client.list_consumer_groups(request_timeout=self._request_s)}
 
-        listed = self._answers("list consumer groups", ask_groups)[""]
-        names = [str(group.group_id) for group in listed.valid or ()]
-        known = self.describe(topics)
-        places = [
+        return self._answers("list consumer groups", ask_groups)[""]
+
+    def _places(self, topics: Sequence[str]) -> Sequence[TopicPartition]:
+        return [
             TopicPartition(topic, number)
-            for topic, info in known.items()
+            for topic, info in self.describe(topics).items()
             for number in range(info.partitions)
         ]
-        groups = [self.passed(name, places) for name in names if name not in besides]
-        return slowest(groups, topics)
+
+    def named(self, prefix: str) -> Sequence[str]:
+        """Return the topics whose names begin so.
+
+        Raises:
+            TransportUnavailableError: No broker answers.
+        """
+        try:
+            listed = self._client.list_topics(timeout=self._request_s)
+        except KafkaException as exc:
+            raise transport_error(self._site, "list topics", error_of(exc)) from exc
+        return [str(name) for name in listed.topics if str(name).startswith(prefix)]
 
     def passed(self, group: str, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return how far a group has come, of partitions where it has committed anything.
@@ -255,6 +310,12 @@ class KafkaAdmin:
         By a consumer: requests of an admin client to a coordinator that goes away under them can
         end the whole process (librdkafka issues 3663 and 4605).
         """
+        return self._committed(group, places, is_complete=False)
+
+    def _committed(
+        self, group: str, places: Sequence[TopicPartition], *, is_complete: bool
+    ) -> Mapping[TopicPartition, int]:
+        what = f"offsets of group {group}"
         try:
             consumer = Consumer(group_settings(self._settings, group))
             try:
@@ -263,7 +324,10 @@ class KafkaAdmin:
             finally:
                 consumer.close()
         except KafkaException as exc:
-            raise transport_error(self._site, f"offsets of group {group}", error_of(exc)) from exc
+            raise transport_error(self._site, what, error_of(exc)) from exc
+        for answer in answers if is_complete else ():
+            if answer.error is not None:
+                raise transport_error(self._site, what, answer.error)
         return {
             TopicPartition(answer.topic, answer.partition): answer.offset
             for answer in answers

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+import structlog
 
 from mesh.errors import TransportDeniedError
 from mesh.runtime.topics.upkeep import AT_ONCE
@@ -71,3 +72,51 @@ def test_a_topic_that_must_not_be_made_ends_the_worker_with_the_brokers_words(
     mesh.subscribe("c", "new", "x")
     with pytest.raises(TransportDeniedError, match="not authorized"):
         mesh.run(1_000)
+
+
+def test_what_was_made_for_direct_messages_deletes_no_guaranteed_ones(mesh: SmallMesh) -> None:
+    """Kafka would delete unread ones beyond the limit, and nobody would notice. Spec: K5, K13."""
+    topic = mesh.names.endpoint("c", "e")
+    mesh.subscribe("c", "e", ">", b'{"class": "direct"}')
+    mesh.run(1_000)
+    assert mesh.kafka.topics[topic].settings["retention.bytes"] == str(256 << 20)
+    mesh.subscribe("c", "e", ">", None)
+    mesh.run(1_000)
+    mesh.subscribe("c", "e", ">", b'{"class": "guaranteed"}')
+    mesh.run(1_000)
+    assert mesh.kafka.topics[topic].settings["retention.bytes"] == "-1"
+    mesh.subscribe("c", "e", ">", None)
+    mesh.run(1_000)
+    mesh.subscribe("c", "e", ">", b'{"class": "direct"}')
+    mesh.run(1_000)
+    assert mesh.kafka.topics[topic].settings["retention.bytes"] == "-1"  # unread ones wait there
+
+
+def test_a_topic_that_a_client_made_by_reading_it_keeps_what_it_must(mesh: SmallMesh) -> None:
+    """As brokers make it where `auto.create.topics.enable` is on. Spec: K5."""
+    topic = mesh.names.endpoint("c", "early")
+    settings = {"retention.ms": "604800000", "cleanup.policy": "compact"}
+    mesh.kafka.admin().create([TopicSpec(name=topic, partitions=4, settings=settings)])
+    mesh.subscribe("c", "early", ">")
+    mesh.run(1_000)
+    found = mesh.kafka.topics[topic].settings
+    assert (found["retention.ms"], found["cleanup.policy"]) == ("-1", "delete")
+    assert int(found["max.message.bytes"]) == 110_000
+
+
+def test_settings_that_may_not_be_set_are_told_and_stop_nobody(
+    mesh: SmallMesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deny(*_: object) -> None:
+        raise TransportDeniedError("not you")
+
+    monkeypatch.setattr(MemoryAdmin, "change", deny)
+    topic = mesh.names.endpoint("c", "early")
+    mesh.kafka.admin().create([TopicSpec(name=topic, partitions=4)])
+    with structlog.testing.capture_logs() as logs:
+        mesh.subscribe("c", "early", ">")
+        mesh.run(1_000)
+    assert [one["topic"] for one in logs if one["event"] == "endpoint.unsafe"] == [topic]
+    mesh.publish(b"1", [subject("x")])
+    mesh.run()
+    assert len(mesh.read(topic)) == 1

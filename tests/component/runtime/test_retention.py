@@ -47,3 +47,56 @@ def test_a_worker_trims_what_its_readers_have_passed(mesh: SmallMesh) -> None:
     assert starts[PLACE] == 3
     assert starts[passed[1]] > 0
     assert starts[endpoint] == mesh.kafka.admin().ends([endpoint])[endpoint]
+
+
+def trim(mesh: SmallMesh, ms: int = 3 * CHECK_MS) -> None:
+    for worker in mesh.world.workers.values():
+        worker._upkeep._retention.keep_ms = CHECK_MS
+    mesh.run(ms)
+
+
+def start_of(mesh: SmallMesh, place: TopicPartition) -> int:
+    return mesh.kafka.admin().starts([place])[place]
+
+
+def test_what_nobody_subscribes_any_more_is_trimmed_as_far_as_it_is_read(mesh: SmallMesh) -> None:
+    """Spec: K5."""
+    for value in (b"1", b"2", b"3"):
+        mesh.publish(value, [subject("x")])
+        mesh.run(500)
+    endpoint = TopicPartition(mesh.names.endpoint("c", "s"), 0)
+    mesh.subscribe("c", "s", ">", None)
+    mesh.kafka.commit_group("billing", {endpoint: 2})
+    trim(mesh)
+    assert start_of(mesh, endpoint) == 2
+
+
+def test_a_group_that_is_hidden_or_has_lost_its_offsets_keeps_what_it_may_want(
+    mesh: SmallMesh,
+) -> None:
+    """Only endpoints wait for it: what the mesh itself has read is deleted all the same. K5."""
+    for value in (b"1", b"2", b"3"):
+        mesh.publish(value, [subject("x")])
+        mesh.run(500)
+    endpoint = TopicPartition(mesh.names.endpoint("c", "s"), 0)
+    mesh.kafka.commit_group("quick", {endpoint: 3})
+    mesh.kafka.hides_groups = True
+    trim(mesh)
+    assert (start_of(mesh, endpoint), start_of(mesh, PLACE)) == (0, 3)
+    mesh.kafka.hides_groups = False
+    mesh.kafka.commit_group("slow", {endpoint: 1})
+    mesh.run(CHECK_MS)
+    del mesh.kafka.groups["slow"]  # it rested for longer than brokers keep offsets
+    trim(mesh)
+    assert start_of(mesh, endpoint) == 1
+
+
+def test_what_is_remembered_of_readers_is_as_much_as_there_are(mesh: SmallMesh) -> None:
+    retention = Retention(keep_ms=1000)
+    for now in range(1_000):
+        retention.passed({PLACE: 5}, now)  # a reader that rests
+        assert len(retention._passed[PLACE]) == 1
+    for at in range(100):
+        retention.passed({TopicPartition(f"gone-{at}", 0): 5}, 1_000)
+    retention.deletable(2_000)
+    assert retention._passed == {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mesh.core.completion import Completion, Need
+from mesh.core.completion import WAITING_MAX, Completion, Need
 from mesh.model.control import Acknowledgement, Ownership, Scope
 
 OUT = Scope("Z", "", Ownership.OWN)
@@ -56,3 +56,19 @@ def test_what_was_open_behind_a_reader_counts_only_of_what_it_has_applied() -> N
     completion.silent = {}
     completion.applied("clients", 0, 8, [Need(OUT, 3, ("b",))])
     assert completion.settle()["clients"].open_links == (("a", "b"),)
+
+
+def test_what_waits_for_a_node_that_is_down_does_not_grow_with_every_change() -> None:
+    """Ten changes a second for a day; when the node is back all is complete at once. Spec: K24."""
+    completion = Completion("a", epoch=1)
+    for number in range(1, 5_001):
+        completion.applied("clients", 0, number, [Need(OUT, number, ("b", "c"))])
+        completion.acknowledged("c", OUT, Acknowledgement(1, number, number))
+        completion.settle()
+    assert len(completion._waiting["clients"]) == WAITING_MAX
+    assert completion.state("clients").open_links == (("a", "b"),)
+    completion.acknowledged("b", OUT, Acknowledgement(1, 4_999, 4_999))
+    assert completion.settle()["clients"].complete == WAITING_MAX - 1
+    completion.acknowledged("b", OUT, Acknowledgement(1, 5_000, 5_000))
+    assert completion.settle()["clients"].complete == 5_000
+    assert not completion._waiting["clients"]

@@ -77,3 +77,14 @@ def _ends(own: OwnSubscriptions) -> Iterator[tuple[int, Key]]:
     for now in range(0, 10_000, 1_000):
         for key in own.ended(now):
             yield now, key
+
+
+def test_leases_that_are_renewed_leave_nothing_behind_where_nobody_ends_them(
+    own: OwnSubscriptions,
+) -> None:
+    """A standby knows them all, and only who leads ends any. Spec: K13."""
+    for now in range(0, 3_000_000, 1_000):
+        own.put(KEY, leased(3), now)
+    assert len(own._ends) < 100
+    assert list(own.ended(2_999_000 + 2_999)) == []
+    assert list(own.ended(2_999_000 + 3_000)) == [KEY]

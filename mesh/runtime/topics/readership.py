@@ -1,0 +1,54 @@
+"""Which groups read the endpoints of a node: records are deleted below what all of them passed.
+
+Nothing is deleted by guess. A group that read before and tells nothing any more may have lost its
+offsets because it rested for longer than brokers keep them (a week), or may have been deleted:
+nobody can tell the two apart, so it counts where it was. Spec: K5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from mesh.transport.groups import slowest
+from mesh.transport.port import Admin, TopicPartition
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Readership:
+    """Remembers how far groups had come, as long as this worker leads.
+
+    Attributes:
+        besides: Groups of the mesh itself.
+    """
+
+    besides: Collection[str]
+    _known: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    _missed: dict[str, None] = field(default_factory=dict)
+
+    def passed(self, admin: Admin, topics: Sequence[str]) -> Mapping[TopicPartition, int]:
+        """Return how far the slowest group has come, of partitions that all groups have passed.
+
+        Raises:
+            TransportError: Not all groups are seen now.
+        """
+        told = admin.readers(topics, besides=self.besides)
+        known = {
+            group: {at: offset for at, offset in read.items() if at.topic in topics}
+            for group, read in self._known.items()
+        }
+        for group, read in told.items():
+            known[group] = {**known.get(group, {}), **read}
+        self._known = {group: read for group, read in known.items() if read}
+        for group in self._known.keys() - told.keys() - self._missed.keys():
+            log.warning(
+                "endpoint.reader_gone",
+                group=group,
+                text="what it has not read is kept until this worker starts again",
+            )
+        self._missed = dict.fromkeys(group for group in self._known if group not in told)
+        return slowest(list(self._known.values()), topics)
