@@ -22,6 +22,16 @@ def run(
     ready_file: Annotated[
         Path | None, typer.Option(help="File that exists while the node serves here.")
     ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Tell probes and Prometheus how the worker is; `:8080` for all addresses.",
+        ),
+    ] = None,
+    log_level: Annotated[
+        str, typer.Option(help="debug, info, warning or error: what is logged.")
+    ] = "info",
     cuts_file: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Serve a node until SIGTERM. Several workers may serve one node."""
@@ -42,18 +52,37 @@ def run(
                 f"{file}: spec.kafka.{name}",
                 "has no bootstrap.servers: add it, give --bootstrap, or use `mesh up`",
             )
-    set_up_logs()
+    set_up_logs(level=level_of(log_level))
     for path in (ready_file, cuts_file):
         if path is not None:
             _make_room(path)
+    port = None
+    if listen is not None:
+        from mesh.runtime.port.server import Port
+
+        port = Port(node)
+        port.start(listen)
     Serving(
         topology,
         node,
         os.environ,
         ready_file=ready_file,
         cuts_file=cuts_file,
+        port=port,
         read_file=lambda: load_topology(file).kafka,
     ).run()
+
+
+def level_of(text: str) -> int:
+    """Return the level of logs that an option names.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    known = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+    if text.lower() not in known:
+        raise wrong_input(f"--log-level {text}", f"write one of {', '.join(known)}")
+    return known[text.lower()]
 
 
 def _make_room(path: Path) -> None:

@@ -27,6 +27,7 @@ from mesh.runtime.host.clock import Clock, MonotonicClock
 from mesh.runtime.host.drills import Drill, SlowIntake, WallClock, read_drill
 from mesh.runtime.host.errands import ThreadedErrands
 from mesh.runtime.host.intake import Intake, ThreadedIntake
+from mesh.runtime.port.server import Port
 from mesh.runtime.topics.provision import HEADROOM_BYTES, refuse_aliases
 from mesh.runtime.worker import Worker
 from mesh.transport.kafka import RealKafka
@@ -58,6 +59,7 @@ class Serving:
         ready_file: Exists while the node serves here; None for none.
         environment: Variables that Kafka options may refer to.
         cuts_file: For drills: what to pretend; see `mesh.runtime.host.drills`.
+        port: Tells others how this process is; None for nobody.
         read_file: Reads the Kafka clusters of the node's file anew: a change may bring some that
             it did not have at the start.
     """
@@ -67,6 +69,7 @@ class Serving:
     environment: Mapping[str, str]
     ready_file: Path | None = None
     cuts_file: Path | None = None
+    port: Port | None = None
     read_file: Callable[[], Mapping[str, Declared]] = dict
     _stopping: bool = False
     _was_ready: bool = False
@@ -84,6 +87,8 @@ class Serving:
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
         structlog.contextvars.bind_contextvars(node=self.node)
+        if self.ready_file is not None:
+            self.ready_file.unlink(missing_ok=True)  # of a process that was killed
         clusters = self._clusters()
         refuse_aliases(clusters)
         clock = MonotonicClock()
@@ -105,6 +110,8 @@ class Serving:
                 clock.wait(RETRY_S)
             finally:
                 self._tell_ready(is_ready=False)
+                if self.port is not None:
+                    self.port.forget()
         log.info("node.stopped")
 
     def _serve(self, worker: Worker) -> None:
@@ -117,6 +124,8 @@ class Serving:
         while not self._stopping:
             self._follow_drill(worker)
             worker.turn(TURN_S)
+            if self.port is not None:
+                self.port.see(worker)
             self._tell_ready(is_ready=worker.is_ready)
 
     def _stop(self, number: int, frame: object) -> None:  # noqa: ARG002
@@ -159,6 +168,8 @@ class Serving:
     def _start(self, clusters: Mapping[str, KafkaCluster], clock: Clock) -> Worker | None:
         """Return the worker once the own Kafka cluster answers, or None if told to stop."""
         while not self._stopping:
+            if self.port is not None:
+                self.port.forget()
             try:
                 return self._make(clusters, clock)
             except TransportDeniedError:

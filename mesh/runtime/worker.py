@@ -174,6 +174,16 @@ class Worker:
         return self._admission.membership
 
     @property
+    def lanes(self) -> Lanes | None:
+        """Its lanes, or None before it knows its node."""
+        return self._lanes
+
+    @property
+    def refused(self) -> int:
+        """How many control records it could not read."""
+        return self._listener.refused
+
+    @property
     def is_ready(self) -> bool:
         """Whether the node serves here: everything proven, and the lanes owned are taken."""
         return (

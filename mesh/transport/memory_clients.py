@@ -150,6 +150,15 @@ class MemoryReader:
             self._reorder()
         return lost
 
+    def behind(self) -> Mapping[TopicPartition, int]:
+        """Return how far each position is behind the end of its log."""
+        logs = {place: self._broker.log(place) for place in self._positions}
+        return {
+            place: log.stable - max(log.start, self._positions[place])
+            for place, log in logs.items()
+            if log is not None
+        }
+
     def reachable(self) -> bool:
         """Say whether the Kafka cluster answers."""
         return self._broker.available

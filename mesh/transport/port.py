@@ -153,6 +153,12 @@ class Reader(Protocol):
     def lost(self) -> Sequence[TopicPartition]:
         """Return, once each, partitions whose position is outside their log."""
 
+    def behind(self) -> Mapping[TopicPartition, int]:
+        """Return how many offsets lie between each position and the end of its log.
+
+        As brokers told it with the last records, at most some seconds ago; asks nobody.
+        """
+
     def reachable(self) -> bool:
         """Say whether the Kafka cluster answers."""
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
+import pytest
+
 from mesh.transport.port import BEGINNING, TopicPartition, TopicSpec, Writer
 from tests.contract.conftest import Stand, values
 
@@ -203,3 +207,31 @@ def test_a_read_tells_how_many_changes_it_knows_of(stand: Stand) -> None:
     assert reader.noted == 3
     assert values(stand.take(reader, 1)) == _numbers(1)
     assert reader.heeded == 3
+
+
+def test_what_waits_behind_a_position_is_told(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Falls to nothing at the end of a log, markers of transactions included."""
+    monkeypatch.setattr("mesh.transport.kafka.reader.BEHIND_S", 0.0)
+    place = TopicPartition(stand.topic(), 0)
+    writer = stand.kafka.writer("t", f"{stand.mark}-behind")
+    writer.begin()
+    _fill_in_transaction(writer, place, 400)
+    writer.commit()
+    reader = stand.reader(place)
+    deadline_s = time.monotonic() + 20
+    seen: list[int] = []
+    while (not seen or seen[-1] == 0) and time.monotonic() < deadline_s:
+        if reader.read(0.1, 1):
+            seen.append(reader.behind().get(place, 0))
+    assert 0 < seen[-1] <= 400
+    while seen[-1] and time.monotonic() < deadline_s:
+        reader.read(0.1, 100)
+        seen.append(reader.behind().get(place, 0))
+    assert seen[-1] == 0
+
+
+def _fill_in_transaction(writer: Writer, place: TopicPartition, count: int) -> None:
+    for number in range(count):
+        writer.produce(place.topic, b"%d" % number, partition=place.partition)

@@ -30,4 +30,16 @@ def set_up_logs(*, level: int = logging.INFO) -> None:
         cache_logger_on_first_use=False,
     )
     # The client library's own lines come through the standard library's logging.
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            processor=renderer,
+            foreign_pre_chain=[
+                structlog.contextvars.merge_contextvars,
+                structlog.stdlib.add_logger_name,
+                structlog.processors.add_log_level,
+                structlog.processors.TimeStamper(fmt="iso", utc=True),
+            ],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING))

@@ -170,8 +170,8 @@ class Batch:
         ahead: Mapping[TopicPartition, int],
         generations: Mapping[TopicPartition, int],
         link_numbers: Mapping[str, int],
-    ) -> None:
-        """Write progress and ledger into the transaction.
+    ) -> Ledger:
+        """Write progress and ledger into the transaction; return the ledger.
 
         Args:
             writer: The lane's.
@@ -199,7 +199,9 @@ class Batch:
             if link_numbers and (number := link_numbers.get(progress.topic)):
                 progress = replace(progress, link=number)
             writer.produce(progress_topic, encode_progress(progress), key, partition)
-        writer.produce(self.names.ledger(self.node), encode_ledger(self.ledger()), None, partition)
+        ledger = self.ledger()
+        writer.produce(self.names.ledger(self.node), encode_ledger(ledger), None, partition)
+        return ledger
 
     def ledger(self) -> Ledger:
         """Return the account of this batch."""

@@ -24,6 +24,7 @@ from mesh.model.topology import Topology
 from mesh.node.learner import Learner
 from mesh.node.relinking import CHANGE, UNCHANGED
 from mesh.node.rounds import CLIENTS
+from mesh.runtime.lane.accounts import Accounts
 from mesh.runtime.lane.batch import RESERVED_MS, Batch, DirectRows
 from mesh.runtime.lane.plan import Plan
 from mesh.runtime.lane.positions import Positions
@@ -83,6 +84,7 @@ class Lane:
         notices: What the node is to know once the open batch is committed.
         told: What the last commit lets the node know.
         asked_ms: When a repair of a broken chain was asked for last.
+        accounts: What all lanes of this worker have committed.
         flags: Of the frames it writes: a repair says so. Spec: K20.
         narrowed: Routes by this instead of by all that is known: to one target.
         written: Bytes of guaranteed frames written per outbox partition, for limits.
@@ -107,6 +109,7 @@ class Lane:
     notices: list[Input] = field(default_factory=list)
     told: list[Input] = field(default_factory=list)
     asked_ms: dict[tuple[TopicPartition, SourcePartition], int] = field(default_factory=dict)
+    accounts: Accounts = field(default_factory=Accounts)
     flags: FrameFlags = FrameFlags.NONE
     narrowed: Router | None = None
     written: dict[TopicPartition, int] = field(default_factory=dict)
@@ -166,8 +169,10 @@ class Lane:
             for at, reading in batch.readings.items()
             if self._is_direct(at) and not self._is_ending
         }
-        batch.finish(self.writer, self.number, ahead, positions.generations, self.link_numbers)
+        numbers, generations = self.link_numbers, positions.generations
+        account = batch.finish(self.writer, self.number, ahead, generations, numbers)
         self.writer.commit()
+        self.accounts.add(account)
         positions.in_force = self._in_force
         for at, reading in batch.readings.items():
             positions.next[at] = reading.next

@@ -17,6 +17,7 @@ from mesh.node.machine import NodeMachine
 from mesh.runtime.host.clock import Clock
 from mesh.runtime.host.errands import LOOK_S, Errand, Errands
 from mesh.runtime.host.recall import Recall
+from mesh.runtime.lane.accounts import Accounts
 from mesh.runtime.lane.direct import DirectCopies
 from mesh.runtime.lane.held import endpoint_of, forget_ended, held_offsets, hold, link_of
 from mesh.runtime.lane.lane import Lane, Source
@@ -68,6 +69,8 @@ class Lanes:
         full: Lanes and targets: held until less waits there. Spec: R14.
         overfull: Parts of endpoints of which the oldest are to become dead letters.
         pushed_out: By endpoint: how many did since this worker began.
+        accounts: What its lanes have committed since this worker began.
+        taken: How many it has taken since.
         poison: Finds the records that break the routing.
     """
 
@@ -84,6 +87,8 @@ class Lanes:
     full: frozenset[tuple[int, str]] = frozenset()
     overfull: dict[TopicPartition, Overfull] = field(default_factory=dict)
     pushed_out: dict[str, int] = field(default_factory=dict)
+    accounts: Accounts = field(default_factory=Accounts)
+    taken: int = 0
     poison: Poison = field(default_factory=Poison)
     names: TopicNames = field(init=False)
     _takings: dict[int, Errand[Taken]] = field(default_factory=dict)
@@ -126,7 +131,8 @@ class Lanes:
             return
         node, learner = self.machine.node, self.machine.learner
         lane = Lane(self.topology, node, number, learner, taken.writer, taken.positions)
-        lane.taken_ms = taken.taken_ms
+        lane.taken_ms, lane.accounts = taken.taken_ms, self.accounts
+        self.taken += 1
         lane.followed, lane.awaited = lane.positions.followed, lane.positions.in_force
         epoch, handed_on = self._former.pop(number, (0, {}))
         if epoch + 1 == lane.positions.epoch:

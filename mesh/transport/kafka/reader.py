@@ -23,6 +23,9 @@ SLICE_S = 0.05
 LEADERS_S = 0.5
 """Longest wait for the leaders of new topics."""
 
+BEHIND_S = 1.0
+"""How often the ends of logs are noted."""
+
 _GONE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 _EOF = KafkaError._PARTITION_EOF
 
@@ -55,6 +58,8 @@ class KafkaReader:
         self._lost: dict[TopicPartition, None] = {}
         self._told: set[tuple[str, int]] = set()
         self._asked: set[str] = set()
+        self._behind: Mapping[TopicPartition, int] = {}
+        self._behind_s = -BEHIND_S
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Add partitions from these offsets; one that is assigned already is moved there."""
@@ -96,6 +101,8 @@ class KafkaReader:
             if found or wait_s <= 0:
                 if self._watched:
                     self._note_positions()
+                if time.monotonic() - self._behind_s >= BEHIND_S:
+                    self._note_behind()
                 return cast("Sequence[Record]", found)
 
     def _apply_changes(self) -> None:
@@ -163,6 +170,27 @@ class KafkaReader:
                 if place in self._starts and place not in self._changes:
                     known = self._passed.get(place, BEGINNING)
                     self._passed[place] = max(known, answer.offset)
+
+    def _note_behind(self) -> None:
+        """Note what the last fetches told of the ends of logs: the client library asks nobody."""
+        self._behind_s = time.monotonic()
+        with self._lock:
+            starts = {at: s for at, s in self._starts.items() if at not in self._changes}
+            passed = dict(self._passed)
+        asked = [Place(at.topic, at.partition) for at in starts]
+        found: dict[TopicPartition, int] = {}
+        for (at, start), answer in zip(
+            starts.items(), self._consumer.position(asked) if asked else (), strict=True
+        ):
+            _, end = self._consumer.get_watermark_offsets(
+                Place(at.topic, at.partition), cached=True
+            )
+            found[at] = max(0, end - max(0, start, answer.offset, passed.get(at, BEGINNING)))
+        self._behind = found
+
+    def behind(self) -> Mapping[TopicPartition, int]:
+        """Return how far each position is behind the end of its log."""
+        return self._behind
 
     def position(self, place: TopicPartition) -> int:
         """Return the offset to be read next; `BEGINNING` before anything is known.

@@ -1,0 +1,150 @@
+"""The names under which a worker tells its figures to Prometheus, and what each means.
+
+Labels are node, link, class, reason and state: never subjects, endpoints or partitions, whose
+number grows with use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from mesh.runtime.port.figures import Figures
+
+UP = "up"
+
+STATES = (
+    UP,
+    "down",
+    "unproven",
+    "frozen",
+    "stopped",
+    "full",
+    "probing",
+    "refused",
+    "disabled",
+)
+"""States of links. A link is in exactly one."""
+
+OWN = "ingress"
+"""Stands for the node's own clients where a link is named."""
+
+
+def link_name(one: str, other: str) -> str:
+    """Return the name of the link between two nodes, the same at both ends."""
+    return "-".join(sorted((one, other)))
+
+
+class WorkerMetrics(Collector):
+    """Tells the newest figures of one worker.
+
+    Args:
+        node: Whom the worker serves.
+        figures: Returns the newest figures.
+        idle_s: Returns for how many seconds the loop has made no progress.
+    """
+
+    def __init__(
+        self, node: str, figures: Callable[[], Figures], idle_s: Callable[[], float]
+    ) -> None:
+        self._node = node
+        self._figures = figures
+        self._idle_s = idle_s
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every family."""
+        now = self._figures()
+        yield self._one("mesh_build", "Version of the worker.", version=_version(), suffix="_info")
+        text = "Seconds since the worker's loop last went round."
+        yield self._one("mesh_loop_idle_seconds", text, self._idle_s())
+        yield self._one("mesh_node_ready", "1 if the node serves at this worker.", now.is_ready)
+        yield self._one("mesh_node_leads", "1 if this worker speaks for the node.", now.leads)
+        yield self._one("mesh_lanes_owned", "Lanes that this worker works on.", now.lanes)
+        yield self._one("mesh_lanes_assigned", "Lanes that its group gave it.", now.assigned)
+        text = "Offsets of control topics that wait to be read."
+        yield self._one("mesh_control_lag_records", text, now.control_behind)
+        yield from self._of_links(now)
+        yield from self._counted(now)
+
+    def _of_links(self, now: Figures) -> Iterator[Metric]:
+        up = self._family("mesh_link_up", "1 if a link is up.", "link", "zone")
+        state = self._family("mesh_link_state", "1 for the state of a link.", "link", "state")
+        filters = self._family("mesh_interest_filters", "Filters offered to this node.", "link")
+        for link in now.links:
+            name = link_name(self._node, link.neighbour)
+            up.add_metric([self._node, name, link.zone], link.state == UP)
+            for one in STATES:
+                state.add_metric([self._node, name, one], link.state == one)
+            filters.add_metric([self._node, name], now.filters.get(link.neighbour, 0))
+        lag = self._family(
+            "mesh_link_lag_records", "Offsets that wait; transaction markers count.", "link"
+        )
+        for neighbour, offsets in now.behind.items():
+            lag.add_metric([self._node, self._link(neighbour)], offsets)
+        stops = self._family("mesh_stopped_sources", "Partitions read no further.", "link")
+        for neighbour, number in {"": 0, **now.stops}.items():
+            stops.add_metric([self._node, self._link(neighbour)], number)
+        endpoints = self._family("mesh_endpoints_unwell", "Endpoints with a trouble.", "state")
+        for one in ("full", "lossy", "held", "missing", "refused"):
+            endpoints.add_metric([self._node, one], now.endpoints.get(one, 0))
+        yield from (up, state, filters, lag, stops, endpoints)
+
+    def _counted(self, now: Figures) -> Iterator[Metric]:
+        accounts = now.accounts
+        forwarded = self._counter("mesh_forwarded_messages", "Messages sent.", "link", "class")
+        for (neighbour, kind), n in accounts.forwarded.items():
+            forwarded.add_metric([self._node, self._link(neighbour), kind], n)
+        frames = self._counter("mesh_forwarded_frames", "Records they filled.", "link", "class")
+        for (neighbour, kind), n in accounts.frames.items():
+            frames.add_metric([self._node, self._link(neighbour), kind], n)
+        kept = self._counter(
+            "mesh_not_forwarded",
+            "Messages that did not leave on a link.",
+            "link",
+            "reason",
+            "class",
+        )
+        for (neighbour, reason, kind), n in accounts.not_forwarded.items():
+            kept.add_metric([self._node, self._link(neighbour), reason, kind], n)
+        delivered = self._counter("mesh_delivered_messages", "Messages to endpoints.", "class")
+        for kind, n in accounts.delivered.items():
+            delivered.add_metric([self._node, kind], n)
+        dropped = self._counter("mesh_dropped", "Messages that went nowhere.", "reason")
+        for reason, n in accounts.dropped.items():
+            dropped.add_metric([self._node, reason], n)
+        yield from (forwarded, frames, kept, delivered, dropped)
+        for name, text, n in (
+            ("mesh_commits", "Batches committed.", accounts.commits),
+            ("mesh_lane_takings", "Lanes taken by this worker.", now.taken),
+            ("mesh_control_refused", "Control records nobody could read.", now.refused),
+            ("mesh_endpoint_pushed_out", "Messages of full endpoints put aside.", now.pushed_out),
+        ):
+            counted = self._counter(name, text)
+            counted.add_metric([self._node], n)
+            yield counted
+
+    def _link(self, neighbour: str) -> str:
+        return link_name(self._node, neighbour) if neighbour else OWN
+
+    def _one(
+        self, name: str, text: str, value: float = 1, *, suffix: str = "", **labels: str
+    ) -> Metric:
+        family = self._family(name + suffix, text, *labels)
+        family.add_metric([self._node, *labels.values()], value)
+        return family
+
+    def _family(self, name: str, text: str, *labels: str) -> GaugeMetricFamily:
+        return GaugeMetricFamily(name, text, labels=["node", *labels])
+
+    def _counter(self, name: str, text: str, *labels: str) -> CounterMetricFamily:
+        return CounterMetricFamily(name, text, labels=["node", *labels])
+
+
+def _version() -> str:
+    try:
+        return version("trellis-mesh")
+    except PackageNotFoundError:
+        return "unknown"

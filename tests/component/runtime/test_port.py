@@ -1,0 +1,167 @@
+"""The worker's port: probes that tell the truth, and figures of real workers in memory."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from http import HTTPStatus
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from mesh.errors import ConfigError, StartError
+from mesh.runtime.port.server import LIVE_S, Port, parse_address
+from mesh.runtime.worker import Worker
+from tests.component.runtime.conftest import SmallMesh, subject
+
+
+class Now:
+    s = 100.0
+
+    def __call__(self) -> float:
+        return self.s
+
+
+def worker_of(mesh: SmallMesh, node: str) -> Worker:
+    return mesh.world.workers[node]
+
+
+def port_of(mesh: SmallMesh, node: str) -> Port:
+    port = Port(node)
+    port.see(worker_of(mesh, node))
+    return port
+
+
+def samples(port: Port) -> dict[tuple[str, ...], float]:
+    """Return every sample by name and label values in the order of the labels, without the node."""
+    status, body, _ = port.answer("/metrics")
+    assert status is HTTPStatus.OK
+    return {
+        (one.name, *(v for k, v in one.labels.items() if k != "node")): one.value
+        for family in text_string_to_metric_families(body.decode())
+        for one in family.samples
+    }
+
+
+def test_a_loop_that_stands_still_is_dead_and_not_ready(mesh: SmallMesh) -> None:
+    """A process that hangs is started again; Kafka is not asked. Spec: DESIGN 4.2."""
+    now = Now()
+    port = Port("a", now)
+    assert port.answer("/startupz")[0] is HTTPStatus.SERVICE_UNAVAILABLE
+    port.see(worker_of(mesh, "a"))
+    for path in ("/livez", "/startupz", "/readyz?verbose"):
+        assert port.answer(path)[0] is HTTPStatus.OK
+    now.s += LIVE_S - 0.1
+    assert port.answer("/livez")[0] is HTTPStatus.OK
+    now.s += 0.2
+    assert LIVE_S < 30
+    for path in ("/livez", "/startupz", "/readyz"):
+        assert port.answer(path)[0] is HTTPStatus.SERVICE_UNAVAILABLE
+    port.see(worker_of(mesh, "a"))
+    assert port.answer("/livez")[0] is HTTPStatus.OK
+
+
+def test_a_process_without_kafka_lives_and_is_not_ready(mesh: SmallMesh) -> None:
+    """A glitch of the network must not have pods killed."""
+    now = Now()
+    port = Port("a", now)
+    port.see(worker_of(mesh, "a"))
+    for _ in range(20):
+        now.s += 10
+        port.forget()
+        assert port.answer("/livez")[0] is HTTPStatus.OK
+    assert port.answer("/readyz")[0] is HTTPStatus.SERVICE_UNAVAILABLE
+    assert port.answer("/startupz")[0] is HTTPStatus.OK
+
+
+def test_figures_are_what_was_committed(mesh: SmallMesh) -> None:
+    """Messages cross a-b and b-c, and what nobody wants stays where it is."""
+    mesh.subscribe("c", "s", "acme/>")
+    for number in range(7):
+        mesh.publish(b"%d" % number, [subject("acme/eu")])
+    mesh.run()
+    found = samples(port_of(mesh, "a"))
+    assert found["mesh_forwarded_messages_total", "guaranteed", "a-b"] == 7
+    assert found["mesh_link_up", "a-b", "Z"] == 1
+    assert found["mesh_link_state", "a-b", "up"] == 1
+    assert found["mesh_link_state", "a-b", "down"] == 0
+    assert found["mesh_node_ready",] == 1
+    assert found["mesh_lanes_owned",] == found["mesh_lanes_assigned",] == 1
+    assert found["mesh_commits_total",] > 0
+    assert found["mesh_interest_filters", "a-b"] >= 1
+    assert found["mesh_link_lag_records", "ingress"] == 0
+    middle = samples(port_of(mesh, "b"))
+    assert middle["mesh_forwarded_messages_total", "guaranteed", "b-c"] == 7
+    assert middle["mesh_not_forwarded_total", "guaranteed", "a-b", "arrival_link"] == 7
+    assert samples(port_of(mesh, "c"))["mesh_delivered_messages_total", "guaranteed"] == 7
+
+
+def test_no_label_grows_with_use(mesh: SmallMesh) -> None:
+    """Subjects and endpoints come by the thousand."""
+    before = len(samples(port_of(mesh, "a")))
+    for number in range(50):
+        mesh.subscribe("a", f"e{number}", f"acme/{number}")
+        mesh.publish(b"", [subject(f"acme/{number}")])
+    mesh.run()
+    assert len(samples(port_of(mesh, "a"))) <= before + 6
+    assert "acme" not in port_of(mesh, "a").answer("/metrics")[1].decode()
+
+
+@pytest.fixture
+def served(mesh: SmallMesh) -> Iterator[str]:
+    port = port_of(mesh, "a")
+    number = port.start("127.0.0.1:0")
+    yield f"http://127.0.0.1:{number}"
+    port.stop()
+
+
+def test_it_answers_over_http_whatever_another_client_does(served: str) -> None:
+    """A connection that says nothing holds up no probe."""
+    host, _, number = served.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(number))) as silent:
+        silent.sendall(b"GET /livez")
+        began_s = time.monotonic()
+        with urllib.request.urlopen(f"{served}/livez", timeout=2) as answer:
+            assert answer.read().startswith(b"ok: the loop went round")
+        with urllib.request.urlopen(f"{served}/metrics", timeout=2) as answer:
+            assert answer.headers["Content-Type"].startswith("text/plain; version=")
+        assert time.monotonic() - began_s < 4
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(f"{served}/etc/passwd", timeout=2)
+    assert caught.value.code == HTTPStatus.NOT_FOUND
+
+
+def test_a_port_in_use_is_one_line(served: str) -> None:
+    with pytest.raises(StartError, match=r"cannot listen on 127\.0\.0\.1:.* in use; name another"):
+        Port("b").start(served.removeprefix("http://"))
+    with pytest.raises(StartError, match=r"cannot listen on nowhere\.invalid:1"):
+        Port("b").start("nowhere.invalid:1")
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [(":8080", ("", 8080)), ("h:1", ("h", 1)), ("[::1]:8080", ("::1", 8080)), ("h:0", ("h", 0))],
+)
+def test_addresses(text: str, address: tuple[str, int]) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "8080", "h:", "h:x", "h:70000", "h:-1", "h:٣"])
+def test_no_addresses(text: str) -> None:
+    with pytest.raises(ConfigError, match="write HOST:PORT"):
+        parse_address(text)
+
+
+def test_figures_can_be_written_as_json(mesh: SmallMesh) -> None:
+    """Nothing of the worker itself hangs on them: other threads read them."""
+    figures = port_of(mesh, "b").figures
+    assert figures is not None
+    assert json.dumps(figures.behind)
+    before = dict(figures.accounts.forwarded)
+    mesh.publish(b"x", [subject("acme/eu")])
+    mesh.run()
+    assert figures.accounts.forwarded == before
