@@ -15,6 +15,7 @@ from mesh.core.queues import Attractions
 from mesh.model.control import Ownership, Wish
 from mesh.model.joins import NO_JOINS, JoinRow
 from mesh.model.queues import Attraction
+from mesh.model.subject import matches
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -72,6 +73,54 @@ def _member_of(pair: tuple[Member, Wish]) -> Member:
     return pair[0]
 
 
+EXACT_FILTERS = 4
+EXACT_MEMBERS = 8
+"""Members with so few surplus filters, if there are so few of them, get exactly what they want."""
+
+
+@dataclass(slots=True)
+class Surplus:
+    """Filters of too many shapes, merged under a wider one, by who wants them.
+
+    A client may write filters of as many shapes as it likes. Beyond those that the index looks up
+    one by one they cost the same however many there are: of a member with a few each is looked
+    at, one with many gets what the wider filter selects. Spec: DESIGN 3.
+    """
+
+    _filters: dict[Member, dict[str, Wish]] = field(default_factory=dict)
+    _wishes: dict[Member, dict[Wish, dict[str, None]]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        """Return whether there are any."""
+        return bool(self._filters)
+
+    def put(self, filter_: str, before: Members, after: Members) -> None:
+        """Take note of who wants a filter now, and who did before."""
+        for member, wish in before:
+            filters, wishes = self._filters[member], self._wishes[member]
+            del filters[filter_], wishes[wish][filter_]
+            if not wishes[wish]:
+                del wishes[wish]
+            if not filters:
+                del self._filters[member], self._wishes[member]
+        for member, wish in after:
+            self._filters.setdefault(member, {})[filter_] = wish
+            self._wishes.setdefault(member, {}).setdefault(wish, {})[filter_] = None
+
+    def wanted(self, subject: str) -> Members:
+        """Return who is to get a subject that the wider filter selects."""
+        is_small = len(self._filters) <= EXACT_MEMBERS
+        found: list[tuple[Member, Wish]] = []
+        for member, filters in self._filters.items():
+            if is_small and len(filters) <= EXACT_FILTERS:
+                wish = union(wish for one, wish in filters.items() if matches(one, subject))
+            else:
+                wish = union(self._wishes[member])
+            if wish is not None:
+                found.append((member, wish))
+        return tuple(sorted(found, key=lambda pair: pair[0]))
+
+
 @dataclass(slots=True)
 class InterestTable:
     """Filter -> members, and the index that finds the filters of a subject.
@@ -84,6 +133,7 @@ class InterestTable:
     entries: dict[str, Members] = field(default_factory=dict)
     attractions: Attractions = field(default_factory=Attractions)
     _index: ShapeIndex = field(default_factory=ShapeIndex)
+    _surplus: dict[str, Surplus] = field(default_factory=dict)
     _shared: dict[Members, Members] = field(default_factory=dict)
 
     def put(self, filter_: str, member: Member, wish: Wish | None) -> bool:
@@ -95,6 +145,7 @@ class InterestTable:
             self._file(filter_)
             alone = ((member, wish),)
             self.entries[filter_] = self._shared.setdefault(alone, alone)
+            self._merge(filter_, (), alone)
             return True
         kept = [pair for pair in before if pair[0] != member]
         if wish is not None:
@@ -103,6 +154,7 @@ class InterestTable:
         after = tuple(kept)
         if after == before:
             return False
+        self._merge(filter_, before, after)
         if not after:
             del self.entries[filter_]
             self._unfile(filter_)
@@ -124,14 +176,31 @@ class InterestTable:
         else:
             self.attractions.remove(attraction)
 
+    def _merge(self, filter_: str, before: Members, after: Members) -> None:
+        """Keep a filter of a surplus shape with the others under the same wider one."""
+        wider = self._index.widened.get(filter_)
+        if wider is None:
+            return
+        surplus = self._surplus.setdefault(wider, Surplus())
+        surplus.put(filter_, before, after)
+        if not surplus:
+            del self._surplus[wider]
+
     def members(self, filter_: str) -> Members:
         """Return who wants exactly this filter."""
         return self.entries.get(filter_, ())
 
     def matching(self, subject: str) -> Iterator[tuple[str, Members]]:
-        """Yield (filter, members) for every filter that matches the subject, sorted."""
-        for filter_ in self._index.match(subject, self.entries):
+        """Yield (filter, members) for every filter that matches the subject, sorted.
+
+        Filters of surplus shapes are one, the wider that they are merged under. Spec: DESIGN 3.
+        """
+        found, wider = self._index.match(subject, self.entries, self._surplus)
+        for filter_ in found:
             yield filter_, self.entries[filter_]
+        for filter_ in wider:
+            if members := self._surplus[filter_].wanted(subject):
+                yield filter_, members
 
     def shape_count(self) -> int:
         """Return how many wildcard shapes are in use."""

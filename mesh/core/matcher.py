@@ -61,17 +61,20 @@ class Shape:
 
     def covers(self, levels: Sequence[str]) -> str | None:
         """Return the filter of this shape that covers the filter with these levels, or None."""
+        return self.applied_to(levels) if self.has_room_for(levels, _wild(levels)) else None
+
+    def has_room_for(self, levels: Sequence[str], wild: Sequence[int]) -> bool:
+        """Return whether each wildcard of a filter has one of this shape in its place."""
         if levels[-1] == ">" and not self.tail:
-            return None
-        widened = self.applied_to(levels)
-        if widened is None or any(
-            level in ("*", ">") and kept == level and index not in self.stars
-            for index, (level, kept) in enumerate(
-                zip(levels[: self.levels], widened.split("/"), strict=False)
-            )
-        ):
-            return None
-        return widened
+            return False
+        return all(at in self.stars for at in wild if at < self.levels) and (
+            len(levels) > self.levels if self.tail else len(levels) == self.levels
+        )
+
+    @property
+    def literals(self) -> int:
+        """How many levels are spelled out."""
+        return self.levels - len(self.stars)
 
     @property
     def starts_wild(self) -> bool:
@@ -87,13 +90,11 @@ class ShapeIndex:
 
     Attributes:
         shapes: How many filters there are of each wildcard shape.
-        widened: For each surplus filter the wider one that it is filed under.
-        filed: The surplus filters under each wider one.
+        widened: For each surplus filter the wider one that it is merged under.
     """
 
     shapes: dict[Shape, int] = field(default_factory=dict)
     widened: dict[str, str] = field(default_factory=dict)
-    filed: dict[str, dict[str, None]] = field(default_factory=dict)
 
     def add(self, filter_: str) -> None:
         """Take note of a filter that was not there before."""
@@ -103,18 +104,12 @@ class ShapeIndex:
         if shape not in self.shapes and len(self.shapes) >= SHAPES_MAX:
             wider = self._widened(filter_)
             self.widened[filter_] = wider
-            self.filed.setdefault(wider, {})[filter_] = None
             shape = Shape.of(wider)
         self.shapes[shape] = self.shapes.get(shape, 0) + 1
 
     def remove(self, filter_: str) -> None:
         """Forget a filter that was there."""
         wider = self.widened.pop(filter_, None)
-        if wider is not None:
-            bucket = self.filed[wider]
-            del bucket[filter_]
-            if not bucket:
-                del self.filed[wider]
         shape = Shape.of(wider or filter_)
         if shape.is_literal:
             return
@@ -124,9 +119,12 @@ class ShapeIndex:
         else:
             del self.shapes[shape]
 
-    def match(self, subject: str, filters: Container[str]) -> list[str]:
-        """Return the filters that match, surplus ones by what they were widened to; sorted."""
+    def match(
+        self, subject: str, filters: Container[str], merged: Container[str] = ()
+    ) -> tuple[list[str], list[str]]:
+        """Return the filters that match, and those that surplus ones are merged under; sorted."""
         found = {subject: None} if subject in filters else {}
+        wider: dict[str, None] = {}
         levels = subject.split("/")
         hidden = subject.startswith("$")
         for shape in self.shapes:
@@ -135,19 +133,22 @@ class ShapeIndex:
             candidate = shape.applied_to(levels)
             if candidate is None:
                 continue
-            if candidate in filters:
+            if candidate in merged:
+                wider[candidate] = None
+            if candidate in filters and candidate not in self.widened:
                 found[candidate] = None
-            if candidate in self.filed:
-                found.update(self.filed[candidate])
-        return sorted(found)
+        return sorted(found), sorted(wider)
 
     def _widened(self, filter_: str) -> str:
         levels = filter_.split("/")
-        best = _CATCH_ALL
-        best_literals = -1
-        for shape in sorted(self.shapes):
-            wider = shape.covers(levels)
-            literals = shape.levels - len(shape.stars)
-            if wider is not None and literals > best_literals:
-                best, best_literals = wider, literals
-        return best
+        wild = _wild(levels)
+        best: Shape | None = None
+        for shape in self.shapes:
+            is_better = best is None or (-shape.literals, shape) < (-best.literals, best)
+            if is_better and shape.has_room_for(levels, wild):
+                best = shape
+        return _CATCH_ALL if best is None else best.applied_to(levels) or _CATCH_ALL
+
+
+def _wild(levels: Sequence[str]) -> Sequence[int]:
+    return [at for at, level in enumerate(levels) if level in ("*", ">")]

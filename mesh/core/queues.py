@@ -25,6 +25,7 @@ class Attractions:
 
     _by_filter: dict[str, dict[Attraction, None]] = field(default_factory=dict)
     _index: ShapeIndex = field(default_factory=ShapeIndex)
+    _surplus: dict[str, dict[str, None]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self._by_filter)
@@ -34,6 +35,8 @@ class Attractions:
         if one.filter not in self._by_filter:
             self._by_filter[one.filter] = {}
             self._index.add(one.filter)
+            if (wider := self._index.widened.get(one.filter)) is not None:
+                self._surplus.setdefault(wider, {})[one.filter] = None
         self._by_filter[one.filter][one] = None
 
     def remove(self, one: Attraction) -> None:
@@ -42,17 +45,18 @@ class Attractions:
         del left[one]
         if not left:
             del self._by_filter[one.filter]
+            if (wider := self._index.widened.get(one.filter)) is not None:
+                del self._surplus[wider][one.filter]
+                if not self._surplus[wider]:
+                    del self._surplus[wider]
             self._index.remove(one.filter)
 
     def matching(self, subject: str) -> Sequence[Attraction]:
         """Return what attracts a subject, sorted."""
-        found = self._index.match(subject, self._by_filter)
-        return sorted(
-            one
-            for filter_ in found
-            if matches(filter_, subject)
-            for one in self._by_filter[filter_]
-        )
+        found, merged = self._index.match(subject, self._by_filter, self._surplus)
+        # All nodes choose alike, so every surplus filter is looked at.
+        surplus = [one for wider in merged for one in self._surplus[wider] if matches(one, subject)]
+        return sorted(one for filter_ in (*found, *surplus) for one in self._by_filter[filter_])
 
     def all(self) -> Sequence[Attraction]:
         """Return every entry, sorted."""

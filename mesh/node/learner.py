@@ -122,6 +122,9 @@ class Learner:
             return
         if self.queues.left.pop(endpoint, None) is not None:
             self.own.forget(endpoint)
+        if (full := self.own.full((endpoint, filter_))) is not None:
+            yield Note("subscription.refused", full)
+            return
         first = self.own.endpoints.setdefault(endpoint, subscription)
         if (first.kind, first.message_class) != (subscription.kind, subscription.message_class):
             yield Note(

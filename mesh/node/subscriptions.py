@@ -16,6 +16,11 @@ from mesh.model.control import EndpointKind, Subscription
 Key = tuple[str, str]
 """Endpoint and filter."""
 
+NODE_MAX = 1_000_000
+ENDPOINT_MAX = 200_000
+"""Most subscriptions of a node and of one endpoint: a client's mistake must not take a node's
+memory from all others."""
+
 SPARE_MAX = 64
 """So many ends of leases that were renewed may be kept besides as many as there are leases."""
 
@@ -52,6 +57,16 @@ class OwnSubscriptions:
                 # Who does not lead ends none, and each renewal leaves its former end behind.
                 self._ends = [(end, known) for known, end in self._leases.items()]
                 heapq.heapify(self._ends)
+
+    def full(self, key: Key) -> str | None:
+        """Return why one more subscription is refused, in words, or None if it is not."""
+        if key in self.asked:
+            return None
+        if self._filters[key[0]] >= ENDPOINT_MAX:
+            return f"endpoint {key[0]} has {ENDPOINT_MAX} subscriptions already"
+        if len(self.asked) >= NODE_MAX:
+            return f"the node has {NODE_MAX} subscriptions already"
+        return None
 
     def forget_lease(self, key: Key) -> None:
         """Let a subscription not end by itself, unless it is put with a lease again."""

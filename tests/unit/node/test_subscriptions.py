@@ -88,3 +88,17 @@ def test_leases_that_are_renewed_leave_nothing_behind_where_nobody_ends_them(
     assert len(own._ends) < 100
     assert list(own.ended(2_999_000 + 2_999)) == []
     assert list(own.ended(2_999_000 + 3_000)) == [KEY]
+
+
+def test_subscriptions_have_a_limit(own: OwnSubscriptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an endpoint and of the node; what is there may be said again."""
+    monkeypatch.setattr("mesh.node.subscriptions.ENDPOINT_MAX", 2)
+    monkeypatch.setattr("mesh.node.subscriptions.NODE_MAX", 3)
+    for key in (("s", "x"), ("s", "y"), ("t", "x")):
+        assert own.full(key) is None
+        own.put(key, Subscription(), now=0)
+    assert own.full(("s", "x")) is None
+    assert own.full(("s", "z")) == "endpoint s has 2 subscriptions already"
+    assert own.full(("t", "z")) == "the node has 3 subscriptions already"
+    own.pop(("s", "x"))
+    assert own.full(("t", "z")) is None
