@@ -20,11 +20,11 @@ from mesh.errors import StartError
 from mesh.local.jars import find_kafka
 from tests.bench.command import at_least, carry_out, parser_of, say
 from tests.bench.contenders import MARKERS, POLL_S, Positions
-from tests.bench.load import Load
+from tests.bench.counting import records_from
+from tests.bench.goals import Goal, goal_line
+from tests.bench.load import Load, Way
 from tests.bench.meter import Meter, forget_peak, peak_mb
 from tests.bench.pair import Pair, places_of
-from tests.bench.report import Goal, goal_line
-from tests.bench.rounds import records_since
 from tests.bench.stage import wait_for
 from tests.bench.steady import RATE, Steady
 
@@ -34,6 +34,7 @@ BATCH = 50_000
 
 PAYLOAD = 100
 SUBJECTS = 300
+WAY = Way("load")
 LIMIT_S = 900.0
 RATIO = 0.7
 """What is promised: a backlog drains at least at this share of the link rate."""
@@ -161,7 +162,7 @@ class Bench:
         """Publish so many; returns when a has forwarded them all."""
         while count:
             batch = min(BATCH, count)
-            self._load.write(self._pair.ingress, "load", batch)
+            self._load.write(self._pair.ingress, WAY, batch)
             self._load.release()
             count -= batch
         self._wait_forwarded()
@@ -182,7 +183,7 @@ class Bench:
 
         All become visible at once, so that whoever publishes slows nobody down.
         """
-        self._load.write(self._pair.ingress, "load", count)
+        self._load.write(self._pair.ingress, WAY, count)
         meter, began_s = Meter(self._pair.pids()), time.monotonic()
         self._load.release()
         self._wait_forwarded()
@@ -238,7 +239,7 @@ class Bench:
             StartError: It has not.
         """
         begins = dict.fromkeys(places_of(self._pair.endpoint), 0)
-        found = records_since(self._pair.kafka["b"], begins)
+        found = sum(1 for _ in records_from(self._pair.kafka["b"], begins))
         if found != published:
             raise StartError(f"{self._pair.endpoint} has {found} records of {published} messages")
 
@@ -289,7 +290,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--link-messages", type=at_least(1), default=200_000)
     options = parser.parse_args(arguments)
     run = partial(measure, messages=options.messages, link_messages=options.link_messages)
-    return carry_out(options, run, Found.rows, Found.as_json)
+    return carry_out(options, run, Found.rows, Found.as_json, Found.goals)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,9 @@ import psutil
 
 from mesh.errors import MeshError
 from mesh.local.jars import KAFKA_VERSION
+from tests.bench.goals import Goal, are_met
 
+MISSED = 10
 SHARED_MEMORY = Path("/dev/shm")
 
 _Found = TypeVar("_Found")
@@ -74,6 +76,7 @@ def parser_of(name: str, description: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"python -m tests.bench.{name}", description=description)
     parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
     parser.add_argument("--directory", type=folder, help="where the brokers keep their logs")
+    parser.add_argument("--check", action="store_true", help="exit 10 when a goal is not met")
     return parser
 
 
@@ -105,11 +108,28 @@ def at_least(least: int) -> Callable[[str], int]:
     return number
 
 
+def run_command(run: Callable[[], int]) -> int:
+    """Run a measurement; what cannot be had is one line and exit code 2, Ctrl-C is 130."""
+    try:
+        return run()
+    except MeshError as error:
+        say(f"bench: {error}")
+        return 2
+    except KeyboardInterrupt:
+        say("bench: interrupted")
+        return 130
+
+
+def _no_goals(_found: object) -> Sequence[Goal]:
+    return ()
+
+
 def carry_out(
     options: argparse.Namespace,
     measure: Callable[[Path], _Found],
     rows: Callable[[_Found], Sequence[str]],
     as_json: Callable[[_Found], dict[str, object]],
+    goals: Callable[[_Found], Sequence[Goal]] = _no_goals,
 ) -> int:
     """Measure in a workplace, print the result, and return the exit code.
 
@@ -118,16 +138,23 @@ def carry_out(
         measure: Does the work in the folder it is given.
         rows: The result as lines for people.
         as_json: The result as plain values.
+        goals: What `--check` looks at.
     """
+    return run_command(lambda: _carry_out(options, measure, rows, as_json, goals))
+
+
+def _carry_out(
+    options: argparse.Namespace,
+    measure: Callable[[Path], _Found],
+    rows: Callable[[_Found], Sequence[str]],
+    as_json: Callable[[_Found], dict[str, object]],
+    goals: Callable[[_Found], Sequence[Goal]],
+) -> int:
     with workplace(options.directory) as directory:
-        try:
-            found = measure(directory)
-        except MeshError as error:
-            say(f"bench: {error}")
-            return 1
+        found = measure(directory)
     if options.output == "json":
         text = json.dumps({"about": about(), **as_json(found)}, indent=1)
     else:
         text = "\n".join(rows(found))
     sys.stdout.write(f"{text}\n")
-    return 0
+    return MISSED if options.check and not are_met(goals(found)) else 0

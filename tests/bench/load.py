@@ -1,9 +1,11 @@
-"""What the contenders are fed with: records that all become visible at one moment."""
+"""What the contenders are fed with: numbered records that all become visible at one moment."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from confluent_kafka import Producer
 
@@ -12,12 +14,32 @@ from mesh.model.headers import SUBJECT_HEADER
 from tests.bench.stage import PARTITIONS
 
 Headers = list[tuple[str, str | bytes | None]]
+NUMBER = struct.Struct(">Q")
 POOL = 4_096
 FLUSH_S = 120.0
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A set of subjects, named by their first level, and what the second level is good for.
+
+    Attributes:
+        name: First level of its subjects.
+        shares: Values of the second level, each as often as it stands here; none for no such level.
+    """
+
+    name: str
+    shares: Sequence[str] = ()
+
+
+WHOLE, FAST = Way("g"), Way("d")
+NEAR, FAR = Way("near"), Way("far")
+HALVES = Way("half", ("0", "1"))
+TENTH = Way("tenth", ("0", *["1"] * 9))
+
+
 class Load:
-    """Writes batches of messages, each in one transaction.
+    """Writes batches of numbered messages, each in one transaction.
 
     Readers of committed records see nothing of a batch before `release`, then all of it: that is
     a preloaded topic for a worker that runs already, without its start in the figures.
@@ -25,10 +47,10 @@ class Load:
 
     def __init__(self, bootstrap: str, *, payload: int, subjects: int) -> None:
         drawn = random.Random(7)
-        self._payloads = [drawn.randbytes(payload) for _ in range(POOL)]
+        self._tails = [drawn.randbytes(payload - NUMBER.size) for _ in range(POOL)]
         self._keys = [b"%010d" % drawn.randrange(10**10) for _ in range(POOL)]
-        names = [f"site-{index % 12}/line-{index}" for index in range(subjects)]
-        self._subjects = [drawn.choice(names) for _ in range(8 * POOL)]
+        self._names = [f"site-{index % 12}/line-{index}" for index in range(subjects)]
+        self._drawn = [drawn.randrange(subjects) for _ in range(8 * POOL)]
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -44,32 +66,46 @@ class Load:
         )
         self._producer.init_transactions(30)
 
-    def write(self, topic: str, first_level: str, count: int) -> None:
+    def subjects(self, way: Way) -> Sequence[str]:
+        """Return the subjects of messages of a way in their order, which begins anew at the end."""
+        named = [self._subject(way, index) for index in range(len(self._names))]
+        return [named[index] for index in self._drawn]
+
+    def _subject(self, way: Way, index: int) -> str:
+        level = f"/{way.shares[index % len(way.shares)]}" if way.shares else ""
+        return f"{way.name}{level}/{self._names[index]}"
+
+    def numbers(self, way: Way, prefix: str, count: int) -> Callable[[int], bool]:
+        """Return what tells whether one of `count` messages has a subject with this prefix."""
+        fits = [subject.startswith(prefix) for subject in self.subjects(way)]
+        return lambda number: number < count and fits[number % len(fits)]
+
+    def write(self, topic: str, way: Way | None, count: int) -> None:
         """Write messages that nobody sees yet.
 
         Args:
             topic: Where to.
-            first_level: Of their subjects.
-            count: How many.
+            way: Of their subjects; None for records without headers.
+            count: How many; they are numbered from 0.
         """
-        producer = self._producer
-        producer.begin_transaction()
-        headers: list[Headers] = [
-            [(SUBJECT_HEADER, f"{first_level}/{subject}".encode())] for subject in self._subjects
-        ]
+        headers: list[Headers | None] = [None]
+        if way is not None:
+            headers = [[(SUBJECT_HEADER, one.encode())] for one in self.subjects(way)]
+        self._producer.begin_transaction()
         self._fill(topic, headers, count)
-        if producer.flush(FLUSH_S):
+        if self._producer.flush(FLUSH_S):
             raise StartError(f"{topic}: the broker did not take {count} messages")
 
-    def _fill(self, topic: str, headers: Sequence[Headers], count: int) -> None:
+    def _fill(self, topic: str, headers: Sequence[Headers | None], count: int) -> None:
         produce, poll = self._producer.produce, self._producer.poll
-        payloads, keys = self._payloads, self._keys
+        tails, keys, pack = self._tails, self._keys, NUMBER.pack
         for index in range(count):
             at = index % POOL
-            arguments = (topic, payloads[at], keys[at], index % PARTITIONS)
+            value = pack(index) + tails[at]
+            more = {"headers": found} if (found := headers[index % len(headers)]) else {}
             while True:
                 try:
-                    produce(*arguments, headers=headers[index % len(headers)])
+                    produce(topic, value, keys[at], index % PARTITIONS, **more)
                 except BufferError:
                     poll(0.05)
                     continue

@@ -57,13 +57,19 @@ def one_way(
         raise StartError(f"{source}: {left} of {count} messages were not acknowledged")
     thread.join(LAST_S + 10)
     consumer.close()
-    kept = sorted(delays[int(rate * WARM_S) :])
+    kept = delays[int(rate * WARM_S) :]
     if len(delays) < count:
         raise StartError(f"{target} got {len(delays)} of {count} messages")
-    return {f"p{cut:g}": kept[min(len(kept) - 1, int(len(kept) * cut / 100))] for cut in CUTS}
+    return percentiles(kept)
 
 
 CUTS = (50, 99, 99.9)
+
+
+def percentiles(delays: Sequence[float]) -> dict[str, float]:
+    """Return the delays that these percentages of messages do not exceed."""
+    kept = sorted(delays)
+    return {f"p{cut:g}": kept[min(len(kept) - 1, int(len(kept) * cut / 100))] for cut in CUTS}
 
 
 def reader_of(stage: Stage, topic: str) -> Consumer:

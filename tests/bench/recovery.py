@@ -1,21 +1,54 @@
-"""How long a node is away when its worker is killed under load and started again at once."""
+"""How long a node is away when its worker is killed under load and started again at once.
+
+From `kill -9` to the first delivery of something published after it. The lane of the node is free
+only when Kafka has noticed that the member is gone.
+"""
 
 from __future__ import annotations
 
 import struct
+import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 from confluent_kafka import Consumer, Producer
 
 from mesh.errors import StartError
+from mesh.local.jars import find_kafka
 from mesh.model.headers import SUBJECT_HEADER
+from tests.bench.command import at_least, carry_out, parser_of, say
+from tests.bench.goals import Goal, goal_line
 from tests.bench.quiet import reader_of
 from tests.bench.stage import PARTITIONS, Stage
 
 RATE = 500
 DEADLINE_S = 60.0
-SUBJECT = "lg/site/line"
+SUBJECT = "near/site/line"
+GOAL_S = 3.0
 _STAMP = struct.Struct(">d")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Seconds from each kill to the first delivery of something published after it."""
+
+    seconds: Sequence[float]
+
+    def goals(self) -> Sequence[Goal]:
+        """Return what is promised, judged by the worst."""
+        return [Goal("kill -9 to serving again, s, worst", GOAL_S, max(self.seconds))]
+
+    def as_json(self) -> dict[str, object]:
+        """Return it as plain values."""
+        return {"seconds": self.seconds, "goals": [goal.as_json() for goal in self.goals()]}
+
+    def rows(self) -> Sequence[str]:
+        """Return it as lines for people."""
+        told = ", ".join(f"{one:.1f}" for one in self.seconds)
+        return [f"away after kill -9, s: {told}", *(goal_line(g.as_json()) for g in self.goals())]
 
 
 def takeovers(stage: Stage, node: str, source: str, target: str, *, kills: int) -> list[float]:
@@ -61,3 +94,24 @@ def _until_delivered(producer: Producer, consumer: Consumer, source: str, after_
         if sent_s > after_s:
             return time.monotonic()
     raise StartError(f"nothing arrived within {DEADLINE_S:.0f} s")
+
+
+def measure(directory: Path, *, kills: int) -> Found:
+    """Kill b again and again."""
+    with Stage(directory, find_kafka(progress=say), say) as stage:
+        stage.start_nodes()
+        source, target = f"{stage.names.prefix}a.in.g", stage.names.endpoint("b", "near-g")
+        return Found(takeovers(stage, "b", source, target, kills=kills))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure and tell; return the exit code."""
+    parser = parser_of("recovery", __doc__)
+    parser.add_argument("--kills", type=at_least(1), default=10)
+    options = parser.parse_args(arguments)
+    run = partial(measure, kills=options.kills)
+    return carry_out(options, run, Found.rows, Found.as_json, Found.goals)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from tests.bench.rounds import Round
+from tests.bench.goals import Goal, goal_line
+from tests.bench.rounds import Figure, Round
 
 Spread = Mapping[str, float]
-Quiet = Mapping[str, Mapping[str, float]]
-REFERENCE = "raw"
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """A promise: `found` is at most (or at least) `limit`; None was not measured."""
-
-    name: str
-    limit: float
-    found: float | None
-    at_least: bool = False
-
-    @property
-    def is_met(self) -> bool | None:
-        """Say whether it is kept."""
-        if self.found is None:
-            return None
-        return self.found >= self.limit if self.at_least else self.found <= self.limit
-
-    def as_json(self) -> dict[str, object]:
-        """Return it as plain values."""
-        return {**asdict(self), "met": self.is_met}
+REFERENCES = ("raw", "raw+headers", "raw+eos", "mm2-tuned")
+"""Contenders with which each row is compared, where they took part."""
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -40,125 +19,109 @@ def spread(values: Sequence[float]) -> Spread:
     return {"median": median(values), "min": min(values), "max": max(values)}
 
 
-def over_rounds(rounds: Sequence[Round], what: Callable[[Round], float]) -> Spread:
-    """Return the spread of something that each counting round tells."""
-    return spread([what(one) for one in rounds])
+def counted(rounds: Sequence[Round]) -> Sequence[Round]:
+    """Return the rounds that figures are made of: the undisturbed ones, or all if none was."""
+    return [one for one in rounds if not one.disturbed] or rounds
 
 
-def contenders(rounds: Sequence[Round], messages: int) -> dict[str, dict[str, Spread]]:
-    """Return, per contender, CPU-s per million, the broker's, M messages/s, and ratios to raw."""
+def table(rounds: Sequence[Round], messages: int) -> dict[str, dict[str, Spread]]:
+    """Return the spread of each figure of each contender, and of its ratios within a round.
+
+    CPU is in seconds per million messages: `cpu` of the contender, `broker` of the broker, `whole`
+    of both. `to_X` is a multiple of the contender's own CPU of X, `whole_to_X` of both together.
+    """
     names = list(rounds[0].figures) if rounds else []
     return {name: _row(name, rounds, messages) for name in names}
 
 
 def _row(name: str, rounds: Sequence[Round], messages: int) -> dict[str, Spread]:
-    def cpu(one: Round) -> float:
-        return one.figures[name].cpu
-
-    def broker(one: Round) -> float:
-        return one.figures[name].broker
-
-    def rate(one: Round) -> float:
-        return messages / one.figures[name].wall_s / 1e6
+    def over(what: Callable[[Mapping[str, Figure]], float]) -> Spread:
+        return spread([what(one.figures) for one in rounds])
 
     row = {
-        "cpu": over_rounds(rounds, cpu),
-        "broker": over_rounds(rounds, broker),
-        "rate": over_rounds(rounds, rate),
+        "cpu": over(lambda figures: figures[name].cpu),
+        "broker": over(lambda figures: figures[name].broker),
+        "whole": over(lambda figures: whole(figures[name])),
+        "written": over(lambda figures: figures[name].written),
+        "sent": over(lambda figures: figures[name].sent),
+        "rate": over(lambda figures: messages / figures[name].wall_s / 1e6),
+        "foreign": over(lambda figures: figures[name].foreign),
     }
-    for key, reference in (("to_raw", REFERENCE), ("to_mm2", "mm2")):
-        if reference in rounds[0].figures:
-            row[key] = spread([cpu_ratio(one, name, reference) for one in rounds])
+    for other in REFERENCES:
+        if other in rounds[0].figures:
+            row[f"to_{other}"] = over(_ratio(name, other, lambda figure: figure.cpu))
+            row[f"whole_to_{other}"] = over(_ratio(name, other, whole))
     return row
 
 
-def cpu_ratio(one: Round, name: str, reference: str) -> float:
-    """Return the CPU of one contender as a multiple of another's in the same round."""
-    return one.figures[name].cpu / max(one.figures[reference].cpu, 1e-9)
+def _ratio(
+    name: str, other: str, of: Callable[[Figure], float]
+) -> Callable[[Mapping[str, Figure]], float]:
+    return lambda figures: of(figures[name]) / max(of(figures[other]), 1e-9)
 
 
-def goals(
-    table: Mapping[str, Mapping[str, Spread]],
-    rounds: Sequence[Round],
-    latency: Quiet,
-    idle: Quiet,
-    away_s: Sequence[float],
-    per_filter: float | None,
-) -> list[Goal]:
-    """Return every goal, judged by medians."""
-
-    def ratio(name: str, key: str = "to_raw") -> float | None:
-        return table[name][key]["median"] if name in table and key in table[name] else None
-
-    def copied(name: str) -> float | None:
-        if not rounds:
-            return None
-        return over_rounds(rounds, lambda one: cpu_ratio(one, name, "raw+headers"))["median"]
-
-    def kept(name: str) -> float | None:
-        """Guaranteed rate per core as a share of the direct one."""
-        if not rounds:
-            return None
-        return over_rounds(rounds, lambda one: 1 / cpu_ratio(one, name, f"{name} direct"))["median"]
-
-    found = [
-        Goal("ingress direct, CPU to raw", 1.4, ratio("ingress direct")),
-        Goal("transit, CPU to raw", 0.3, ratio("transit")),
-        Goal("delivery, CPU to raw", 1.3, ratio("delivery")),
-        # Delivered records carry two headers; a loop without any does less than the same work.
-        Goal("delivery, CPU to raw+headers", 1.3, copied("delivery")),
-        Goal("ingress, guaranteed to direct", 0.85, kept("ingress"), at_least=True),
-        Goal("delivery, guaranteed to direct", 0.85, kept("delivery"), at_least=True),
-    ]
-    names = [name for name in table if name not in ("mm2", "raw", "raw+headers")]
-    found += [Goal(f"{name}, CPU to MM2", 1.0, ratio(name, "to_mm2")) for name in names]
-    slow = min((int(key.split("@")[1]) for key in latency), default=0)
-    for name, limit in (("direct", 30.0), ("guaranteed", 120.0)):
-        delays = latency.get(f"{name}@{slow}")
-        found.append(Goal(f"p50 {name}, ms", limit, delays["p50"] if delays else None))
-    found.append(Goal("away after kill -9, s, worst", 8.0, max(away_s, default=None)))
-    rss = max((one["rss_mb"] for one in idle.values()), default=None)
-    core = max((one["core"] for one in idle.values()), default=None)
-    found.append(Goal("idle worker, MB", 120.0, rss))
-    found.append(Goal("idle worker, share of a core", 0.02, core))
-    found.append(Goal("bytes per filter", 400.0, per_filter))
-    return found
+def whole(figure: Figure) -> float:
+    """Return the CPU of contender and broker together."""
+    return figure.cpu + figure.broker
 
 
-def text(report: Mapping[str, object]) -> str:
+GOALS = (
+    ("ingress", "raw+eos", 1.4),
+    ("transit", "raw", 0.2),
+    ("transit halves", "raw", 0.5),
+    ("transit all+tenth", "raw", 0.4),
+    ("delivery", "raw+headers", 1.0),
+    ("one link", "mm2-tuned", 1.0),
+    ("four nodes", "mm2-tuned", 0.8),
+    ("ingress direct", "raw+headers", 1.0),
+    ("transit direct", "raw", 0.2),
+    ("delivery direct", "raw+headers", 1.0),
+)
+"""Contender, with whom its CPU is compared, and at most how many times that."""
+
+
+def goals(found: Mapping[str, Mapping[str, Spread]], quiet: int, wanted: int) -> list[Goal]:
+    """Return every goal, judged by medians.
+
+    Args:
+        found: The table.
+        quiet: Undisturbed rounds.
+        wanted: How many should be.
+    """
+    judged = [Goal("undisturbed rounds", wanted, quiet, at_least=True)]
+    for name, other, limit in GOALS:
+        ratio = found.get(name, {}).get(f"to_{other}")
+        judged.append(Goal(f"{name} to {other}", limit, ratio["median"] if ratio else None))
+    return judged
+
+
+def text(report: Mapping[str, Any]) -> str:
     """Return the table for people."""
+    rows: Mapping[str, Mapping[str, Spread]] = report["contenders"]
     lines = [
         (
-            f"{'':<18}{'CPU-s/M':>9}{'min-max':>13}{'to raw':>8}{'min-max':>13}"
-            f"{'to MM2':>8}{'broker':>8}{'M/s':>7}"
+            f"{'CPU-s/M, medians':<18}{'own':>7}{'min-max':>13}{'broker':>8}"
+            f"{'to raw':>8}{'+hdrs':>7}{'+eos':>7}{'MM2t':>7}{'B wr':>7}{'B sent':>7}{'M/s':>6}"
         )
     ]
-    table: dict[str, dict[str, Spread]] = report["contenders"]  # type: ignore[assignment]
-    for name, row in table.items():
-        mm2 = f"{row['to_mm2']['median']:8.2f}" if "to_mm2" in row else " " * 8
-        lines.append(
-            f"{name:<18}{_cell(row['cpu'])}{_cell(row['to_raw'], 8)}{mm2}"
-            f"{row['broker']['median']:8.2f}{row['rate']['median']:7.2f}"
+    for name, row in rows.items():
+        ratios = "".join(
+            f"{row[f'to_{other}']['median']:{width}.2f}"
+            if f"to_{other}" in row
+            else f"{'-':>{width}}"
+            for other, width in zip(REFERENCES, (8, 7, 7, 7), strict=True)
         )
-    for key, delays in report["latency_ms"].items():  # type: ignore[attr-defined]
-        lines.append(f"latency {key:<20}" + "".join(f" {k} {v:7.1f}" for k, v in delays.items()))
-    for node, one in report["idle"].items():  # type: ignore[attr-defined]
-        lines.append(f"idle {node}: {one['rss_mb']:.0f} MB, {one['core']:.1%} of a core")
-    if away := report["takeover_s"]:
-        lines.append("away after kill -9: " + ", ".join(f"{s:.1f}" for s in away) + " s")  # type: ignore[attr-defined]
-    lines.append("goals:")
-    lines += [goal_line(goal) for goal in report["goals"]]  # type: ignore[attr-defined]
+        between = f"{row['cpu']['min']:.2f}-{row['cpu']['max']:.2f}"
+        lines.append(
+            f"{name:<18}{row['cpu']['median']:7.2f}{between:>13}{row['broker']['median']:8.2f}"
+            f"{ratios}{row['written']['median']:7.0f}{row['sent']['median']:7.0f}"
+            f"{row['rate']['median']:6.2f}"
+        )
+    lines += [f"{name:<18}took no part: {why}" for name, why in report["absent"].items()]
+    rounds = report["rounds"]
+    disturbed = [one["disturbed"] for one in rounds if one["disturbed"]]
+    lines.append(f"{len(rounds)} rounds, {len(disturbed)} of them disturbed by other processes")
+    if disturbed and len(disturbed) == len(rounds):
+        lines.append("every round was disturbed: these figures are of disturbed rounds")
+    lines += ["goals:", *(goal_line(goal) for goal in report["goals"])]
     return "\n".join(lines)
-
-
-def goal_line(goal: Mapping[str, Any]) -> str:
-    """Return one goal, as `Goal.as_json` gives it, as a line for people."""
-    found = "-" if goal["found"] is None else f"{goal['found']:.3g}"
-    sign = ">=" if goal["at_least"] else "<="
-    judged = {True: "met", False: "MISSED", None: "not measured"}[goal["met"]]
-    return f"  {goal['name']:<34}{found:>8} {sign} {goal['limit']:<6g}{judged}"
-
-
-def _cell(one: Spread, width: int = 9) -> str:
-    between = f"{one['min']:.2f}-{one['max']:.2f}"
-    return f"{one['median']:{width}.2f}{between:>13}"

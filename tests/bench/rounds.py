@@ -1,48 +1,52 @@
-"""Rounds: every contender once, in the same order, on the same broker."""
+"""Rounds: every contender once on the same broker, forwards and backwards in turn."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
 from mesh.errors import StartError
 from mesh.local.jars import Progress
-from mesh.transport.port import KafkaCluster, TopicPartition
-from tests.bench.contenders import DEADLINE_S, Contender
-from tests.bench.meter import OTHER_CORE, OWN_CORE, Meter, pin
+from tests.bench.contenders import Contender
+from tests.bench.counting import Numbers
+from tests.bench.meter import OTHER_CORE, OWN_CORE, Meter, Wire, pin
 from tests.bench.settings import Settings
 from tests.bench.stage import NODES, Stage
 
-SINKS = ("sink-g", "sink-d")
 REST_S = 0.3
 """Between loading and release: the broker finishes what the load left it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """One contender in one round.
 
     Attributes:
-        wall_s: From release to the last commit.
-        cpu: CPU seconds of the contender per million messages.
+        wall_s: From release to the last sign of work.
+        cpu: CPU seconds of the contender's processes per million messages.
         broker: Likewise of the broker.
+        written, sent: Bytes per message that the broker wrote to its logs, and sent to clients.
         foreign: CPU of everybody else, as a share of one core.
+        checked: Messages whose numbers were checked where they arrived; 0 where a later
+            measurement does.
     """
 
     wall_s: float
     cpu: float
     broker: float
+    written: float
+    sent: float
     foreign: float
+    checked: int
 
 
 @dataclass(slots=True)
 class Round:
-    """One round; `dropped` says why it does not count, or is empty."""
+    """One round; `disturbed` says who was, or is empty."""
 
     figures: dict[str, Figure] = field(default_factory=dict)
-    delivered: dict[str, int] = field(default_factory=dict)
-    dropped: str = ""
+    disturbed: str = ""
 
     def as_json(self) -> dict[str, object]:
         """Return it as plain values."""
@@ -53,8 +57,9 @@ class Rounds:
     """Runs rounds of the same contenders.
 
     Args:
-        stage: The broker and the chain.
-        contenders: In the order in which they are measured.
+        stage: The broker and the nodes.
+        contenders: Those that follow on each other stand together; these groups change order.
+        others: Processes of ours beside workers, contenders and broker.
         settings: Sizes and limits.
         progress: Told how it goes.
     """
@@ -62,80 +67,88 @@ class Rounds:
     def __init__(
         self,
         stage: Stage,
-        contenders: Sequence[Contender],
+        contenders: Sequence[Sequence[Contender]],
+        others: Sequence[int],
         settings: Settings,
         progress: Progress,
     ) -> None:
         self._stage = stage
         self._contenders = contenders
+        self._others = others
         self._settings = settings
         self._progress = progress
+        self._names = [one.name for group in contenders for one in group]
+        self._count = 0
 
     def run(self, count: int) -> Round:
-        """Run one round of `count` messages per contender."""
-        sinks = {name: self._stage.ends(self._sink(name)) for name in SINKS}
+        """Run one round of `count` messages per contender.
+
+        Raises:
+            StartError: A message is missing where it should be, or there twice.
+        """
+        self._count += 1
         done = Round()
-        for contender in self._contenders:
-            figure = self._measure(contender, count)
-            done.figures[contender.name] = figure
-            self._progress(
-                f"  {contender.name:<18} {figure.cpu:6.2f} CPU-s/M, broker {figure.broker:5.2f}, "
-                f"{count / figure.wall_s / 1e6:5.2f} M/s, foreign {figure.foreign:4.0%}"
-            )
-            if figure.foreign > self._settings.foreign and not done.dropped:
-                done.dropped = f"{contender.name}: others used {figure.foreign:.0%} of a core"
-        for name, before in sinks.items():
-            done.delivered[name] = records_since(self._stage.kafka, before)
-            if done.delivered[name] != count:
-                raise StartError(f"{name} got {done.delivered[name]} of {count} messages")
+        for group in self._contenders[:: 1 if self._count % 2 else -1]:
+            for contender in group:
+                figure = done.figures[contender.name] = self._measure(contender, count)
+                self._progress(
+                    f"  {contender.name:<18} {figure.cpu:6.2f} CPU-s/M, broker {figure.broker:5.2f}, "
+                    f"{count / figure.wall_s / 1e6:5.2f} M/s, foreign {figure.foreign:4.0%}"
+                )
+                if figure.foreign > self._settings.foreign and not done.disturbed:
+                    done.disturbed = f"{contender.name}: others used {figure.foreign:.0%} of a core"
+        done.figures = {name: done.figures[name] for name in self._names}
         return done
 
     def _measure(self, contender: Contender, count: int) -> Figure:
         contender.prepare(count)
-        process = contender.process()
-        pin(process.pid, OWN_CORE)
+        measured = [process.pid for process in contender.processes()]
+        for pid in measured:
+            pin(pid, OWN_CORE)
         time.sleep(REST_S)
-        others = [self._stage.worker(node).pid for node in NODES]
-        others += [one.process().pid for one in self._contenders]
+        broker = self._stage.broker
         meter = Meter(
             {
-                "contender": [process.pid],
-                "broker": self._stage.broker.pids,
-                "others": [pid for pid in dict.fromkeys(others) if pid != process.pid],
+                "contender": measured,
+                "broker": broker.pids,
+                "others": [pid for pid in self._ours() if pid not in measured],
             }
         )
+        wire = Wire(broker.pids, [broker.data()])
         began_s = time.monotonic()
         contender.release()
         done_s = contender.wait(count)
-        usage = meter.read()
-        contender.finish()
-        pin(process.pid, OTHER_CORE)
+        usage, traffic = meter.read(), wire.read()
+        arrived = contender.finish(count)
+        refuse_faults(contender.name, arrived)
+        for pid in measured:
+            pin(pid, OTHER_CORE)
         millions = count / 1e6
         return Figure(
             wall_s=done_s - began_s,
             cpu=usage.cpu_s["contender"] / millions,
-            broker=usage.cpu_s["broker"] / millions,
+            broker=usage.cpu_s["broker"] / millions if contender.uses_kafka else 0.0,
+            written=traffic.written / count if contender.uses_kafka else 0.0,
+            sent=traffic.sent / count if contender.uses_kafka else 0.0,
             foreign=usage.foreign,
+            checked=sum(one.expected for one in arrived),
         )
 
-    def _sink(self, endpoint: str) -> str:
-        return self._stage.names.endpoint("c", endpoint)
+    def _ours(self) -> Sequence[int]:
+        workers = [self._stage.worker(node).pid for node in NODES]
+        programs = [p.pid for group in self._contenders for one in group for p in one.processes()]
+        return list(dict.fromkeys([*workers, *programs, *self._others]))
 
 
-def records_since(kafka: KafkaCluster, begins: Mapping[TopicPartition, int]) -> int:
-    """Count the committed records of partitions from some offsets on.
+def refuse_faults(name: str, arrived: Sequence[Numbers]) -> None:
+    """Make sure that everything arrived once.
 
     Raises:
-        StartError: They could not be read to their ends in time.
+        StartError: It did not.
     """
-    ends = kafka.admin().ends(list(begins))
-    reader = kafka.reader("bench-count")
-    reader.assign(begins)
-    total = 0
-    deadline_s = time.monotonic() + DEADLINE_S
-    while any(reader.position(place) < end for place, end in ends.items()):
-        total += len(reader.read(0.2, 5_000))
-        if time.monotonic() > deadline_s:
-            raise StartError(f"{next(iter(ends)).topic} could not be read to its end")
-    reader.close()
-    return total
+    for one in arrived:
+        if not one.is_whole:
+            raise StartError(
+                f"{name}: of {one.expected} messages in {one.topic} {one.missing} are missing, "
+                f"{one.surplus} are there twice or should not be there"
+            )

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
+PEERS = ("mm2", "mm2-tuned", "mm2-eos", "franz-go", "nats")
+"""What others made for the same work."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -12,45 +15,25 @@ class Settings:
 
     Attributes:
         messages: Messages per contender and round.
-        payload: Bytes of each payload.
+        payload: Bytes of each payload; the first eight are its number.
         subjects: Distinct subjects, chosen evenly.
-        rounds: Rounds that count; as many again may be tried when some are dropped.
+        rounds: Undisturbed rounds that are wanted; as many again are tried when some are not.
         foreign: Share of one core that other processes may use in a measurement, else the round
-            is dropped.
-        latency: Messages per second of each open loop; empty for none.
-        latency_s: Length of each open loop, in seconds.
-        idle_s: How long an idle worker is watched, in seconds; 0 for not at all.
-        filters: Filters of the memory measurement; 0 for none.
-        kills: How often a worker is killed under load; 0 for never.
-        mirror: Whether MirrorMaker 2 takes part.
+            is disturbed.
+        peers: Which of `PEERS` take part.
     """
 
-    messages: int = 1_000_000
+    messages: int = 500_000
     payload: int = 100
     subjects: int = 300
     rounds: int = 5
     foreign: float = 0.05
-    latency: Sequence[int] = (50, 1_000)
-    latency_s: float = 20.0
-    idle_s: float = 20.0
-    filters: int = 100_000
-    kills: int = 5
-    mirror: bool = True
+    peers: Sequence[str] = PEERS
 
     def as_json(self) -> dict[str, object]:
         """Return the settings by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-SMOKE = Settings(
-    messages=10_000,
-    rounds=1,
-    foreign=2.0,
-    latency=(50,),
-    latency_s=1.0,
-    idle_s=1.0,
-    filters=5_000,
-    kills=0,
-    mirror=False,
-)
+SMOKE = Settings(messages=5_000, rounds=1, foreign=2.0, peers=())
 """Shows that the benchmark itself works; its figures mean nothing."""

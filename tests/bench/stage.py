@@ -1,13 +1,15 @@
-"""The stage: one real Kafka broker, a chain of three nodes as real worker processes, clients.
+"""The stage: one real Kafka broker, five nodes as real worker processes, clients.
 
-a - b - c: ingress at a, transit at b, delivery at c. What b and c read is held back by their
-drill files until it is their turn, so that each drains with nobody else at work.
+a - b | c - d, and b | s: node, gateway, gateway, node, and a third gateway for what b splits.
+Ingress at a, transit at b, delivery at c. What a node reads of its neighbour is held back by its
+drill file until it is its turn, so that each drains with nobody else at work.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -34,25 +36,50 @@ from tests.bench.meter import OTHER_CORE, pin
 PARTITIONS = 4
 HEAP_MB = 768
 START_S = 60.0
-NODES = ("a", "b", "c")
+NODES = ("a", "b", "c", "d", "s")
+BEHIND = {"b": "a", "c": "b", "d": "c", "s": "b"}
+"""The neighbour of which each node reads what it is measured with."""
+
 TOPOLOGY = """\
 apiVersion: mesh/v1
 kind: Mesh
 metadata: {name: bench}
 spec:
   kafka: {here: {}}
-  nodes: {a: {kafka: here}, b: {kafka: here}, c: {kafka: here}}
+  nodes: {a: {kafka: here}, b: {kafka: here}, c: {kafka: here}, d: {kafka: here}, s: {kafka: here}}
   zones:
-    CHAIN: {kind: multi-hop, links: [[a, b], [b, c]]}
+    NEAR: {kind: cluster, nodes: [a, b]}
+    FAR: {kind: cluster, nodes: [c, d]}
+    GATES: {kind: external, links: [[b, c], [b, s]]}
 """
 PLAIN = {"message.timestamp.type": "LogAppendTime", "retention.ms": "-1"}
 
-#: Endpoint, whose it is, its filter, its class. First levels keep the measurements apart.
-ENDPOINTS = (
-    ("sink-g", "c", "g/>", MessageClass.GUARANTEED),
-    ("sink-d", "c", "d/>", MessageClass.DIRECT),
-    ("near-g", "b", "lg/>", MessageClass.GUARANTEED),
-    ("near-d", "b", "ld/>", MessageClass.DIRECT),
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """An endpoint: its name and node, its filter and class; first levels keep ways apart."""
+
+    name: str
+    node: str
+    filter: str
+    message_class: MessageClass = MessageClass.GUARANTEED
+
+    @property
+    def prefix(self) -> str:
+        """Return how the subjects that it takes begin."""
+        return self.filter.removesuffix(">")
+
+
+SINKS = (
+    Sink("sink-g", "c", "g/>"),
+    Sink("sink-d", "c", "d/>", MessageClass.DIRECT),
+    Sink("half-0", "c", "half/0/>"),
+    Sink("half-1", "s", "half/1/>"),
+    Sink("all", "c", "tenth/>"),
+    Sink("tenth", "s", "tenth/0/>"),
+    Sink("near-g", "b", "near/>"),
+    Sink("near-d", "b", "near-d/>", MessageClass.DIRECT),
+    Sink("far-g", "d", "far/>"),
 )
 
 
@@ -145,10 +172,10 @@ class Stage:
 
     def _subscribe(self) -> None:
         writer = self.kafka.writer("clients")
-        for endpoint, node, filter_, message_class in ENDPOINTS:
-            subscription = Subscription(EndpointKind.CHANNEL, message_class)
-            key = subscription_key(endpoint, filter_)
-            writer.produce(self.names.clients(node), encode_subscription(subscription), key, 0)
+        for sink in SINKS:
+            subscription = Subscription(EndpointKind.CHANNEL, sink.message_class)
+            key = subscription_key(sink.name, sink.filter)
+            writer.produce(self.names.clients(sink.node), encode_subscription(subscription), key, 0)
         if writer.flush():
             raise StartError("the subscriptions were not acknowledged")
         writer.close()
@@ -169,6 +196,31 @@ class Stage:
         """Return the high watermarks of a topic with `PARTITIONS` partitions."""
         places = [TopicPartition(topic, index) for index in range(PARTITIONS)]
         return self.kafka.admin().ends(places)
+
+    def ends_at_rest(self, topic: str) -> Mapping[TopicPartition, int]:
+        """Return the ends of a topic to which nobody writes, once all that was written is decided.
+
+        A commit is answered before its markers are written: committed reading ends before them.
+        """
+        ends: Mapping[TopicPartition, int] = {}
+
+        def is_decided() -> bool:
+            nonlocal ends
+            ends = self.ends(topic)
+            return ends == self.kafka.admin().stable_ends(list(ends))
+
+        wait_for(self.fleet, is_decided, f"at rest: {topic}", pause_s=0.02)
+        return ends
+
+    def hold(self, *nodes: str) -> None:
+        """Have nodes read nothing of whoever is before them."""
+        for node in nodes:
+            self.fleet.cut(node, [BEHIND[node]])
+
+    def free(self, *nodes: str) -> None:
+        """Have nodes read again."""
+        for node in nodes:
+            self.fleet.cut(node, [])
 
 
 def wait_for(

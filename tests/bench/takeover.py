@@ -21,9 +21,10 @@ from mesh.errors import StartError
 from mesh.local.jars import find_kafka
 from mesh.local.processes import Process
 from tests.bench.command import at_least, carry_out, parser_of, say
+from tests.bench.goals import Goal, goal_line
 from tests.bench.meter import Meter
 from tests.bench.pair import Pair
-from tests.bench.report import Goal, Spread, goal_line, spread
+from tests.bench.report import Spread, spread
 from tests.bench.stage import PARTITIONS, wait_for
 from tests.bench.steady import RATE, Arrivals, Steady
 
@@ -260,7 +261,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--member-timeout-ms", type=int, choices=tuple(CRASH_S), default=6_000)
     options = parser.parse_args(arguments)
     run = partial(measure, rounds=options.rounds, member_timeout_ms=options.member_timeout_ms)
-    return carry_out(options, run, Found.rows, Found.as_json)
+    return carry_out(options, run, Found.rows, Found.as_json, Found.goals)
 
 
 if __name__ == "__main__":

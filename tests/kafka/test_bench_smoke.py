@@ -14,39 +14,44 @@ from mesh.local.jars import KafkaSoftware
 pytestmark = pytest.mark.kafka
 
 ROOT = Path(__file__).parents[2]
-MESSAGES = 10_000
-CONTENDERS = [
-    "raw",
-    "raw+headers",
-    "ingress",
-    "transit",
-    "delivery",
-    "ingress direct",
-    "transit direct",
-    "delivery direct",
-]
+MESSAGES = 2_000
+CHECKED = {
+    "raw": 1,
+    "raw+headers": 1,
+    "raw+eos": 1,
+    "ingress": 0,
+    "transit": 0,
+    "delivery": 1,
+    "ingress direct": 0,
+    "transit direct": 0,
+    "delivery direct": 1,
+    "transit halves": 1,
+    "transit all+tenth": 1,
+    "one link": 1,
+    "four nodes": 1,
+}
+"""Contenders, and how much of the messages is checked by number where they arrive."""
 
 
 def test_smoke_run_measures_everything(tmp_path: Path, kafka_software: KafkaSoftware) -> None:
     out = tmp_path / "bench.json"
-    command = [sys.executable, "-m", "tests.bench", "--smoke", "--out", str(out)]
+    options = ["--smoke", "--messages", str(MESSAGES), "--out", str(out)]
+    command = [sys.executable, "-m", "tests.bench", *options]
     done = subprocess.run(
-        command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=240
+        command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=280
     )
     assert done.returncode == 0, done.stderr[-2_000:]
     found = json.loads(out.read_text(encoding="utf-8"))
-    assert list(found["contenders"]) == CONTENDERS
-    assert found["settings"]["messages"] == MESSAGES
+    assert list(found["contenders"]) == list(CHECKED)
     [counted] = found["rounds"]
-    # Every message went through all three nodes, and each was counted in the endpoint's topic.
-    assert counted["delivered"] == {"sink-g": MESSAGES, "sink-d": MESSAGES}
-    assert sum(figure["cpu"] for figure in counted["figures"].values()) > 0
-    for row in found["contenders"].values():
-        assert row["cpu"]["min"] <= row["cpu"]["median"] <= row["cpu"]["max"]
-    assert {*found["latency_ms"]} == {"raw+headers@50", "direct@50", "guaranteed@50"}
-    assert {*found["idle"]} == {"a", "b", "c"}
-    assert found["bytes_per_filter"] > 0
-    assert all({"name", "limit", "found", "met"} <= goal.keys() for goal in found["goals"])
-    assert {"commit", "kafka", "librdkafka", "cores"} <= found["about"].keys()
-    for name in CONTENDERS:
+    for name, times in CHECKED.items():
+        figure = counted["figures"][name]
+        assert figure["checked"] >= times * MESSAGES
+        assert min(figure["cpu"], figure["broker"], figure["written"], figure["sent"]) > 0
         assert name in done.stdout
+    # Whoever takes a tenth has just that, beside whoever takes all.
+    tenth = counted["figures"]["transit all+tenth"]["checked"] - MESSAGES
+    assert 0 < tenth < MESSAGES / 5
+    goals = {goal["name"]: goal["met"] for goal in found["goals"]}
+    assert goals["one link to mm2-tuned"] is None  # not measured in a smoke run, so not met
+    assert {"commit", "kafka", "librdkafka", "cores"} <= found["about"].keys()

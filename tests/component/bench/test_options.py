@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from mesh.errors import StartError
+from tests.bench import peers
 from tests.bench.__main__ import main, parsed
 from tests.bench.command import parser_of
 
@@ -25,3 +27,45 @@ def test_folders_that_are_there(tmp_path: Path) -> None:
     assert parsed(["--directory", str(tmp_path)])[0].directory == tmp_path
     assert parsed(["--out", str(tmp_path / "x")])[0].out == tmp_path / "x"
     assert parser_of("change", None).parse_args(["--directory", str(tmp_path)]).directory
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--rounds", "0"],
+        ["--messages", "3"],  # fewer than partitions
+        ["--payload", "7"],  # no room for the number
+        ["--subjects", "9"],  # no tenth of them
+        ["--peers", "pigeon"],
+        ["--rounds", "many"],
+    ],
+)
+def test_sizes_that_measure_nothing(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(options)
+    assert ended.value.code == 2
+    assert options[0] in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_without_java_one_line_and_exit_code_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert main(["--smoke", "--out", str(tmp_path / "x"), "--directory", str(tmp_path)]) == 2
+    [line] = [one for one in capsys.readouterr().err.splitlines() if one.startswith("bench:")]
+    assert "Java" in line
+
+
+@pytest.mark.parametrize("cause", ["no Go", "a build that fails"])
+def test_a_peer_that_cannot_be_built_is_one_line(
+    cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if cause == "a build that fails":
+        go = tmp_path / "go"
+        go.write_text("#!/bin/sh\necho broken >&2\nexit 1\n")
+        go.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin" if cause != "no Go" else str(tmp_path))
+    monkeypatch.setattr(peers, "cache_folder", lambda: tmp_path / "cache")
+    with pytest.raises(StartError, match=r"Go is not installed|go build failed: broken"):
+        peers.built(lambda _: None)
