@@ -6,9 +6,11 @@ as far as the lane: one thread does both, so nothing is written to the target in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
+from operator import methodcaller
 
 from mesh.codec.state import encode_ledger
 from mesh.core.routing import LocalLink, Router
@@ -25,6 +27,9 @@ from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition, Wr
 
 CHUNK = 2_000
 """Records that one turn reads again at most: the lane waits no longer than for a batch."""
+
+AHEAD = 2_000
+"""So far beyond the lane a source is read at most: what it has not read waits in memory."""
 
 MEET_READS, MEET_READ_S = 20, 0.05
 """How long a lane may wait until this has read the last of what the lane has."""
@@ -52,6 +57,8 @@ class CatchUp:
     _readers: dict[str, Reader] = field(default_factory=dict)
     _kafka: dict[TopicPartition, str] = field(default_factory=dict)
     _unsent: dict[TopicPartition, list[Record]] = field(default_factory=dict)
+    _next: dict[TopicPartition, int] = field(default_factory=dict)
+    _far: dict[TopicPartition, int] = field(default_factory=dict)
     _ends: dict[TopicPartition, int] = field(default_factory=dict)
 
     def begin(
@@ -126,8 +133,9 @@ class CatchUp:
             stop = self.lane.positions.stopped.get(at)
             if stop is not None and stop.reason == StopReason.RECREATED:
                 raise TransportError(f"{at} was made anew while it was read again")
-        self._fetch(0.0)
         self.is_met = False
+        if self._count() < most:
+            self._fetch(0.0)
         if self._count() < most:
             # Near the end: the lane stands still until this has come as far.
             if self.lane.batch is not None:
@@ -138,39 +146,56 @@ class CatchUp:
                     break
                 self._fetch(MEET_READ_S)
         for at, records in self._unsent.items():
-            end = self._end(at)
-            ready = [record for record in records if record.offset() < end]
-            self.records[at] = ready[:most]
-            self._unsent[at] = records[len(self.records[at]) :]
-            self.is_met = self.is_met and len(ready) <= most
+            ready = self._ready(at)
+            self.records[at] = records[: min(ready, most)]
+            del records[: len(self.records[at])]
+            self.is_met = self.is_met and ready <= most
             most -= len(self.records[at])
 
     def _count(self) -> int:
         """Return how many records wait to be written; what the lane has not read is for later."""
-        return sum(
-            record.offset() < self._end(at)
-            for at, records in self._unsent.items()
-            for record in records
-        )
+        return sum(map(self._ready, self._unsent))
+
+    def _ready(self, at: TopicPartition) -> int:
+        """Return how many records of a source wait to be written."""
+        return bisect_left(self._unsent[at], self._end(at), key=_offset_of)
 
     def _is_passed(self, source: Source) -> bool:
         if source.at not in self._kafka:
             return True
-        position = self._readers[self._kafka[source.at]].position(source.at)
+        position = self._far.get(source.at)
+        if position is None:
+            position = self._readers[self._kafka[source.at]].position(source.at)
         return position >= self._end(source.at)
 
     def _fetch(self, timeout_s: float) -> None:
+        """Read some of every Kafka cluster; of no source much more than the lane has read."""
+        for at, begin in list(self._far.items()):
+            if begin - self._end(at) < AHEAD // 2:
+                del self._far[at]
+                self._readers[self._kafka[at]].assign({at: begin})
         for reader in self._readers.values():
             for record in reader.read(timeout_s, CHUNK):
                 at = TopicPartition(record.topic(), record.partition())
-                self._unsent.setdefault(at, []).append(record)
+                # What was fetched before a source was left may come twice.
+                if at not in self._far and record.offset() >= self._next.get(at, 0):
+                    self._unsent.setdefault(at, []).append(record)
+                    self._next[at] = record.offset() + 1
             if lost := reader.lost():
                 raise TransportError(f"{lost[0]} was deleted while it was read again")
+        for at, records in self._unsent.items():
+            if at not in self._far and records and records[-1].offset() - self._end(at) >= AHEAD:
+                # The lane stands still, or lags: what it has not read is for later.
+                self._far[at] = self._next[at]
+                self._readers[self._kafka[at]].unassign([at])
 
     def close(self) -> None:
         """Release the readers."""
         for reader in self._readers.values():
             reader.close()
+
+
+_offset_of: Callable[[Record], int] = methodcaller("offset")
 
 
 def shadow_of(

@@ -1,0 +1,86 @@
+"""What is read again for a target is held in memory only as far as it is being written. K20."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from mesh.codec.control import encode_pause
+from mesh.codec.keys import SubjectPauseKey, subject_pause_key
+from mesh.model.control import Pause
+from mesh.model.inputs import Input
+from mesh.runtime.beside import catching_up
+from mesh.runtime.beside.catching_up import CHUNK, CatchUp
+from tests.component.runtime.conftest import SmallMesh, subject
+from tests.component.runtime.test_holding import STUCK, is_held, numbers, refuse
+
+INGRESS = "mesh.c.in.g"
+
+
+@pytest.fixture
+def peak(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the most records that were in memory at the end of any read."""
+    found, read = [0], CatchUp.read
+
+    def watched(self: CatchUp, most: int = CHUNK) -> Iterator[Input]:
+        yield from read(self, most)
+        found[0] = max(found[0], sum(map(len, self._unsent.values())))
+
+    monkeypatch.setattr(CatchUp, "read", watched)
+    return found
+
+
+def publish(mesh: SmallMesh, begin: int, end: int, text: str = "x", size: int = 0) -> None:
+    """Publish numbers, of at least so many digits, at c itself."""
+    for number in range(begin, end):
+        value = b"%0*d" % (size, number)
+        mesh.write(INGRESS, value, headers=[subject(text)], partition=number % 4)
+
+
+@pytest.fixture
+def held(mesh: SmallMesh, peak: list[int]) -> SmallMesh:
+    mesh.subscribe("c", "t", ">")
+    mesh.run()
+    refuse(mesh, STUCK, is_refusing=True)
+    publish(mesh, 0, 1)
+    mesh.run(1_000)
+    assert is_held(mesh, "c", STUCK)
+    assert peak == [0]
+    return mesh
+
+
+def test_a_long_backlog_is_read_as_it_is_written(
+    held: SmallMesh, peak: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while a record that is refused for good is looked for, one at a time. Spec: R12."""
+    monkeypatch.setattr(catching_up, "CHUNK", 50)
+    held.kafka.topics[STUCK].message_bytes_max = 700
+    publish(held, 1, 2, size=900)
+    publish(held, 2, 1_000)
+    held.run(90_000)
+    assert not is_held(held, "c", STUCK)
+    assert len(held.read(STUCK)) == 1_000
+    assert 0 < peak[0] <= 50
+
+
+def test_what_the_lane_has_not_read_is_not_read_ahead_without_end(
+    held: SmallMesh, peak: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its sources stand still before a paused subject, with much behind it."""
+    monkeypatch.setattr(catching_up, "AHEAD", 20)
+    monkeypatch.setattr(catching_up, "CHUNK", 10)
+    key = subject_pause_key(SubjectPauseKey("c", "p/>"))
+    held.write("mesh.config", encode_pause(Pause()), key=key)
+    held.run(1_000)
+    publish(held, 1, 40)
+    publish(held, 40, 44, "p/1")
+    publish(held, 44, 1_000)
+    held.run(10_000)
+    refuse(held, STUCK, is_refusing=False)
+    held.run(20_000)
+    assert numbers(held, STUCK) == list(range(40))
+    held.write("mesh.config", None, key=key)
+    held.run(20_000)
+    assert numbers(held, STUCK) == list(range(1_000))
+    assert peak[0] <= 4 * (20 + 10) + 10
