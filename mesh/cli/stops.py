@@ -75,12 +75,6 @@ def resume_stopped(
 
     if accept_gap and not found:
         raise wrong_input("--accept-gap", f"nothing is stopped on the {what}: nothing to accept")
-    if accept_gap and (blocked := [one for one in found if not one.can_be_accepted]):
-        first = blocked[0]
-        raise wrong_input(
-            "--accept-gap",
-            f"{first.node} cannot read {first.stop.range}: update that node instead",
-        )
     left = found
     if accept_gap:
         accept(seen.topology, seen.kafka, found)

@@ -411,5 +411,7 @@ def progress_key(progress: Progress) -> bytes:
             if progress.topic_id is None:
                 raise LocalProtocolError(f"progress {kind} of {at} names no source")
             return f"{kind} {at} {progress.topic_id.hex()} {progress.source_partition}".encode()
+        case ProgressKind.REFUSED:
+            return f"{kind} {at} {progress.offset}".encode()
         case ProgressKind.INTEREST | ProgressKind.EPOCH:
             return kind.value.encode()

@@ -21,6 +21,7 @@ from mesh.model.state import (
     NotForwarded,
     Progress,
     ProgressKind,
+    Refused,
     SentCount,
     SourceRange,
     Standby,
@@ -54,6 +55,7 @@ _PROGRESS = RecordCodec[Progress](
             {"first": began.first, "domain": began.era.domain, "number": began.era.number}
             for began in value.eras
         ],
+        "refused": [{"offset": one.offset, "after": one.after} for one in value.refused],
     },
     lambda fields: Progress(
         kind=ProgressKind(fields["kind"]),
@@ -72,6 +74,7 @@ _PROGRESS = RecordCodec[Progress](
             EraBegan(began["first"], Era(began["domain"], began["number"]))
             for began in fields["eras"]
         ),
+        refused=tuple(Refused(**one) for one in fields["refused"]),
     ),
 )
 

@@ -28,19 +28,15 @@ class Chains:
     Attributes:
         last: Last accepted offset per sender's source.
         broken: Sources with a gap: nothing but repairs of them is accepted until a frame fits.
-        torn: After a frame that nobody could read: the sources that have been seen since.
-            None if there was no such frame.
+        given_up: Sources whose gap no repair can close: the next frame is accepted as it is.
+        is_forgiven: An operator accepted a frame that cannot be read. Whose it was is unknown, so
+            the next hole, of whatever source, is asked for by nobody.
     """
 
     last: dict[SourcePartition, int] = field(default_factory=dict)
     broken: set[SourcePartition] = field(default_factory=set)
-    torn: dict[SourcePartition, None] | None = None
-
-    def copy(self) -> Chains:
-        """Return what is known now, apart from what becomes of it."""
-        return Chains(
-            dict(self.last), set(self.broken), None if self.torn is None else dict(self.torn)
-        )
+    given_up: set[SourcePartition] = field(default_factory=set)
+    is_forgiven: bool = False
 
     def judge(self, chain: Chain, *, is_repair: bool = False, is_gap: bool = False) -> Verdict:
         """Say what becomes of a frame, and remember it.
@@ -61,13 +57,14 @@ class Chains:
         is_announced = is_gap and chain.previous == last
         if last >= chain.last and not is_announced:
             return Verdict.DUPLICATE
-        if chain.previous > last and not self._is_mended(chain.source):
+        if chain.previous > last and chain.source not in self.given_up:
             if chain.source in self.broken:
                 return Verdict.WAITING
-            self.broken.add(chain.source)
-            return Verdict.GAP
-        if self.torn is not None:
-            self.torn[chain.source] = None
+            if not self.is_forgiven:
+                self.broken.add(chain.source)
+                return Verdict.GAP
+            self.is_forgiven = False
+        self.given_up.discard(chain.source)
         if not is_repair:
             self.broken.discard(chain.source)
         self.last[chain.source] = chain.last
@@ -84,21 +81,6 @@ class Chains:
             return False
         self.last[chain.source] = max(last, chain.last)
         self.broken.discard(chain.source)
-        return True
-
-    def tear(self) -> None:
-        """Take note of an unreadable frame; it is a dead letter.
-
-        Whose it was is unknown, so the next frame of each source may leave a hole, once.
-
-        Spec: R12.
-        """
-        self.torn = {}
-
-    def _is_mended(self, source: SourcePartition) -> bool:
-        if self.torn is None or source in self.torn or source in self.broken:
-            return False
-        self.torn[source] = None
         return True
 
     def jump(self, chain: Chain, *, is_gap: bool = False) -> None:

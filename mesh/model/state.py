@@ -21,6 +21,7 @@ class ProgressKind(StrEnum):
     STOPPED = "stopped"
     GAP = "gap"
     ERA = "era"
+    REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,14 @@ class EraBegan:
 
     first: int
     era: Era
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A frame that was not taken whole: only messages after an origin offset, or none (-1). K20."""
+
+    offset: int
+    after: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +80,8 @@ class Progress:
         link: sent, accepted, held, gap: number of the topology that made the outbox's link.
         leader_epoch: source: of the record read last, -1 if it is not known.
         eras: era: by which topologies the source worked, ascending.
+        refused: refused: frames of a block of an outbox that were not taken whole; `offset` is the
+            number of the block.
 
     Spec: K9, K10, K12, K18, R6.
     """
@@ -88,6 +99,7 @@ class Progress:
     link: int = 0
     leader_epoch: int = -1
     eras: Sequence[EraBegan] = ()
+    refused: Sequence[Refused] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +189,7 @@ class LossReason(StrEnum):
     """Why a guaranteed message is lost to one target, and announced there. Spec: R12, R14."""
 
     QUARANTINED = "quarantined"
+    UNREADABLE = "unreadable"
     ENDPOINT_FULL = "endpoint_full"
     ENDPOINT_EXPIRED = "endpoint_expired"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mesh.codec.control import encode_stop
 from mesh.codec.keys import accept_key
-from mesh.model.control import Stop, StopReason
+from mesh.model.control import Stop
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -24,11 +24,6 @@ class StoppedSource:
 
     node: str
     stop: Stop
-
-    @property
-    def can_be_accepted(self) -> bool:
-        """Whether an operator may have the node go on; a record of a newer version needs more."""
-        return self.stop.reason != StopReason.VERSION
 
 
 def stops_on_link(

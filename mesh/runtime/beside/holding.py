@@ -14,7 +14,6 @@ import structlog
 
 from mesh.codec.keys import progress_key
 from mesh.codec.state import decode_progress, encode_progress
-from mesh.core.chain import Chains
 from mesh.core.routing import LocalLink
 from mesh.errors import PoisonError, TransportError, TransportRecordError
 from mesh.model.inputs import Input
@@ -212,10 +211,9 @@ class Holds:
             writer.close()
             log.info("target.waits", target=target, lane=lane.number)
             return None  # a source that cannot be read now: its Kafka cluster does not answer
-        known = Positions(epoch=lane.positions.epoch)
+        known = lane.positions.copy_of_target()
+        known.sent.clear()
         for source in sources:
-            accepted = hold.chains.get(source.at)
-            known.chains[source.at] = Chains(torn={}) if accepted is None else accepted.copy()
             if link is not None:
                 key = (lane.outbox(link, source), source.identity)
                 if key in lane.positions.sent:
@@ -336,7 +334,6 @@ class Holds:
         again.lost.clear()
         for source, offset in reached.items():
             active.hold.next[hold_key(lane, active.target, source)] = offset
-            active.hold.chains[source.at] = known.chains[source.at].copy()
         if active.link is not None:
             lane.positions.sent.update(known.sent)
 

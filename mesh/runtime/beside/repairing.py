@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 import structlog
 
 from mesh.codec.frames import key_tail, relay_key
-from mesh.core.chain import Chains
 from mesh.core.routing import LocalLink
 from mesh.errors import PoisonError, TransportError
 from mesh.model.control import Stop, StopReason
@@ -159,11 +158,8 @@ class Repairs:
             reason, topic_id = StopReason.RECREATED, source.topic_id
             if sent >= first:
                 again.lost.append(Stop("", source.at.partition, topic_id, reason, first, sent + 1))
-        known = Positions(epoch=lane.positions.epoch, eras=lane.positions.eras)
-        known.sent[key] = asked.request.last
-        if source.link is not None:
-            # Where its reading begins the chains of the neighbour behind it are in their middle.
-            known.chains[source.at] = Chains(torn={})
+        known = lane.positions.copy_of_target()
+        known.sent = {key: asked.request.last}
         names = lane.names.held_transactions(lane.node, lane.number)
         writer = self.kafka[self.home].writer(f"held-{lane.number}", names)
         return _Repair(asked, link, source, again, writer, known)

@@ -83,7 +83,7 @@ class Batch:
     direct: list[DirectRows] = field(default_factory=list)
     left: dict[TopicPartition, str] = field(default_factory=dict)
     readings: dict[TopicPartition, Reading] = field(default_factory=dict)
-    progress: dict[bytes, Progress] = field(default_factory=dict)
+    progress: dict[bytes, Progress | None] = field(default_factory=dict)
     cuts: list[Cut] = field(default_factory=list)
     _sent: dict[tuple[str, MessageClass], list[int]] = field(default_factory=dict)
     _delivered: Counter[tuple[str, MessageClass]] = field(default_factory=Counter)
@@ -154,6 +154,10 @@ class Batch:
         """Have a position committed with this batch; a later one of the same key replaces it."""
         self.progress[progress_key(progress)] = progress
 
+    def forget(self, progress: Progress) -> None:
+        """Have this batch remove what is kept under the key of a position."""
+        self.progress[progress_key(progress)] = None
+
     def cut(
         self, at: TopicPartition, topic_id: bytes, position: int, cuts: Mapping[str, int]
     ) -> None:
@@ -196,9 +200,10 @@ class Batch:
             )
         progress_topic = self.names.progress(self.node)
         for key, progress in self.progress.items():
-            if link_numbers and (number := link_numbers.get(progress.topic)):
+            if progress is not None and (number := link_numbers.get(progress.topic)):
                 progress = replace(progress, link=number)
-            writer.produce(progress_topic, encode_progress(progress), key, partition)
+            value = None if progress is None else encode_progress(progress)
+            writer.produce(progress_topic, value, key, partition)
         ledger = self.ledger()
         writer.produce(self.names.ledger(self.node), encode_ledger(ledger), None, partition)
         return ledger

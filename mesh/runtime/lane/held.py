@@ -49,8 +49,6 @@ def hold_source(lane: Lane, source: Source, now_ms: int) -> None:
         batch.is_awaited = True
         kept.next[key] = max(0, lane.positions.next.get(at, 0))
         batch.note(held_progress(lane, target, source, kept.number, kept.next[key]))
-        if at in lane.positions.chains:
-            kept.chains[at] = lane.positions.chains[at].copy()
 
 
 def release(lane: Lane, target: str, now_ms: int) -> None:

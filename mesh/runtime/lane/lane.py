@@ -28,6 +28,7 @@ from mesh.runtime.lane.accounts import Accounts
 from mesh.runtime.lane.batch import RESERVED_MS, Batch, DirectRows
 from mesh.runtime.lane.plan import Plan
 from mesh.runtime.lane.positions import Positions
+from mesh.runtime.lane.refused import NOT_TAKEN, RefusedFrames
 from mesh.transport.port import BEGINNING, Row, TopicPartition, Writer
 
 Known = dict[tuple[str, bytes | None], tuple[str, Route]]
@@ -85,6 +86,7 @@ class Lane:
         told: What the last commit lets the node know.
         asked_ms: When a repair of a broken chain was asked for last.
         accounts: What all lanes of this worker have committed.
+        unreadable: Outbox partitions where a frame could not be read since a repair was asked for.
         flags: Of the frames it writes: a repair says so. Spec: K20.
         narrowed: Routes by this instead of by all that is known: to one target.
         written: Bytes of guaranteed frames written per outbox partition, for limits.
@@ -110,6 +112,7 @@ class Lane:
     told: list[Input] = field(default_factory=list)
     asked_ms: dict[tuple[TopicPartition, SourcePartition], int] = field(default_factory=dict)
     accounts: Accounts = field(default_factory=Accounts)
+    unreadable: dict[TopicPartition, None] = field(default_factory=dict)
     flags: FrameFlags = FrameFlags.NONE
     narrowed: Router | None = None
     written: dict[TopicPartition, int] = field(default_factory=dict)
@@ -337,6 +340,39 @@ class Lane:
     def chains(self, at: TopicPartition) -> Chains:
         """Return what has been accepted on an outbox partition."""
         return self.positions.chains.setdefault(at, Chains())
+
+    @property
+    def is_second(self) -> bool:
+        """Whether it reads again, for one target, what the lane itself has read. Spec: K20."""
+        return self.narrowed is not None
+
+    def is_left_out(self, source: Source, offset: int) -> bool:
+        """Whether a second reading passes over a frame of which nothing was taken. Spec: K20."""
+        left_out = self.positions.left_out
+        return self.is_second and left_out(source.at, source.topic_id, offset) == NOT_TAKEN
+
+    def mark(self, batch: Batch, source: Source, offset: int, after: int = NOT_TAKEN) -> None:
+        """Have the next commit keep that a frame was not taken whole. Spec: K20.
+
+        Args:
+            batch: The open transaction.
+            source: The outbox partition.
+            offset: Of the frame there.
+            after: Messages with origin offsets above this were taken; -1: none.
+        """
+        is_kept = source.link is not None and source.message_class is MessageClass.GUARANTEED
+        if is_kept and not self.is_second:
+            frames = self.positions.refused.setdefault(source.at, RefusedFrames())
+            batch.note(frames.add(source.at, source.topic_id, offset, after))
+
+    def forget_marks(self, at: TopicPartition, topic_id: bytes, start: int, now_ms: int) -> None:
+        """Have the next commit forget the marks of frames that an outbox has no longer."""
+        frames = self.positions.refused.get(at, RefusedFrames())
+        for block in [*frames.forget(topic_id, start)]:
+            about = Progress(
+                kind=ProgressKind.REFUSED, offset=block, topic=at.topic, partition=at.partition
+            )
+            self.open(now_ms).forget(about)
 
     def next_chain(self, outbox: TopicPartition, source: Source, first: int, last: int) -> Chain:
         """Return the chain of a frame about to be written, and remember it as sent."""

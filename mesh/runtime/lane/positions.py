@@ -10,6 +10,7 @@ from mesh.model.control import Stop
 from mesh.model.frames import NONE_OFFSET, Era, SourcePartition
 from mesh.model.state import EraBegan, Progress, ProgressKind
 from mesh.node.relinking import CHANGE, UNCHANGED
+from mesh.runtime.lane.refused import RefusedFrames
 from mesh.transport.port import TopicPartition
 
 ENDED = -1
@@ -29,12 +30,10 @@ class Hold:
     Attributes:
         number: Tells one hold from another, also of the same target in the same lane epoch.
         next: First source offset not written there, per target partition and source.
-        chains: What had been accepted per outbox partition read; unknown after a restart.
     """
 
     number: int
     next: dict[HoldKey, int] = field(default_factory=dict)
-    chains: dict[TopicPartition, Chains] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -61,6 +60,7 @@ class Positions:
             nothing before it: that went other ways while there was no such link.
         left: Outboxes whose links were removed; what is there when they come back may be new.
         eras: By which topologies each source worked, ascending. Spec: K10.
+        refused: Frames that were not taken whole, by outbox partition. Spec: K20.
         ended: Holds that a catch-up ended before the lane could tell.
         holds_begun: How many began in this epoch.
     """
@@ -84,13 +84,18 @@ class Positions:
     since: dict[HoldKey, int] = field(default_factory=dict)
     left: dict[TopicPartition, None] = field(default_factory=dict)
     eras: dict[TopicPartition, Sequence[EraBegan]] = field(default_factory=dict)
+    refused: dict[TopicPartition, RefusedFrames] = field(default_factory=dict)
     holds_begun: int = 0
     _written_beside: dict[HoldKey, None] = field(default_factory=dict)
 
     def copy_of_target(self) -> Positions:
         """Return what is known for one target, apart from what becomes of it."""
-        chains = {at: known.copy() for at, known in self.chains.items()}
-        return Positions(epoch=self.epoch, sent=dict(self.sent), chains=chains, eras=self.eras)
+        return Positions(self.epoch, sent=dict(self.sent), eras=self.eras, refused=self.refused)
+
+    def left_out(self, at: TopicPartition, topic_id: bytes, offset: int) -> int | None:
+        """Return after which origin offset a frame's messages were taken; None if all were."""
+        frames = self.refused.get(at)
+        return None if frames is None else frames.after(topic_id, offset)
 
     def era_of(self, at: TopicPartition, offset: int) -> Era | None:
         """Return by which topology what stands at an offset of a source was taken, if known."""
@@ -121,6 +126,8 @@ class Positions:
                 self.since[about, source] = progress.ahead
             case ProgressKind.ACCEPTED:
                 self.chains.setdefault(about, Chains()).last[source] = progress.offset
+            case ProgressKind.REFUSED:
+                self.refused.setdefault(about, RefusedFrames()).recover(progress)
             case ProgressKind.ERA:
                 self.eras[about] = progress.eras
             case ProgressKind.INTEREST:

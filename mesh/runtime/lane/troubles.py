@@ -17,6 +17,9 @@ from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.lane.positions import stop_of
 from mesh.transport.port import TopicPartition
 
+REPAIRS_MAX = 3
+"""A frame that cannot be read comes again in each repair: after so many its gap is announced."""
+
 AGAIN_MS = 15_000
 """How long a repair may take to come before it is asked for again."""
 
@@ -67,6 +70,7 @@ def ask_repair(
     last = lane.chains(source.at).last.get(of, NONE_OFFSET)
     _, attempts = lane.positions.gaps.get((source.at, of), (last, -1))
     lane.asked_ms[source.at, of] = batch.opened_ms
+    lane.unreadable.pop(source.at, None)
     lane.positions.gaps[source.at, of] = (last, attempts + 1)
     batch.note(_gap(source.at, of, last, attempts + 1, "open"))
     lane.notices.append(GapFound(link.neighbour, _request(source.at, of, last, attempts + 1)))
@@ -78,6 +82,16 @@ def ask_again(
     """Ask once more if the repair has not come for long: it may have been lost as well. K11."""
     if batch.opened_ms - lane.asked_ms.setdefault((source.at, of), batch.opened_ms) >= AGAIN_MS:
         ask_repair(lane, batch, source, link, of)
+
+
+def give_up_if_hopeless(lane: Lane, source: Source, of: SourcePartition) -> None:
+    """Have the next frame of a chain accepted as it is if repairs bring what nobody can read.
+
+    What is missing before it is announced as lost then. Spec: K20, DESIGN 4 rule 4.
+    """
+    _, attempt = lane.positions.gaps.get((source.at, of), (NONE_OFFSET, 0))
+    if attempt + 1 >= REPAIRS_MAX and source.at in lane.unreadable:
+        lane.chains(source.at).given_up.add(of)
 
 
 def end_repair(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from mesh.errors import PoisonError, TransportError, UnknownVersionError
-from mesh.model.control import OutboxPosition, Stop, StopReason
+from mesh.model.control import OutboxPosition, Stop
 from mesh.model.effects import Relinked
 from mesh.model.inputs import Input, LaneApplied
 from mesh.model.topics import TopicNames
@@ -220,12 +220,7 @@ class Lanes:
         return self.owned.get(lane.number) is lane
 
     def resume(self, stop: Stop) -> None:
-        """Have a source that stopped read on: what is lost is accepted. Spec: R6.
-
-        What cannot be read is not lost: that waits for another version. Spec: K10.
-        """
-        if stop.reason == StopReason.VERSION:
-            return
+        """Have a source that stopped read on: what is lost is accepted. Spec: R6."""
         self._accepted[stop.topic, stop.partition] = stop
 
     def resume_accepted(self, now: int) -> Iterator[Input]:
@@ -309,14 +304,15 @@ class Lanes:
             log.error(  # noqa: TRY400 - one line for people
                 "link.stopped", topic=at.topic, partition=at.partition, fault=str(error)
             )
-            self._halt(lane, at, now)
+            unread = next(one for one in records if one.offset() >= lane.position(at))
+            self._halt(lane, at, unread.offset(), now)
         else:
             return taken
         return 0
 
-    def _halt(self, lane: Lane, at: TopicPartition, now: int) -> None:
+    def _halt(self, lane: Lane, at: TopicPartition, offset: int, now: int) -> None:
         try:
-            self.sources.halt(lane, at, lane.position(at), now)
+            self.sources.halt(lane, at, offset, now)
         except TransportError as error:
             self._give_up(lane, error)
 

@@ -232,11 +232,15 @@ class Sources:
             StopReason.RETENTION: stop.next,
             StopReason.TRUNCATED: stop.first,
             StopReason.RECREATED: 0,  # what is deleted there as well is a loss of its own
+            StopReason.VERSION: stop.next,
         }[StopReason(stop.reason)]
         batch = lane.open(now_ms)
         goes_on = stop.first + 1 if stop.reason == StopReason.RECREATED else position
         announce(lane, batch, source, stop, came_before(lane, source), goes_on)
         positions.topic_ids[at] = info.topic_id
+        if stop.reason == StopReason.VERSION:
+            lane.mark(batch, source, stop.first)
+            lane.chains(at).is_forgiven = True
         if stop.reason == StopReason.TRUNCATED and topic.link is None:
             positions.generations[at] = generation + 1
         if stop.reason == StopReason.RECREATED:
@@ -323,6 +327,7 @@ class Sources:
             known_start, known_end = bounds[at]
             start = 0 if known_start is None else known_start
             end = position if known_end is None else known_end
+            lane.forget_marks(at, topic_id, start, now_ms)
             if end < position:
                 stops[at] = stop_of(at, known_id, StopReason.TRUNCATED, end, position)
             elif start > position:

@@ -10,17 +10,30 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+import structlog
+
 from mesh.codec.frames import Peeked, assemble_value, decode_header, key_tail, relay_key
 from mesh.core.forwarding import crosses_external
 from mesh.core.joins import row_of
 from mesh.core.routes import PUBLISHED_HERE, Arrival
 from mesh.model.control import Stop
-from mesh.model.frames import NONE_OFFSET, Chain, FrameKind, MessageClass, Origin
+from mesh.model.frames import (
+    NONE_OFFSET,
+    Chain,
+    FrameKind,
+    Hop,
+    MessageClass,
+    Origin,
+    SourcePartition,
+)
 from mesh.model.headers import GAP_HEADER
+from mesh.model.state import LossReason
 from mesh.model.topology import ZoneKind
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.messages.outgoing import Came, hop_over, next_hop
+
+log = structlog.get_logger()
 
 EMPTY = assemble_value(0, [])
 """Value of a frame without messages."""
@@ -54,6 +67,7 @@ def announce(
     came: Came,
     position: int,
     *,
+    of: SourcePartition | None = None,
     is_local: bool = True,
 ) -> None:
     """Tell everybody that what a stop names is lost.
@@ -65,11 +79,12 @@ def announce(
         stop: What is lost.
         came: See `came_before`.
         position: Offset at which the lane goes on: the chain goes on there too.
+        of: Of which partition the range is, if not of the one that is read.
         is_local: Whether the endpoints of this node are told too.
     """
     origin = Origin(
         node=lane.node,
-        source=source.identity,
+        source=of or source.identity,
         generation=source.generation,
         first=stop.first,
         last=max(stop.first, stop.next - 1),
@@ -100,6 +115,32 @@ def announce(
         lane.send(batch, link, source, key, EMPTY, 0)
     if is_local and source.message_class is MessageClass.GUARANTEED:
         _deliver(lane, source, origin, ext, came)
+
+
+def announce_unreadable(
+    lane: Lane, batch: Batch, source: Source, hop: Hop, last: int, offset: int
+) -> None:
+    """Tell everybody what a neighbour sent and sends again in a form that nobody here can read.
+
+    Args:
+        lane: Who reads on.
+        batch: The open transaction.
+        source: The outbox that is read.
+        hop: Of the first frame behind the hole.
+        last: Offset of the sender's source up to which all is known.
+        offset: Of that frame in the outbox.
+    """
+    sender, of = hop.path[-1], hop.chain.source
+    names, message_class = lane.names, source.message_class
+    topic = (
+        names.ingress(sender, message_class)
+        if len(hop.path) == 1
+        else names.outbox(hop.path[-2], sender, message_class)
+    )
+    first, after = last + 1, hop.chain.previous + 1
+    stop = Stop(topic, of.partition, of.topic_id, LossReason.UNREADABLE, first, after)
+    announce(lane, batch, source, stop, came_before(lane, source), offset, of=of)
+    log.error("frames.unreadable", lane=lane.number, range=stop.range)
 
 
 def gap_ext(topic: str, reason: str) -> Mapping[str, bytes]:

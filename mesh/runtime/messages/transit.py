@@ -33,9 +33,16 @@ from mesh.model.topology import Topology
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.lane.plan import Plan
-from mesh.runtime.lane.troubles import ask_again, ask_repair, end_repair
+from mesh.runtime.lane.refused import NOT_TAKEN
+from mesh.runtime.lane.troubles import (
+    ask_again,
+    ask_repair,
+    end_repair,
+    give_up_if_hopeless,
+)
 from mesh.runtime.messages.addressing import by_address
 from mesh.runtime.messages.delivering import deliver
+from mesh.runtime.messages.gaps import announce_unreadable
 from mesh.runtime.messages.gaps import relay as relay_gap
 from mesh.runtime.messages.outgoing import (
     Came,
@@ -70,15 +77,15 @@ def take_frames(
         lane.about_to_read(batch, source, offset)
         count = 0
         try:
-            peeked = peek(record.key() or b"")
-            count = peeked.count
-            _take_frame(lane, batch, source, link, record, peeked)
+            if not lane.is_left_out(source, offset):
+                peeked = peek(record.key() or b"")
+                count = peeked.count
+                _take_frame(lane, batch, source, link, record, peeked)
         except UnknownVersionError:
             raise  # not the record's fault: the link stops. Spec: K10
         except ProtocolError as error:
             refuse(lane, batch, source, record, "CODEC", str(error))
-            if not count:
-                lane.chains(source.at).tear()
+            _leave_out(lane, batch, source, offset)
         leader_epoch = record.leader_epoch()
         batch.read(source.at, source.topic_id, offset, offset, count, leader_epoch=leader_epoch)
         taken += 1
@@ -89,14 +96,21 @@ def take_frames(
 
 def pass_over(lane: Lane, batch: Batch, source: Source, link: LocalLink, record: Record) -> int:
     """Have the chain go on behind a frame that is put aside; return how many messages it has."""
+    _leave_out(lane, batch, source, record.offset())
     try:
         peeked = peek(record.key() or b"")
         if peeked.hop.path[-1] == link.neighbour:
-            _accepted_after(lane, batch, source, link, peeked)
+            _judge(lane, batch, source, link, record.offset(), peeked)
     except Exception:  # noqa: BLE001 - it may break whatever is made of it, this too
-        lane.chains(source.at).tear()
         return 0
     return peeked.count
+
+
+def _leave_out(lane: Lane, batch: Batch, source: Source, offset: int) -> None:
+    """Take note of a frame that cannot be read: nobody reads it again, nor can a repair help."""
+    if not lane.is_second:
+        lane.mark(batch, source, offset)
+        lane.unreadable[source.at] = None
 
 
 def _take_frame(
@@ -109,13 +123,15 @@ def _take_frame(
     if not hop.path or hop.path[-1] != link.neighbour:
         # The outbox is the neighbour's alone: who else writes there is no part of its chain.
         refuse(lane, batch, source, record, fault or "SENDER", f"path {'>'.join(hop.path)}")
+        lane.mark(batch, source, record.offset())
         return
-    after = _accepted_after(lane, batch, source, link, peeked)
+    after = _accepted_after(lane, batch, source, link, record.offset(), peeked)
     if after is None:
         return
     if fault is not None:
         # What went round has been taken all the same: its chain must not break over it.
         refuse(lane, batch, source, record, fault, f"path {'>'.join(hop.path)}")
+        lane.mark(batch, source, record.offset())
         return
     came = Came(
         node=peeked.node,
@@ -179,7 +195,24 @@ def _origin(peeked: Peeked, plan: Plan) -> Origin:
 
 
 def _accepted_after(
-    lane: Lane, batch: Batch, source: Source, link: LocalLink, peeked: Peeked
+    lane: Lane, batch: Batch, source: Source, link: LocalLink, offset: int, peeked: Peeked
+) -> int | None:
+    """Return the origin offset after which a frame's messages are accepted (-1: all), or None.
+
+    Who reads a second time, for one target, begins in the middle of chains: it takes what the lane
+    took. Spec: K11, K20.
+    """
+    if lane.is_second:
+        marked = lane.positions.left_out(source.at, source.topic_id, offset)
+        return NONE_OFFSET if marked is None else marked
+    after = _judge(lane, batch, source, link, offset, peeked)
+    if after != NONE_OFFSET:
+        lane.mark(batch, source, offset, NOT_TAKEN if after is None else after)
+    return after
+
+
+def _judge(
+    lane: Lane, batch: Batch, source: Source, link: LocalLink, offset: int, peeked: Peeked
 ) -> int | None:
     """Judge a frame by its chain.
 
@@ -201,11 +234,14 @@ def _accepted_after(
         return NONE_OFFSET
     last = chains.last.get(hop.chain.source, NONE_OFFSET)
     if is_repair and not is_gap and not peeked.count:
-        _end_repair(lane, batch, source, link, hop)
+        _end_repair(lane, batch, source, link, hop, offset)
         return None
+    is_given_up = hop.chain.source in chains.given_up
     verdict = chains.judge(hop.chain, is_repair=is_repair, is_gap=is_gap)
     match verdict:
         case Verdict.ACCEPT | Verdict.PARTIAL:
+            if is_given_up and hop.chain.previous > last:
+                announce_unreadable(lane, batch, source, hop, last, offset)
             _note_accepted(batch, source, hop)
             if not is_repair:
                 end_repair(lane, batch, source, link, hop.chain.source)
@@ -220,12 +256,21 @@ def _accepted_after(
     return None
 
 
-def _end_repair(lane: Lane, batch: Batch, source: Source, link: LocalLink, hop: Hop) -> None:
+def _end_repair(
+    lane: Lane, batch: Batch, source: Source, link: LocalLink, hop: Hop, offset: int
+) -> None:
     """Take the frame without messages that ends a repair. Spec: K20."""
-    if lane.chains(source.at).end_repair(hop.chain):
+    chains, of = lane.chains(source.at), hop.chain.source
+    last = chains.last.get(of, NONE_OFFSET)
+    if of in chains.given_up and hop.chain.previous > last:
+        announce_unreadable(lane, batch, source, hop, last, offset)
+        chains.given_up.discard(of)
+        chains.last[of] = hop.chain.previous
+    if chains.end_repair(hop.chain):
         _note_accepted(batch, source, hop)
         end_repair(lane, batch, source, link, hop.chain.source)
     else:
+        give_up_if_hopeless(lane, source, hop.chain.source)
         ask_repair(lane, batch, source, link, hop.chain.source)
 
 

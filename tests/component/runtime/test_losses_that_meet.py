@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mesh.codec.control import encode_pause
+from mesh.codec.frames import decode_header, encode_header
 from mesh.codec.keys import SubjectPauseKey, subject_pause_key
 from mesh.codec.state import decode_progress
 from mesh.model.control import Pause, Stop
@@ -120,18 +123,25 @@ def another_version(frame: Record) -> bytes:
     return key[:2] + bytes([4]) + key[3:]
 
 
-def test_nobody_stumbles_over_a_consent_to_what_is_only_unreadable(mesh: SmallMesh) -> None:
-    """A record of a later version is not lost: whoever accepts it changes nothing. Spec: K10."""
+def test_a_frame_of_a_later_version_can_be_accepted_as_a_loss(mesh: SmallMesh) -> None:
+    """It is announced, and the one hole that it leaves is asked for by nobody. Spec: K10, R6."""
     publish(mesh, 0)
     mesh.run()
     [frame] = [one for one in mesh.read(OUTBOX) if one.partition() == 0]
     mesh.write(OUTBOX, frame.value(), key=another_version(frame))
+    header = decode_header(frame.key() or b"")
+    chain = replace(header.hop.chain, previous=7, first=8, last=8)
+    behind = replace(header, hop=replace(header.hop, chain=chain))
+    mesh.write(OUTBOX, frame.value(), key=encode_header(behind))
     mesh.run()
     [stop] = stops(mesh, "b").values()
     assert stop.reason == "version"
     accept(mesh, "b", stop)
     mesh.run(5_000)
-    assert list(stops(mesh, "b").values()) == [stop]
+    assert stops(mesh, "b") == {}
+    assert values(mesh) == [0, None, 0]
+    assert [loss["reason"] for loss in announcements(mesh)] == ["version"]
+    assert not [r for r in mesh.read("mesh.b.to.a.c") if (r.key() or b"").startswith(b"repair ")]
 
 
 def test_a_lane_that_cannot_write_a_target_holds_up_no_other_lane() -> None:

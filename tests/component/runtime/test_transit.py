@@ -118,19 +118,6 @@ def test_an_undecodable_frame_is_a_dead_letter_and_the_next_one_is_served(
     assert decode_dead_letter(mesh.dead_letters("b")[0].headers()[-1][1]).reason == "CODEC"
 
 
-def test_what_follows_an_unreadable_frame_is_not_held_up(mesh: SmallMesh) -> None:
-    """Spec: R12: a frame whose key nobody can read leaves a hole in its chain, and no more."""
-    header, value = sent_frame(mesh)
-    mesh.write(OUTBOX, value, key=b"\x02garbage")
-    chain = replace(header.hop.chain, previous=5, first=6, last=6)
-    behind = replace(header, hop=replace(header.hop, chain=chain))
-    mesh.write(OUTBOX, value, key=encode_header(behind))
-    mesh.run()
-    assert len(mesh.delivered()) == 2
-    [letter] = mesh.dead_letters("b")
-    assert decode_dead_letter(letter.headers()[-1][1]).reason == "CODEC"
-
-
 def test_a_split_copies_what_a_newer_minor_version_added(mesh: SmallMesh) -> None:
     """Spec: K10: hops and splits copy ext."""
     mesh.subscribe("c", "s", ">", None)

@@ -57,11 +57,17 @@ def test_direct_frames_jump_over_what_is_lost() -> None:
     assert chains.last[SOURCE] == 25
 
 
-def test_after_an_unreadable_frame_each_source_may_leave_one_hole() -> None:
-    """Spec: reliability.md R12: what is behind a dead letter is not held up."""
-    chains = Chains(last={SOURCE: 9, OTHER: 4})
-    chains.tear()
+def test_a_frame_that_was_accepted_unread_may_leave_one_hole_of_one_source() -> None:
+    """Whose it was is unknown, but it was one frame: later holes are found as ever. Spec: K11."""
+    chains = Chains(last={SOURCE: 9, OTHER: 4}, is_forgiven=True)
+    assert chains.judge(link(4, 5, 5, OTHER)) is Verdict.ACCEPT
     assert chains.judge(link(12, 13, 14)) is Verdict.ACCEPT
     assert chains.judge(link(20, 21, 22)) is Verdict.GAP
-    assert chains.judge(link(4, 5, 5, OTHER)) is Verdict.ACCEPT
     assert chains.judge(link(9, 10, 10, OTHER)) is Verdict.GAP
+
+
+def test_a_gap_that_no_repair_can_close_is_given_up_once() -> None:
+    """Spec: K11, K20."""
+    chains = Chains(last={SOURCE: 9}, broken={SOURCE}, given_up={SOURCE})
+    assert chains.judge(link(12, 13, 14), is_repair=True) is Verdict.ACCEPT
+    assert chains.judge(link(20, 21, 22), is_repair=True) is Verdict.WAITING

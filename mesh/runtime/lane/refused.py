@@ -1,0 +1,80 @@
+"""Frames of an outbox that a lane did not take whole: repeats, strays, what waits for a repair.
+
+Whoever reads the outbox a second time, for a target that was left out or for a repair, begins in
+the middle of its chains and could not judge as the lane did. So it does not judge at all: it takes
+what is not marked here. Nothing is kept of frames that were taken whole, which nearly all are.
+Spec: K11, K20.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from mesh.model.frames import NONE_OFFSET
+from mesh.model.state import Progress, ProgressKind, Refused
+from mesh.transport.port import TopicPartition
+
+BLOCK = 1_024
+"""Offsets whose marks share one record."""
+
+
+@dataclass(slots=True)
+class RefusedFrames:
+    """Marks of one outbox partition.
+
+    Attributes:
+        topic_id: Of the outbox: offsets of one made anew are others.
+    """
+
+    topic_id: bytes = b""
+    _blocks: dict[int, dict[int, int]] = field(default_factory=dict)
+
+    def recover(self, progress: Progress) -> None:
+        """Apply one record."""
+        self._turn_to(progress.topic_id or b"")
+        self._blocks[progress.offset] = {one.offset: one.after for one in progress.refused}
+
+    def add(self, at: TopicPartition, topic_id: bytes, offset: int, after: int) -> Progress:
+        """Mark a frame; return what is to be committed.
+
+        Args:
+            at: The outbox partition.
+            topic_id: Of the outbox.
+            offset: Of the frame there.
+            after: Messages with origin offsets above this were taken; -1: none.
+        """
+        self._turn_to(topic_id)
+        block = self._blocks.setdefault(offset // BLOCK, {})
+        block[offset] = after
+        return Progress(
+            kind=ProgressKind.REFUSED,
+            offset=offset // BLOCK,
+            topic=at.topic,
+            partition=at.partition,
+            topic_id=topic_id,
+            refused=tuple(Refused(*mark) for mark in block.items()),
+        )
+
+    def after(self, topic_id: bytes, offset: int) -> int | None:
+        """Return what `add` was told of a frame, or None if it was taken whole."""
+        if topic_id != self.topic_id:
+            return None
+        return self._blocks.get(offset // BLOCK, {}).get(offset)
+
+    def forget(self, topic_id: bytes, start: int) -> Iterator[int]:
+        """Forget the blocks below the first offset that the log still has; yield their numbers."""
+        is_another = topic_id != self.topic_id
+        for block in sorted(self._blocks):
+            if is_another or (block + 1) * BLOCK <= start:
+                del self._blocks[block]
+                yield block
+
+    def _turn_to(self, topic_id: bytes) -> None:
+        if topic_id != self.topic_id:
+            self.topic_id = topic_id
+            self._blocks.clear()
+
+
+NOT_TAKEN = NONE_OFFSET
+"""Mark of a frame of which nothing was taken."""
