@@ -2,7 +2,8 @@
 # Formats the storage once and becomes the broker.
 #   ADVERTISED           host:port that clients use for port 9092. Without it, wait for the file
 #                        /var/lib/kafka/advertised: a mapped port is known only after the start.
-#   ADVERTISED_ON_HOST   host:port that clients on the host use for port 9095 (optional)
+#   ADVERTISED_ON_HOST   host:port that clients on the host use for port 9095 (optional); `later`
+#                        waits for the file /var/lib/kafka/advertised_on_host
 #   KAFKA_HEAP           Java heap, default 256m
 #   KAFKA_SETTINGS       further broker settings, one per line
 set -euo pipefail
@@ -12,6 +13,11 @@ java=(java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+ExitOnOutOfMemoryError 
 for _ in $(seq 600); do
   [ -z "${ADVERTISED:-}" ] && [ -s "$home/advertised" ] && ADVERTISED=$(cat "$home/advertised")
   [ -n "${ADVERTISED:-}" ] && break
+  sleep 0.1
+done
+for _ in $(seq 600); do
+  [ "${ADVERTISED_ON_HOST:-}" = later ] || break
+  [ -s "$home/advertised_on_host" ] && ADVERTISED_ON_HOST=$(cat "$home/advertised_on_host")
   sleep 0.1
 done
 [ -n "${ADVERTISED:-}" ] || { echo "set ADVERTISED=host:port, the address that clients use" >&2; exit 1; }

@@ -130,6 +130,8 @@ def put_in_force(
         goes_on = begun is not None and begun.is_open
         made = against_mesh(found, seen, after, locate)
         if made.is_empty and not goes_on:
+            if not found.number:
+                found = _found(after, seen)
             _tell_nothing(found, made, how.name, how.output)
             return
         _refuse_loss(made, locate, allow_delete=how.allow_delete or goes_on)
@@ -142,6 +144,19 @@ def put_in_force(
             outcome = _carry_out(found, after, begun, seen, means, how)
         deleted = _delete(made.topics.deleted, seen.topology) if how.allow_delete else ()
         _tell(outcome, made, deleted, how.output)
+
+
+def _found(topology: Topology, seen: Look) -> InForce:
+    """Write a topology as what is in force where nobody has: nodes go by their files till then.
+
+    Raises:
+        ConfigError: Somebody has put another one in force meanwhile.
+        TransportError: A Kafka cluster did not answer or did not take it.
+    """
+    from mesh.operate.founding import publish
+    from mesh.operate.in_force import InForce
+
+    return InForce(number=publish(topology, seen.kafka), topology=topology)
 
 
 def _still_so(found: InForce, seen: Look) -> Begun | None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import time
+import urllib.request
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
-from testcontainers.core.container import DockerContainer
 
-from tests.e2e.kafka_container import KafkaContainer
+from mesh.testing.containers import KafkaContainer, MeshContainers
 
 # Without images at hand the first run makes a whole Debian.
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
@@ -70,77 +69,54 @@ def test_broker_runs_without_root(containers: Sequence[KafkaContainer]) -> None:
     assert (code, output.strip()) == (0, b"1000")
 
 
-NODES = ("tk1", "ny1", "pa1")
-READY_FILE = "/tmp/ready"
-READY_DEADLINE_S = 180
-TOPOLOGY = """
-apiVersion: mesh/v1
-kind: Mesh
-metadata: {name: containers}
-spec:
-  kafka: {tk: {}, ny: {}, pa: {}}
-  nodes: {tk1: {kafka: tk}, ny1: {kafka: ny}, pa1: {kafka: pa}}
-  zones: {WORLD: {kind: multi-hop, links: [[tk1, ny1], [ny1, pa1]]}}
-"""
+TOPOLOGY = {
+    "kafka": {"tk": {}, "ny": {}, "pa": {}},
+    "nodes": {"tk1": {"kafka": "tk"}, "ny1": {"kafka": "ny"}, "pa1": {"kafka": "pa"}},
+    "zones": {"WORLD": {"kind": "multi-hop", "links": [["tk1", "ny1"], ["ny1", "pa1"]]}},
+}
 
 
 @pytest.fixture(scope="module")
-def workers(
-    containers: Sequence[KafkaContainer], node_image: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Mapping[str, DockerContainer]]:
-    """A worker per Kafka cluster, each in a container, all ready."""
-    for container in containers:
-        container.wait_ready()
-    folder = tmp_path_factory.mktemp("topology")
-    folder.chmod(0o755)
-    (folder / "mesh.yaml").write_text(TOPOLOGY, encoding="utf-8")
-    started: dict[str, DockerContainer] = {}
-    try:
-        for node in NODES:
-            command = ["node", "run", node, "--ready-file", READY_FILE, *where(containers)]
-            worker = DockerContainer(node_image, network_mode="host").with_command(command)
-            started[node] = worker.with_volume_mapping(str(folder), "/etc/mesh", "ro")
-            worker.start()
-        for worker in started.values():
-            wait_until_ready(worker)
-        yield started
-    finally:
-        for worker in started.values():
-            worker.stop(force=True, delete_volume=True)
+def mesh(kafka_image: str, node_image: str) -> Iterator[MeshContainers]:
+    """A node per Kafka cluster, each in a container, as users start them."""
+    with MeshContainers(TOPOLOGY, kafka_image=kafka_image, node_image=node_image) as one:
+        one.subscribe("pa1", "orders", "acme/>")
+        yield one
 
 
-def where(containers: Sequence[KafkaContainer]) -> list[str]:
-    """Return the arguments that name the topology file and its Kafka clusters."""
-    arguments = ["-f", "/etc/mesh/mesh.yaml"]
-    for name, container in zip(("tk", "ny", "pa"), containers, strict=True):
-        arguments += ["--bootstrap", f"{name}={container.bootstrap_servers}"]
-    return arguments
-
-
-def wait_until_ready(worker: DockerContainer) -> None:
-    end_s = time.monotonic() + READY_DEADLINE_S
-    while worker.exec(["test", "-f", READY_FILE])[0] != 0:
-        out, err = worker.get_logs()
-        assert time.monotonic() < end_s, (out + err).decode()[-2000:]
-        time.sleep(0.2)
-
-
-def mesh(worker: DockerContainer, *arguments: str) -> str:
-    """Run a command of the command line in a worker's container."""
-    code, (out, err) = worker.get_wrapped_container().exec_run(["mesh", *arguments], demux=True)
+def command(mesh: MeshContainers, node: str, *arguments: str) -> str:
+    """Run a command of the command line in a node's container."""
+    container = mesh.nodes[node].get_wrapped_container()
+    code, (out, err) = container.exec_run(["mesh", *arguments], demux=True)
     assert code == 0, (err or b"").decode()
     return (out or b"").decode()
 
 
-def test_message_crosses_three_containers(
-    containers: Sequence[KafkaContainer], workers: Mapping[str, DockerContainer]
-) -> None:
-    """What the wheel and the images hold is enough to subscribe, forward twice and deliver."""
-    rest = [*where(containers), "-o", "json"]
-    reader = ["subscribe", "acme/>", "--node", "pa1", "--endpoint", "orders", "--timeout", "120"]
-    mesh(workers["pa1"], *reader, *rest)
-    mesh(workers["tk1"], "publish", "acme/eu", "hello", "--node", "tk1", "--count", "5", *rest)
-    told = mesh(workers["pa1"], *reader, "--from-beginning", "--count", "5", *rest)
-    assert told.count("hello") == 5
-    report = json.loads(mesh(workers["ny1"], "doctor", "--wait", "60", *rest))
+def test_a_mesh_in_containers_outlives_cuts_and_kills(mesh: MeshContainers) -> None:
+    """What the wheel and the images hold is enough; nothing is lost, doubled or out of order."""
+    mesh.publish("tk1", "acme/eu", *(b"%d" % number for number in range(5)), key=b"k")
+    mesh.wait_delivered("pa1", "orders", 5)
+    mesh.cut("ny1", "pa1")
+    mesh.publish("tk1", "acme/eu", *(b"%d" % number for number in range(5, 10)), key=b"k")
+    mesh.kill("ny1")
+    mesh.restart("ny1")
+    mesh.heal()
+    mesh.publish("tk1", "acme/eu", *(b"%d" % number for number in range(10, 15)), key=b"k")
+    found = mesh.wait_delivered("pa1", "orders", 15)
+    assert [int(message.payload or b"") for message in found] == list(range(15))
+    assert {message.path for message in found} == {("tk1", "ny1", "pa1")}
+
+
+def test_commands_and_the_port_work_in_an_image(mesh: MeshContainers) -> None:
+    """`mesh doctor` in a container, as `helm test` runs it, and a scrape from outside."""
+    there = ["-f", "/etc/mesh/mesh.yaml", "-o", "json"]
+    report = json.loads(command(mesh, "ny1", "doctor", "--wait", "60", *there))
     assert report["categories"]
+    assert command(mesh, "ny1", "--version").startswith("mesh ")
+    node = mesh.nodes["ny1"]
+    address = f"http://{node.get_container_host_ip()}:{node.get_exposed_port(8080)}"
+    with urllib.request.urlopen(f"{address}/metrics", timeout=5) as answer:
+        text = answer.read().decode()
+    assert 'mesh_link_up{link="ny1-tk1",node="ny1",zone="WORLD"} 1.0' in text
+    assert mesh.get_bootstrap_server("tk").count(":") == 1
+    assert "node.ready" in mesh.logs()["pa1"]

@@ -14,6 +14,7 @@ from mesh.model.control import Stage
 from mesh.model.topology import Topology, with_addresses
 from mesh.operate.in_force import read_in_force
 from tests.component.cli.conftest import Run
+from tests.component.in_memory_mesh import Mesh
 from tests.component.operate.following import Following, mesh_of
 
 ADDRESSES = {"left": "left.test:9092", "right": "right.test:9092"}
@@ -177,3 +178,15 @@ def test_status_tells_of_a_change_under_way(
     assert 3 <= told.pop("since_s") < 10
     assert told == {"version": 2, "stage": "hold", "holding": ["a", "b", "c"]}
     assert "a change to version 2 is at stage hold" in run("status", "-f", mesh).out
+
+
+def test_who_applies_the_files_of_nodes_puts_them_in_force(
+    run: Run, chain: tuple[Mesh, str]
+) -> None:
+    """Nodes started one by one go by their files; from then on a change knows what it changes."""
+    mesh, file = chain
+    mesh.pause(3.0)
+    first = run("apply", file, "-f", file, "-o", "json")
+    assert (first.code, first.data["version"]) == (0, 1)
+    again = run("apply", file, "-f", file, "-o", "json")
+    assert (again.code, again.data["version"], again.err) == (0, 1, "")

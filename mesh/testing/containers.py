@@ -1,0 +1,243 @@
+"""A mesh in containers of our images, under testcontainers: a broker per Kafka cluster, and nodes.
+
+Images are `trellis-kafka:dev` and `trellis-node:dev`, which `infra/build-images.sh` makes;
+`MESH_KAFKA_IMAGE` and `MESH_NODE_IMAGE` name others. Safe beside other tests: names and ports are
+the engine's own choice.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Self, TypeVar
+
+from testcontainers.core.container import DockerContainer
+from testcontainers.core.network import Network
+
+from mesh.client import MeshClient, connect
+from mesh.config.topology_writer import write_topology
+from mesh.errors import MeshError, StartError
+from mesh.model.topology import Topology, with_addresses
+from mesh.runtime.host.drills import Drill
+from mesh.testing.under_test import MeshUnderTest, TopologyLike
+from mesh.transport.kafka import cluster_id
+
+KAFKA_IMAGE = "trellis-kafka:dev"
+NODE_IMAGE = "trellis-node:dev"
+
+INSIDE, ON_HOST, PORT = 9092, 9095, 8080
+DRILL = "/tmp/drill.json"  # noqa: S108 - in the container
+SEEN = "/tmp/drill.seen-1"  # noqa: S108 - the worker is the container's first process
+POLL_S = 0.1
+LOG_LINES = 40
+
+
+C = TypeVar("C", bound=DockerContainer)
+T = TypeVar("T")
+
+
+class KafkaContainer(DockerContainer):  # type: ignore[misc]
+    """A Kafka cluster of one broker, for clients in its network and on this machine.
+
+    The port for those is known only once the container runs, and the broker must advertise it: so
+    the image's entry point waits for a file, which `start` writes.
+
+    Args:
+        image: Ours, or one that behaves alike.
+        alias: Its name in the network; None for clients on this machine alone.
+    """
+
+    def __init__(self, image: str = KAFKA_IMAGE, *, alias: str | None = None) -> None:
+        super().__init__(image)
+        self.with_exposed_ports(INSIDE, ON_HOST)
+        self._port = INSIDE if alias is None else ON_HOST
+        self._file = "/var/lib/kafka/advertised"
+        if alias is not None:
+            self._file += "_on_host"
+            self.with_env("ADVERTISED", f"{alias}:{INSIDE}").with_env("ADVERTISED_ON_HOST", "later")
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The address for clients on this machine."""
+        return f"{self.get_container_host_ip()}:{self.get_exposed_port(self._port)}"
+
+    def start(self) -> Self:
+        """Start it and tell it its address; returns before it serves, see `wait_ready`."""
+        super().start()
+        code, output = self.exec(["sh", "-c", f"echo {self.bootstrap_servers} > {self._file}"])
+        if code != 0:
+            raise StartError(f"the broker was not told its address: {output.decode()}")
+        return self
+
+    def wait_ready(self, timeout_s: float = 90) -> str:
+        """Wait until a client gets an answer and return the Kafka cluster's identity.
+
+        Raises:
+            StartError: It ended or does not answer in time; with the end of its log.
+        """
+
+        def is_ready() -> str | None:
+            try:
+                return cluster_id(self.bootstrap_servers, 2)
+            except MeshError:
+                return None
+
+        return _wait(self, is_ready, timeout_s, "the broker")
+
+
+class MeshContainers(MeshUnderTest):
+    """See `MeshUnderTest`.
+
+    Args:
+        topology: What to run; addresses of Kafka clusters that it names are not used.
+        kafka_image, node_image: Which images; None for those named above.
+        timeout_s: How long all of it may take to serve.
+    """
+
+    def __init__(
+        self,
+        topology: TopologyLike,
+        *,
+        kafka_image: str | None = None,
+        node_image: str | None = None,
+        timeout_s: float = 120.0,
+    ) -> None:
+        super().__init__(topology)
+        self._kafka_image = kafka_image or os.environ.get("MESH_KAFKA_IMAGE") or KAFKA_IMAGE
+        self._node_image = node_image or os.environ.get("MESH_NODE_IMAGE") or NODE_IMAGE
+        self._timeout_s = timeout_s
+        self._network = Network()
+        self._folder = tempfile.TemporaryDirectory(prefix="mesh-testing-")
+        self._begun: list[DockerContainer | Network] = []
+        self.kafka: dict[str, KafkaContainer] = {}
+        self.nodes: dict[str, DockerContainer] = {}
+
+    def start(self) -> Self:
+        """Start brokers, then nodes; returns when all serve.
+
+        Raises:
+            StartError: Something did not serve in time; with the end of its log.
+        """
+        self._network.create()
+        self._begun.append(self._network)
+        file = Path(self._folder.name)
+        file.chmod(0o755)
+        write_topology(_in_network(self.topology), file / "mesh.yaml")
+        (file / "mesh.yaml").chmod(0o644)
+        for name in self.topology.kafka:
+            broker = KafkaContainer(self._kafka_image, alias=name.lower())
+            self.kafka[name] = self._run(broker, name.lower())
+        for broker in self.kafka.values():
+            broker.wait_ready(self._timeout_s)
+        for node in self.topology.nodes:
+            command = f"node run {node} -f /etc/mesh/mesh.yaml --listen :{PORT} --cuts-file {DRILL}"
+            made = DockerContainer(self._node_image).with_command(command.split())
+            made.with_volume_mapping(self._folder.name, "/etc/mesh", "ro").with_exposed_ports(PORT)
+            self.nodes[node] = self._run(made, f"node-{node.lower()}")
+        for node in self.nodes:
+            self._wait_serving(node)
+        return self
+
+    def _run(self, container: C, alias: str) -> C:
+        container.with_network(self._network).with_network_aliases(alias)
+        self._begun.append(container)
+        try:
+            container.start()
+        except Exception as error:
+            text = f"{container.image} did not start: {error}; is the image there?"
+            raise StartError(" ".join(text.split())) from error
+        return container
+
+    def _wait_serving(self, node: str) -> None:
+        container = self.nodes[node]
+
+        def is_ready() -> bool | None:
+            address = f"{container.get_container_host_ip()}:{container.get_exposed_port(PORT)}"
+            try:
+                with urllib.request.urlopen(f"http://{address}/readyz", timeout=2):
+                    return True
+            except (OSError, urllib.error.URLError):
+                return None
+
+        _wait(container, is_ready, self._timeout_s, f"node {node}")
+
+    def get_bootstrap_server(self, kafka: str) -> str:
+        """Return the address of a Kafka cluster for clients on this machine."""
+        return self.kafka[kafka].bootstrap_servers
+
+    def _open(self, node: str) -> MeshClient:
+        addresses = {name: broker.bootstrap_servers for name, broker in self.kafka.items()}
+        return connect(with_addresses(_plain(self.topology), addresses), node)
+
+    def _cut(self, node: str, neighbours: Sequence[str]) -> None:
+        container, words = self.nodes[node], Drill(cuts=tuple(neighbours)).written()
+        script = f"printf %s {shlex.quote(words)} > {DRILL}.new && mv {DRILL}.new {DRILL}"
+        container.exec(["sh", "-c", script])
+
+        def follows() -> bool | None:
+            return container.exec(["cat", SEEN])[1].decode() == words or None
+
+        _wait(container, follows, self._timeout_s, f"node {node}, told to cut {list(neighbours)},")
+
+    def kill(self, node: str) -> None:
+        """SIGKILL a node's container."""
+        self.nodes[node].get_wrapped_container().kill()
+
+    def restart(self, node: str) -> None:
+        """Start a container that was killed; returns when its node serves."""
+        self.nodes[node].get_wrapped_container().start()
+        self._wait_serving(node)
+
+    def logs(self) -> Mapping[str, str]:
+        """Return the end of every container's log, by Kafka cluster or node."""
+        return {name: _tail(one) for name, one in {**self.kafka, **self.nodes}.items()}
+
+    def _end(self) -> None:
+        ending = [one for one in self._begun if isinstance(one, DockerContainer)]
+        with ThreadPoolExecutor(max_workers=max(1, len(ending))) as pool:
+            list(pool.map(_stop, ending))
+        for one in self._begun:
+            if isinstance(one, Network):
+                one.remove()
+        self._begun.clear()
+        self._folder.cleanup()
+
+
+def _stop(container: DockerContainer) -> None:
+    if container.get_wrapped_container() is not None:
+        container.stop(force=True, delete_volume=True)
+
+
+def _plain(topology: Topology) -> Topology:
+    """Return a topology without options of Kafka clusters: those here have no logins."""
+    kafka = {name: replace(one, options={}) for name, one in topology.kafka.items()}
+    return replace(topology, kafka=kafka)
+
+
+def _in_network(topology: Topology) -> Topology:
+    addresses = {name: f"{name.lower()}:{INSIDE}" for name in topology.kafka}
+    return with_addresses(_plain(topology), addresses)
+
+
+def _wait(container: DockerContainer, ask: Callable[[], T | None], timeout_s: float, who: str) -> T:
+    end_s = time.monotonic() + timeout_s
+    while (answer := ask()) is None:
+        state = container.get_wrapped_container()
+        state.reload()
+        if state.status != "running" or time.monotonic() > end_s:
+            raise StartError(f"{who} is {state.status} and not ready:\n{_tail(container)}")
+        time.sleep(POLL_S)
+    return answer
+
+
+def _tail(container: DockerContainer) -> str:
+    out, err = container.get_logs()
+    return "\n".join((out + err).decode(errors="replace").splitlines()[-LOG_LINES:])

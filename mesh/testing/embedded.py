@@ -1,0 +1,91 @@
+"""A mesh on real Kafka without Docker: brokers from jars, a process per node. Wants Java 17."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from mesh.client import MeshClient, connect
+from mesh.config.topology_writer import write_topology
+from mesh.errors import StartError
+from mesh.local.fleet import Fleet
+from mesh.local.jars import Progress, cache_folder, find_kafka, silent
+from mesh.local.stopping import Stopping
+from mesh.local.supervisor import Supervisor
+from mesh.testing.under_test import MeshUnderTest, TopologyLike
+
+SERVE_S = 120.0
+
+
+class EmbeddedMesh(MeshUnderTest):
+    """See `MeshUnderTest`.
+
+    Args:
+        topology: What to run; Kafka clusters without an address are embedded.
+        progress: Told what is going on.
+    """
+
+    def __init__(self, topology: TopologyLike, *, progress: Progress = silent) -> None:
+        super().__init__(topology)
+        self._progress = progress
+        self._folder = Path(tempfile.mkdtemp(prefix="mesh-testing-"))
+        self._fleet: Fleet | None = None
+
+    @property
+    def fleet(self) -> Fleet:
+        """Its brokers and processes.
+
+        Raises:
+            StartError: It does not run.
+        """
+        if self._fleet is None:
+            raise StartError("this mesh is not started: use it in a `with`")
+        return self._fleet
+
+    def start(self) -> Self:
+        """Start brokers and nodes; returns when all serve."""
+        file = self._folder / "mesh.yaml"
+        write_topology(self.topology, file)
+        software = find_kafka(
+            cache=cache_folder(os.environ.get("MESH_CACHE")),
+            java_home=os.environ.get("JAVA_HOME"),
+            progress=self._progress,
+        )
+        self._fleet = Fleet.start(
+            self.topology, file, self._folder, software=software, progress=self._progress
+        )
+        self._serve(list(self.topology.nodes))
+        return self
+
+    def _serve(self, nodes: Sequence[str]) -> None:
+        supervisor = Supervisor(self.fleet, self._progress)
+        supervisor.start_nodes(list(nodes), 1)
+        supervisor.wait_serving(Stopping(), SERVE_S)
+
+    def get_bootstrap_server(self, kafka: str) -> str:
+        """Return the address of a Kafka cluster, for any Kafka client."""
+        return self.fleet.addresses[kafka]
+
+    def _open(self, node: str) -> MeshClient:
+        return connect(self.fleet.topology, node)
+
+    def _cut(self, node: str, neighbours: Sequence[str]) -> None:
+        self.fleet.cut(node, neighbours)
+
+    def kill(self, node: str) -> None:
+        """SIGKILL a node."""
+        self.fleet.kill_node(node)
+
+    def restart(self, node: str) -> None:
+        """Start a node that was killed; returns when it serves."""
+        self._serve([node])
+
+    def _end(self) -> None:
+        fleet, self._fleet = self._fleet, None
+        if fleet is not None:
+            fleet.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)

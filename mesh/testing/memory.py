@@ -1,0 +1,70 @@
+"""A mesh in memory, for unit tests: the real nodes and client library, on Kafka that is not there.
+
+Time passes while a client waits and at no other moment, so nothing takes long and every run of a
+seed is the same. No record outlives the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from mesh.client import MeshClient
+from mesh.lab.world import World
+from mesh.runtime.topics.provision import node_topics
+from mesh.testing.under_test import MeshUnderTest, TopologyLike
+
+READY_MS = 60_000
+
+
+class InMemoryMesh(MeshUnderTest):
+    """See `MeshUnderTest`.
+
+    Args:
+        topology: What to run.
+        seed: Decides the order in which nodes take their turns.
+    """
+
+    def __init__(self, topology: TopologyLike, *, seed: int = 1) -> None:
+        super().__init__(topology)
+        self._world = World(self.topology, seed=seed)
+
+    def start(self) -> Self:
+        """Start every node; returns when all serve."""
+        for node, declared in self.topology.nodes.items():
+            self._world.kafka[declared.kafka].admin().create(node_topics(self.topology, node))
+            self._world.start(node)
+        self._wait_ready(list(self.topology.nodes))
+        return self
+
+    def _wait_ready(self, nodes: Sequence[str]) -> None:
+        workers = self._world.workers
+        done = lambda: all(n in workers and workers[n].is_ready for n in nodes)  # noqa: E731
+        if not self._world.run_until(done, READY_MS):
+            raise TimeoutError(f"not ready within {READY_MS / 1000:g} s: {', '.join(nodes)}")
+
+    def pass_time(self, seconds: float) -> None:
+        """Let the mesh live for a while: what is on its way arrives."""
+        until = self._world.clock.ms + max(1, int(seconds * 1000))
+        while self._world.clock.ms < until:
+            self._world.advance()
+
+    def _open(self, node: str) -> MeshClient:
+        clock, kafka = self._world.clock, self._world.kafka
+        return MeshClient(self.topology, node, kafka, now_ms=clock.now_ms, pause=self.pass_time)
+
+    def _cut(self, node: str, neighbours: Sequence[str]) -> None:
+        self._world.cut(node, neighbours)
+
+    def kill(self, node: str) -> None:
+        """End a node between two turns."""
+        self._world.kill(node)
+
+    def restart(self, node: str) -> None:
+        """Start a node that was killed; returns when it serves."""
+        self._world.start(node)
+        self._wait_ready([node])
+
+    def _end(self) -> None:
+        for node in self.topology.nodes:
+            self._world.stop(node)

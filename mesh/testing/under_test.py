@@ -1,0 +1,189 @@
+"""What every form of a mesh under test can do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from mesh.client import MeshClient, MessageClass, ReceivedMessage
+from mesh.config.legal import legal_topology_from, load_legal_topology
+from mesh.errors import ConfigError, MeshError, Problem
+from mesh.model.topology import Topology
+
+TopologyLike = Topology | str | Path | Mapping[str, object]
+"""A topology, the path of its file, or what stands under `spec` there."""
+
+WAIT_S = 60.0
+
+
+class NotDeliveredError(MeshError, AssertionError):
+    """Fewer messages came than were waited for; the text says which did."""
+
+
+def topology_from(given: TopologyLike) -> Topology:
+    """Return a legal topology.
+
+    Raises:
+        ConfigError: It is not one; lists all problems.
+    """
+    if isinstance(given, Topology):
+        return given
+    if isinstance(given, Mapping):
+        return legal_topology_from(given, _place, name="test")
+    return load_legal_topology(Path(given))
+
+
+def _place(path: Sequence[str | int]) -> str:
+    return ".".join(("spec", *map(str, path)))
+
+
+class MeshUnderTest(ABC):
+    """A mesh that a test has for itself. A context manager: whatever it started ends with it.
+
+    Waits end when a condition holds, or raise after a time.
+
+    Args:
+        topology: What to run. Addresses of Kafka clusters are not needed.
+    """
+
+    def __init__(self, topology: TopologyLike) -> None:
+        self.topology = topology_from(topology)
+        self._cuts: dict[str, dict[str, None]] = {node: {} for node in self.topology.nodes}
+        self._clients: list[MeshClient] = []
+
+    # -- of each form -------------------------------------------------------------------------
+
+    @abstractmethod
+    def start(self) -> Self:
+        """Start everything; returns when every node serves."""
+
+    @abstractmethod
+    def _open(self, node: str) -> MeshClient:
+        """Return a new client of a node."""
+
+    @abstractmethod
+    def _cut(self, node: str, neighbours: Sequence[str]) -> None:
+        """Have a node read nothing of exactly these neighbours."""
+
+    @abstractmethod
+    def kill(self, node: str) -> None:
+        """End a node at once, as a crash does; what it had not committed never happened."""
+
+    @abstractmethod
+    def restart(self, node: str) -> None:
+        """Start a node that was killed; returns when it serves."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """End whatever was started."""
+
+    # -- of all -------------------------------------------------------------------------------
+
+    def client(self, node: str) -> MeshClient:
+        """Return a new client of a node; it is closed with the mesh.
+
+        Raises:
+            ConfigError: No node is called that.
+        """
+        if node not in self.topology.nodes:
+            known = ", ".join(self.topology.nodes)
+            message = f"no node is called {node!r}; known here: {known}"
+            raise ConfigError([Problem(code="UNKNOWN_NODE", message=message, where="node")])
+        client = self._open(node)
+        self._clients.append(client)
+        return client
+
+    def subscribe(
+        self,
+        node: str,
+        endpoint: str,
+        filter_: str,
+        message_class: MessageClass = MessageClass.GUARANTEED,
+        *,
+        timeout_s: float = WAIT_S,
+    ) -> None:
+        """Subscribe an endpoint, and wait until every node that can be reached knows it.
+
+        What is published from then on is delivered, wherever that is.
+        """
+        client = self.client(node)
+        version = client.subscribe(endpoint, filter_, message_class=message_class)
+        client.wait(version, timeout_s)
+
+    def publish(self, node: str, subject: str, *payloads: bytes, key: bytes | None = None) -> None:
+        """Publish guaranteed messages; returns when Kafka has acknowledged them.
+
+        Messages of one key keep their order; without one they may take different partitions.
+        """
+        client = self.client(node)
+        for payload in payloads:
+            client.publish(subject, payload, key=key)
+        client.flush()
+
+    def wait_delivered(
+        self, node: str, endpoint: str, count: int, *, timeout_s: float = WAIT_S
+    ) -> Sequence[ReceivedMessage]:
+        """Wait for so many messages at an endpoint, from its beginning; return all that are there.
+
+        Raises:
+            NotDeliveredError: Fewer came in time.
+        """
+        stream = self.client(node).deliveries(endpoint)
+        found: list[ReceivedMessage] = []
+        left_s = timeout_s
+        while len(found) < count and left_s > 0:
+            some = stream.read(min(1.0, left_s))
+            left_s = timeout_s if some else left_s - 1.0
+            found += some
+        if len(found) < count:
+            subjects = [message.subject for message in found]
+            raise NotDeliveredError(
+                f"{len(found)} of {count} messages came to {node}/{endpoint} within "
+                f"{timeout_s:g} s: {subjects}"
+            )
+        return found
+
+    def cut(self, one: str, other: str) -> None:
+        """Have two neighbours read nothing of each other, until `heal`.
+
+        What is published meanwhile waits in the outboxes, as when the network between two Kafka
+        clusters is down.
+        """
+        if other not in self.topology.neighbours(one):
+            message = f"{one} and {other} are no neighbours"
+            raise ConfigError([Problem(code="NO_LINK", message=message, where="cut")])
+        for node, neighbour in ((one, other), (other, one)):
+            self._cuts[node][neighbour] = None
+            self._cut(node, list(self._cuts[node]))
+
+    def heal(self) -> None:
+        """Undo every cut."""
+        for node, neighbours in self._cuts.items():
+            if neighbours:
+                neighbours.clear()
+                self._cut(node, [])
+
+    def stop(self) -> None:
+        """End everything; may be called again."""
+        for client in self._clients:
+            client.close()
+        self._clients.clear()
+        self._end()
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
