@@ -282,6 +282,13 @@ class EndpointSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class EndpointMade:
+    """It is known whether an endpoint has its topic: no change of interest waits for it. K20."""
+
+    endpoint: str
+
+
+@dataclass(frozen=True, slots=True)
 class QueueSeen:
     """How many messages a queue of this node could take in; None: it is none to be told of.
 
@@ -337,6 +344,7 @@ Input = (
     | OwnMarkRead
     | OwnControlCaughtUp
     | EndpointSeen
+    | EndpointMade
     | QueueSeen
     | ChangeRead
 )

@@ -67,6 +67,7 @@ class Learner:
         followed_next: The same of the topology that the next round goes by.
         cuts: From where on messages reach whom.
         queues: What the subscriptions to queues want.
+        making: Since when the topics of new endpoints are being made.
     """
 
     node: str
@@ -88,6 +89,7 @@ class Learner:
     followed_next: tuple[int, Lineage] | None = None
     cuts: Cuts = field(init=False)
     queues: OwnQueues = field(default_factory=OwnQueues)
+    making: dict[str, int] = field(default_factory=dict)
     _pending: dict[tuple[str, Member], Wish | None] = field(default_factory=dict)
     _came: dict[tuple[str, Scope], dict[str, None]] = field(default_factory=dict)
     _read: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -125,6 +127,8 @@ class Learner:
         if (full := self.own.full((endpoint, filter_))) is not None:
             yield Note("subscription.refused", full)
             return
+        if endpoint not in self.own.endpoints:
+            self.making[endpoint] = now
         first = self.own.endpoints.setdefault(endpoint, subscription)
         if (first.kind, first.message_class) != (subscription.kind, subscription.message_class):
             yield Note(

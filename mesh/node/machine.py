@@ -39,6 +39,7 @@ from mesh.model.inputs import (
     BeatRead,
     ChangeRead,
     ClientsCaughtUp,
+    EndpointMade,
     EndpointSeen,
     GapFound,
     GapMended,
@@ -115,6 +116,7 @@ class NodeMachine:
         cluster_id: Of the node's Kafka cluster; without it links are not probed.
         number: Of the topology; 0 for a file.
         demands: What is known of consumers of queues.
+        patience_ms: How long a change of interest waits for the topics of new endpoints.
     """
 
     topology: Topology
@@ -122,6 +124,7 @@ class NodeMachine:
     uuid: str
     change: tuple[int, Stage] | None = None
     cluster_id: str = ""
+    patience_ms: int = 0
     number: int = 0
     lineage: Lineage = UNKNOWN_LINEAGE
     learner: Learner = field(init=False)
@@ -230,6 +233,8 @@ class NodeMachine:
                 learner.troubles.full[neighbour] = text
             case ChangeRead(number, stage, topology, lineage):
                 yield from self._follow_change(number, stage, topology, lineage)
+            case EndpointMade(endpoint):
+                learner.making.pop(endpoint, None)
             case EndpointSeen(endpoint, status):
                 learner.troubles.endpoint_seen(endpoint, status)
             case QueueSeen(queue, room):
@@ -350,7 +355,17 @@ class NodeMachine:
             and self.learner.has_news
             and self.probing.is_known
             and self._now_ms - self._round_at_ms >= ROUND_MS
+            and not self._awaits_topics()
         )
+
+    def _awaits_topics(self) -> bool:
+        """Say whether the topic of an endpoint is being made: what is wanted for it can wait."""
+        making = self.learner.making
+        for endpoint, since_ms in list(making.items()):
+            making[endpoint] = since_ms or self._now_ms  # what came before the first tick
+            if self._now_ms - making[endpoint] >= self.patience_ms:
+                del making[endpoint]
+        return bool(making)
 
     def _begin_round(self) -> Iterator[Effect]:
         self._round_at_ms = self._now_ms

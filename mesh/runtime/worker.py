@@ -55,6 +55,7 @@ from mesh.runtime.lanes.looks import Looks
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.lanes.sources import Sources
 from mesh.runtime.topics.provision import config_topic, node_topics
+from mesh.runtime.topics.targets import Targets
 from mesh.runtime.topics.upkeep import Upkeep
 from mesh.transport.port import (
     Admin,
@@ -115,6 +116,7 @@ class Worker:
     _flushed_ms: int = 0
     _cut: tuple[str, ...] = ()
     _upkeep: Upkeep | None = None
+    _targets: Targets | None = None
     _admins: dict[str, Admin] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -220,7 +222,11 @@ class Worker:
             self._stand_still()
             for change in self._changing.follow(self._listener.wishes.word, now):
                 self._step(change)
-            lanes.follow(assigned, now)
+            if self._targets is not None and self._targets.may_begin(now):
+                lanes.follow(assigned, now)
+        if self._targets is not None:
+            for made in self._targets.see_to(now):
+                self._step(made)
         if self._upkeep is not None:
             leads = self._leadership.is_ours
             self._upkeep.see_to(self._listener.link_states if leads else None, now)
@@ -320,14 +326,22 @@ class Worker:
         )
         self._looks = Looks(self._lanes)
         home = self.topology.nodes[self.node].kafka
-        self._upkeep = Upkeep(self.topology, self.node, self._home, self._lanes)
+        self._upkeep = Upkeep(self.topology, self.node, self._home, self._lanes, self._questions)
+        self._targets = Targets(
+            self.topology,
+            self.node,
+            self._home,
+            self._lanes,
+            self._questions,
+            self.clock.now_ms(),
+        )
         self.beside = Besides(
             Repairs(self.kafka, home, self._lanes, self._listener.asked),
             Holds(self.kafka, home, self._lanes),
             Backlogs(self.topology, self.node, self._home, self._lanes),
             Movers(self.topology, self.node, self._home, self._lanes),
         )
-        self._changing.parts += [self._lanes, self._upkeep, self.beside]
+        self._changing.parts += [self._lanes, self._upkeep, self._targets, self.beside]
 
     # -- effects --------------------------------------------------------------------------
 
@@ -343,8 +357,8 @@ class Worker:
             return
         match effect:
             case EnsureEndpoint(endpoint, message_class):
-                if self._upkeep is not None:
-                    self._upkeep.ensure(endpoint, message_class)
+                if self._targets is not None:
+                    self._targets.ensure(endpoint, message_class, self.clock.now_ms())
             case Relinked(topology):
                 self.topology = topology
                 self._changing.relink(effect, self.clock.now_ms())

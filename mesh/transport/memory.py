@@ -14,6 +14,8 @@ What it can do to its clients, if it is asked to (nothing by default):
 * `denied`: a topic refuses records, and `commit` says so, as for deleted topics and records that
   are too large;
 * a header's name with lone surrogates stands for one that is not UTF-8: nobody can read it;
+* `refused`: topics that brokers do not create; `leaderless`: partitions that hold ids;
+* `costs` of the faults: how long real calls would wait for brokers that do not answer;
 * `session_timeout_ms`: members that do not poll lose their lanes;
 * `end_transactions`, `delete_topic`, `recreate`, `truncate`, `delete_before`.
 
@@ -34,7 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from mesh.errors import TransportDeniedError
+from mesh.errors import TransportDeniedError, TransportUnavailableError
 from mesh.transport.groups import of_topics, slowest
 from mesh.transport.memory_clients import MemoryReader, MemoryWriter
 from mesh.transport.memory_consumer import MemoryConsumer
@@ -54,6 +56,10 @@ GROUP_OPERATIONS = frozenset({"READ", "DELETE", "DESCRIBE"})
 
 def _no_clock() -> int:
     return 1
+
+
+OPEN_MS, ASK_MS = 15_000, 500
+"""How long a real client tries to take a transactional id, and to have one question answered."""
 
 
 class MemoryKafka(MemoryBroker):
@@ -93,7 +99,17 @@ class MemoryKafka(MemoryBroker):
     def writer(self, name: str, transactional_id: str | None = None) -> MemoryWriter:
         """Return a new writer. With an id, predecessors are fenced and their transactions ended."""
         self._ask(Call.OPEN, name, transactional_id or "")
+        if not self.available:
+            self.costs("open", OPEN_MS)
         self.require_available()
+        if self.leaderless and (former := self._writers.get(transactional_id or "")) is not None:
+            former.fence()
+        if self.is_prepared(transactional_id or ""):
+            self.costs("open", OPEN_MS)
+            raise TransportUnavailableError(
+                f"Kafka cluster {self.name}: take transactional id {transactional_id}: "
+                "a partition without a leader holds its last transaction"
+            )
         writer = MemoryWriter(self, name, transactional_id)
         if transactional_id is not None:
             former = self._writers.get(transactional_id)
@@ -142,14 +158,19 @@ class MemoryAdmin:
     def __init__(self, broker: MemoryKafka) -> None:
         self._broker = broker
 
+    def _require(self) -> None:
+        if not self._broker.available:
+            self._broker.costs("admin", ASK_MS)
+        self._broker.require_available()
+
     def cluster_id(self) -> str:
         """Return the identity that the broker reports."""
-        self._broker.require_available()
+        self._require()
         return f"memory-{self._broker.name}"
 
     def create(self, topics: Sequence[TopicSpec]) -> None:
         """Create those that do not exist yet; existing ones are left as they are."""
-        self._broker.require_available()
+        self._require()
         faults = self._broker.faults
         for spec in topics:
             if faults is not None:
@@ -160,49 +181,49 @@ class MemoryAdmin:
 
     def describe(self, names: Sequence[str]) -> Mapping[str, TopicInfo]:
         """Return those that exist."""
-        self._broker.require_available()
+        self._require()
         topics = self._broker.topics
         return {name: topics[name].info for name in names if name in topics}
 
     def settings(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
         """Return the settings that those which exist were made with."""
-        self._broker.require_available()
+        self._require()
         topics = self._broker.topics
         return {name: topics[name].settings for name in names if name in topics}
 
     def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return high watermarks (open transactions included), of the partitions that exist."""
-        self._broker.require_available()
+        self._require()
         logs = {place: self._broker.log(place) for place in partitions}
         return {place: log.end for place, log in logs.items() if log is not None}
 
     def stable_ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return last stable offsets: how far a reader of committed records can get now."""
-        self._broker.require_available()
+        self._require()
         logs = {place: self._broker.log(place) for place in partitions}
         return {place: log.stable for place, log in logs.items() if log is not None}
 
     def starts(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the first offsets still there, of the partitions that exist."""
-        self._broker.require_available()
+        self._require()
         logs = {place: self._broker.log(place) for place in partitions}
         return {place: log.start for place, log in logs.items() if log is not None}
 
     def has_members(self, group: str) -> bool:
         """Say whether somebody is a member of a group, perhaps one who died a moment ago."""
-        self._broker.require_available()
+        self._require()
         known = self._broker.member_groups.get(group)
         return known is not None and known.has_any()
 
     def passed(self, group: str, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return how far a group has come, of partitions where it has committed anything."""
-        self._broker.require_available()
+        self._require()
         known = self._broker.groups.get(group, {})
         return {place: known[place] for place in places if place in known}
 
     def group_members(self, group: str) -> Sequence[str]:
         """Return the name of each member of a group."""
-        self._broker.require_available()
+        self._require()
         known = self._broker.member_groups.get(group)
         return [] if known is None else known.names()
 
@@ -210,7 +231,7 @@ class MemoryAdmin:
         self, topics: Sequence[str], *, besides: Collection[str] = ()
     ) -> Mapping[TopicPartition, int]:
         """Return the offsets that all consumer groups of a topic, besides some, have passed."""
-        self._broker.require_available()
+        self._require()
         groups = [read for name, read in self._broker.groups.items() if name not in besides]
         return slowest(groups, topics)
 
@@ -222,7 +243,7 @@ class MemoryAdmin:
         Raises:
             TransportDeniedError: A test says that groups are hidden.
         """
-        self._broker.require_available()
+        self._require()
         if self._broker.hides_groups:
             raise TransportDeniedError(
                 f"Kafka cluster {self._broker.name}: list consumer groups: not all are shown"
@@ -236,7 +257,7 @@ class MemoryAdmin:
 
     def named(self, prefix: str) -> Sequence[str]:
         """Return the topics whose names begin so."""
-        self._broker.require_available()
+        self._require()
         return [name for name in self._broker.topics if name.startswith(prefix)]
 
     def delete_before(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -246,7 +267,7 @@ class MemoryAdmin:
             TransportDeniedError: A topic is compacted; its records stay.
             TransportError: An offset is beyond the end. Nothing was deleted.
         """
-        self._broker.require_available()
+        self._require()
         self._broker.delete_before(positions)
 
     def change(self, name: str, settings: Mapping[str, str]) -> None:
@@ -255,7 +276,7 @@ class MemoryAdmin:
         Raises:
             TransportDeniedError: There is no such topic.
         """
-        self._broker.require_available()
+        self._require()
         topic = self._broker.topics.get(name)
         if topic is None:
             raise TransportDeniedError(
@@ -268,7 +289,7 @@ class MemoryAdmin:
 
     def try_create(self, topics: Sequence[TopicSpec]) -> None:
         """Refuse what `create` would refuse, and create nothing."""
-        self._broker.require_available()
+        self._require()
         for spec in topics:
             if spec.name not in self._broker.topics and spec.partitions < 1:
                 raise TransportDeniedError(
@@ -278,7 +299,7 @@ class MemoryAdmin:
 
     def rights(self, names: Sequence[str]) -> Mapping[str, Rights]:
         """Return what the present principal may do with those that exist."""
-        self._broker.require_available()
+        self._require()
         withheld = self._broker.withheld
         return {
             name: Rights(OPERATIONS - withheld.get(name, frozenset()))
@@ -288,7 +309,7 @@ class MemoryAdmin:
 
     def group_rights(self, groups: Sequence[str]) -> Mapping[str, Rights]:
         """Return what the present principal may do with groups, whether they exist or not."""
-        self._broker.require_available()
+        self._require()
         withheld = self._broker.withheld
         return {
             name: Rights(GROUP_OPERATIONS - withheld.get(f"group {name}", frozenset()))
@@ -298,7 +319,9 @@ class MemoryAdmin:
     def copies(self, names: Sequence[str]) -> Mapping[TopicPartition, Copies]:
         """Return how often each partition of those that exist is said to be kept."""
         return {
-            place: self._broker.kept.get(place, Copies(3, 3))
+            place: self._broker.kept.get(
+                place, Copies(3, 3, has_leader=place not in self._broker.leaderless)
+            )
             for name, info in self.describe(names).items()
             for place in (TopicPartition(name, number) for number in range(info.partitions))
         }
@@ -309,5 +332,5 @@ class MemoryAdmin:
 
     def brokers(self) -> Sequence[int]:
         """Return the numbers of the brokers, from 1 on."""
-        self._broker.require_available()
+        self._require()
         return range(1, self._broker.brokers + 1)

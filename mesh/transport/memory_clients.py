@@ -25,6 +25,9 @@ from mesh.transport.memory_log import (
 )
 from mesh.transport.port import BEGINNING, Headers, Passed, Row, TopicPartition
 
+PATIENCE_MS = 12_000
+"""How long a real flush waits for a partition that takes nothing."""
+
 
 class MemoryReader:
     """Reads committed records; never blocks."""
@@ -102,6 +105,9 @@ class MemoryReader:
             index = (self._first + step) % count
             log = self._logs[index]
             if log is None or log.changed <= self._seen:
+                continue
+            if broker.leaderless and self._order[index] in broker.leaderless:
+                hidden = True
                 continue
             if broker.blocked and (self.name, log.topic) in broker.blocked:
                 hidden = True
@@ -183,7 +189,8 @@ class MemoryWriter:
         self._broker = broker
         self._transaction: int | None = None
         self._touched: dict[PartitionLog, None] = {}
-        self._failures: list[tuple[str, str, type[TransportDeniedError]]] = []
+        self._failures: list[tuple[str, str, type[TransportError]]] = []
+        self._led_nowhere: set[TopicPartition] = set()
         self._cut_off = 0
         self._fenced = False
         self._unanswered = False
@@ -223,6 +230,8 @@ class MemoryWriter:
             raise InvariantError(f"writer {self.name}: begin without an id or within a transaction")
         if outcome is not None:
             raise self._fault(outcome, "begin a transaction")
+        if self._broker.is_prepared(self._what):
+            raise self._fault(Outcome.UNKNOWN_ABORTED, "begin a transaction")
         if self._transaction is None:
             self._transaction = self._broker.next_transaction()
         self._unanswered = False
@@ -285,6 +294,11 @@ class MemoryWriter:
             reason = "it does not exist or has fewer partitions; create it"
             self._failures.append((topic, reason, TransportDeniedError))
             return None
+        place = TopicPartition(topic, log.partition)
+        if broker.leaderless and place in broker.leaderless:
+            self._led_nowhere.add(place)
+            self._failures.append((topic, "no leader took it in time", TransportUnavailableError))
+            return None
         if topic in broker.denied:
             self._failures.append((topic, broker.denied[topic], TransportDeniedError))
             return None
@@ -332,6 +346,8 @@ class MemoryWriter:
                 self._end(committed=False)
             raise self._fault(outcome, "commit")
         self._end(committed=not failures and not cut_off)
+        if any(kind is TransportUnavailableError for _, _, kind in failures):
+            self._broker.costs("commit", PATIENCE_MS)
         if failures:
             # What concerns a whole topic comes before what concerns a record.
             topic, reason, kind = min(failures, key=lambda one: one[2] is TransportRecordError)
@@ -374,6 +390,9 @@ class MemoryWriter:
     def _end(self, *, committed: bool) -> None:
         transaction = self._transaction
         if transaction is not None:
+            if self._broker.leaderless:
+                places = {TopicPartition(log.topic, log.partition) for log in self._touched}
+                self._broker.prepare(self._what, places | self._led_nowhere)
             for log in self._touched:
                 log.end_transaction(transaction, committed=committed)
                 self._broker.touch(log)
@@ -382,13 +401,14 @@ class MemoryWriter:
         self._unanswered = False
         self._touched = {}
         self._failures = []
+        self._led_nowhere = set()
         self._cut_off = 0
 
     def failed(self) -> int:
         """Return how many records failed since that was last told."""
-        return self.flush(0.0)
+        return self._reset()
 
-    def flush(self, patience_s: float | None = None) -> int:  # noqa: ARG002
+    def flush(self, patience_s: float | None = None) -> int:
         """Return how many records failed since the last flush; nothing is ever in flight.
 
         In a transaction the failures stay on record: its commit raises them.
@@ -396,8 +416,16 @@ class MemoryWriter:
         self._require_rights()
         if self._transaction is not None:
             return len(self._failures) + self._cut_off
+        if self._led_nowhere or self._cut_off:
+            self._broker.costs(
+                "flush", PATIENCE_MS if patience_s is None else int(1000 * patience_s)
+            )
+        return self._reset()
+
+    def _reset(self) -> int:
         failed = len(self._failures) + self._cut_off
         self._failures = []
+        self._led_nowhere = set()
         self._cut_off = 0
         return failed
 

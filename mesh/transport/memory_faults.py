@@ -85,5 +85,13 @@ class MemoryFaults:
             TransportUnavailableError: Nothing will come before the caller gives up.
         """
 
+    def costs(self, what: str, ms: int) -> None:
+        """Take note that a real call waits so long for brokers that do not answer.
+
+        Args:
+            what: `admin`, `open`, `flush` or `commit`.
+            ms: How long.
+        """
+
     def appended(self, topic: str, partition: int) -> None:
         """Take note that readers may see more of a partition than before."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import sha256
 
 from mesh.errors import TransportDeniedError, TransportError, TransportUnavailableError
@@ -215,6 +215,9 @@ class MemoryBroker:
         available: False makes every call that needs a broker fail, as if all brokers were down.
         blocked: Pairs (client name, topic): that client reads nothing from that topic.
         denied: Topics that refuse records, with the reason; a transaction learns it at its end.
+        refused: Topics that are not created, with the reason.
+        leaderless: Partitions without a leader: they are neither read nor written, and hold the
+            transactional ids of transactions that touch them, successors included.
         session_timeout_ms: A member that does not poll for so long is taken out of its group when
             another one joins or polls; None for never.
         faults: Asked at every call of a port; None for a kind Kafka cluster.
@@ -230,6 +233,9 @@ class MemoryBroker:
         self.available = True
         self.blocked: set[tuple[str, str]] = set()
         self.denied: dict[str, str] = {}
+        self.refused: dict[str, str] = {}
+        self.leaderless: set[TopicPartition] = set()
+        self._prepared: dict[str, set[TopicPartition]] = {}
         self.session_timeout_ms: int | None = None
         self.faults: MemoryFaults | None = None
         self.topics: dict[str, MemoryTopic] = {}
@@ -248,6 +254,20 @@ class MemoryBroker:
                 f"Kafka cluster {self.name}: no broker answers; start one or wait for it"
             )
 
+    def costs(self, what: str, ms: int) -> None:
+        """Have a call take as long as a real one waits for brokers, if somebody counts that."""
+        if self.faults is not None:
+            self.faults.costs(what, ms)
+
+    def prepare(self, transactional_id: str, touched: Collection[TopicPartition]) -> None:
+        """Keep that the end of a transaction waits for partitions without a leader."""
+        if waits := self.leaderless.intersection(touched):
+            self._prepared[transactional_id] = waits
+
+    def is_prepared(self, transactional_id: str) -> bool:
+        """Say whether an id is held by a partition that has no leader still."""
+        return bool(self._prepared.get(transactional_id, set()) & self.leaderless)
+
     def next_transaction(self) -> int:
         """Return a number for a transaction that has just begun."""
         self._transactions_begun += 1
@@ -257,6 +277,10 @@ class MemoryBroker:
         """Create a topic unless it exists, with an id that no topic here had before."""
         if spec.name in self.topics:
             return
+        if spec.name in self.refused:
+            raise TransportDeniedError(
+                f"Kafka cluster {self.name}: create topic {spec.name}: {self.refused[spec.name]}"
+            )
         if spec.partitions < 1:
             raise TransportDeniedError(
                 f"Kafka cluster {self.name}: topic {spec.name}: it needs at least 1 partition"

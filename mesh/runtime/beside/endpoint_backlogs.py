@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -36,8 +37,11 @@ _THEN = {
 }
 
 
-def _held(target: str) -> str:
-    return f"{target} cannot be written; what it lacks is written once it can"
+def _held(lane: Lane, target: str) -> str:
+    lanes = lane.topology.nodes[lane.node].lanes
+    why = lane.closed.of_lane(lane.number, lanes).get(target)
+    cause = f"cannot be written: {why}" if why else "cannot be written"
+    return f"{target} {cause}; what it lacks is written once it can"
 
 
 @dataclass(slots=True)
@@ -130,11 +134,17 @@ class EndpointBacklogs:
         if not limits:
             return
         admin = self.home.admin()
+        besides = {self.lanes.names.lanes_group(node) for node in self.topology.nodes}
+        topics = [self._topic(name) for name in limits]
+        read = self.lanes.sources.questions.answer(
+            ("consumed",), partial(admin.consumed, topics, besides=besides)
+        )
+        if read is None:
+            self._looked_ms = now_ms - LOOK_MS  # the next turn takes the answer
+            return
         lanes = list(self.lanes.owned.values())
         places = [at for lane in lanes for name in limits for at in self._places(lane, name)]
         ends, starts = admin.ends(places), admin.starts(places)
-        besides = {self.lanes.names.lanes_group(node) for node in self.topology.nodes}
-        read = admin.consumed([self._topic(name) for name in limits], besides=besides)
         passed = {at: max(read.get(at, 0), starts.get(at, 0)) for at in ends}
         for lane in lanes:
             for name, limit in limits.items():
@@ -229,7 +239,7 @@ class EndpointBacklogs:
         for lane in self.lanes.owned.values():
             for target in lane.positions.holds:
                 if name := endpoint_of(lane, target):
-                    now.setdefault(name, EndpointStatus(name, HELD, _held(target)))
+                    now.setdefault(name, EndpointStatus(name, HELD, _held(lane, target)))
         for name in {**self._told, **now}:
             if self._told.get(name) != now.get(name):
                 yield EndpointSeen(name, now.get(name))

@@ -142,10 +142,12 @@ class Holds:
         if self._active is None:
             self._displacing.step()
         target = self._active.target if self._active is not None else ""
+        tried = self._active.key if self._active is not None else None
         try:
             if not self.is_active:
                 for lane, target in self._due(now_ms):
-                    self._tried_ms[lane.number, target] = now_ms
+                    tried = lane.number, target
+                    self._tried_ms[tried] = now_ms
                     self._active = self._begin(lane, target, now_ms)
                     break
             for _ in range(1 if self._active is None or not self._is_alone else ALONE_A_TURN):
@@ -153,6 +155,9 @@ class Holds:
                     yield from self._go_on(self._active, now_ms)
         except (TransportError, PoisonError) as error:
             log.warning("target.still_held", target=target, fault=str(error))
+            if tried in self._tried_ms:
+                # The failure itself may have taken as long as it is to rest.
+                self._tried_ms[tried] = self.lanes.clock.now_ms()
             if isinstance(error, TransportError):
                 # It may have been deleted while no lane wrote it.
                 self.lanes.refusing.update(dict.fromkeys(error.topics))
@@ -165,8 +170,15 @@ class Holds:
     def _may_go_on(self, active: _CatchUp) -> bool:
         lane = active.again.lane
         is_held = active.target in lane.positions.holds
-        is_full = (lane.number, active.target) in self.lanes.full
-        return self.lanes.owns(lane) and is_held and not is_full
+        is_out = (lane.number, active.target) in self.lanes.full
+        is_out = is_out or self._is_closed(lane, active.target)
+        return self.lanes.owns(lane) and is_held and not is_out
+
+    def _is_closed(self, lane: Lane, target: str) -> bool:
+        """Say whether a look has found that nothing can be written there now."""
+        closed = self.lanes.closed
+        lanes = self.lanes.topology.nodes[lane.node].lanes
+        return bool(closed) and target in closed.of_lane(lane.number, lanes)
 
     def close(self) -> None:
         """Stop; whoever takes the lanes goes on."""
@@ -182,7 +194,7 @@ class Holds:
         for lane in self.lanes.owned.values():
             for target in lane.positions.holds:
                 key = (lane.number, target)
-                if key in self.lanes.full:
+                if key in self.lanes.full or self._is_closed(lane, target):
                     continue
                 tried = self._tried_ms.get(key, -RETRY_MS)
                 if now_ms - tried >= RETRY_MS and now_ms - lane.taken_ms >= RETRY_MS:

@@ -30,7 +30,7 @@ from mesh.node.machine import NodeMachine
 from mesh.node.relinking import change_version, link_changes, with_node
 from mesh.runtime.host.errands import Errand, Errands, Steps
 from mesh.runtime.host.intake import Intake
-from mesh.runtime.topics.provision import node_topics
+from mesh.runtime.topics.provision import MAKE_MS, node_topics
 from mesh.transport.port import Admin, KafkaCluster, Reader, Record
 
 RETRY_MS = 1_000
@@ -208,6 +208,7 @@ class Changing:
             self.node,
             uuid,
             cluster_id=cluster_id,
+            patience_ms=MAKE_MS,
             number=self._number,
             lineage=self._lineage,
             change=change,

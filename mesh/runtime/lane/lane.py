@@ -26,6 +26,7 @@ from mesh.node.relinking import CHANGE, UNCHANGED
 from mesh.node.rounds import CLIENTS
 from mesh.runtime.lane.accounts import Accounts
 from mesh.runtime.lane.batch import RESERVED_MS, Batch, DirectRows
+from mesh.runtime.lane.closed import OPEN, Closed
 from mesh.runtime.lane.plan import Plan
 from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lane.refused import NOT_TAKEN, RefusedFrames
@@ -33,6 +34,9 @@ from mesh.transport.port import BEGINNING, Row, TopicPartition, Writer
 
 Known = dict[tuple[str, bytes | None], tuple[str, Route]]
 """Header as clients wrote it -> subject and route, since the routing last changed."""
+
+NOT_WRITABLE = "not_writable"
+"""Why direct copies are discarded whose target takes no records now."""
 
 MEMO_MAX = 32_768
 PLANS_MAX = 256
@@ -94,6 +98,7 @@ class Lane:
         spent: Why its writer begins no transaction any more: the lane must be taken anew.
         followed: How far it has followed changes of the topology, here or at its former owner.
         awaited: What its former owner knew: it reads nothing before that is known here too.
+        closed: Where nothing may be written now.
     """
 
     topology: Topology
@@ -120,6 +125,7 @@ class Lane:
     spent: TransportError | None = None
     followed: tuple[int, int] = UNCHANGED
     awaited: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    closed: Closed = OPEN
     names: TopicNames = field(init=False)
     partitions: int = field(init=False)
     _known: dict[MessageClass, Known] = field(default_factory=dict)
@@ -397,6 +403,9 @@ class Lane:
             self.writer.produce(topic, value, key, partition)
             size = len(key) + len(value or b"")
             self.written[outbox] = self.written.get(outbox, 0) + size
+        elif self.closed and self.closed.has(topic, partition):
+            batch.dropped(NOT_WRITABLE, source.at, messages)
+            return
         else:
             self.hand_over(batch, source, topic, partition, [(value, key, 0, None)])
         batch.sent(link.neighbour, source.message_class, messages)

@@ -18,6 +18,7 @@ from mesh.runtime.host.clock import Clock
 from mesh.runtime.host.errands import LOOK_S, Errand, Errands
 from mesh.runtime.host.recall import Recall
 from mesh.runtime.lane.accounts import Accounts
+from mesh.runtime.lane.closed import OPEN, Closed
 from mesh.runtime.lane.direct import DirectCopies
 from mesh.runtime.lane.held import endpoint_of, forget_ended, held_offsets, hold, link_of
 from mesh.runtime.lane.lane import Lane, Source
@@ -72,6 +73,8 @@ class Lanes:
         accounts: What its lanes have committed since this worker began.
         taken: How many it has taken since.
         poison: Finds the records that break the routing.
+        closed: Where nothing may be written now.
+        has_failed: A lane has failed since somebody last looked at its targets.
     """
 
     topology: Topology
@@ -90,6 +93,8 @@ class Lanes:
     accounts: Accounts = field(default_factory=Accounts)
     taken: int = 0
     poison: Poison = field(default_factory=Poison)
+    closed: Closed = OPEN
+    has_failed: bool = False
     names: TopicNames = field(init=False)
     _takings: dict[int, Errand[Taken]] = field(default_factory=dict)
     _committed_ms: int = -COMMIT_GAP_MS
@@ -146,6 +151,7 @@ class Lanes:
         recovered(lane, self.sources.neighbours, now)
         forget_ended(lane, now)
         self._hold_refusing(lane, now)
+        self._hold_closed(lane, now)
         self.sources.start(lane, now)
         lane.cut(self.machine.in_force, learner.all_cuts(), now)
         log.info("lane.taken", lane=number, epoch=lane.positions.epoch)
@@ -368,6 +374,7 @@ class Lanes:
         Even if another worker fenced it: then the group will say so. Spec: R3, R7.
         """
         log.warning("lane.failed", lane=lane.number, fault=str(error))
+        self.has_failed = True
         topics = error.topics if isinstance(error, TransportError) else ()
         self.refusing.update(dict.fromkeys(topics))
         if lane.names.progress(lane.node) not in topics:
@@ -387,6 +394,26 @@ class Lanes:
                 del self._refusals[number, topic]
                 if topic not in lane.positions.holds:
                     hold(lane, topic, now)
+
+    def leave_out(self, closed: Closed, now: int) -> None:
+        """Write nothing from now on where nothing can be written. Spec: K20."""
+        self.closed = closed
+        for lane in list(self.owned.values()):
+            lane.closed = closed
+            if not closed:
+                continue
+            try:
+                self._hold_closed(lane, now)
+            except TransportError as error:
+                self._give_up(lane, error)
+
+    def _hold_closed(self, lane: Lane, now: int) -> None:
+        lane.closed = self.closed
+        lanes = self.topology.nodes[lane.node].lanes
+        for topic in self.closed.of_lane(lane.number, lanes):
+            is_held = topic in lane.positions.holds
+            if not is_held and (endpoint_of(lane, topic) or link_of(lane, topic)):
+                hold(lane, topic, now)
 
     # -- what others want to know -------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from mesh.codec.frames import NO_EXT, MessageTuple
 from mesh.core.routes import Route
 from mesh.model.headers import MESH_HEADER
 from mesh.runtime.lane.batch import Batch
-from mesh.runtime.lane.lane import Lane, Source
+from mesh.runtime.lane.lane import NOT_WRITABLE, Lane, Source
 from mesh.runtime.messages.addressing import restored
 from mesh.runtime.messages.outgoing import Came
 from mesh.transport.port import Row, TopicPartition
@@ -53,6 +53,9 @@ def deliver(
         topic = lane.names.endpoint(lane.node, endpoint)
         if topic in lane.positions.holds:
             continue  # written beside the lane. Spec: K20
+        if lane.closed and not lane.is_guaranteed(endpoint) and lane.closed.has(topic, partition):
+            batch.dropped(NOT_WRITABLE, source.at, len(its_rows))
+            continue
         batch.delivered(endpoint, source.message_class, len(its_rows))
         if lane.is_guaranteed(endpoint):
             if lane.topology.endpoint_limit(lane.node, endpoint) is not None:

@@ -16,6 +16,9 @@ HEADROOM_BYTES = 100_000
 FOREVER = "-1"
 """Value of a topic's limits by which Kafka deletes nothing itself."""
 
+MAKE_MS = 1_000
+"""How long changes of interest wait for the topic of a new endpoint; then it is left out."""
+
 _DIRECT_BYTES = str(256 << 20)
 _WEEK_MS = str(7 * 24 * 3600 * 1000)
 _FOREVER = {"retention.ms": FOREVER, "retention.bytes": FOREVER}

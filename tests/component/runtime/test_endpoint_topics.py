@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from mesh.errors import TransportDeniedError
-from mesh.runtime.topics.upkeep import AT_ONCE
+from mesh.runtime.topics.targets import AT_ONCE
 from mesh.transport.memory import MemoryAdmin
 from mesh.transport.port import TopicSpec
 from tests.component.runtime.conftest import SmallMesh, subject
@@ -58,20 +58,6 @@ def test_what_was_deleted_is_made_again_for_who_subscribes_again(mesh: SmallMesh
     mesh.subscribe("c", "s", ">")
     mesh.run(1_000)
     assert topic in mesh.kafka.topics
-
-
-def test_a_topic_that_must_not_be_made_ends_the_worker_with_the_brokers_words(
-    mesh: SmallMesh, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever starts it again sees why; nothing is delivered meanwhile. Spec: K13."""
-
-    def refuse(_admin: MemoryAdmin, _topics: Sequence[TopicSpec]) -> None:
-        raise TransportDeniedError("not authorized")
-
-    monkeypatch.setattr(MemoryAdmin, "create", refuse)
-    mesh.subscribe("c", "new", "x")
-    with pytest.raises(TransportDeniedError, match="not authorized"):
-        mesh.run(1_000)
 
 
 def test_what_was_made_for_direct_messages_deletes_no_guaranteed_ones(mesh: SmallMesh) -> None:
