@@ -28,6 +28,7 @@ from mesh.model.control import (
 )
 from mesh.model.effects import EndSubscription, EnsureEndpoint, Note
 from mesh.model.frames import Era, MessageClass
+from mesh.model.inputs import EndpointMade, EndpointSeen
 from mesh.model.reasons import Reason
 from mesh.node.closing import begin_again, open_if_proven
 from mesh.node.cuts import Cuts
@@ -141,6 +142,13 @@ class Learner:
             for member, wish in endpoint_wishes(endpoint, subscription):
                 self._put(filter_, member, wish)
         yield EnsureEndpoint(endpoint, subscription.message_class)
+
+    def endpoint_told(self, input_: EndpointMade | EndpointSeen) -> None:
+        """Take note of what the shell says of an endpoint and its topic."""
+        if isinstance(input_, EndpointMade):
+            self.making.pop(input_.endpoint, None)
+        else:
+            self.troubles.endpoint_seen(input_.endpoint, input_.status)
 
     def clients_passed(self, offset: int) -> None:
         """Take note that `clients` is read up to an offset: a version for others to know."""

@@ -233,10 +233,8 @@ class NodeMachine:
                 learner.troubles.full[neighbour] = text
             case ChangeRead(number, stage, topology, lineage):
                 yield from self._follow_change(number, stage, topology, lineage)
-            case EndpointMade(endpoint):
-                learner.making.pop(endpoint, None)
-            case EndpointSeen(endpoint, status):
-                learner.troubles.endpoint_seen(endpoint, status)
+            case EndpointMade() | EndpointSeen():
+                learner.endpoint_told(input_)
             case QueueSeen(queue, room):
                 self.demands.see(queue, room)
             case _:
