@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,9 @@ import typer.main
 from kubernetes_validate.utils import all_versions  # type: ignore[import-untyped]
 
 from mesh.cli.main import app
+from mesh.cli.node import level_of
 from mesh.config.legal import load_legal_topology
+from mesh.runtime.port.server import Port, parse_address
 from streaming.config import arguments
 from tests.helm.conftest import CHART, Manifest, Render, manifests_of
 
@@ -88,9 +92,15 @@ MATRIX: Mapping[str, Mapping[str, Any]] = {
         "topology": {"existingConfigMap": "mine"},
         "nodes": {"tk1": None},
     },
+    "evaluation": {
+        **BASE,
+        "evaluationKafka": {"enabled": True},
+        "topology": {**BASE["topology"], "apply": {"enabled": True}},
+    },
     "bare": {
         **BASE,
         "serviceAccount": {"create": False},
+        "startupProbe": {"enabled": False},
         "readinessProbe": {"enabled": False},
         "topologySpread": {"enabled": False},
         "test": {"enabled": False},
@@ -237,6 +247,15 @@ def test_new_topology_restarts_the_pods(render: Render) -> None:
         }
 
     changed = {"topology": {"name": "other", "spec": SPEC}}
+    applied = {"apply": {"enabled": True}}
+    fewer = {**SPEC, "zones": {}}
+    rack = {**SPEC, "kafka": {**SPEC["kafka"], "tokyo": {"client.rack": "r"}}}
+    followed, links, kafka = (
+        checksums({"topology": {"name": "worldwide", "spec": spec, **applied}})
+        for spec in (SPEC, fewer, rack)
+    )
+    # A running node follows other links, and reads at its start how it reaches Kafka.
+    assert followed == links != kafka
     assert len(checksums(BASE)) == 1
     assert checksums(BASE) == checksums({**BASE, "workers": 5})
     assert checksums(BASE) != checksums(changed)
@@ -260,11 +279,118 @@ def test_workers_get_a_command_line_that_exists(render: Render) -> None:
     assert parsed["node"] == "tk1"
     assert str(parsed["file"]) == "/etc/mesh/mesh.yaml"
     assert list(parsed["bootstrap"]) == ["tokyo=kafka.tokyo.svc:9092"]
-    assert container["readinessProbe"]["exec"]["command"] == [
-        "test",
-        "-f",
-        str(parsed["ready_file"]),
-    ]
+    assert parse_address(str(parsed["listen"])) == ("", 8080)
+    assert container["ports"] == [{"name": "http", "containerPort": 8080}]
+    assert {level_of(str(parsed["log_level"]))} == {logging.INFO}
+
+
+def test_probes_ask_what_the_port_answers(render: Render) -> None:
+    """A path that the port does not know would never be well."""
+    container = worker(render(EVERYTHING))
+    port = Port("tk1")
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        asked = container[probe]["httpGet"]
+        assert asked["port"] == container["ports"][0]["name"]
+        assert port.answer(asked["path"])[0] is not HTTPStatus.NOT_FOUND
+    live = container["livenessProbe"]
+    # A loop that hangs is found by the port itself; the pod is not killed for one slow answer.
+    assert live["failureThreshold"] * live["periodSeconds"] <= 30
+    assert not {"startupProbe", "readinessProbe"} & worker(render(MATRIX["bare"])).keys()
+
+
+def test_each_node_has_its_own_secrets_environment_and_place(render: Render) -> None:
+    """Least privilege: no worker mounts what another one needs."""
+    values = {
+        **EVERYTHING,
+        "credentials": {"tokyo": {"existingSecret": "all"}},
+        "nodes": {
+            "tk1": {
+                "credentials": {
+                    "tokyo": {"existingSecret": "own"},
+                    "newyork": {"existingSecret": "far"},
+                },
+                "extraEnv": [{"name": "B", "value": "2"}],
+                "nodeSelector": {"disk": "fast"},
+                "tolerations": [],
+            },
+            "NY1": None,
+        },
+    }
+    found = of_kind(render(values), "StatefulSet")
+    own, other = (
+        found[f"rel-trellis-mesh-{name}"]["spec"]["template"]["spec"] for name in ("tk1", "ny1")
+    )
+
+    def secrets(spec: Manifest) -> dict[str, str]:
+        return {v["name"]: v["secret"]["secretName"] for v in spec["volumes"] if "secret" in v}
+
+    assert secrets(own) == {"kafka-tokyo": "own", "kafka-newyork": "far"}
+    assert secrets(other) == {"kafka-tokyo": "all"}
+    assert [one["name"] for one in own["containers"][0]["env"]] == ["A", "B"]
+    assert [one["name"] for one in other["containers"][0]["env"]] == ["A"]
+    assert own["nodeSelector"] == {"disk": "fast"}
+    assert "tolerations" not in own
+    assert other["nodeSelector"] == {"kubernetes.io/os": "linux"}
+    assert other["tolerations"]
+    assert own["serviceAccountName"] == other["serviceAccountName"] == "mesh"
+    assert own["imagePullSecrets"] == other["imagePullSecrets"] == [{"name": "pull"}]
+
+
+def test_an_evaluation_needs_no_kafka(render: Render) -> None:
+    """A broker per Kafka cluster, whose address every command of the release is given."""
+    manifests = render(MATRIX["evaluation"])
+    brokers = {
+        m["metadata"]["labels"]["mesh/kafka"]: m
+        for m in of_kind(manifests, "StatefulSet").values()
+        if "mesh/kafka" in m["metadata"]["labels"]
+    }
+    assert set(brokers) == set(SPEC["kafka"])
+    services = of_kind(manifests, "Service")
+    addresses = set()
+    for name, broker in brokers.items():
+        container = broker["spec"]["template"]["spec"]["containers"][0]
+        address = {one["name"]: one["value"] for one in container["env"]}["ADVERTISED"]
+        host, _, port = address.partition(":")
+        service = services[host]["spec"]
+        wanted = service["selector"].items()
+        assert wanted <= broker["spec"]["template"]["metadata"]["labels"].items()
+        assert str(service["ports"][0]["port"]) == port
+        assert "volumeClaimTemplates" not in broker["spec"]
+        addresses.add(f"{name}={address}")
+    commands = [worker(manifests)["command"]]
+    jobs = of_kind(manifests, "Job").values()
+    commands += [job["spec"]["template"]["spec"]["containers"][0]["command"] for job in jobs]
+    assert len(commands) == 3
+    for command in commands:
+        assert addresses == {command[i + 1] for i, w in enumerate(command) if w == "--bootstrap"}
+    with pytest.raises(helm_python.HelmRenderError, match="the brokers are named by"):
+        render({**MATRIX["own config map"], "evaluationKafka": {"enabled": True}})
+
+
+def test_a_changed_topology_is_applied_by_a_job_that_can_fail_the_upgrade(render: Render) -> None:
+    """It runs after the workloads, carries the new topology, and takes its arguments."""
+    job = of_kind(render(MATRIX["evaluation"]), "Job")["rel-trellis-mesh-apply"]
+    hooks = job["metadata"]["annotations"]["helm.sh/hook"].split(",")
+    assert hooks == ["post-install", "post-upgrade", "post-rollback"]
+    given = job["spec"]["template"]["spec"]["containers"][0]["command"]
+    assert given[:2] == ["mesh", "apply"]
+    parsed = parsed_by(["apply"], given[2:])
+    assert parsed["yes"]
+    assert parsed["wait"] == 120
+    assert str(parsed["proposed"]) == str(parsed["file"]) == "/etc/mesh/mesh.yaml"
+    assert job["spec"]["activeDeadlineSeconds"] > parsed["wait"]
+    assert "rel-trellis-mesh-apply" not in of_kind(render(BASE), "Job")
+
+
+def test_prometheus_finds_the_workers(render: Render) -> None:
+    """The monitor selects the pods of workers by the name of their port."""
+    manifests = render({**BASE, "podMonitor": {"enabled": True, "labels": {"release": "p"}}})
+    monitor = of_kind(manifests, "PodMonitor")["rel-trellis-mesh"]
+    assert monitor["metadata"]["labels"]["release"] == "p"
+    wanted = monitor["spec"]["selector"]["matchLabels"].items()
+    assert monitor["spec"]["podMetricsEndpoints"][0]["port"] == "http"
+    for workload in of_kind(manifests, "StatefulSet").values():
+        assert wanted <= workload["spec"]["template"]["metadata"]["labels"].items()
 
 
 def test_test_job_runs_the_doctor(render: Render) -> None:

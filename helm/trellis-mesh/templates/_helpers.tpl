@@ -83,6 +83,16 @@ spec:
   {{- toYaml .Values.topology.spec | nindent 2 }}
 {{- end -}}
 
+{{/* What pods must start again for. A topology that is applied is followed by nodes that run; how
+     they reach Kafka they read at their start. */}}
+{{- define "mesh.restartedBy" -}}
+{{- if .Values.topology.apply.enabled -}}
+{{- toYaml (dig "kafka" (dict) .Values.topology.spec) -}}
+{{- else -}}
+{{- include "mesh.topology" . -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The nodes to serve, as JSON {name: settings}; says what is missing when there are none. */}}
 {{- define "mesh.nodes" -}}
 {{- $known := dig "nodes" (dict) .Values.topology.spec -}}
@@ -106,12 +116,36 @@ spec:
 {{- printf "%s:%s" .image.repository (default .root.Chart.AppVersion .image.tag) -}}
 {{- end -}}
 
+{{/* The name of an evaluation broker's workload and service. */}}
+{{- define "mesh.kafkaFullname" -}}
+{{- $name := printf "%s-kafka-%s" (include "mesh.fullname" .root) (lower .kafka) -}}
+{{- include "mesh.short" (dict "text" $name "max" 52) -}}
+{{- end -}}
+
 {{- define "mesh.bootstrapArgs" -}}
+{{- $addresses := dict -}}
+{{- if .Values.evaluationKafka.enabled -}}
+{{- range $name, $_ := dig "kafka" (dict) .Values.topology.spec -}}
+{{- $_ := set $addresses $name (printf "%s:9092" (include "mesh.kafkaFullname" (dict "root" $ "kafka" $name))) -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $address := .Values.bootstrap -}}{{- $_ := set $addresses $name $address -}}{{- end -}}
 {{- $words := list -}}
-{{- range $name, $address := .Values.bootstrap -}}
+{{- range $name, $address := $addresses -}}
 {{- $words = concat $words (list "--bootstrap" (printf "%s=%s" $name $address)) -}}
 {{- end -}}
 {{- if $words }}{{ toYaml $words }}{{ end -}}
+{{- end -}}
+
+{{/* The root with a node's own placement, as JSON: for mesh.podCommon. */}}
+{{- define "mesh.placed" -}}
+{{- $values := .root.Values -}}
+{{- range $key := list "nodeSelector" "tolerations" "affinity" -}}
+{{- if hasKey $.settings $key -}}
+{{- $values = merge (dict $key (index $.settings $key)) (omit $values $key) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson (dict "Values" $values "Chart" (dict "Name" .root.Chart.Name) "Release" (dict "Name" .root.Release.Name)) -}}
 {{- end -}}
 
 {{/* What every pod has in common but its containers. */}}
@@ -142,35 +176,36 @@ affinity:
 {{- end }}
 {{- end -}}
 
+{{/* Of these three the argument is {root, settings}: settings are those of one node. */}}
 {{- define "mesh.env" -}}
 {{- $env := dict -}}
-{{- with .Values.extraEnv }}{{ $_ := set $env "env" . }}{{ end -}}
-{{- with .Values.extraEnvFrom }}{{ $_ := set $env "envFrom" . }}{{ end -}}
+{{- with concat .root.Values.extraEnv (default list .settings.extraEnv) }}{{ $_ := set $env "env" . }}{{ end -}}
+{{- with .root.Values.extraEnvFrom }}{{ $_ := set $env "envFrom" . }}{{ end -}}
 {{- if $env }}{{ toYaml $env }}{{ end -}}
 {{- end -}}
 
 {{- define "mesh.volumeMounts" -}}
 - {name: topology, mountPath: /etc/mesh/mesh.yaml, subPath: mesh.yaml, readOnly: true}
 - {name: tmp, mountPath: /tmp}
-{{- range $name, $_ := .Values.credentials }}
+{{- range $name, $_ := merge (dict) (default dict .settings.credentials) .root.Values.credentials }}
 - {name: {{ include "mesh.credentialVolume" $name }}, mountPath: {{ printf "/etc/mesh/kafka/%s" $name | quote }}, readOnly: true}
 {{- end }}
-{{- with .Values.extraVolumeMounts }}
+{{- with .root.Values.extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}
 
 {{- define "mesh.volumes" -}}
 - name: topology
-  configMap: {name: {{ include "mesh.configMap" . }}}
+  configMap: {name: {{ include "mesh.configMap" .root }}}
 - name: tmp
   emptyDir: {}
-{{- range $name, $settings := .Values.credentials }}
+{{- range $name, $settings := merge (dict) (default dict .settings.credentials) .root.Values.credentials }}
 - name: {{ include "mesh.credentialVolume" $name }}
   # 0440, which YAML 1.2 would read as 440
   secret: {secretName: {{ $settings.existingSecret | quote }}, defaultMode: 288}
 {{- end }}
-{{- with .Values.extraVolumes }}
+{{- with .root.Values.extraVolumes }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}
