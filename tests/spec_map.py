@@ -20,14 +20,16 @@ CLAUSES = (
     *(f"UM-{number}" for number in range(1, 11)),
     *(f"DMR-{number}" for number in range(1, 14)),
     *(f"K-{number}" for number in range(1, 13)),
+    *(f"PAT-{number}" for number in range(1, 13)),
 )
 """The rules of the wire and the scenarios of the source systems: each is to have a test."""
 
-LATER = ("K-5", "K-9", "K-10")
-"""Of existing Kafka topics that are bound to subjects, which the mesh does not do yet."""
+LATER = ("K-5", "K-9", "K-10", "PAT-2", "PAT-12")
+"""Of existing Kafka topics that are bound to subjects, which the mesh does not do yet;
+of scoped knowledge, and of events that applications hear."""
 
 _SPEC = re.compile(r"Spec:([^\n]*(?:\n[^\n]*)?)")
-_CLAUSE = re.compile(r"\b(?:(K|R|EMS-|UM-|DMR-|K-)(\d+)(?:(?:-|\.\.| to )\1?(\d+))?)\b")
+_CLAUSE = re.compile(r"\b(?:(K|R|EMS-|UM-|DMR-|K-|PAT-)(\d+)(?:(?:-|\.\.| to )\1?(\d+))?)\b")
 
 
 def clauses_of(text: str) -> Iterator[str]:
