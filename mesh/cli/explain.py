@@ -10,7 +10,7 @@ import typer
 from rich.console import Group, RenderableType
 
 from mesh.cli.faults import wrong_input
-from mesh.cli.looking import look
+from mesh.cli.looking import Heard, look
 from mesh.cli.publish import ClassOption, class_of, headers_of
 from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node, topology_of
@@ -71,7 +71,7 @@ def explain(
         wanted = subscriptions_of(supposed, subscribe)
         topology, known, unknown = supposed, suppose(supposed, wanted), list[str]()
     else:
-        with look(file, bootstrap, context) as seen:
+        with look(file, bootstrap, context, heard=Heard.ANYBODY) as seen:
             topology, known = seen.topology, known_nodes(seen.view, seen.beats)
             unknown = [node for node in topology.nodes if seen.view.is_unreachable(node)]
         if proposed is not None:

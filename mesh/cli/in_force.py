@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mesh.cli.looking import Look, look_at
+from mesh.cli.looking import Look, look
 from mesh.cli.render import Output, as_json, standard_output
 from mesh.cli.running import running_mesh
 from mesh.cli.target import BootstrapOption, ContextOption, FileOption, say
@@ -48,55 +48,47 @@ def export(
 
 
 def in_force_of(
-    file: Path | None,
-    bootstrap: list[str] | None,
-    context: str | None,
-    *,
-    names_silent: bool = True,
+    file: Path | None, bootstrap: list[str] | None, context: str | None
 ) -> tuple[InForce, Topology]:
     """Return what is in force in the mesh that a command speaks to, and it with addresses.
 
     Where nobody has written what is in force, the file of the command or context stands for it,
     and the user is told.
 
-    Args:
-        file: Option of the command.
-        bootstrap: Option of the command.
-        context: Option of the command.
-        names_silent: Whether to warn of Kafka clusters that do not answer.
-
     Raises:
         ConfigError: There is no mesh, an option is wrong, or a newer version wrote the record.
         TransportUnavailableError: Not one Kafka cluster answers.
     """
+    at = running_mesh(file, bootstrap, context)
+    for fault in at.silent.values():
+        say(f"warning: {fault}")
+    return _in_force_or_file(at.found, at.plain), at.topology
+
+
+def _in_force_or_file(found: InForce | None, plain: Topology) -> InForce:
     from mesh.operate.in_force import InForce
 
-    at = running_mesh(file, bootstrap, context)
-    for fault in at.silent.values() if names_silent else ():
-        say(f"warning: {fault}")
-    found = at.found
-    if found is None:
-        say(
-            "warning: mesh.config does not say what is in force (`mesh up` writes it); "
-            "the topology file stands for it"
-        )
-        found = InForce(number=0, topology=at.plain)
-    return found, at.topology
+    if found is not None:
+        return found
+    say(
+        "warning: mesh.config does not say what is in force (`mesh up` writes it); "
+        "the topology file stands for it"
+    )
+    return InForce(number=0, topology=plain)
 
 
 @contextmanager
 def look_in_force(
     file: Path | None, bootstrap: list[str] | None, context: str | None
 ) -> Iterator[tuple[InForce, Look]]:
-    """Look at the mesh that a command speaks to as what is in force describes it.
+    """Look at the mesh that a command speaks to, and at what is in force there.
 
     Raises:
         ConfigError: As for `in_force_of`.
         TransportUnavailableError: As for `in_force_of`.
     """
-    found, topology = in_force_of(file, bootstrap, context, names_silent=False)
-    with look_at(topology) as seen:
-        yield found, seen
+    with look(file, bootstrap, context) as seen:
+        yield _in_force_or_file(seen.found, seen.plain), seen
 
 
 def topology_in_question(

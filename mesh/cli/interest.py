@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 
 from mesh.cli import looking
 from mesh.cli.faults import wrong_input
-from mesh.cli.looking import Look, look
+from mesh.cli.looking import Heard, Look, look
 from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node, say
 from mesh.config.scalars import duration_s
@@ -50,7 +50,7 @@ def interest(
     clients that have ended since then are not shown; what it offered for them is.
     """
     at_ms = None if at is None else moment(at, looking.wall_ms())
-    with look(file, bootstrap, context) as seen:
+    with look(file, bootstrap, context, heard=Heard.NOBODY) as seen:
         if node is not None:
             check_node(seen.topology, node, "NODE")
         nodes = [node] if node is not None else list(seen.topology.nodes)
@@ -85,7 +85,7 @@ def moment(text: str, wall_ms: int) -> int:
 def _pasts(seen: Look, nodes: Sequence[str], at_ms: int | None) -> Mapping[str, Past]:
     """Return what these nodes and their neighbours wanted, as far as they can be read."""
     from mesh.errors import TransportError
-    from mesh.operate.history import past_of
+    from mesh.operate.history import past_of, present_of
 
     wanted = dict.fromkeys(nodes)
     for name in nodes:
@@ -94,6 +94,9 @@ def _pasts(seen: Look, nodes: Sequence[str], at_ms: int | None) -> Mapping[str, 
     for name in wanted:
         if seen.view.is_unreachable(name):
             continue  # told already
+        if at_ms is None:
+            found[name] = present_of(seen.view.nodes[name])
+            continue
         cluster = seen.kafka[seen.topology.nodes[name].kafka]
         try:
             found[name] = past_of(seen.topology, cluster, name, at_ms, looking.now_ms)

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mesh.cli.running import running_mesh
-from mesh.cli.target import quiet_client_library, say
+from mesh.cli.running import reachable
+from mesh.cli.target import check_addresses, quiet_client_library, say, target_of
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
+    from mesh.operate.in_force import InForce
     from mesh.transport.kafka import RealKafka
     from mesh.view.mesh_view import MeshView
+
+
+class Heard(StrEnum):
+    """Whose heartbeats a command needs."""
+
+    NOBODY = "nobody"
+    ANYBODY = "anybody"
+    """One fresh beat on each Kafka cluster tells which other beats are fresh: quick."""
+    EACH = "each"
+    """Who is up is up now."""
 
 
 @dataclass(slots=True)
@@ -23,16 +36,24 @@ class Look:
     """What is seen of a mesh.
 
     Attributes:
-        topology: The mesh.
+        topology: What is in force, else what the file says, with every address that is known.
+        plain: The topology as the file says it, without addresses.
+        found: What is in force; None where nobody has written that.
         kafka: Clients of all its Kafka clusters.
         view: Its control topics, read to their ends.
-        beats: Which nodes beat while we looked.
+        beats: Which nodes are up, as far as `heard` asked for it.
     """
 
     topology: Topology
+    plain: Topology
+    found: InForce | None
     kafka: Mapping[str, RealKafka]
     view: MeshView
     beats: Mapping[str, bool]
+
+
+THREADS_MAX = 16
+"""How many Kafka clusters are read side by side."""
 
 
 def now_ms() -> int:
@@ -57,6 +78,7 @@ def look(
     context: str | None,
     *,
     needs_kafka: bool = True,
+    heard: Heard = Heard.EACH,
 ) -> Iterator[Look]:
     """Look at the mesh that a command speaks to, by what is in force there.
 
@@ -67,6 +89,7 @@ def look(
         bootstrap: Option of the command.
         context: Option of the command.
         needs_kafka: Whether there is nothing to tell without a single Kafka cluster.
+        heard: Whose heartbeats are waited for.
 
     Raises:
         ConfigError: There is no mesh, or an option is wrong.
@@ -74,42 +97,73 @@ def look(
 
     Spec: K27.
     """
-    at = running_mesh(file, bootstrap, context, needs_kafka=needs_kafka)
-    with look_at(at.topology, needs_kafka=needs_kafka) as seen:
-        yield seen
-
-
-@contextmanager
-def look_at(topology: Topology, *, needs_kafka: bool = True) -> Iterator[Look]:
-    """Look at a mesh. Kafka clusters that do not answer are named.
-
-    Args:
-        topology: The mesh, with every address that is known.
-        needs_kafka: Whether there is nothing to tell without a single Kafka cluster.
-
-    Raises:
-        ConfigError: A Kafka cluster has no address.
-        TransportUnavailableError: Not one Kafka cluster answers.
-    """
     from mesh.errors import TransportUnavailableError
+    from mesh.model.topology import with_addresses
     from mesh.operate.status import observe
     from mesh.view.connection import open_kafka
     from mesh.view.mesh_view import MeshView
 
+    plain, addresses = target_of(file, bootstrap, context, knows_all=False)
+    topology = with_addresses(plain, addresses)
     quiet_client_library()
-    kafka = open_kafka(topology, client_prefix="mesh-cli")
-    view = MeshView(topology, kafka, now_ms, name="view")
-    try:
-        beats = observe(view, now_ms, pause)
+    with ExitStack() as opened:
+        kafka = dict(open_kafka(topology, client_prefix="mesh-cli"))
+        opened.callback(_close, kafka)
+        pool = opened.enter_context(ThreadPoolExecutor(max_workers=THREADS_MAX))
+        view = MeshView(topology, kafka, now_ms, name="view", executor=pool)
+        opened.callback(view.close)
+        view.refresh()
+        found = _in_force(view, needs_kafka=needs_kafka)
+        if found is not None:
+            known, topology = topology, reachable(found.topology, topology, addresses)
+            fresh = [name for name in topology.kafka if name not in kafka]
+            kafka |= open_kafka(topology, fresh, client_prefix="mesh-cli") if fresh else {}
+            if places_of(topology) != places_of(known):
+                view = MeshView(topology, kafka, now_ms, name="view", executor=pool)
+                opened.callback(view.close)
+                view.refresh()
+        check_addresses(bootstrap, topology)
+        beats = dict.fromkeys(topology.nodes, False)
+        if heard is not Heard.NOBODY:
+            beats |= observe(view, now_ms, pause, hears_each=heard is Heard.EACH)
         if needs_kafka and view.unreachable and len(view.unreachable) == len(kafka):
             raise TransportUnavailableError(next(iter(view.unreachable.values())))
         for fault in view.unreachable.values() if needs_kafka else ():
             say(f"warning: {fault}")
-        yield Look(topology, kafka, view, beats)
-    finally:
-        view.close()
-        for cluster in kafka.values():
-            cluster.close()
+        yield Look(topology, plain, found, kafka, view, beats)
+
+
+def _close(kafka: Mapping[str, RealKafka]) -> None:
+    for cluster in kafka.values():
+        cluster.close()
+
+
+def places_of(topology: Topology) -> object:
+    """Return what decides which topics are read where to see a mesh."""
+    nodes = {
+        node: (one.kafka, frozenset(topology.neighbours(node)))
+        for node, one in topology.nodes.items()
+    }
+    return topology.prefix, nodes
+
+
+def _in_force(view: MeshView, *, needs_kafka: bool) -> InForce | None:
+    """Return what is in force as a view shows it.
+
+    Raises:
+        ConfigError: It is not known to this version.
+        ProtocolError: It was written by a newer one.
+    """
+    from mesh.errors import ConfigError, ProtocolError
+    from mesh.operate.in_force import highest_of, records_seen
+
+    try:
+        return highest_of(records_seen(view))
+    except (ConfigError, ProtocolError) as error:
+        if needs_kafka:
+            raise
+        say(f"warning: the topology file stands for what is in force: {error}")
+        return None
 
 
 def look_again(seen: Look) -> Look:

@@ -10,7 +10,7 @@ import typer
 
 from mesh.cli.faults import wrong_input
 from mesh.cli.interrupt import interruptible
-from mesh.cli.looking import look
+from mesh.cli.looking import Heard, look
 from mesh.cli.publish import NodeOption
 from mesh.cli.render import Output, OutputOption, View, grid, render, standard_output
 from mesh.cli.running import running_topology
@@ -42,7 +42,7 @@ def list_queues(
     """List every queue: policy, home, members, consumers at each of them, and what waits."""
     from mesh.operate.queues import queue_statuses
 
-    with look(file, bootstrap, context) as seen:
+    with look(file, bootstrap, context, heard=Heard.NOBODY) as seen:
         found = [
             queue_as_mapping(one) for one in queue_statuses(seen.topology, seen.view, seen.kafka)
         ]
@@ -77,7 +77,7 @@ def show_queue(
     from mesh.model.names import fold
     from mesh.operate.queues import queue_statuses
 
-    with look(file, bootstrap, context) as seen:
+    with look(file, bootstrap, context, heard=Heard.NOBODY) as seen:
         known = {
             fold(one.name): one for one in queue_statuses(seen.topology, seen.view, seen.kafka)
         }

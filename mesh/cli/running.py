@@ -82,7 +82,7 @@ def running_mesh(
     finally:
         for cluster in kafka.values():
             cluster.close()
-    topology = known if found is None else _reachable(found.topology, known, addresses)
+    topology = known if found is None else reachable(found.topology, known, addresses)
     check_addresses(bootstrap, topology)
     return Running(found=found, plain=plain, topology=topology, silent=silent)
 
@@ -125,7 +125,7 @@ def _read_side_by_side(kafka: Mapping[str, KafkaCluster], prefix: str) -> Record
     )
 
 
-def _reachable(found: Topology, known: Topology, addresses: Mapping[str, str]) -> Topology:
+def reachable(found: Topology, known: Topology, addresses: Mapping[str, str]) -> Topology:
     """Return what is in force with the ways to its Kafka clusters that the file knows."""
     from mesh.model.topology import with_addresses
 

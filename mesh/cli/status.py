@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 
 from mesh.cli import looking
 from mesh.cli.link import pause_as_mapping
-from mesh.cli.looking import look
+from mesh.cli.looking import Heard, look
 from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.stops import stop_as_mapping
 from mesh.cli.subject import subject_pause_as_mapping
@@ -37,7 +37,7 @@ def status(
     from mesh.operate.gates import shut_links
     from mesh.operate.status import node_statuses
 
-    with look(file, bootstrap, context) as seen:
+    with look(file, bootstrap, context, heard=Heard.ANYBODY) as seen:
         missing = missing_endpoints(seen.topology, seen.view, seen.kafka)
         nodes = with_missing(node_statuses(seen.topology, seen.view, seen.beats), missing)
         name = seen.topology.name
@@ -182,7 +182,7 @@ def links(
     """
     from mesh.operate.status import link_flows
 
-    with look(file, bootstrap, context) as seen:
+    with look(file, bootstrap, context, heard=Heard.ANYBODY) as seen:
         flows = link_flows(seen.topology, seen.view, seen.beats, seen.kafka)
     listed: list[dict[str, Any]] = [
         {

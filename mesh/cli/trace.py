@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
-from mesh.cli.looking import look
+from mesh.cli.looking import Heard, look
 from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.target import BootstrapOption, ContextOption, FileOption, say
 
@@ -40,7 +40,7 @@ def trace(
     """
     from mesh.operate.trace import Tracer
 
-    with look(file, bootstrap, context) as seen:
+    with look(file, bootstrap, context, heard=Heard.NOBODY) as seen:
         tracer = Tracer(seen.topology, seen.kafka, seen.view, last)
         found = tracer.trace(tracer.find(message))
     data = _as_mapping(found)

@@ -18,9 +18,9 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
+from mesh.view.mesh_view import NodeView
 
 Entries = dict[tuple[Scope, str], Record]
-_FOREVER = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,20 +67,44 @@ class Past:
     subscriptions: tuple[Wished, ...]
 
 
+def present_of(seen: NodeView) -> Past:
+    """Return what a node wants now, as a view has read it."""
+    return Past(
+        tuple(
+            Offered(
+                scope=scope,
+                filter=filter_,
+                wish=seen.offers[scope][filter_],
+                since_ms=seen.offered_ms[scope, filter_],
+            )
+            for scope, filter_ in sorted(seen.offered_ms)
+        ),
+        tuple(
+            Wished(
+                endpoint=endpoint,
+                filter=filter_,
+                subscription=seen.subscriptions[endpoint, filter_],
+                since_ms=seen.subscribed_ms[endpoint, filter_],
+            )
+            for endpoint, filter_ in sorted(seen.subscriptions)
+        ),
+    )
+
+
 def past_of(
     topology: Topology,
     cluster: KafkaCluster,
     node: str,
-    at_ms: int | None,
+    at_ms: int,
     now_ms: Callable[[], int],
 ) -> Past:
-    """Return what a node wanted at a moment, or wants now.
+    """Return what a node wanted at a moment.
 
     Args:
         topology: The mesh.
         cluster: The node's Kafka cluster.
         node: Whose interest.
-        at_ms: The moment, ms since 1970 by the broker's clock; None for now.
+        at_ms: The moment, ms since 1970 by the broker's clock.
         now_ms: Monotonic clock for the deadline of reading.
 
     Raises:
@@ -92,23 +116,21 @@ def past_of(
     before: Entries = {}
     after: Entries = {}
     wishes: dict[tuple[str, str], Wished] = {}
-    topics = [compacted, clients] if at_ms is None else [compacted, clients, log]
-    limit_ms = _FOREVER if at_ms is None else at_ms
-    for record in _read(cluster, topics, now_ms):
+    for record in _read(cluster, [compacted, clients, log], now_ms):
         if record.topic() == clients:
-            _wish(wishes, record, limit_ms)
+            _wish(wishes, record, at_ms)
             continue
         key = _advert_key(record)
         if key is None:
             continue
         if record.topic() == compacted:
             held[key] = record
-        elif record.timestamp()[1] <= limit_ms:
+        elif record.timestamp()[1] <= at_ms:
             before[key] = record
         else:
             after.setdefault(key, record)
     return Past(
-        tuple(_offers(held, before, after, limit_ms)),
+        tuple(_offers(held, before, after, at_ms)),
         tuple(wishes[key] for key in sorted(wishes)),
     )
 

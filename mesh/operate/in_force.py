@@ -22,6 +22,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.view.change_records import newest
+from mesh.view.mesh_view import MeshView
 from mesh.view.reading import read_range
 
 
@@ -95,6 +96,16 @@ def read_records(kafka: Mapping[str, KafkaCluster], prefix: str) -> Records:
             if record is not None:
                 found[name] = record
     return Records(found=found, silent=silent, denied=denied)
+
+
+def records_seen(view: MeshView) -> Records:
+    """Return the topology records that a view has read.
+
+    Raises:
+        ProtocolError: One was written by a newer version.
+    """
+    found = {name: max(map(decode_config, values)) for name, values in view.in_force.items()}
+    return Records(found=found, silent=view.unreachable)
 
 
 def read_in_force(kafka: Mapping[str, KafkaCluster], prefix: str) -> tuple[InForce | None, Records]:

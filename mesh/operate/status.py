@@ -1,7 +1,6 @@
 """Who is up, what every link does and who wants what, as the control topics show it.
 
-Nobody's clock is compared with another's: a node is up if a heartbeat of it arrives while we
-look. Spec: K22-K24, K32.
+Nobody's clock is compared with another's: see `observe`. Spec: K22-K24, K32.
 """
 
 from __future__ import annotations
@@ -12,7 +11,16 @@ from dataclasses import dataclass, field
 from mesh.codec.frames import decode_header
 from mesh.codec.keys import PauseKey
 from mesh.errors import ProtocolError, TransportError
-from mesh.model.control import DISABLED, FULL, EndpointStatus, Pause, Scope, Stop, Wish
+from mesh.model.control import (
+    DISABLED,
+    FULL,
+    EndpointStatus,
+    Heartbeat,
+    Pause,
+    Scope,
+    Stop,
+    Wish,
+)
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -22,8 +30,13 @@ from mesh.view.mesh_view import MeshView, NodeView
 from mesh.view.reading import read_range
 
 LOOK_S = 0.1
+QUICK_LOOK_S = 0.02
 OBSERVE_S = 5.0
 """Five heartbeats: whoever has not beaten by then is not up now."""
+FRESH_MS = 2_500
+"""Who has beaten so shortly before another on the same Kafka cluster is up: two may be missed."""
+STALE_LOOK_S = 1.5
+"""Whoever is five heartbeats behind is heard for so long before it is called down."""
 
 UNKNOWN = "unknown"
 UP, PAUSED = "up", "paused"
@@ -36,20 +49,72 @@ def observe(
     now_ms: Callable[[], int],
     pause: Callable[[float], None],
     limit_s: float = OBSERVE_S,
+    *,
+    hears_each: bool = True,
 ) -> Mapping[str, bool]:
     """Look at the heartbeats for a moment; return which nodes beat.
 
-    Ends as soon as every node that ever beat has been heard again.
+    Ends as soon as every node that ever beat has been heard again. Who need not know it to the
+    second does not hear each: one fresh beat tells what time it is on a Kafka cluster, and who has
+    beaten there shortly before, by the time at which that very Kafka cluster appended it, is up.
+    No clock is compared with another.
+
+    Args:
+        view: The mesh; refreshed here.
+        now_ms: Monotonic clock.
+        pause: Lets time pass.
+        limit_s: The longest look.
+        hears_each: Whether a node is up only if it beats while we look.
     """
     view.refresh()
     before = {name: seen.heartbeat for name, seen in view.nodes.items()}
-    deadline = now_ms() + int(limit_s * 1000)
+    began = now_ms()
     while True:
-        pause(LOOK_S)
-        view.refresh()
-        beats = {name: seen.heartbeat != before[name] for name, seen in view.nodes.items()}
-        if all(beats[name] or before[name] is None for name in beats) or now_ms() > deadline:
-            return beats
+        pause(LOOK_S if hears_each else QUICK_LOOK_S)
+        view.glance()
+        passed_s = (now_ms() - began) / 1000
+        up = {name: _is_up(view, name, before, hears_each=hears_each) for name in before}
+        waited = [
+            name
+            for name, is_up in up.items()
+            if not is_up and before[name] is not None and not view.is_unreachable(name)
+        ]
+        if not hears_each:
+            waited = [name for name in waited if _may_come(view, name, before, passed_s)]
+        if not waited or passed_s > limit_s:
+            return up
+
+
+def _may_come(
+    view: MeshView, node: str, before: Mapping[str, Heartbeat | None], passed_s: float
+) -> bool:
+    """Return whether a node that is not heard yet may be up all the same."""
+    behind = _behind_ms(view, node, before)
+    return behind is None or behind <= OBSERVE_S * 1000 or passed_s < STALE_LOOK_S
+
+
+def _is_up(
+    view: MeshView, node: str, before: Mapping[str, Heartbeat | None], *, hears_each: bool
+) -> bool:
+    if view.nodes[node].heartbeat != before[node]:
+        return True
+    if hears_each or before[node] is None or view.is_unreachable(node):
+        return False
+    behind = _behind_ms(view, node, before)
+    return behind is not None and behind <= FRESH_MS
+
+
+def _behind_ms(view: MeshView, node: str, before: Mapping[str, Heartbeat | None]) -> int | None:
+    """Return how far a node's beat lies behind the newest fresh one of its Kafka cluster.
+
+    None before there is a fresh one.
+    """
+    fresh = [
+        view.nodes[other].beat_ms
+        for other in view.beside(node)
+        if view.nodes[other].heartbeat != before[other]
+    ]
+    return max(fresh) - view.nodes[node].beat_ms if fresh else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,9 @@ Spec: K13, K22-K24, K32.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mesh.codec.control import (
@@ -57,6 +59,9 @@ from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.view.change_records import change_order
 
+_TRIES_MAX = 16
+"""How many records of one key are tried: the newest may be what nobody can read."""
+
 
 @dataclass(slots=True)
 class NodeView:
@@ -66,12 +71,15 @@ class NodeView:
         identity: Who it is, or None if it never ran.
         heartbeat: Its newest.
         heard_ms: When this view first saw that heartbeat.
+        beat_ms: When it was appended, by the clock of the node's Kafka cluster.
         marks: Newest mark per scope.
         offers: Entries offered per scope.
         subscribed: How far its own subscriptions are known everywhere.
         acks: What it acknowledges, per (neighbour, scope of the neighbour).
         link_states: What it says it has read of each neighbour.
+        offered_ms: Since when it offers an entry, by the clock of its Kafka cluster.
         subscriptions: Its clients' wishes, per (endpoint, filter).
+        subscribed_ms: Since when they hold, by the same clock.
         clients_offset: Offset of the newest record on `clients`, or -1.
         stops: Sources that it reads no further until somebody accepts what is lost.
         pauses: Links, or partitions of them, that it does not read because operators want it so.
@@ -82,12 +90,15 @@ class NodeView:
     identity: Identity | None = None
     heartbeat: Heartbeat | None = None
     heard_ms: int = -1
+    beat_ms: int = -1
     marks: dict[Scope, Mark] = field(default_factory=dict)
     offers: dict[Scope, dict[str, Wish]] = field(default_factory=dict)
+    offered_ms: dict[tuple[Scope, str], int] = field(default_factory=dict)
     subscribed: Acknowledgement | None = None
     acks: dict[tuple[str, Scope], Acknowledgement] = field(default_factory=dict)
     link_states: dict[str, LinkState] = field(default_factory=dict)
     subscriptions: dict[tuple[str, str], Subscription] = field(default_factory=dict)
+    subscribed_ms: dict[tuple[str, str], int] = field(default_factory=dict)
     clients_offset: int = -1
     stops: dict[TopicPartition, Stop] = field(default_factory=dict)
     pauses: dict[PauseKey, Pause] = field(default_factory=dict)
@@ -112,6 +123,7 @@ class MeshView:
     Attributes:
         nodes: What is seen of each node.
         unreachable: Kafka clusters that did not answer at the last refresh, with the reason.
+        in_force: Records of the topology in force, as bytes, oldest first, by Kafka cluster.
         change: The newest change of the topology that any Kafka cluster holds; None before one.
         change_ms: When its stage was written, by the clock of that Kafka cluster.
     """
@@ -123,9 +135,21 @@ class MeshView:
         now_ms: Callable[[], int],
         *,
         name: str = "mesh-view",
+        executor: Executor | None = None,
     ) -> None:
+        """Look at nothing yet.
+
+        Args:
+            topology: Whose nodes and links.
+            kafka: Its Kafka clusters, by name.
+            now_ms: Monotonic clock.
+            name: Client name of the readers.
+            executor: Reads Kafka clusters side by side; one after the other without it.
+        """
         self.nodes: dict[str, NodeView] = {}
         self.unreachable: dict[str, str] = {}
+        self.in_force: dict[str, list[bytes]] = {}
+        self._executor = executor
         self.change: Change | None = None
         self.change_ms = 0
         self._now_ms = now_ms
@@ -155,20 +179,31 @@ class MeshView:
 
     def refresh(self) -> None:
         """Read what is new. A Kafka cluster that does not answer is named in `unreachable`."""
-        self._look(Follower.poll)
+        self._look(Follower.poll, list(self._places))
 
     def glance(self) -> None:
-        """Take what has come by now, and ask no broker: for who looks many times a second."""
-        self._look(Follower.glance)
+        """Take what has come by now, and ask no broker: for who looks many times a second.
 
-    def _look(self, how: Callable[[Follower], Iterable[Record]]) -> None:
-        for kafka in self._places:
+        Kafka clusters that did not answer are left alone until the next `refresh`.
+        """
+        self._look(Follower.glance, [one for one in self._places if one not in self.unreachable])
+
+    def _look(self, how: Callable[[Follower], Iterable[Record]], places: Sequence[str]) -> None:
+        def read(kafka: str) -> tuple[Sequence[Record], str | None]:
+            records: list[Record] = []
             try:
-                self._take(how(self._follower(kafka)))
+                records.extend(how(self._follower(kafka)))
             except TransportError as error:
-                self.unreachable[kafka] = str(error)
-            else:
+                return records, str(error)  # what came before it is not read again
+            return records, None
+
+        found = map(read, places) if self._executor is None else self._executor.map(read, places)
+        for kafka, (records, fault) in zip(places, found, strict=True):
+            self._take(kafka, records)
+            if fault is None:
                 self.unreachable.pop(kafka, None)
+            else:
+                self.unreachable[kafka] = fault
 
     def _follower(self, kafka: str) -> Follower:
         if kafka not in self._followers:
@@ -181,25 +216,45 @@ class MeshView:
         """Say whether the Kafka cluster of a node did not answer at the last refresh."""
         return self._kafka_of[node] in self.unreachable
 
-    def _take(self, records: Iterable[Record]) -> None:
-        for record in records:
-            try:
-                if record.topic() == self._config:
-                    self._take_wish(record)
-                    continue
-                node, about = self._decoders[record.topic()]
-                view = self.nodes[node]
-                if about == "clients":
-                    self._take_client(view, record)
-                else:
-                    self._take_control(view, about, record)
-            except ProtocolError:
-                continue  # the node itself counts and logs what it cannot read
+    def beside(self, node: str) -> Sequence[str]:
+        """Return the nodes on the Kafka cluster of a node, itself among them."""
+        kafka = self._kafka_of[node]
+        return [other for other, its in self._kafka_of.items() if its == kafka]
 
-    def _take_wish(self, record: Record) -> None:
-        value, key = record.value(), record.key() or b""
-        if key == config_key():
-            return
+    def _take(self, kafka: str, records: Iterable[Record]) -> None:
+        """Take records; of those with one key the newest that can be read is decoded alone."""
+        by_key: dict[tuple[str, bytes], list[Record]] = {}
+        for record in records:
+            topic, key = record.topic(), record.key() or b""
+            if topic == self._config:
+                self._take_config(kafka, key, record)
+                continue
+            same = by_key.pop((topic, key), [])
+            by_key[topic, key] = [*same[-_TRIES_MAX + 1 :], record]
+        for (topic, key), same in by_key.items():
+            node, about = self._decoders[topic]
+            view = self.nodes[node]
+            if about == "clients":
+                view.clients_offset = max(view.clients_offset, same[-1].offset())
+            for record in reversed(same):
+                try:
+                    if about == "clients":
+                        self._take_client(view, key, record)
+                    else:
+                        self._take_control(view, about, key, record)
+                except ProtocolError:
+                    continue  # the node itself counts and logs what it cannot read
+                break
+
+    def _take_config(self, kafka: str, key: bytes, record: Record) -> None:
+        if key != config_key():
+            with suppress(ProtocolError):
+                self._take_wish(key, record)
+        elif (value := record.value()) is not None:
+            self.in_force.setdefault(kafka, []).append(value)
+
+    def _take_wish(self, key: bytes, record: Record) -> None:
+        value = record.value()
         match parse_control_key(key):
             case PauseKey(node) as pause if node in self.nodes:
                 self.nodes[node].pauses.pop(pause, None)
@@ -220,21 +275,23 @@ class MeshView:
             case _:
                 pass
 
-    def _take_client(self, view: NodeView, record: Record) -> None:
-        view.clients_offset = record.offset()
-        key = parse_subscription_key(record.key() or b"")
+    def _take_client(self, view: NodeView, raw_key: bytes, record: Record) -> None:
+        key = parse_subscription_key(raw_key)
         value = record.value()
         if value is None:
             view.subscriptions.pop(key, None)
+            view.subscribed_ms.pop(key, None)
         else:
             view.subscriptions[key] = decode_subscription(value)
+            view.subscribed_ms[key] = record.timestamp()[1]
 
-    def _take_control(self, view: NodeView, neighbour: str, record: Record) -> None:
+    def _take_control(self, view: NodeView, neighbour: str, raw_key: bytes, record: Record) -> None:
         value = record.value()
-        key = parse_control_key(record.key() or b"")
+        key = parse_control_key(raw_key)
         if value is None:
             if isinstance(key, AdvertKey):
                 view.offers.get(key.scope, {}).pop(key.filter, None)
+                view.offered_ms.pop((key.scope, key.filter), None)
             elif isinstance(key, MarkKey):
                 view.marks.pop(key.scope, None)  # its link was removed
             elif isinstance(key, StopKey):
@@ -246,10 +303,12 @@ class MeshView:
             case HeartbeatKey():
                 view.heartbeat = decode_heartbeat(value)
                 view.heard_ms = self._now_ms()
+                view.beat_ms = record.timestamp()[1]
             case SubscribedKey():
                 view.subscribed = decode_acknowledgement(value)
             case AdvertKey(scope, filter_):
                 view.offers.setdefault(scope, {})[filter_] = decode_advert(value)
+                view.offered_ms[scope, filter_] = record.timestamp()[1]
             case MarkKey(scope):
                 view.marks[scope] = decode_mark(value)
             case AckKey(scope):

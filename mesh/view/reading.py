@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from mesh.errors import TransportUnavailableError
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 
+PATIENCE_MS = 20
+"""The end of a log is noticed so late where it is a transaction marker; somebody waits for it."""
 _READ_S = 0.1
 _READS_MAX = 50
 
@@ -17,20 +20,34 @@ def read_range(
     *,
     name: str = "range",
 ) -> Iterator[Record]:
-    """Yield the committed records from `begins` below `ends`, for as long as they come."""
-    if not begins:
+    """Yield the committed records from `begins` below `ends`.
+
+    What is deleted meanwhile is left out.
+
+    Raises:
+        TransportUnavailableError: An end was not reached, and nothing came for five seconds: what
+            was yielded is not all there is.
+    """
+    waiting = {place: end for place, end in ends.items() if begins.get(place, end) < end}
+    if not waiting:
         return
-    reader = cluster.reader(name)
+    reader = cluster.reader(name, patience_ms=PATIENCE_MS)
     try:
-        reader.assign(begins)
+        reader.assign({place: begins[place] for place in waiting})
         idle = 0
-        while idle < _READS_MAX:
-            if all(reader.position(place) >= ends[place] for place in begins):
-                return
+        while waiting := {p: end for p, end in waiting.items() if reader.position(p) < end}:
             records = reader.read(_READ_S, 1_000)
             idle = 0 if records else idle + 1
             for record in records:
                 if record.offset() < ends[TopicPartition(record.topic(), record.partition())]:
                     yield record
+            if deleted := [place for place in reader.lost() if place in waiting]:
+                reader.assign(cluster.admin().starts(deleted))
+            if idle >= _READS_MAX:
+                place, end = next(iter(waiting.items()))
+                raise TransportUnavailableError(
+                    f"{place.topic}[{place.partition}]: offset {end} was not reached and nothing "
+                    f"came for {_READS_MAX * _READ_S:.0f} s; give the command again"
+                )
     finally:
         reader.close()

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.operate.history import Past, past_of
+from mesh.operate.history import Past, past_of, present_of
 from mesh.transport.port import TopicPartition
 from tests.component.in_memory_mesh import Mesh
 
 
 def past(mesh: Mesh, node: str, at_ms: int | None) -> Past:
+    if at_ms is None:
+        view = mesh.view()
+        view.refresh()
+        view.close()
+        return present_of(view.nodes[node])
     kafka = mesh.world.kafka[mesh.topology.nodes[node].kafka]
     return past_of(mesh.topology, kafka, node, at_ms, mesh.now_ms)
 
