@@ -73,6 +73,9 @@ def _member_of(pair: tuple[Member, Wish]) -> Member:
     return pair[0]
 
 
+SPARE_MAX = 64
+"""So many tuples of members that nobody has any more may be kept beside those in use."""
+
 EXACT_FILTERS = 4
 EXACT_MEMBERS = 8
 """Members with so few surplus filters, if there are so few of them, get exactly what they want."""
@@ -160,6 +163,9 @@ class InterestTable:
             self._unfile(filter_)
             return True
         self.entries[filter_] = self._shared.setdefault(after, after)
+        if len(self._shared) > SPARE_MAX + 2 * len(self.entries):
+            # A node's own address has another wish with every subscription that it gets.
+            self._shared = {members: members for members in self.entries.values()}
         return True
 
     def _file(self, filter_: str) -> None:

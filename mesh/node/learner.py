@@ -33,7 +33,7 @@ from mesh.model.reasons import Reason
 from mesh.node.closing import begin_again, open_if_proven
 from mesh.node.cuts import Cuts
 from mesh.node.neighbour import Neighbour
-from mesh.node.queues import OwnQueues
+from mesh.node.queues import Leaving, OwnQueues
 from mesh.node.relinking import CHANGE, NO_CHANGES, UNCHANGED, LinkChanges
 from mesh.node.remembering import is_kept
 from mesh.node.rounds import CLIENTS, Round, input_name, neighbour_of
@@ -121,7 +121,7 @@ class Learner:
         self.clients_passed(offset)
         self.own.forget_lease((endpoint, filter_))
         if subscription is None:
-            self._unsubscribe(endpoint, filter_)
+            self._unsubscribe(endpoint, filter_, now)
             return
         if self.queues.left.pop(endpoint, None) is not None:
             self.own.forget(endpoint)
@@ -157,7 +157,7 @@ class Learner:
         self.cuts.read(self.uuid, offset)
         self._put(node_address(self.uuid), ADDRESS, Wish(clients_offset=offset))
 
-    def _unsubscribe(self, endpoint: str, filter_: str) -> None:
+    def _unsubscribe(self, endpoint: str, filter_: str, now: int) -> None:
         gone = self.own.pop((endpoint, filter_))
         if gone is None:
             return
@@ -167,9 +167,17 @@ class Learner:
         if not self.own.wants_nothing(endpoint):
             return
         if self.queues.is_shared(endpoint, gone):
-            self.queues.left[endpoint] = gone  # what is on its way still comes, to be moved on
+            # What is on its way still comes, to be moved on.
+            self.queues.left[endpoint] = Leaving(gone, self.clients_offset, now)
         else:
             self.own.forget(endpoint)
+
+    def forget_left(self, queues: Sequence[str]) -> None:
+        """Give up the addresses of queues that were left: nothing for them is on its way."""
+        for name in queues:
+            if self.queues.left.pop(name, None) is not None:
+                self.own.forget(name)
+                self.request_round()
 
     def ended_leases(self, now: int) -> Iterator[EndSubscription]:
         """Yield the subscriptions whose lease has run out, once each. Spec: K13."""

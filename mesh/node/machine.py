@@ -78,7 +78,7 @@ from mesh.node.learner import Learner
 from mesh.node.probing import Probing
 from mesh.node.queues import OwnQueues
 from mesh.node.relinking import CHANGE, UNCHANGED, change_version, link_changes, scopes_read
-from mesh.node.rounds import Round, neighbour_of
+from mesh.node.rounds import CLIENTS, Round, neighbour_of
 
 OF_NEIGHBOUR = (
     AdvertRead,
@@ -264,6 +264,9 @@ class NodeMachine:
 
     def _tick(self, now_ms: int) -> Iterator[Effect]:
         self.demands.expire(now_ms)
+        # Who does not lead does not know who knows: it goes by time alone.
+        known = -1 if self.leader is None else self.leader.completion.state(CLIENTS).complete
+        self.learner.forget_left(self.learner.queues.left_long_ago(known, now_ms))
         for name in self.learner.silent(now_ms):
             yield Note("neighbour.down", f"{name} has not been heard for ten beats")
         if self.leader is not None:

@@ -6,7 +6,7 @@ declares of them, decides as well. Spec: DESIGN 6, K13.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.interest import InterestTable, Member
@@ -25,6 +25,28 @@ from mesh.model.queues import (
 )
 from mesh.node.subscriptions import Key, OwnSubscriptions
 
+LEFT_MS = 3_600_000
+"""How long a queue that was left keeps its address once all know of it: so far back repairs reach,
+and what was sent before has come by then. Later copies would be counted as `queue_left`."""
+
+LEFT_MAX_MS = 7 * 24 * LEFT_MS
+"""How long it keeps it at most, while a node that is down or cut off does not know of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """A shared queue that nobody here subscribes any more.
+
+    Attributes:
+        wanted: What was wanted last.
+        offset: On `clients`, of what ended it.
+        left_ms: When that was read.
+    """
+
+    wanted: Subscription
+    offset: int
+    left_ms: int
+
 
 @dataclass(slots=True)
 class OwnQueues:
@@ -34,14 +56,14 @@ class OwnQueues:
         node: Name of the node; the empty one has no queues.
         declared: What the topology says of queues, by name.
         refused: (endpoint, filter) -> why it attracts nothing.
-        left: Shared queues that nobody here subscribes any more, with what was wanted last: they
-            attract nothing, and keep their address for what is on its way.
+        left: Shared queues that nobody here subscribes any more: they attract nothing, and keep
+            their address for what is on its way.
     """
 
     node: str = ""
     declared: Mapping[str, Queue] = field(default_factory=dict)
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
-    left: dict[str, Subscription] = field(default_factory=dict)
+    left: dict[str, Leaving] = field(default_factory=dict)
     _placed: dict[tuple[str, Member], Wish] = field(default_factory=dict)
 
     def policy_of(self, endpoint: str, subscription: Subscription) -> QueuePolicy:
@@ -73,9 +95,9 @@ class OwnQueues:
             return
         self.refused.clear()
         wanted = dict(self._wanted(queues, table))
-        for endpoint, subscription in self.left.items():
-            if self.is_shared(endpoint, subscription):
-                wish = Wish(durable=subscription.message_class is MessageClass.GUARANTEED)
+        for endpoint, leaving in self.left.items():
+            if self.is_shared(endpoint, leaving.wanted):
+                wish = Wish(durable=leaving.wanted.message_class is MessageClass.GUARANTEED)
                 wanted[queue_address(endpoint, self.node), Member("", endpoint)] = wish
         before, self._placed = self._placed, wanted
         for filter_, member in [key for key in before if key not in wanted]:
@@ -85,6 +107,19 @@ class OwnQueues:
         for key, wish in wanted.items():
             if before.get(key) != wish:
                 yield key, wish
+
+    def left_long_ago(self, complete: int, now_ms: int) -> Sequence[str]:
+        """Return queues for which nothing is on its way any more.
+
+        Args:
+            complete: Up to which offset of `clients` all know what is wanted here. Spec: K24.
+            now_ms: The present moment.
+        """
+        return [
+            name
+            for name, one in self.left.items()
+            if now_ms - one.left_ms >= (LEFT_MS if one.offset <= complete else LEFT_MAX_MS)
+        ]
 
     def statuses(self) -> Iterator[EndpointStatus]:
         """Yield what is to be told of endpoints: why they attract nothing, once each."""

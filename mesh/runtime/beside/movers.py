@@ -183,6 +183,8 @@ class Movers:
             for one in attractions
             if one.role in (Role.ANY, Role.HOME) and one.name not in own
         }
+        for queue in [one for one in self._has_topic if one not in theirs]:
+            del self._has_topic[queue]
         unknown = {
             self.lanes.names.endpoint(self.node, queue): queue
             for queue in theirs

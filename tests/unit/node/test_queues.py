@@ -13,7 +13,7 @@ from mesh.model.controls import ControlKind, InterestControl
 from mesh.model.frames import MessageClass
 from mesh.model.queues import Attraction, Queue, QueuePolicy, Role
 from mesh.node.explanation import explain
-from mesh.node.queues import OwnQueues, is_offered
+from mesh.node.queues import LEFT_MAX_MS, LEFT_MS, Leaving, OwnQueues, is_offered
 from mesh.node.subscriptions import OwnSubscriptions
 from mesh.node.supposing import suppose
 
@@ -194,3 +194,19 @@ def test_an_explanation_names_no_member_behind_a_node_that_keeps_the_subject_loc
     ]
     found = explain(topology, known, "x/1", "b", MessageClass.GUARANTEED)
     assert found.queues == ["queue q: a, its only member, 1 link away"]
+
+
+def test_a_queue_that_was_left_keeps_its_address_until_nothing_can_be_on_its_way() -> None:
+    """An hour from when all know of it; a node that is down for long delays it, not for ever."""
+    own = OwnQueues(node="a")
+    own.left["q"] = Leaving(queue("any"), offset=7, left_ms=1_000)
+    assert settled(own, table := InterestTable()) == ["$queue/q/a"]
+    for complete, now, gone in (
+        (7, LEFT_MS, []),
+        (7, LEFT_MS + 1_000, ["q"]),
+        (6, LEFT_MS + 1_000, []),
+        (-1, LEFT_MAX_MS + 1_000, ["q"]),
+    ):
+        assert own.left_long_ago(complete, now) == gone
+    del own.left["q"]
+    assert settled(own, table) == []
