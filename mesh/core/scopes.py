@@ -23,6 +23,8 @@ class ScopeReader:
         pending: Adverts since the newest mark.
         mark: Newest mark, or None.
         proven: Whether `view` agrees with it.
+        recalled: Version that the node has acknowledged, although this reader has not come as far;
+            (-1, -1) for none. Nothing that an older mark proves ends what is in force.
     """
 
     view: dict[str, Wish] = field(default_factory=dict)
@@ -30,6 +32,7 @@ class ScopeReader:
     pending: dict[str, Wish | None] = field(default_factory=dict)
     mark: Mark | None = None
     proven: bool = False
+    recalled: tuple[int, int] = (-1, -1)
     _digest: int = 0
 
     def advert(self, filter_: str, wish: Wish | None) -> None:
@@ -52,7 +55,7 @@ class ScopeReader:
             self._replace(filter_, wish, changes)
         self.pending.clear()
         self.proven = (len(self.view), self._digest) == (mark.count, mark.digest % MODULUS)
-        if self.proven:
+        if self.proven and (mark.epoch, mark.number) >= self.recalled:
             for filter_ in self.ghosts:
                 changes[filter_] = None
             self.ghosts.clear()
@@ -87,6 +90,11 @@ class ScopeReader:
         frozen = {filter_: Wish(durable=True, live=False) for filter_ in unseen}
         self.ghosts.update(frozen)
         return dict(frozen)
+
+    def recall(self, filters: Sequence[str], version: tuple[int, int]) -> dict[str, Wish | None]:
+        """Bring into force what the node has acknowledged up to a version; return it. Spec: K21."""
+        self.recalled = max(self.recalled, version)
+        return self.freeze(filters)
 
     def begin_again(self) -> None:
         """Expect every record anew; what is in force stays so until it is proven. Spec: K23."""

@@ -100,6 +100,23 @@ class NeighbourUnreachable:
 
 
 @dataclass(frozen=True, slots=True)
+class NeighbourLags:
+    """A lane's former owner had acknowledged more of a neighbour than this worker has heard.
+
+    Attributes:
+        neighbour: Its name.
+        learned: Its guaranteed interest as the node has kept it, per scope.
+        versions: What the former owner knew, by input of interest.
+
+    Spec: K16, K21.
+    """
+
+    neighbour: str
+    learned: Mapping[Scope, Sequence[str]]
+    versions: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
 class LinkDisabled:
     """Operators have disabled the link to a neighbour: nothing of it is read from now on.
 
@@ -325,6 +342,7 @@ Input = (
     | BeatRead
     | NeighbourCaughtUp
     | NeighbourUnreachable
+    | NeighbourLags
     | LinkDisabled
     | LinkEnabled
     | AckRead

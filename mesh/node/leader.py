@@ -30,6 +30,7 @@ from mesh.model.effects import (
     WriteStop,
     WriteSubscribed,
 )
+from mesh.model.inputs import AckRead
 from mesh.model.links import Gate
 from mesh.node.beating import Beating
 from mesh.node.demands import Demands
@@ -343,6 +344,11 @@ class Leader:
         if silent != self.completion.silent:
             self.completion.silent = silent
             yield from self.acknowledge()
+
+    def acknowledged(self, read: AckRead) -> Iterator[Writes]:
+        """Take how far a neighbour has applied a scope; tell what that completes. Spec: K24."""
+        self.completion.acknowledged(read.neighbour, read.scope, read.ack)
+        yield from self.acknowledge()
 
     def acknowledge(self) -> Iterator[Writes]:
         """Tell neighbours and clients what is news about applied, complete and open. Spec: K24."""

@@ -210,7 +210,8 @@ class Learner:
         if came := [filter_ for filter_, wish in changes.items() if is_kept(filter_, wish)]:
             self._came.setdefault((name, scope), {}).update(dict.fromkeys(came))
         if reader.mark is not None:
-            self._read[input_name(name, scope)] = (reader.mark.epoch, reader.mark.number)
+            version = (reader.mark.epoch, reader.mark.number)
+            self._read[input_name(name, scope)] = max(version, reader.recalled)
 
     def caught_up(self, name: str, now: int) -> None:
         """Take note that a neighbour's control topic is read to the end found at the start."""
@@ -241,6 +242,29 @@ class Learner:
                 for filter_, wish in reader.freeze(filters).items():
                     self._gather(name, scope, filter_, wish)
 
+    def recall(
+        self,
+        name: str,
+        learned: Mapping[Scope, Sequence[str]],
+        versions: Mapping[str, tuple[int, int]],
+    ) -> None:
+        """Go by what the node has acknowledged of a neighbour of whom this worker knows less.
+
+        Args:
+            name: The neighbour.
+            learned: What the node has kept of it, per scope: all that it has acknowledged.
+            versions: What somebody has routed by, by input.
+
+        Spec: K21, K25.
+        """
+        for scope in self.neighbours[name].scopes if self.offered is None else self.offered[name]:
+            source, reader = input_name(name, scope), self._scope(name, scope)
+            version = versions.get(source, UNCHANGED)
+            if reader is not None and self._routed.get(source, UNCHANGED) < version:
+                self._read[source] = version
+                for filter_, wish in reader.recall(learned.get(scope, ()), version).items():
+                    self._gather(name, scope, filter_, wish)
+
     def begin_again(self, name: str) -> None:
         """Have everything that a neighbour offers proven anew: the link is enabled."""
         begin_again(self.neighbours[name], self.router)
@@ -261,13 +285,19 @@ class Learner:
         What it will not read counts not: links that are frozen or shut, and what is offered no
         more.
         """
+        is_late = self._routed.get(CLIENTS, UNCHANGED) < in_force.get(CLIENTS, UNCHANGED)
+        return is_late or bool(self.lagging(in_force))
+
+    def lagging(self, in_force: Mapping[str, tuple[int, int]]) -> Sequence[str]:
+        """Return the neighbours of whom somebody routed by more than this worker does yet."""
         late = [s for s, version in in_force.items() if self._routed.get(s, UNCHANGED) < version]
-        read = {CLIENTS: None}
+        found = []
         for name, neighbour in self.neighbours.items():
             if not neighbour.frozen and neighbour.closed is None and neighbour.gate is None:
                 scopes = neighbour.scopes if self.offered is None else self.offered[name]
-                read |= {input_name(name, scope): None for scope in scopes}
-        return any(source in read for source in late)
+                if any(input_name(name, scope) in late for scope in scopes):
+                    found.append(name)
+        return found
 
     def _scope(self, name: str, scope: Scope) -> ScopeReader | None:
         """Return the reader of a scope that concerns this node, or None."""

@@ -54,6 +54,7 @@ from mesh.model.inputs import (
     LossAccepted,
     MarkRead,
     NeighbourCaughtUp,
+    NeighbourLags,
     NeighbourUnreachable,
     OutboxFull,
     OwnAdvertRead,
@@ -85,6 +86,7 @@ OF_NEIGHBOUR = (
     MarkRead,
     BeatRead,
     NeighbourCaughtUp,
+    NeighbourLags,
     NeighbourUnreachable,
     AckRead,
     GapFound,
@@ -205,12 +207,12 @@ class NodeMachine:
             case NeighbourUnreachable(neighbour, learned):
                 learner.freeze(neighbour, learned)
                 yield Note("neighbour.frozen", f"{neighbour} could not be reached at the start")
+            case NeighbourLags(neighbour, learned, versions):
+                learner.recall(neighbour, learned, versions)
             case LinkDisabled() | LinkEnabled():
                 yield from self._turn_link(input_)
-            case AckRead(neighbour, scope, ack):
-                if self.leader is not None:
-                    self.leader.completion.acknowledged(neighbour, scope, ack)
-                    yield from self.leader.acknowledge()
+            case AckRead():
+                yield from self.leader.acknowledged(input_) if self.leader is not None else ()
             case LaneApplied(lane, in_force):
                 self._lanes[lane] = in_force
                 if learner.lacks(in_force):

@@ -44,6 +44,7 @@ from mesh.runtime.control.changing import Changing, Connect, read_start
 from mesh.runtime.control.leadership import Leadership
 from mesh.runtime.control.leading import Write, with_learned
 from mesh.runtime.control.listening import Listener
+from mesh.runtime.control.recalling import Recalling
 from mesh.runtime.host.clock import Clock
 from mesh.runtime.host.errands import LOOK_S, Errands
 from mesh.runtime.host.intake import Intake, by_partition
@@ -105,6 +106,7 @@ class Worker:
     _admission: Admission = field(init=False)
     _direct: Writer = field(init=False)
     _questions: Questions = field(init=False)
+    _recalling: Recalling = field(init=False)
     _listener: Listener = field(init=False)
     _recall: Recall = field(init=False)
     _lane_recall: Recall = field(init=False)
@@ -159,6 +161,7 @@ class Worker:
         )
         now = self.clock.now_ms()
         self._questions = Questions(self.errands)
+        self._recalling = Recalling(self.node, self._recall, self._questions)
         self._listener = Listener(
             self.topology,
             self.node,
@@ -213,6 +216,8 @@ class Worker:
         data = self._sort(records)
         if lanes is None:
             return bool(records)
+        for lagging in self._recalling.step(lanes, now):
+            self._step(lagging)
         for input_ in self._listener.follow(now):
             self._step(with_learned(input_, self._recall, self._names, self.node))
         if now - self._ticked_ms >= TICK_MS:

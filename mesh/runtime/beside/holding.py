@@ -192,6 +192,8 @@ class Holds:
 
     def _due(self, now_ms: int) -> Iterator[tuple[Lane, str]]:
         for lane in self.lanes.owned.values():
+            if lane.is_learning:
+                continue  # it would route by less than what is owed
             for target in lane.positions.holds:
                 key = (lane.number, target)
                 if key in self.lanes.full or self._is_closed(lane, target):

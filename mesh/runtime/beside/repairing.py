@@ -120,7 +120,7 @@ class Repairs:
         count = self.lanes.topology.nodes[self.lanes.machine.node].lanes
         for key, asked in self.asked.items():
             lane = self.lanes.owned.get(asked.request.outbox_partition % count)
-            if lane is None or self._done.get(key) == asked.offset:
+            if lane is None or lane.is_learning or self._done.get(key) == asked.offset:
                 continue
             source = self._source(lane, asked)
             if source is not None:

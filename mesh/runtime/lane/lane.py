@@ -285,6 +285,11 @@ class Lane:
         )
 
     @property
+    def is_learning(self) -> bool:
+        """Whether it waits for what its former owner knew: nothing is routed before. Spec: K16."""
+        return bool(self.awaited)
+
+    @property
     def has_cut(self) -> bool:
         """Whether it has told since it was taken what is in force."""
         return bool(self._in_force)

@@ -14,7 +14,6 @@ from mesh.model.control import Stop, StopReason
 from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
-from mesh.node.machine import LEARN_MS
 from mesh.runtime.host.intake import Intake
 from mesh.runtime.host.questions import Questions
 from mesh.runtime.lane.batch import RESERVED_MS
@@ -161,7 +160,7 @@ class Sources:
         """Assign to a lane what it does not read yet, as far as brokers answer."""
         if lane.followed > self.learner.followed:
             return  # its former owner knew of a change that this worker has not read yet
-        if self.learner.is_behind(lane.awaited) and now_ms - lane.taken_ms < LEARN_MS:
+        if self.learner.is_behind(lane.awaited):
             return  # or of interest, so that what comes would not go to whom it is owed
         lane.awaited = {}
         lanes = self.topology.nodes[self.node].lanes

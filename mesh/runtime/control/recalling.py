@@ -1,0 +1,73 @@
+"""What the node has acknowledged is known to whoever takes a lane, also if its neighbours are not.
+
+A worker may take a lane while it has heard less of a neighbour than the lane's former owner, who
+has acknowledged it: it lags, or its own way to that Kafka cluster is cut. What was acknowledged
+stands in `learned`, in the node's own Kafka cluster. The lane reads nothing before the worker goes
+by that; no time passes for an answer. Spec: K16, K21, K25.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import structlog
+
+from mesh.errors import TransportError
+from mesh.model.inputs import NeighbourLags
+from mesh.model.topics import TopicNames
+from mesh.runtime.control.leading import read_learned
+from mesh.runtime.host.questions import Questions
+from mesh.runtime.host.recall import Recall
+from mesh.runtime.lanes.owned import Lanes
+from mesh.transport.port import TopicPartition
+
+PATIENCE_MS = 1_000
+"""How long a lane waits for what its worker is about to hear anyway."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Recalling:
+    """Reads `learned` for lanes whose former owner knew more than this worker.
+
+    Attributes:
+        node: Whose lanes.
+        recall: Reads the node's own topics.
+        questions: Asks beside the loop.
+    """
+
+    node: str
+    recall: Recall
+    questions: Questions
+    _tried_ms: int = -PATIENCE_MS
+
+    def step(self, lanes: Lanes, now_ms: int) -> Iterator[NeighbourLags]:
+        """Yield what the node has acknowledged of neighbours of whom this worker knows less."""
+        learner = lanes.machine.learner
+        awaited = [
+            lane.awaited
+            for lane in lanes.owned.values()
+            if now_ms - lane.taken_ms >= PATIENCE_MS and learner.is_behind(lane.awaited)
+        ]
+        is_asked = self.questions.is_open("learned")
+        if not awaited or (not is_asked and now_ms - self._tried_ms < PATIENCE_MS):
+            return
+        self._tried_ms = now_ms
+        place = TopicPartition(TopicNames(lanes.topology.prefix).learned(self.node), 0)
+        try:
+            records = self.questions.answer(("learned",), partial(self.recall.records, place))
+        except TransportError as error:
+            log.warning("learned.not_read", fault=str(error))
+            return
+        if records is None:
+            return
+        versions: dict[str, tuple[int, int]] = {}
+        for known in awaited:
+            for source, version in known.items():
+                versions[source] = max(version, versions.get(source, version))
+        for name in learner.lagging(versions):
+            log.warning("neighbour.recalled", neighbour=name)
+            yield NeighbourLags(name, read_learned(records, name), versions)

@@ -1,0 +1,75 @@
+"""A worker takes a lane while it has heard less of a neighbour than the former owner: nothing that
+was acknowledged is forgotten."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.codec.keys import subscription_key
+from mesh.transport.port import BEGINNING, TopicPartition
+from tests.component.runtime.conftest import SmallMesh, subject
+
+APART = {
+    "kafka": {"k": {}, "far": {}},
+    "nodes": {"a": {"kafka": "k"}, "b": {"kafka": "far"}, "c": {"kafka": "k"}},
+    "zones": {"Z": {"kind": "multi-hop", "links": [["a", "b"], ["b", "c"]]}},
+}
+
+
+@pytest.fixture
+def mesh() -> SmallMesh:
+    """The standby of a, a#1, hears nothing of b from before b's client subscribes to y."""
+    mesh = SmallMesh(APART)
+    mesh.world.start("a", 1)
+    mesh.run(6_000)
+    mesh.world.workers["a#1"].cut(["b"])
+    mesh.run(500)
+    subscribe_at_b(mesh, "y/>")
+    mesh.run(6_000)
+    leader = mesh.world.workers["b"].machine.leader
+    assert leader is not None
+    assert leader.completion.state("clients").complete == 0  # acknowledged through the whole mesh
+    return mesh
+
+
+def subscribe_at_b(mesh: SmallMesh, filter_: str, value: bytes | None = b"{}") -> None:
+    writer = mesh.world.kafka["far"].writer("client")
+    writer.produce(mesh.names.clients("b"), value, subscription_key("e", filter_), 0)
+    assert writer.flush() == 0
+
+
+def delivered_at_b(mesh: SmallMesh) -> list[bytes | None]:
+    kafka = mesh.world.kafka["far"]
+    reader = kafka.reader("test")
+    topic = mesh.names.endpoint("b", "e")
+    reader.assign(
+        {TopicPartition(topic, p): BEGINNING for p in range(len(kafka.topics[topic].logs))}
+    )
+    return sorted(record.value() for record in reader.read(0, 1_000))
+
+
+@pytest.mark.parametrize("silent_ms", [3_000, 60_000])
+def test_who_takes_a_lane_goes_by_what_was_acknowledged(mesh: SmallMesh, silent_ms: int) -> None:
+    """However long the neighbour is not heard: no time passes for an answer. Spec: K16, K21."""
+    mesh.world.kill("a", 0)
+    mesh.run(silent_ms)
+    mesh.publish(b"y", [subject("y/1")])
+    mesh.run()
+    mesh.world.workers["a#1"].cut([])
+    mesh.run(30_000)
+    assert delivered_at_b(mesh) == [b"y"]
+
+
+def test_what_was_recalled_is_wanted_until_the_neighbour_itself_is_heard(mesh: SmallMesh) -> None:
+    """Marks that are older than what was acknowledged end nothing; the newest one rules. K23."""
+    mesh.world.kill("a", 0)
+    mesh.run(10_000)
+    machine = mesh.world.workers["a#1"].machine
+    assert machine is not None
+    assert "y/>" in machine.router.table.entries
+    mesh.world.workers["a#1"].cut([])
+    mesh.run(30_000)
+    assert "y/>" in machine.router.table.entries
+    subscribe_at_b(mesh, "y/>", None)
+    mesh.run()
+    assert "y/>" not in machine.router.table.entries
