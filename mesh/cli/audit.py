@@ -19,7 +19,16 @@ from mesh.cli.target import (
 )
 
 EXIT_FOUND = 10
-FAULTS = ("loop", "duplicate", "missing", "gap", "disorder", "unplanned-path")
+FAULTS = (
+    "loop",
+    "duplicate",
+    "missing",
+    "unexpected",
+    "corrupt",
+    "gap",
+    "disorder",
+    "unplanned-path",
+)
 """Findings that are faults; a split and its heal are states of the network."""
 
 

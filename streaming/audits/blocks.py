@@ -62,8 +62,10 @@ class Certificate:
         endpoint: `pa2/s1`.
         expected: Messages that had to come, and those that came and were allowed to.
         delivered: Records that came.
-        equal: Whether these are the same messages, each once.
+        equal: Whether these are the same messages, each once and with its content.
         partial: Whether the block is still open.
+        ids: Digest of the identities that came.
+        content: Digest of what they held.
     """
 
     source: str
@@ -75,6 +77,8 @@ class Certificate:
     delivered: int
     equal: bool
     partial: bool
+    ids: str = ""
+    content: str = ""
 
     @property
     def key(self) -> str:
@@ -116,6 +120,11 @@ class Block:
         """Note that something has changed."""
         self.stamp += 1
         self.changed_s = now_s
+
+    def delivered(self, members: Sequence[EndpointKey]) -> Digest:
+        """Return what some endpoints got together."""
+        receipts = [self.receipts[one] for one in members if one in self.receipts]
+        return sum((receipt.digest for receipt in receipts), NOTHING)
 
     @property
     def is_faultless(self) -> bool:
@@ -171,7 +180,7 @@ class Blocks:
 
     def _is_certified(self, place: TopicPartition, row: DeliveryRow) -> bool:
         is_guaranteed = place_of(self.prefix, place.topic).letter == GUARANTEED
-        return is_guaranteed and row.generation == 0 and row.block > self.dropped.get(place, -1)
+        return is_guaranteed and row.block > self.dropped.get(place, -1)
 
     def _block(self, place: TopicPartition, number: int, now_s: float) -> Block:
         blocks = self.open.setdefault(place, {})

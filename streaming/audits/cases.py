@@ -36,6 +36,7 @@ class Case:
         records: Member, and of each partition of its topic the lowest and highest offset to read
             there. Mostly that is the endpoint itself, but a queue may have several.
         is_passed: Whether every hop has passed all of it, so that what is not there is missing.
+        generation: Of the offsets, as the reader of the source says. Spec: K9.
     """
 
     place: TopicPartition
@@ -48,6 +49,7 @@ class Case:
     wants: tuple[Want, ...]
     records: Mapping[EndpointKey, Mapping[int, tuple[int, int]]]
     is_passed: bool
+    generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +64,13 @@ class Outcome:
     duplicate_offsets: tuple[int, ...] = ()
     unexpected: int = 0
     unexpected_offsets: tuple[int, ...] = ()
+    corrupt: int = 0
+    corrupt_offsets: tuple[int, ...] = ()
 
     @property
     def is_equal(self) -> bool:
-        """Whether all that must came, nothing that may not, and each message once."""
-        return not (self.missing or self.duplicate or self.unexpected)
+        """Whether all that must came as published, nothing that may not, and each message once."""
+        return not (self.missing or self.duplicate or self.unexpected or self.corrupt)
 
 
 def case_findings(case: Case, outcome: Outcome) -> Iterator[Finding]:
@@ -75,10 +79,12 @@ def case_findings(case: Case, outcome: Outcome) -> Iterator[Finding]:
         (FindingKind.MISSING, outcome.missing, outcome.missing_offsets),
         (FindingKind.DUPLICATE, outcome.duplicate, outcome.duplicate_offsets),
         (FindingKind.UNEXPECTED, outcome.unexpected, outcome.unexpected_offsets),
+        (FindingKind.CORRUPT, outcome.corrupt, outcome.corrupt_offsets),
     )
     for kind, count, offsets in faults:
         if count:
-            yield fault(kind, case.place, case.block, case.endpoint, count, offsets)
+            told = (case.endpoint, count, offsets, case.generation)
+            yield fault(kind, case.place, case.block, *told)
 
 
 _TEXTS = {
@@ -86,6 +92,7 @@ _TEXTS = {
     FindingKind.DUPLICATE: "{endpoint} got messages of {source} more than once",
     FindingKind.UNEXPECTED: "{endpoint} got messages of {source} that were not published for it",
     FindingKind.DISORDER: "{endpoint} got messages of {source} after later ones",
+    FindingKind.CORRUPT: "{endpoint} got messages of {source} with another content",
 }
 
 
@@ -96,6 +103,7 @@ def fault(
     endpoint: EndpointKey,
     count: int = 0,
     offsets: Sequence[int] = (),
+    generation: int = 0,
 ) -> Finding:
     """Return the finding about messages of one block at one endpoint.
 
@@ -105,7 +113,7 @@ def fault(
     return Finding(
         kind=kind,
         text=_TEXTS[kind].format(source=source, endpoint=endpoint),
-        ids=tuple(message_id(source, 0, offset) for offset in offsets[:IDS_MAX]),
+        ids=tuple(message_id(source, generation, offset) for offset in offsets[:IDS_MAX]),
         endpoint=str(endpoint),
         source=source,
         first=min(offsets, default=None),

@@ -147,12 +147,13 @@ class Certifier:
                 continue
             verdict, expected = compare(block, members, claim)
             if verdict is Verdict.EQUAL:
-                self._issue(judgement, endpoint, block.last, expected, expected, world)
+                self._issue(judgement, endpoint, block.last, expected, expected, world, members)
                 _take_back(judgement, endpoint, world)
             elif verdict is not Verdict.NOTHING and block.cleared.get(endpoint) != stamp:
                 judgement.late[endpoint] = None
                 is_news = block.looked.get(endpoint) != stamp
-                if is_passed or (verdict is Verdict.UNSURE and is_news):
+                is_telling = verdict in (Verdict.UNSURE, Verdict.CORRUPT)
+                if is_passed or (is_telling and is_news):
                     block.looked[endpoint] = stamp
                     case = _case(judgement, endpoint, members, claim, world, now)
                     round_.cases.append(case)
@@ -162,7 +163,8 @@ class Certifier:
         judgement = next(
             one for one in round_.judgements if one.place == case.place and one.number == case.block
         )
-        if not (outcome.is_equal or case.is_passed):
+        is_all_there = bool(outcome.corrupt) and not outcome.missing
+        if not (outcome.is_equal or case.is_passed or is_all_there):
             return
         self._issue(
             judgement,
@@ -171,6 +173,7 @@ class Certifier:
             outcome.expected,
             outcome.delivered,
             world,
+            tuple(case.records),
             is_equal=outcome.is_equal,
         )
         findings = list(case_findings(case, outcome))
@@ -214,12 +217,14 @@ class Certifier:
         expected: int,
         delivered: int,
         world: World,
+        members: Sequence[EndpointKey],
         *,
         is_equal: bool = True,
     ) -> None:
         place, number = judgement.place, judgement.number
         is_closed = self.blocks.is_closed(place, number, world.read.get(place, 0))
         end = (number + 1) * BLOCK_OFFSETS - 1
+        came = judgement.block.delivered(members)
         certificate = Certificate(
             source=str(place),
             block=number,
@@ -230,6 +235,8 @@ class Certifier:
             delivered=delivered,
             equal=is_equal,
             partial=not is_closed,
+            ids=came.ids_text,
+            content=came.content_text,
         )
         if judgement.block.issued.get(endpoint) != certificate:
             judgement.block.issued[endpoint] = certificate
@@ -246,7 +253,7 @@ def _take_back(
     judgement: Judgement, endpoint: EndpointKey, world: World, keep: Sequence[str] = ()
 ) -> None:
     """Withdraw what was said before of the same messages, but for what still holds."""
-    for kind in (FindingKind.MISSING, FindingKind.UNEXPECTED):
+    for kind in (FindingKind.MISSING, FindingKind.UNEXPECTED, FindingKind.CORRUPT):
         finding = fault(kind, judgement.place, judgement.number, endpoint)
         if finding.id not in keep:
             world.register.withdraw(finding.id)
@@ -302,4 +309,5 @@ def _case(
         wants=tuple(wants_of(block, claims, number * BLOCK_OFFSETS, end)),
         records={one: dict(receipt.records) for one, receipt in receipts.items()},
         is_passed=judgement.is_passed,
+        generation=world.passing.generations.get(judgement.place, 0),
     )

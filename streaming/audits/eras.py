@@ -7,7 +7,7 @@ of the cut with which its lane began to route by it. Spec: K25, K28, K31.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from mesh.config.published import published_text, published_topology
@@ -40,11 +40,13 @@ class Stretch:
         first: The first of them.
         last: The last, or None without end.
         between: What stands between it and the reader.
+        era: Number of the topology with which it begins; nothing was in force before the first.
     """
 
     first: int = 0
     last: int | None = None
     between: Between = NOTHING
+    era: int = OF_THE_FILE
 
 
 @dataclass(slots=True)
@@ -145,9 +147,9 @@ class Eras:
             for name, node in _known(text).topology.nodes.items()
         }
 
-    def starts(self, place: TopicPartition) -> Sequence[int]:
-        """Return the positions at which a source partition began an era, rising."""
-        return [0, *(position for _, position in self.begins.get(place, ()))]
+    def numbers_of(self, place: TopicPartition) -> Sequence[int]:
+        """Return the numbers of the topologies that a source partition was routed by, rising."""
+        return [OF_THE_FILE, *(number for number, _ in self.begins.get(place, ()))]
 
     def stretches(self, place: TopicPartition, origin: str, reader: str) -> Sequence[Stretch]:
         """Return where in a source partition messages can come to a reader, in order.
@@ -166,9 +168,10 @@ class Eras:
                 continue
             before = found[-1] if found else None
             if before is not None and before.last == first - 1 and before.between == between:
-                found[-1] = Stretch(before.first, last, between)
+                found[-1] = replace(before, last=last)
             else:
-                found.append(Stretch(first, last, between))
+                era = OF_THE_FILE if (first, number) == eras[0] else number
+                found.append(Stretch(first, last, between, era))
         return found
 
     def _eras(self, place: TopicPartition) -> Iterator[tuple[int, int]]:

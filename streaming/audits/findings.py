@@ -24,6 +24,7 @@ class FindingKind(StrEnum):
     GAP = "gap"
     DISORDER = "disorder"
     UNPLANNED_PATH = "unplanned-path"
+    CORRUPT = "corrupt"
     SPLIT = "split"
     HEAL = "heal"
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from mesh.model.control import Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.state import Cut
-from streaming.audits.eras import Stretch
+from streaming.audits.eras import OF_THE_FILE, Stretch
 from streaming.audits.matching import selects
 from streaming.audits.queues import EACH, EVERYWHERE, SHARED, QueueRules
 from streaming.audits.ways import NOTHING, Between
@@ -26,8 +26,8 @@ from streaming.tables.rows import SourceKey, TopicPartition
 Carriers = Callable[[str, SourceKey], Sequence[TopicPartition]]
 """Node and source -> outbox partitions over which the node got messages of the source."""
 
-Starts = Callable[[TopicPartition], Sequence[int]]
-"""Source partition -> positions at which it began to be routed by a topology."""
+ErasOf = Callable[[TopicPartition], Sequence[int]]
+"""Source partition -> numbers of the topologies that it was routed by."""
 
 _GUARANTEED = f".{MessageClass.GUARANTEED.letter}"
 
@@ -63,6 +63,22 @@ class CutKey(NamedTuple):
 
     place: TopicPartition
     uuid: str
+
+
+class KnownCut(NamedTuple):
+    """From `position` on, routing at a source partition knows `clients` up to an offset.
+
+    Attributes:
+        position: Of the source.
+        offset: Of `clients`.
+        era: Number of the topology that the source was routed by when the ledger told it. Of
+            cuts at one position the order of the ledger counts: what came before a change was
+            forgotten with it.
+    """
+
+    position: int
+    offset: int
+    era: int = OF_THE_FILE
 
 
 class EndKey(NamedTuple):
@@ -115,7 +131,7 @@ class Interest:
 
     Attributes:
         wishes: By endpoint, in order of their versions.
-        cuts: Per source partition and uuid: positions and `clients` offsets, both rising.
+        cuts: Per source partition and uuid, in the order of the ledger.
         ends: For unsubscribes: last origin offset per source in the frames below a position.
         version: Rises with every change, so that answers can be kept until then.
         pruned: Version at which needless things were forgotten the last time.
@@ -123,7 +139,7 @@ class Interest:
     """
 
     wishes: dict[EndpointKey, list[Wish]] = field(default_factory=dict)
-    cuts: dict[CutKey, list[tuple[int, int]]] = field(default_factory=dict)
+    cuts: dict[CutKey, list[KnownCut]] = field(default_factory=dict)
     ends: dict[EndKey, dict[SourceKey, int]] = field(default_factory=dict)
     version: int = 0
     pruned: int = 0
@@ -170,24 +186,24 @@ class Interest:
                 return wish
         return None
 
-    def cut(self, cut: Cut, since: int = 0) -> None:
+    def cut(self, cut: Cut, era: int = OF_THE_FILE) -> None:
         """Take a cut; one that tells no newer `clients` offset than an earlier one is no news.
 
         Args:
             cut: The cut.
-            since: Where its source began to be routed by the topology in force: what was told
-                before may have been forgotten.
+            era: Number of the topology that its source is routed by: what was told by a former
+                one may have been forgotten.
         """
         key = CutKey(TopicPartition(cut.topic, cut.partition), cut.uuid)
         known = self.cuts.setdefault(key, [])
-        is_anew = bool(known) and known[-1][0] < since <= cut.position
-        least = known[-1][1] + (0 if is_anew else 1) if known else -1
-        if not known or (cut.clients_offset >= least and cut.position >= known[-1][0]):
-            known.append((cut.position, cut.clients_offset))
+        is_anew = bool(known) and known[-1].era < era
+        least = known[-1].offset + (0 if is_anew else 1) if known else -1
+        if not known or (cut.clients_offset >= least and cut.position >= known[-1].position):
+            known.append(KnownCut(cut.position, cut.clients_offset, era))
             self.version += 1
 
     def _position(
-        self, place: TopicPartition, uuid: str, version: int, since: int = 0
+        self, place: TopicPartition, uuid: str, version: int, era: int = OF_THE_FILE
     ) -> int | None:
         """Return where routing at a source partition began to know a version, if it does.
 
@@ -195,11 +211,11 @@ class Interest:
             place: The partition.
             uuid: Whose version.
             version: What must be known.
-            since: What was known before this position does not count: it was forgotten.
+            era: What the ledger told by a former topology does not count.
         """
         cuts = self.cuts.get(CutKey(place, uuid), [])
-        number = _first(cuts, version, since)
-        return cuts[number][0] if number < len(cuts) else None
+        number = _first(cuts, version, era)
+        return cuts[number].position if number < len(cuts) else None
 
     def certified(self) -> Iterator[EndpointKey]:
         """Yield the endpoints that certificates speak of, sorted."""
@@ -286,7 +302,7 @@ class Interest:
         ways: Sequence[TopicPartition],
         stretch: Stretch,
     ) -> Span | None:
-        first = self._position(place, uuid, wish.added, stretch.first)
+        first = self._position(place, uuid, wish.added, stretch.era)
         if first is None or (stretch.last is not None and first > stretch.last):
             return None
         if wish.removed is None:
@@ -343,7 +359,7 @@ class Interest:
         self.ends = {key: last for key, last in self.ends.items() if key in found}
         return sorted(key for key in found if key not in self.ends)
 
-    def prune(self, uuids: Mapping[str, str], starts: Starts = lambda _: (0,)) -> None:
+    def prune(self, uuids: Mapping[str, str], eras_of: ErasOf = lambda _: (OF_THE_FILE,)) -> None:
         """Forget what no judgement will ask for any more, once enough has gathered.
 
         Of the wishes that have ended the newest of each endpoint stay, of the cuts those that
@@ -351,7 +367,7 @@ class Interest:
 
         Args:
             uuids: Node -> uuid.
-            starts: Where each source partition began to be routed by a topology.
+            eras_of: By which topologies each source partition was routed.
         """
         if self.version - self.pruned < PRUNE_EVERY:
             return
@@ -367,9 +383,9 @@ class Interest:
                     asked[wish.removed] = None
         for key, cuts in self.cuts.items():
             numbers = [
-                _first(cuts, version, since)
+                _first(cuts, version, era)
                 for version in versions.get(key.uuid, ())
-                for since in starts(key.place)
+                for era in eras_of(key.place)
             ]
             kept = {number: None for number in (*numbers, len(cuts) - 1) if number < len(cuts)}
             self.cuts[key] = [cuts[number] for number in sorted(kept)]
@@ -380,9 +396,9 @@ class Interest:
         self.version += 1
 
 
-def _first(cuts: Sequence[tuple[int, int]], version: int, since: int) -> int:
-    """Return the number of the first cut from a position on that knows a version."""
-    number = bisect_left(cuts, version, key=lambda cut: cut[1])
-    while number < len(cuts) and cuts[number][0] < since:
+def _first(cuts: Sequence[KnownCut], version: int, era: int) -> int:
+    """Return the number of the first cut by a topology or a later one that knows a version."""
+    number = bisect_left(cuts, version, key=lambda cut: cut.offset)
+    while number < len(cuts) and cuts[number].era < era:
         number += 1
     return number

@@ -93,6 +93,7 @@ class Passing:
         accepted: Chain -> last source offset that the receiver accepted.
         held: Targets that were left out, by the number of the last time: how far they are written,
             or less than 0. Two partitions tell of them, in any order. Spec: K20.
+        generations: Of the offsets of a source, where that is not 0. Spec: K9.
     """
 
     prefix: str
@@ -100,6 +101,7 @@ class Passing:
     sent: dict[ChainKey, int] = field(default_factory=dict)
     accepted: dict[ChainKey, int] = field(default_factory=dict)
     held: dict[ChainKey, tuple[int, int]] = field(default_factory=dict)
+    generations: dict[TopicPartition, int] = field(default_factory=dict)
 
     def read(self, node: str, progress: Progress) -> None:
         """Take a progress record of a node. Spec: K12."""
@@ -109,6 +111,8 @@ class Passing:
         match progress.kind:
             case ProgressKind.SOURCE:
                 self.positions[PositionKey(node, place)] = progress.offset
+                if progress.generation:
+                    self.generations[place] = progress.generation
             case ProgressKind.SENT:
                 self.sent[chain] = progress.offset
             case ProgressKind.ACCEPTED:

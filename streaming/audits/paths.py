@@ -1,4 +1,4 @@
-"""Whether a path is a walk over the links of the topology. Spec: DESIGN 3, DESIGN 7."""
+"""Whether a path is a walk by the rules of the topology's zones. Spec: DESIGN 3, DESIGN 7."""
 
 from __future__ import annotations
 
@@ -10,58 +10,107 @@ from mesh.model.topology import Topology
 from streaming.audits.findings import Finding, FindingKind, message_range
 from streaming.audits.names import Names
 from streaming.tables.rows import DeliveryRow, FrameRow
-from streaming.tables.topics import place_of
+from streaming.tables.topics import GUARANTEED, TopicPlace, place_of
+
+_WITHIN_ONE_HOP = ("cluster", "one-hop")
+
+
+@dataclass(frozen=True, slots=True)
+class _Crossing:
+    """One direction of a link.
+
+    Attributes:
+        zone: What it is in.
+        kind: Of the zone.
+        hops: Of a join: how many joins may follow it or come before, in a row; else None.
+        is_direct_only: Whether guaranteed messages never cross it. DMR-11.
+    """
+
+    zone: str
+    kind: str
+    hops: int | None = None
+    is_direct_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Trail:
+    """What a message carries on that decides where it may go next.
+
+    Attributes:
+        zone: That it arrived on; empty where it was published and behind a join, from where it
+            goes on as if published there.
+        is_abroad: Whether it has crossed an external link, which it is never rid of.
+        row: `hops` of the joins that it has crossed in a row.
+    """
+
+    zone: str = ""
+    is_abroad: bool = False
+    row: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
 class LinkPlan:
-    """Which zones lead from which node to which.
+    """The links of one topology, and how messages may walk over them.
+
+    The auditor's own walker: it shares no line with the mesh's table of forwarding.
 
     Attributes:
         prefix: Start of every topic name.
         zones: (sender, receiver) -> zones of their links; joins lead one way.
-        limits: (source, target) of a join -> how many joins may follow it or come before.
+        crossings: The same, with what the rules ask of each.
     """
 
     prefix: str
     zones: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
-    limits: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    crossings: Mapping[tuple[str, str], Sequence[_Crossing]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, topology: Topology) -> LinkPlan:
         """Return the plan of a topology."""
-        zones: dict[tuple[str, str], list[str]] = {}
-        limits: dict[tuple[str, str], int] = {}
+        found: dict[tuple[str, str], list[_Crossing]] = {}
         for name, zone in topology.zones.items():
             if (join := zone.join) is not None:
-                zones.setdefault((join.source, join.target), []).append(name)
-                limits[join.source, join.target] = join.hops
+                one = _Crossing(name, "join", join.hops)
+                found.setdefault((join.source, join.target), []).append(one)
                 continue
+            crossing = _Crossing(name, zone.kind.value, is_direct_only=zone.direct_only)
             for first, second in [link.ends for link in zone.links]:
-                zones.setdefault((first, second), []).append(name)
-                zones.setdefault((second, first), []).append(name)
-        return cls(topology.prefix, zones, limits)
+                found.setdefault((first, second), []).append(crossing)
+                found.setdefault((second, first), []).append(crossing)
+        zones = {pair: [one.zone for one in crossings] for pair, crossings in found.items()}
+        return cls(topology.prefix, zones, found)
 
-    def fault_of_path(self, path: Sequence[str]) -> tuple[FindingKind, str] | None:
-        """Return why nodes in this order are no walk, or None if they are one."""
+    def fault_of_path(
+        self, path: Sequence[str], *, is_guaranteed: bool = False, zone: str | None = None
+    ) -> tuple[FindingKind, str] | None:
+        """Return why nodes in this order are no walk, or None if they are one.
+
+        Args:
+            path: The nodes, origin first.
+            is_guaranteed: Whether the message is, so that direct-only zones are closed to it.
+            zone: The zone of the last link, where it is known; else any that the rules allow.
+
+        Spec: DESIGN 3, EMS-0, DMR-4, DMR-13, UM-10.
+        """
         twice = [node for number, node in enumerate(path) if node in path[:number]]
         if twice:
             return FindingKind.LOOP, f"{twice[0]} stands twice in the path {'>'.join(path)}"
-        for source, target in pairwise(path):
-            if (source, target) not in self.zones:
-                told = ">".join(path)
-                text = f"the path {told} goes from {source} to {target}, which no link joins"
+        trails = [_Trail()]
+        for number, pair in enumerate(pairwise(path), start=2):
+            crossings = self.crossings.get(pair, ())
+            if number == len(path) and zone is not None:
+                crossings = [one for one in crossings if one.zone == zone]
+            tried = [
+                _cross(trail, one, is_guaranteed=is_guaranteed)
+                for trail in trails
+                for one in crossings
+            ]
+            trails = [one for one in tried if isinstance(one, _Trail)]
+            if not trails:
+                told = [one for one in tried if isinstance(one, str)]
+                why = told[0] if told else _no_link(zone if pair in self.crossings else None)
+                text = f"the path {'>'.join(path)} goes from {pair[0]} to {pair[1]}: {why}"
                 return FindingKind.UNPLANNED_PATH, text
-        return self._fault_of_rows(path)
-
-    def _fault_of_rows(self, path: Sequence[str]) -> tuple[FindingKind, str] | None:
-        """Return why a path has too many joins in a row, or None. Spec: DESIGN 3, UM-10."""
-        row: list[int] = []
-        for pair in pairwise(path):
-            row = [*row, self.limits[pair]] if pair in self.limits else []
-            if row and len(row) > min(row) + 1:
-                text = f"the path {'>'.join(path)} has {len(row)} joins in a row up to {pair[1]}"
-                return FindingKind.UNPLANNED_PATH, f"{text}, of which one allows {min(row) + 1}"
         return None
 
     def is_planned(self, finding: Finding) -> bool:
@@ -71,9 +120,11 @@ class LinkPlan:
         path = finding.path
         if not path or path[-1] != here or not finding.source.startswith(self._ingress(path[0])):
             return False
-        if self.fault_of_path((*path, receiver) if is_frame else path) is not None:
-            return False
-        return not is_frame or finding.anchor in self.zones[sender, receiver]
+        is_guaranteed = finding.source.startswith(f"{self._ingress(path[0])}{GUARANTEED}/")
+        if not is_frame:
+            return self.fault_of_path(path, is_guaranteed=is_guaranteed) is None
+        whole, zone = (*path, receiver), finding.anchor
+        return self.fault_of_path(whole, is_guaranteed=is_guaranteed, zone=zone) is None
 
     def _ingress(self, node: str) -> str:
         return f"{self.prefix}{node}.in."
@@ -81,7 +132,7 @@ class LinkPlan:
     def frame_fault(self, row: FrameRow, names: Names) -> Finding | None:
         """Return what is wrong with the way that frames took, or None."""
         place = place_of(self.prefix, row.place.topic)
-        fault = self._frame_fault(place.node, place.other, row)
+        fault = self._frame_fault(place, row)
         if fault is None:
             return None
         source = names.text(row.source)
@@ -98,30 +149,23 @@ class LinkPlan:
             anchor=row.zone,
         )
 
-    def _frame_fault(
-        self, sender: str, receiver: str, row: FrameRow
-    ) -> tuple[FindingKind, str] | None:
-        path = row.path
+    def _frame_fault(self, place: TopicPlace, row: FrameRow) -> tuple[FindingKind, str] | None:
+        sender, receiver, path = place.node, place.other, row.path
         if receiver in path:
             text = f"a message that has visited {receiver} is sent to it again, after"
             return FindingKind.LOOP, f"{text} {'>'.join(path)}"
-        if (fault := self.fault_of_path((*path, receiver))) is not None:
-            return fault
         if not path or path[-1] != sender:
             text = f"{sender} sends a frame whose path {'>'.join(path)} does not end with it"
             return FindingKind.UNPLANNED_PATH, text
-        if row.zone not in self.zones[sender, receiver]:
-            text = f"no link from {sender} to {receiver} is in zone {row.zone}"
-            return FindingKind.UNPLANNED_PATH, text
-        return None
+        is_guaranteed = place.letter == GUARANTEED
+        return self.fault_of_path((*path, receiver), is_guaranteed=is_guaranteed, zone=row.zone)
 
     def delivery_fault(self, row: DeliveryRow, names: Names) -> Finding | None:
         """Return what is wrong with the way that deliveries took, or None."""
         place = place_of(self.prefix, row.place.topic)
         ingress = names.place(row.source)
-        origin = None if ingress is None else place_of(self.prefix, ingress.topic).node
-        begins = None if row.is_moved else origin
-        fault = self._delivery_fault(place.node, begins, row.path)
+        origin = None if ingress is None else place_of(self.prefix, ingress.topic)
+        fault = self._delivery_fault(place.node, origin, row)
         if fault is None:
             return None
         source = names.text(row.source)
@@ -138,14 +182,36 @@ class LinkPlan:
         )
 
     def _delivery_fault(
-        self, node: str, origin: str | None, path: Sequence[str]
+        self, node: str, origin: TopicPlace | None, row: DeliveryRow
     ) -> tuple[FindingKind, str] | None:
-        if (fault := self.fault_of_path(path)) is not None:
+        path = row.path
+        is_guaranteed = origin is not None and origin.letter == GUARANTEED
+        if (fault := self.fault_of_path(path, is_guaranteed=is_guaranteed)) is not None:
             return fault
         told = ">".join(path)
         if not path or path[-1] != node:
             return FindingKind.UNPLANNED_PATH, f"the path {told} does not end at {node}"
-        if origin is not None and path[0] != origin:
-            text = f"the path {told} does not begin at {origin}, where the message was published"
-            return FindingKind.UNPLANNED_PATH, text
+        if origin is not None and not row.is_moved and path[0] != origin.node:
+            text = f"the path {told} does not begin at {origin.node}, where the message was"
+            return FindingKind.UNPLANNED_PATH, f"{text} published"
         return None
+
+
+def _cross(trail: _Trail, over: _Crossing, *, is_guaranteed: bool) -> _Trail | str:
+    """Return what a message carries behind a link, or why it may not leave on it."""
+    if over.is_direct_only and is_guaranteed:
+        return f"guaranteed messages never cross the direct-only zone {over.zone}"
+    if over.hops is not None:
+        row = (*trail.row, over.hops)
+        if len(row) > min(row) + 1:
+            return f"{len(row)} joins in a row, of which one allows {min(row) + 1}"
+        return _Trail("", trail.is_abroad, row)
+    if over.kind in _WITHIN_ONE_HOP and over.zone == trail.zone:
+        return f"a second link in a row within the {over.kind} zone {over.zone}"
+    if over.kind == "external" and trail.is_abroad:
+        return f"a second external link, in zone {over.zone}; there is no transit"
+    return _Trail(over.zone, trail.is_abroad or over.kind == "external")
+
+
+def _no_link(zone: str | None) -> str:
+    return "no link joins them" if zone is None else f"no link of zone {zone} joins them"

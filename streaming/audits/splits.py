@@ -94,7 +94,8 @@ class Splits:
 
     def _is_heard(self, node: str, now_s: float) -> bool:
         beat = self.beats.get(node)
-        return beat is not None and now_s - beat.heard_s < SILENT_S
+        # After a restart on another host its clock may be lower: nothing has been heard there yet.
+        return beat is not None and 0 <= now_s - beat.heard_s < SILENT_S
 
     def _is_behind(self, pair: PairKey) -> bool:
         """Say whether the reader lags too far, since both ends have been heard together."""

@@ -18,6 +18,7 @@ class Verdict(Enum):
     NOTHING = "nothing to certify"
     EQUAL = "equal"
     UNEQUAL = "unequal"
+    CORRUPT = "the same messages, but not with the same content"
     UNSURE = "some may come and some must: only the messages tell"
 
 
@@ -36,12 +37,13 @@ def compare(
         level = _level(claims, subject, tally.first, tally.last)
         if level is not Level.NONE:
             sums[level] = sums.get(level, NOTHING) + tally.digest
-    receipts = [block.receipts[one] for one in members if one in block.receipts]
-    delivered = sum((receipt.digest for receipt in receipts), NOTHING)
+    delivered = block.delivered(members)
     must = sums.get(Level.MUST, NOTHING)
     everything = sum(sums.values(), NOTHING)
     if delivered == everything or (delivered == must and Level.MIXED not in sums):
         return (Verdict.EQUAL if delivered.count else Verdict.NOTHING), delivered.count
+    if delivered.has_ids_of(everything) or (delivered.has_ids_of(must) and Level.MIXED not in sums):
+        return Verdict.CORRUPT, delivered.count
     is_sure = Level.MAY not in sums and Level.MIXED not in sums
     return (Verdict.UNEQUAL if is_sure else Verdict.UNSURE), 0
 

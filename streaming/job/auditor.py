@@ -191,7 +191,7 @@ class Auditor:
     def _find_ends(self) -> None:
         """Read where unsubscribes took effect, if some did."""
         interest = self.state.interest
-        interest.prune(self.state.names.uuids, self.state.eras.starts)
+        interest.prune(self.state.names.uuids, self.state.eras.numbers_of)
         keys = interest.unknown_ends(self.state.names.uuids, self._reader_of)
         if keys:
             for key, last in zip(keys, self.rereader.ends(keys), strict=True):

@@ -115,8 +115,8 @@ def _take_ledger(state: State, row: SmallRow) -> None:
         if cut.uuid == CHANGED:
             state.interest.version += state.eras.cut(cut)
         else:
-            since = state.eras.starts(TopicPartition(cut.topic, cut.partition))[-1]
-            state.interest.cut(cut, since)
+            era = state.eras.numbers_of(TopicPartition(cut.topic, cut.partition))[-1]
+            state.interest.cut(cut, era)
     state.links.ledger(ledger)
 
 

@@ -56,6 +56,8 @@ def certificate_json(certificate: Certificate) -> str:
             "delivered": certificate.delivered,
             "equal": certificate.equal,
             "partial": certificate.partial,
+            "ids_digest": certificate.ids,
+            "content_digest": certificate.content,
         }
     )
 

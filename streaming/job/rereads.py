@@ -172,6 +172,8 @@ def _outcome(fields: Mapping[str, Any]) -> Outcome:
         duplicate_offsets=tuple(fields["duplicate_offsets"]),
         unexpected=fields["unexpected"],
         unexpected_offsets=tuple(fields["unexpected_offsets"]),
+        corrupt=fields["corrupt"],
+        corrupt_offsets=tuple(fields["corrupt_offsets"]),
     )
 
 

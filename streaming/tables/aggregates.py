@@ -52,7 +52,7 @@ def ingress_rows(records: DataFrame) -> DataFrame:
     offset = F.col("offset")
     grouped = published.groupBy("topic", "partition", _block(offset), "subject")
     return _rows(
-        grouped.agg(*digest_columns(F.col("partition"), F.lit(0), offset)),
+        grouped.agg(*digest_columns(F.col("partition"), offset)),
         "ingress",
     )
 
@@ -69,6 +69,7 @@ def _delivered(records: DataFrame) -> DataFrame:
         told["offset"].alias("source_offset"),
         told["path"].alias("path"),
         (moves_column() > 0).alias("is_moved"),
+        "content",
     )
 
 
@@ -89,7 +90,7 @@ def delivery_rows(records: DataFrame) -> DataFrame:
     )
     keys = ("topic", "partition", "source_id", "source_partition", "generation", "path", "is_moved")
     grouped = ordered.groupBy(*keys, _block(source_offset))
-    digests = digest_columns(F.col("source_partition"), F.col("generation"), source_offset)
+    digests = digest_columns(F.col("source_partition"), source_offset)
     return _rows(
         grouped.agg(
             *digests,

@@ -20,6 +20,9 @@ FRAME_VALUE_READER = """{"type": "record", "name": "FrameValue", "namespace": "i
 "name": "Message", "fields": [{"name": "offset_delta", "type": "long"}]}}}]}"""
 
 
+_RESERVED = f"{MESH_HEADER}-"
+
+
 DELIVERY_READER = """{"type": "record", "name": "Delivery", "namespace": "io.trellis.mesh",
 "fields": [{"name": "version", "type": "int"},
 {"name": "path", "type": {"type": "array", "items": "string"}},
@@ -39,8 +42,9 @@ def parsed(raw: DataFrame, prefix: str, message_bytes_max: int) -> DataFrame:
         message_bytes_max: Larger messages are refused at ingress. Spec: K6.
 
     Returns:
-        `topic, partition, offset, at_ms, role, letter, subject, delivery, header, key, value`;
-        `key` and `value` are null where their bytes may be many.
+        `topic, partition, offset, at_ms, role, letter, subject, delivery, header, content, key,
+        value`; `key` and `value` are null where their bytes may be many, and `content` stands
+        for what clients wrote.
     """
     # Native string operations in a projection of their own: computed once per record.
     start = F.substring_index(F.substr(F.col("topic"), F.lit(len(prefix) + 1)), ".", 2)
@@ -66,6 +70,7 @@ def parsed(raw: DataFrame, prefix: str, message_bytes_max: int) -> DataFrame:
         F.when(F.col("role") == INGRESS, _subject(message_bytes_max)).alias("subject"),
         F.when(F.col("role") == ENDPOINT, delivery_column()).alias("delivery"),
         F.when(is_frame, header_column()).alias("header"),
+        F.when(F.col("role").isin(INGRESS, ENDPOINT), content_column()).alias("content"),
         F.when(is_small, F.col("key")).alias("key"),
         F.when(is_small, F.col("value")).alias("value"),
     )
@@ -93,6 +98,38 @@ def _subject(message_bytes_max: int) -> Column:
         .cast("string")
     )
     return F.when((is_fit <= message_bytes_max) & F.is_valid_utf8(subject), subject)
+
+
+def content_column() -> Column:
+    """Return the hash of what a client wrote: key, value, headers, subject and create time.
+
+    At ingress what is reserved for the mesh does not count, for the mesh removes it; a delivery
+    ends with the subject and the identity, and everything before these is the client's. Nulls
+    leave a hash as it is, so lengths stand beside what may be null. Spec: K7, K8.
+    """
+    headers = F.col("headers")
+    size = F.coalesce(F.size(headers), F.lit(0))
+    is_ingress = F.col("role") == INGRESS
+    at = F.when(is_ingress, F.lit(0)).otherwise(size - 2)
+    is_usual = F.when(is_ingress, (size == 1)).otherwise(size == 2)
+    is_usual &= F.get(headers, at)["key"] == SUBJECT_HEADER
+    subjects = F.filter(headers, lambda header: header["key"] == SUBJECT_HEADER)
+    last = F.when(is_ingress, F.get(subjects, F.lit(0))).otherwise(F.get(headers, size - 2))
+    subject = F.when(is_usual, F.get(headers, at)["value"]).when(
+        last["key"] == SUBJECT_HEADER, last["value"]
+    )
+    written = F.filter(
+        headers,
+        lambda header: (header["key"] != MESH_HEADER) & ~header["key"].startswith(_RESERVED),
+    )
+    own = F.when(is_ingress, written).otherwise(
+        F.slice(headers, F.lit(1), F.greatest(size - 2, F.lit(0)))
+    )
+    told = F.xxhash64(own["key"], own["value"], F.size(F.array_compact(own["value"])))
+    others = F.when(is_usual | (F.size(own) == 0), F.lit(0)).otherwise(told)
+    key, value = F.col("key"), F.col("value")
+    lengths = (F.coalesce(F.octet_length(one), F.lit(-1)) for one in (key, value))
+    return F.xxhash64(subject, key, value, *lengths, others, F.unix_millis("timestamp"))
 
 
 def _length(column: Column) -> Column:
@@ -125,18 +162,20 @@ def offset_deltas_column() -> Column:
     return from_avro(F.col("value"), text("frame_value"), options)["messages"]["offset_delta"]
 
 
-def digest_columns(partition: Column, generation: Column, offset: Column) -> list[Column]:
+def digest_columns(partition: Column, offset: Column) -> list[Column]:
     """Return the aggregates of a set of messages of one source. Spec: K29.
 
     The topic id is the key of every group that these are taken over, so hashing it too would
-    tell nothing apart. Both halves are summed alone: a sum of whole hashes overflows.
+    tell nothing apart; the generation of an offset is known by those alone who deliver it. Both
+    halves are summed alone: a sum of whole hashes overflows.
     """
-    identity = F.xxhash64(partition.cast("int"), generation.cast("int"), offset.cast("long"))
+    identity = F.xxhash64(partition.cast("int"), offset.cast("long"))
     return [
         F.count(F.lit(1)).alias("n"),
         F.bit_xor(identity).alias("xor"),
         F.sum(F.shiftrightunsigned(identity, 32)).alias("high"),
         F.sum(identity.bitwiseAND(F.lit(0xFFFFFFFF))).alias("low"),
+        F.bit_xor(F.xxhash64(identity, F.col("content"))).alias("content"),
         F.min(offset).alias("first"),
         F.max(offset).alias("last"),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 BLOCK_OFFSETS = 4096
 """Source offsets that one certificate speaks for. Spec: K29."""
@@ -12,14 +12,24 @@ BLOCK_OFFSETS = 4096
 class Digest:
     """Count, exclusive or and the sums of both halves of the identities' hashes.
 
-    Equal digests mean equal multisets of messages, but for chances of 2^-64 and less: a message
-    that comes twice cancels out of `xor` and shows in `count` and the sums.
+    Equal digests mean equal multisets of messages with equal contents, but for chances of 2^-64
+    and less: a message that comes twice cancels out of `xor` and shows in `count` and the sums.
+    Chances, not malice: whoever chooses what is hashed can make two sets look alike.
+
+    Attributes:
+        count: Messages.
+        xor: Exclusive or of the hashes of their identities.
+        high: Sum of the upper halves of these hashes.
+        low: Sum of the lower halves.
+        content: Exclusive or of the hashes of identity and content together: of the same
+            identities it tells whether each has its own content.
     """
 
     count: int = 0
     xor: int = 0
     high: int = 0
     low: int = 0
+    content: int = 0
 
     def __add__(self, other: Digest) -> Digest:
         """Return the digest of both sets together."""
@@ -28,7 +38,26 @@ class Digest:
             self.xor ^ other.xor,
             self.high + other.high,
             self.low + other.low,
+            self.content ^ other.content,
         )
+
+    def has_ids_of(self, other: Digest) -> bool:
+        """Say whether both are of the same messages, whatever these hold."""
+        return replace(self, content=other.content) == other
+
+    @property
+    def ids_text(self) -> str:
+        """Return the digest of the identities, for people."""
+        return f"{self.count}:{_hex(self.xor)}:{self.high:x}:{self.low:x}"
+
+    @property
+    def content_text(self) -> str:
+        """Return the digest of the contents, for people."""
+        return _hex(self.content)
+
+
+def _hex(signed: int) -> str:
+    return f"{signed & 0xFFFFFFFFFFFFFFFF:016x}"
 
 
 NOTHING = Digest()

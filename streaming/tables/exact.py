@@ -61,6 +61,7 @@ def case_outcomes(records: DataFrame, cases: DataFrame, wants: DataFrame) -> Dat
     is_known = F.col("is_must").isNotNull()
     is_missing = F.col("is_must") & (copies == 0)
     is_unexpected = ~is_known
+    is_corrupt = is_known & (copies > 0) & ~F.col("contents").eqNullSafe(F.array("content"))
     grouped = cases.select("case").join(both, on="case", how="left").groupBy("case")
     return _lines(
         grouped.agg(
@@ -72,15 +73,18 @@ def case_outcomes(records: DataFrame, cases: DataFrame, wants: DataFrame) -> Dat
             _offsets(copies > 1, offset).alias("duplicate_offsets"),
             F.count_if(is_unexpected & (copies > 0)).alias("unexpected"),
             _offsets(is_unexpected & (copies > 0), offset).alias("unexpected_offsets"),
+            F.count_if(is_corrupt).alias("corrupt"),
+            _offsets(is_corrupt, offset).alias("corrupt_offsets"),
         )
     )
 
 
 def _expected(records: DataFrame, cases: DataFrame, wants: DataFrame) -> DataFrame:
-    """Return `case, source_offset, is_must` of the published messages that somebody wants."""
+    """Return `case, source_offset, is_must, content` of the messages that somebody wants."""
     one, want = F.broadcast(cases).alias("one"), F.broadcast(wants).alias("want")
     published = records.where((F.col("role") == INGRESS) & F.col("subject").isNotNull())
-    message = published.select("topic", "partition", "offset", "subject").alias("message")
+    columns = ("topic", "partition", "offset", "subject", "content")
+    message = published.select(*columns).alias("message")
     is_in_case = (
         (F.col("message.topic") == F.col("one.topic"))
         & (F.col("message.partition") == F.col("one.partition"))
@@ -93,14 +97,17 @@ def _expected(records: DataFrame, cases: DataFrame, wants: DataFrame) -> DataFra
     )
     wanted = message.join(one, on=is_in_case, how="inner").join(want, on=is_wanted, how="inner")
     keys = (F.col("one.case").alias("case"), F.col("message.offset").alias("source_offset"))
-    return wanted.groupBy(*keys).agg(F.max("want.is_must").alias("is_must"))
+    return wanted.groupBy(*keys).agg(
+        F.max("want.is_must").alias("is_must"), F.first("message.content").alias("content")
+    )
 
 
 def _received(records: DataFrame, cases: DataFrame) -> DataFrame:
-    """Return `case, source_offset, copies` of the deliveries of each case.
+    """Return `case, source_offset, copies, contents` of the deliveries of each case.
 
     Of a message that was moved from member to member of a queue only the copies count that were
-    moved most often: the others were taken away again.
+    moved most often: the others were taken away again. Of offsets that came again after an
+    accepted truncation those of the newest generation count: the others are lost. Spec: K9.
     """
     one, told = F.broadcast(cases).alias("one"), F.col("delivery")
     delivered = records.where((F.col("role") == ENDPOINT) & told.isNotNull())
@@ -108,9 +115,9 @@ def _received(records: DataFrame, cases: DataFrame) -> DataFrame:
         F.col("topic").alias("endpoint_topic"),
         F.lower(F.hex(told["topic"])).alias("source_id"),
         told["partition"].alias("source_partition"),
-        told["generation"].alias("generation"),
         told["offset"].alias("source_offset"),
-        moves_column().alias("moves"),
+        F.struct(told["generation"], moves_column()).alias("turn"),
+        "content",
     ).alias("copy")
     is_in_case = (
         F.col("one.endpoint_topics").contains(
@@ -118,14 +125,15 @@ def _received(records: DataFrame, cases: DataFrame) -> DataFrame:
         )
         & (F.col("copy.source_id") == F.col("one.source_id"))
         & (F.col("copy.source_partition") == F.col("one.partition"))
-        & (F.col("copy.generation") == 0)
         & F.col("copy.source_offset").between(F.col("one.first"), F.col("one.delivered_last"))
     )
     joined = copy.join(one, on=is_in_case, how="inner")
-    each = joined.groupBy("one.case", "source_offset", "moves").agg(
-        F.count(F.lit(1)).alias("copies")
+    each = joined.groupBy("one.case", "source_offset", "turn").agg(
+        F.count(F.lit(1)).alias("copies"), F.collect_set("copy.content").alias("contents")
     )
-    return each.groupBy("case", "source_offset").agg(F.max_by("copies", "moves").alias("copies"))
+    return each.groupBy("case", "source_offset").agg(
+        F.max_by("copies", "turn").alias("copies"), F.max_by("contents", "turn").alias("contents")
+    )
 
 
 def delivery_faults(records: DataFrame, requests: DataFrame) -> DataFrame:

@@ -198,7 +198,8 @@ def _place(fields: Fields) -> TopicPartition:
 
 
 def _digest(fields: Fields) -> Digest:
-    return Digest(fields["n"], fields["xor"], fields["high"], fields["low"])
+    names = ("n", "xor", "high", "low", "content")
+    return Digest(*(fields[name] for name in names))
 
 
 def _ingress(fields: Fields) -> IngressRow:

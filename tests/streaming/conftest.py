@@ -48,7 +48,7 @@ def kafka_frame(
             topic,
             partition,
             offset,
-            datetime(2026, 1, 1, tzinfo=UTC),
+            datetime.fromtimestamp(one.at_ms / 1000, tz=UTC),
             one.key,
             one.value,
             list(one.headers) or None,

@@ -55,7 +55,8 @@ def topic_id(topic: str) -> bytes:
 class Record:
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    at_ms: int = 1_767_225_600_000
 
 
 @dataclass
@@ -73,10 +74,11 @@ class Plant:
         partition: int = 0,
         key: bytes | None = None,
         value: bytes | None = None,
-        headers: Iterable[tuple[str, bytes]] = (),
+        headers: Iterable[tuple[str, bytes | None]] = (),
+        **more: int,
     ) -> int:
         log = self.logs.setdefault((self.prefix + topic, partition), [])
-        log.append(Record(key, value, tuple(headers)))
+        log.append(Record(key, value, tuple(headers), **more))
         return len(log) - 1
 
     # -- control plane ----------------------------------------------------------------------
@@ -255,6 +257,8 @@ class Plant:
         origin: str = "a.in.g",
         subject: str = "acme/x",
         moves: int = 0,
+        generation: int = 0,
+        like: Record = Record(b"k", b"payload"),
     ) -> None:
         node, name = endpoint.split("/")
         for offset in offsets:
@@ -265,12 +269,14 @@ class Plant:
                 "origin": path[0],
                 "topic": topic_id(self.prefix + origin),
                 "partition": partition,
-                "generation": 0,
+                "generation": generation,
                 "offset": offset,
                 "ext": {"moved": moves.to_bytes(8, "big")} if moves else {},
             }
-            headers = [("mesh-subject", subject.encode()), ("mesh", avro("delivery", delivery))]
-            self.put(f"{node}.ep.{name}", partition, b"k", b"payload", headers)
+            told = [("mesh-subject", subject.encode()), ("mesh", avro("delivery", delivery))]
+            headers = [*like.headers, *told]
+            topic = f"{node}.ep.{name}"
+            self.put(topic, partition, like.key, like.value, headers, at_ms=like.at_ms)
 
     def carry(
         self,

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from mesh.codec.control import encode_change, encode_config
+from mesh.codec.state import encode_ledger
 from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Change, Heartbeat, LinkState, Stage, Subscription
-from mesh.model.state import Cut
+from mesh.model.state import Cut, Ledger
 from mesh.model.topology import Topology
 from streaming.audits.eras import CHANGED, SETTLE_S, Eras, Stretch
 from streaming.audits.findings import FindingKind
@@ -38,7 +39,7 @@ WITHOUT = topology("abc", "ab", "bc")
 
 
 def cut(uuid: str, position: int, offset: int) -> Cut:
-    return Cut(PLACE.topic, b"", 0, position, uuid, offset)
+    return Cut(PLACE.topic, bytes(16), 0, position, uuid, offset)
 
 
 def eras(*topologies: Topology) -> Eras:
@@ -84,12 +85,12 @@ def test_a_node_that_can_be_reached_all_the_time_has_one_stretch() -> None:
 def test_what_cannot_come_any_more_is_not_expected_and_what_comes_back_is() -> None:
     """Spec: K28, K31."""
     made = eras(BEFORE, WITHOUT, AFTER)
-    assert made.stretches(PLACE, "a", "d") == [Stretch(0, 9), Stretch(20)]
+    assert made.stretches(PLACE, "a", "d") == [Stretch(0, 9), Stretch(20, era=3)]
     assert made.stretches(PLACE, "a", "a") == [Stretch()]
     interest = Interest()
     interest.subscribe(EndpointKey("d", "s"), ">", Subscription(), 0)
-    for position, since in ((3, 0), (15, 10), (25, 20), (26, 20)):
-        interest.cut(cut("u", position, 0), since)
+    for position, era in ((3, 1), (15, 2), (25, 3), (26, 3)):
+        interest.cut(cut("u", position, 0), era)
     claims = interest.claims(
         EndpointKey("d", "s"),
         "u",
@@ -100,6 +101,30 @@ def test_what_cannot_come_any_more_is_not_expected_and_what_comes_back_is() -> N
         stretches=made.stretches(PLACE, "a", "d"),
     )
     assert [claim.span for claim in claims] == [Span(3, 9), Span(25)]
+
+
+def test_of_cuts_at_one_position_those_count_that_the_ledger_tells_after_the_change() -> None:
+    """The change forgot what was known before it, though no message lies between. Spec: K25."""
+    state = State.of(BEFORE)
+    state.names.topics["aa"] = PLACE.topic
+    state.eras = eras(BEFORE, WITHOUT)
+    state.interest.subscribe(EndpointKey("b", "s"), ">", Subscription(), 0)
+    told = [cut("u", 10, 0), cut(CHANGED, 10, 3), cut("u", 18, 0)]
+    state.eras.configured(3, published_text(AFTER), 0.0)
+    ledger = Ledger(node="a", lane=0, lane_epoch=1, cuts=told)
+    place = TopicPartition("mesh.a.ledger", 0)
+    take_batch(state, Batch(ledgers=[SmallRow(place, 0, "0", encode_ledger(ledger), 0)]), 0.0)
+    stretches = [Stretch(0, 9), Stretch(10, era=3)]
+    claims = state.interest.claims(
+        EndpointKey("b", "s"),
+        "u",
+        PLACE,
+        SOURCE,
+        is_local=True,
+        carriers=lambda *_: [],
+        stretches=stretches,
+    )
+    assert [claim.span for claim in claims] == [None, Span(18)]
 
 
 def test_a_source_that_has_not_followed_is_in_the_former_era() -> None:

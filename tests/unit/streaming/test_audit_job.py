@@ -64,11 +64,23 @@ def state(topology: Topology) -> State:
     made.interest.cuts = {}
     made.chains.heads[ChainKey(PLACE, SourceKey("aa", 1))] = ChainHead(4, 5)
     made.register.add(Finding(kind=FindingKind.GAP, text="t", ids=("a/0/0/1",), first=1, last=1))
-    row = IngressRow(PLACE, 0, "x/y", Digest(2, 3, 4, 5), 0, 1)
+    row = IngressRow(PLACE, 0, "x/y", Digest(2, 3, 4, 5, 6), 0, 1)
     made.certifier.blocks.publish([row], 5.0)
     block: Block = made.certifier.blocks.open[PLACE][0]
     block.ticket = made.passing.open(PLACE, 1)
-    certificate = Certificate(str(PLACE), 0, 0, 1, "a/s", 2, 2, equal=True, partial=True)
+    certificate = Certificate(
+        str(PLACE),
+        0,
+        0,
+        1,
+        "a/s",
+        2,
+        2,
+        equal=True,
+        partial=True,
+        ids=row.digest.ids_text,
+        content=row.digest.content_text,
+    )
     block.issued[EndpointKey("a", "s")] = certificate
     made.certifier.unpublished[certificate.key] = certificate
     return made
@@ -146,7 +158,7 @@ def test_settings_come_from_arguments_and_the_file(tmp_path: Path):
         "k1": {"bootstrap.servers": "here:1"},
         "k2": {"bootstrap.servers": "elsewhere:9092"},
     }
-    assert settings.checkpoint == Path("/c/v2")
+    assert settings.checkpoint == Path("/c/v3")
     assert settings.cache == Path("/cache")
     assert settings.until_drained
 
@@ -298,6 +310,8 @@ def test_findings_and_certificates_have_the_fields_of_the_lab(state):
         "delivered": 2,
         "equal": True,
         "partial": True,
+        "ids_digest": "2:0000000000000003:4:5",
+        "content_digest": "0000000000000006",
     }
 
 

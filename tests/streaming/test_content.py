@@ -1,0 +1,84 @@
+"""What a delivery holds is what its client wrote: digests, and the finding `corrupt`. Spec: K8."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.streaming.planted import Record
+
+pytestmark = pytest.mark.spark
+
+WRITTEN = Record(b"key", b"payload", (("x", b"1"), ("y", None), ("x", b"2")))
+
+#: Endpoint -> what it gets instead, and the subject that it is told.
+SWAPPED = {
+    "key": (replace(WRITTEN, key=b"kez"), "acme/x"),
+    "no-key": (replace(WRITTEN, key=None), "acme/x"),
+    "moved": (replace(WRITTEN, key=b"payload", value=b"key"), "acme/x"),
+    "payload": (replace(WRITTEN, value=b"payloae"), "acme/x"),
+    "tombstone": (replace(WRITTEN, value=None), "acme/x"),
+    "less": (replace(WRITTEN, headers=WRITTEN.headers[:2]), "acme/x"),
+    "more": (replace(WRITTEN, headers=(*WRITTEN.headers, ("z", b""))), "acme/x"),
+    "mesh": (replace(WRITTEN, headers=(("mesh-x", b"1"), *WRITTEN.headers)), "acme/x"),
+    "order": (replace(WRITTEN, headers=WRITTEN.headers[::-1]), "acme/x"),
+    "null": (replace(WRITTEN, headers=(("x", b"1"), ("y", b""), ("x", b"2"))), "acme/x"),
+    "time": (replace(WRITTEN, at_ms=WRITTEN.at_ms + 1), "acme/x"),
+    "subject": (WRITTEN, "acme/y"),
+}
+
+
+def publish(plant, *records: Record) -> None:
+    """Publish at c, where all endpoints are; what is reserved for the mesh is removed."""
+    for one in records:
+        headers = [("mesh-y", b"z"), *one.headers, ("mesh-subject", b"acme/x"), ("mesh", b"?")]
+        plant.put("c.in.g", 0, one.key, one.value, headers, at_ms=one.at_ms)
+    plant.cut("c", "c.in.g", 0, "c", 999)
+
+
+def told(bench) -> set[tuple[str, str, tuple[str, ...]]]:
+    bench.settle()
+    found = bench.auditor.state.register.findings.values()
+    return {(one.kind.value, one.endpoint, one.ids) for one in found}
+
+
+def test_each_part_of_a_message_counts(bench, plant):
+    """Of ten messages the third is another one at each endpoint but the first."""
+    for endpoint in ("clean", *SWAPPED):
+        plant.subscribe("c", endpoint, "acme/>")
+    publish(plant, *[WRITTEN] * 10)
+    plant.deliver("c/clean", range(10), ["c"], origin="c.in.g", like=WRITTEN)
+    for endpoint, (record, subject) in SWAPPED.items():
+        more = {"origin": "c.in.g", "path": ["c"]}
+        plant.deliver(f"c/{endpoint}", range(2), like=WRITTEN, **more)
+        plant.deliver(f"c/{endpoint}", [2], like=record, subject=subject, **more)
+        plant.deliver(f"c/{endpoint}", range(3, 10), like=WRITTEN, **more)
+    wrong = {("corrupt", f"c/{endpoint}", ("mesh.c.in.g/0/0/2",)) for endpoint in SWAPPED}
+    assert told(bench) == wrong
+    equal = {endpoint for (_, endpoint), one in bench.certificates.items() if one.equal}
+    assert equal == {"c/clean"}
+
+
+def test_contents_that_changed_places_are_corrupt(bench, plant):
+    """The same contents, but not each under its own identity; nothing waits for a hop."""
+    plant.cuts_everywhere("c", plant.subscribe("c", "s", "acme/>"))
+    publish(plant, WRITTEN, replace(WRITTEN, value=b"other"))
+    plant.deliver("c/s", [0], ["c"], origin="c.in.g", like=replace(WRITTEN, value=b"other"))
+    plant.deliver("c/s", [1], ["c"], origin="c.in.g", like=WRITTEN)
+    bench.take()
+    bench.wait(3)
+    assert told(bench) == {("corrupt", "c/s", ("mesh.c.in.g/0/0/0", "mesh.c.in.g/0/0/1"))}
+    (certificate,) = bench.certificates.values()
+    assert (certificate.expected, certificate.delivered, certificate.equal) == (2, 2, False)
+
+
+def test_after_an_accepted_truncation_offsets_go_on_in_another_generation(bench, plant):
+    """K9: who delivers them says so; they are expected as ever."""
+    plant.cuts_everywhere("c", plant.subscribe("c", "s", "acme/>"))
+    publish(plant, *[WRITTEN] * 20)
+    plant.deliver("c/s", range(10), ["c"], origin="c.in.g", like=WRITTEN)
+    plant.deliver("c/s", range(10, 20), ["c"], origin="c.in.g", like=WRITTEN, generation=1)
+    assert told(bench) == set()
+    (certificate,) = bench.certificates.values()
+    assert (certificate.expected, certificate.delivered, certificate.equal) == (20, 20, True)
