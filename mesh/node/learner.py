@@ -24,6 +24,7 @@ from mesh.model.control import (
     Scope,
     Subscription,
     Wish,
+    is_address,
     node_address,
 )
 from mesh.model.effects import EndSubscription, EnsureEndpoint, Note
@@ -42,6 +43,9 @@ from mesh.node.subscriptions import OwnSubscriptions
 from mesh.node.troubles import Troubles
 
 Versions = Mapping[Scope, tuple[int, int]]
+
+CATCH_UP_MS = 2_000
+"""How long after a neighbour is heard again it may still tell what it withdrew meanwhile."""
 
 DOWN_AFTER_MS = 10_000
 """A neighbour is down after ten missed heartbeats of one second. Spec: K32."""
@@ -205,8 +209,13 @@ class Learner:
 
     def _marked(self, name: str, scope: Scope, reader: ScopeReader, mark: Mark) -> None:
         changes = reader.marked(mark)
+        late = self.neighbours[name].late
         for filter_, wish in changes.items():
-            self._gather(name, scope, filter_, wish)
+            late.pop((scope, filter_), None)
+            if wish is None and self._is_catching_up(name) and not is_address(filter_):
+                late[scope, filter_] = None
+            else:
+                self._gather(name, scope, filter_, wish)
         if came := [filter_ for filter_, wish in changes.items() if is_kept(filter_, wish)]:
             self._came.setdefault((name, scope), {}).update(dict.fromkeys(came))
         if reader.mark is not None:
@@ -317,6 +326,25 @@ class Learner:
         if wish is not None and wish.clients_offset is not None:
             self.cuts.read(filter_.partition("/")[2], wish.clients_offset)
 
+    def _is_catching_up(self, name: str) -> bool:
+        """Say whether a neighbour that was not heard is being read to where it is now.
+
+        What it withdrew and offered again meanwhile, as when walks moved, must not be missed
+        between the two. Spec: K28.
+        """
+        neighbour = self.neighbours[name]
+        return neighbour.is_down or neighbour.heard_again_ms is not None
+
+    def _withdraw_late(self, name: str, neighbour: Neighbour, now: int) -> None:
+        """Have what a neighbour withdrew while it was not heard end, once all of that is read."""
+        since = neighbour.heard_again_ms
+        if neighbour.is_down or since is None or now - since < CATCH_UP_MS:
+            return
+        neighbour.heard_again_ms = None
+        for scope, filter_ in neighbour.late:
+            self._gather(name, scope, filter_, None)
+        neighbour.late.clear()
+
     def beat_read(self, name: str, heartbeat: Heartbeat, now: int) -> bool:
         """Take note of a heartbeat; say whether the neighbour came up by it."""
         neighbour = self.neighbours[name]
@@ -326,12 +354,14 @@ class Learner:
         neighbour.beat, neighbour.heard_ms = beat, now
         if not neighbour.is_down:
             return False
+        neighbour.heard_again_ms = now
         self._turn(neighbour, is_down=False)
         return True
 
     def silent(self, now: int) -> Iterator[str]:
         """Yield neighbours that have gone down: direct interest ends, guaranteed stays. K19."""
         for name, neighbour in self.neighbours.items():
+            self._withdraw_late(name, neighbour, now)
             if neighbour.closed is Reason.LINK_DISABLED:
                 continue  # nobody listens, so nothing is missed
             if neighbour.heard_ms is None:

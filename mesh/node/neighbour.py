@@ -25,6 +25,9 @@ class Neighbour:
         is_down: Ten beats were missed.
         closed: Why no data come and go, or None: see `Router.closed`.
         gate: Why nothing at all comes and goes, or None: the link is refused or probed. Spec: K27.
+        heard_again_ms: When it was heard again after it was down, while what it said meanwhile is
+            being read; None else.
+        late: (scope, filter) that it withdrew while it was not heard, and that are in force still.
         marks: Newest marks read while its control topic is read again; they count at its end.
         scopes: Its scopes that this node reads.
     """
@@ -37,6 +40,8 @@ class Neighbour:
     is_down: bool = False
     closed: Reason | None = None
     gate: GateStatus | None = None
+    heard_again_ms: int | None = None
+    late: dict[tuple[Scope, str], None] = field(default_factory=dict)
     marks: dict[Scope, Mark] = field(default_factory=dict)
     scopes: dict[Scope, ScopeReader] = field(default_factory=dict)
 

@@ -16,6 +16,7 @@ from mesh.lab.tally import Tally
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.runtime.host import intake
 from mesh.view.mesh_view import MeshView
 from tests.sim.meshes import random_legal_topology
 from tests.sim.test_applied_changes import Load, changed, paths_of
@@ -123,6 +124,31 @@ def test_no_walk_moves_to_a_link_that_is_down() -> None:
         driver.run(1, NamedStep("apply", Apply(timeout=20)))
     driver.run(0, NamedStep("heal", LinkStep(link=["a", "m"])))
     driver.run(1, NamedStep("apply", Apply(timeout=20)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_withdrawn_and_offered_again_meanwhile_is_never_missed(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """a withdraws what q wants, and offers it again for b; m reads the one, and then the other."""
+    driver = driven(mesh("a-b", "a-m", "a-q"), mesh("a-b", "a-m", "b-q"), seed)
+    driver.run(0, NamedStep("subscribe", Subscribe(node="q", endpoint="s", filter=">")))
+    driver.run(0, NamedStep("settle", Settle()))
+    driver.run(0, NamedStep("cut", LinkStep(link=["a", "m"])))
+    wait(driver, DOWN_MS)
+    driver.run(1, NamedStep("apply", Apply(timeout=30)))
+    assert isinstance(driver.backend, SimulatedBackend)
+    load = Load(driver.topology, driver.backend)
+    driver.backend.accompany([load.publish])
+    wait(driver, 1_000)
+    monkeypatch.setattr(intake, "READ_LIMIT", 1)  # brokers end a fetch wherever they like
+    driver.run(0, NamedStep("heal", LinkStep(link=["a", "m"])))
+    wait(driver, 5_000)
+    monkeypatch.undo()
+    driver.backend.part()
+    driver.run(0, NamedStep("settle", Settle()))
+    driver.run(0, NamedStep("drain", Drain()))
+    assert driver.tally.endpoints["q/s"].distinct == sum(load.published.values())
 
 
 def test_what_has_to_drain_over_a_link_that_is_down_keeps_a_change_from_beginning() -> None:
