@@ -1,0 +1,256 @@
+"""Alerts on scrapes of meshes in memory that really have the trouble, judged by promtool.
+
+A mesh is scraped before and after; both scrapes become series of half an hour. Each alert must
+fire in the meshes that are listed here, and in no other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import promql_parser
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from ruamel.yaml import YAML
+
+from mesh.runtime.port.server import Port
+from tests.component.runtime.conftest import SmallMesh, subject
+
+ROOT = Path(__file__).parents[3]
+ALERTS = ROOT / "infra" / "prometheus" / "alerts.yaml"
+DASHBOARD = ROOT / "infra" / "grafana" / "mesh.json"
+RUNBOOKS = ROOT / "docs" / "runbooks.md"
+
+Scrape = dict[str, float]
+
+
+class Now:
+    s = 100.0
+
+    def __call__(self) -> float:
+        return self.s
+
+
+class Scraped:
+    """A mesh and the ports of its workers."""
+
+    def __init__(self) -> None:
+        self.mesh = SmallMesh()
+        self.now = Now()
+        self.ports = {node: Port(node, self.now) for node in "abc"}
+
+    def look(self) -> Scrape:
+        """Return every sample of every worker that runs."""
+        found: Scrape = {}
+        for node, worker in self.mesh.world.workers.items():
+            port = self.ports[node]
+            if port.idle_s() < 10:
+                self.now.s += 1
+                port.see(worker)
+            text = port.answer("/metrics")[1].decode()
+            for family in text_string_to_metric_families(text):
+                for one in family.samples:
+                    labels = dict(one.labels)
+                    if one.name.startswith(("process_", "python_")):
+                        labels["instance"] = node
+                    inner = ",".join(f'{k}="{v}"' for k, v in sorted(labels.items()))
+                    found[f"{one.name}{{{inner}}}"] = one.value
+        return found
+
+
+def nothing(of: Scraped) -> None:
+    of.mesh.publish(b"x", [subject("acme/x")])
+    of.mesh.run()
+
+
+def dies(of: Scraped) -> None:
+    """The node in the middle; its neighbours miss ten beats."""
+    of.mesh.world.kill("b")
+    of.mesh.run(20_000)
+
+
+def hangs(of: Scraped) -> None:
+    of.now.s += 20
+
+
+def loses_its_kafka(of: Scraped) -> None:
+    """A worker that waits for brokers lives and does not serve."""
+    of.ports["a"].forget()
+    of.mesh.world.kill("a")
+    of.mesh.run(1_000)
+
+
+def is_made_anew(of: Scraped) -> None:
+    """The outbox that b reads: offsets of the former one mean nothing there."""
+    of.mesh.publish(b"x", [subject("acme/x")])
+    of.mesh.run()
+    of.mesh.kafka.recreate("mesh.a.to.b.g")
+    of.mesh.run(10_000)
+
+
+def is_written_to_by_strangers(of: Scraped) -> None:
+    of.mesh.write(of.mesh.names.control("b"), b"junk", key=b"\xff\xfe junk")
+    of.mesh.run()
+
+
+def gets_no_subject(of: Scraped) -> None:
+    of.mesh.publish(b"x", [])
+    of.mesh.run()
+
+
+def is_too_slow(of: Scraped) -> None:
+    for _ in range(12_000):
+        of.mesh.publish(b"", [subject("acme/x")])
+
+
+MESHES: Mapping[Callable[[Scraped], None], Sequence[str]] = {
+    nothing: [],
+    dies: ["MeshLinkDown"],
+    hangs: ["MeshLoopStuck"],
+    loses_its_kafka: [],
+    is_made_anew: ["MeshSourceStopped"],
+    is_written_to_by_strangers: ["MeshControlRefused"],
+    gets_no_subject: ["MeshMessagesDropped"],
+    is_too_slow: ["MeshLinkLag"],
+}
+
+
+@pytest.fixture(scope="module")
+def promtool(unavailable: Callable[[str, str], NoReturn]) -> str:
+    found = shutil.which("promtool")
+    if found is None:
+        unavailable("promtool", "promtool is not installed (package prometheus)")
+    return found
+
+
+def alerts() -> Sequence[Mapping[str, str]]:
+    [group] = YAML(typ="safe").load(ALERTS)["groups"]
+    rules: Sequence[Mapping[str, str]] = group["rules"]
+    return rules
+
+
+def fired(promtool: str, folder: Path, before: Scrape, after: Scrape) -> dict[str, str]:
+    """Return what promtool says of each alert that is not silent, by the alert's name."""
+    series = []
+    for name in {**before, **after}:
+        old = f"{before[name]:g}" if name in before else "_"
+        values = f"{old} " * 10 + (f"{after[name]:g} " * 20 if name in after else "_ " * 20)
+        series.append({"series": name, "values": values.strip()})
+    (folder / "alerts.yaml").write_text(ALERTS.read_text())
+    silent = [
+        {"eval_time": when, "alertname": rule["alert"], "exp_alerts": []}
+        for rule in alerts()
+        for when in ("12m", "24m")
+    ]
+    case = {"interval": "1m", "input_series": series, "alert_rule_test": silent}
+    test = {"rule_files": ["alerts.yaml"], "evaluation_interval": "1m", "tests": [case]}
+    (folder / "test.yaml").write_text(json.dumps(test))
+    run = subprocess.run(
+        [promtool, "test", "rules", "test.yaml"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = run.stdout + run.stderr
+    names = sorted(set(re.findall(r"alertname: ?(\w+)", told)))
+    assert (run.returncode == 0) == (names == []), told
+    return dict.fromkeys(names, told)
+
+
+@pytest.mark.parametrize("trouble", MESHES, ids=lambda one: one.__name__)
+def test_alerts_fire_where_the_trouble_is_and_nowhere_else(
+    promtool: str, tmp_path: Path, trouble: Callable[[Scraped], None]
+) -> None:
+    of = Scraped()
+    before = of.look()
+    trouble(of)
+    found = fired(promtool, tmp_path, before, of.look())
+    assert sorted(found) == sorted(MESHES[trouble]), "\n".join(found.values())
+
+
+EVERY_STATE = {
+    "down": "MeshLinkDown",
+    "frozen": "MeshLinkFrozen",
+    "unproven": "MeshLinkUnproven",
+    "refused": "MeshLinkRefused",
+    "probing": "MeshLinkProbing",
+    "full": "MeshLinkFull",
+}
+
+
+@pytest.mark.parametrize(
+    ("samples", "alert"),
+    [
+        *(
+            ({f'mesh_link_state{{link="a-b",node="a",state="{s}"}}': 1.0}, a)
+            for s, a in EVERY_STATE.items()
+        ),
+        ({'mesh_node_ready{node="a"}': 0.0}, "MeshNodeNotReady"),
+        ({'mesh_node_leads{node="a"}': 0.0}, "MeshNodeWithoutLeader"),
+        ({'mesh_lanes_owned{node="a"}': 0.0}, "MeshLanesUntaken"),
+        ({'mesh_control_lag_records{node="a"}': 5_000.0}, "MeshControlLag"),
+        ({'mesh_endpoints_unwell{node="a",state="held"}': 1.0}, "MeshEndpointUnwell"),
+        ({'mesh_lane_takings_total{node="a"}': 9.0}, "MeshLanesMove"),
+    ],
+)
+def test_alerts_fire_on_the_samples_that_a_worker_exports(
+    promtool: str, tmp_path: Path, samples: Scrape, alert: str
+) -> None:
+    """One sample of a healthy scrape is changed; a name that no worker exports is an error here."""
+    healthy = Scraped().look()
+    assert samples.keys() <= healthy.keys()
+    assert list(fired(promtool, tmp_path, healthy, {**healthy, **samples})) == [alert]
+
+
+def test_every_alert_is_tried_and_has_a_runbook() -> None:
+    names = [rule["alert"] for rule in alerts()]
+    tried = {name for found in MESHES.values() for name in found} | set(EVERY_STATE.values())
+    tried |= {"MeshNodeNotReady", "MeshNodeWithoutLeader", "MeshLanesUntaken", "MeshControlLag"}
+    tried |= {"MeshEndpointUnwell", "MeshLanesMove"}
+    assert tried == set(names)
+    headings = [line[3:] for line in RUNBOOKS.read_text().splitlines() if line.startswith("## ")]
+    assert headings == names
+    for rule in alerts():
+        assert rule["annotations"]["runbook_url"] == f"docs/runbooks.md#{rule['alert'].lower()}"  # type: ignore[index]
+
+
+def metrics_in(expression: str) -> set[str]:
+    """Return the names of metrics in an expression."""
+    plain = expression.replace("$__rate_interval", "5m")
+    tree = promql_parser.parse(plain)
+    found: set[str] = set()
+
+    def walk(node: object) -> None:
+        name = getattr(node, "name", None)
+        if isinstance(node, promql_parser.VectorSelector) and name:
+            found.add(str(name))
+        for part in ("expr", "lhs", "rhs", "vector_selector"):
+            if (inner := getattr(node, part, None)) is not None:
+                walk(inner)
+        args = getattr(node, "args", None)
+        for inner in args if isinstance(args, list) else []:
+            walk(inner)
+
+    walk(tree)
+    assert found, expression
+    return found
+
+
+def test_alerts_and_dashboards_name_metrics_that_a_worker_exports() -> None:
+    """Of a node that carries traffic; a metric that was renamed would show nothing for ever."""
+    of = Scraped()
+    gets_no_subject(of)
+    nothing(of)
+    exported = {name.partition("{")[0] for name in of.look()}
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    expressions = [target["expr"] for panel in panels for target in panel["targets"]]
+    expressions += [rule["expr"] for rule in alerts()]
+    for expression in expressions:
+        assert metrics_in(expression) <= exported, expression
