@@ -10,23 +10,6 @@ from collections.abc import Iterator, Mapping
 from mesh.core.ways import directions
 from mesh.model.topology import Topology, ZoneKind
 
-_MERMAID: Mapping[ZoneKind, tuple[str, str]] = {
-    ZoneKind.CLUSTER: ("---", "-->"),
-    ZoneKind.ONE_HOP: ("---", "-->"),
-    ZoneKind.MULTI_HOP: ("===", "==>"),
-    ZoneKind.EXTERNAL: ("-.-", "-.->"),
-    ZoneKind.JOIN: ("-.-", "-.->"),
-}
-"""Lines that lead both ways, and one way."""
-
-_DOT: Mapping[ZoneKind, str] = {
-    ZoneKind.CLUSTER: "solid",
-    ZoneKind.ONE_HOP: "solid",
-    ZoneKind.MULTI_HOP: "bold",
-    ZoneKind.EXTERNAL: "dashed",
-    ZoneKind.JOIN: "dotted",
-}
-
 
 def as_mermaid(topology: Topology) -> str:
     """Return a Mermaid flowchart."""
@@ -39,7 +22,7 @@ def as_mermaid(topology: Topology) -> str:
                 lines.append(f'    {ids[node]}(("{_entities(node)}"))')
         lines.append("  end")
     for first, second, zone, is_one_way in _lines(topology):
-        line = _MERMAID[topology.zones[zone].kind][is_one_way]
+        line = _mermaid_line(topology.zones[zone].kind)[is_one_way]
         lines.append(f'  {ids[first]} {line}|"{_entities(zone)}"| {ids[second]}')
     return "\n".join(lines)
 
@@ -56,7 +39,7 @@ def as_dot(topology: Topology) -> str:
                 lines.append(f"    {ids[node]} [label={_quoted(node)}];")
         lines.append("  }")
     for first, second, zone, is_one_way in _lines(topology):
-        style = _DOT[topology.zones[zone].kind]
+        style = _dot_style(topology.zones[zone].kind)
         arrow = ", dir=forward" if is_one_way else ""
         label = _quoted(zone)
         lines.append(f"  {ids[first]} -- {ids[second]} [label={label}, style={style}{arrow}];")
@@ -83,3 +66,26 @@ def _entities(text: str) -> str:
 def _quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def _mermaid_line(kind: ZoneKind) -> tuple[str, str]:
+    """Return the lines of links that lead both ways, and one way."""
+    match kind:
+        case ZoneKind.CLUSTER | ZoneKind.ONE_HOP:
+            return "---", "-->"
+        case ZoneKind.MULTI_HOP:
+            return "===", "==>"
+        case ZoneKind.EXTERNAL | ZoneKind.JOIN:
+            return "-.-", "-.->"
+
+
+def _dot_style(kind: ZoneKind) -> str:
+    match kind:
+        case ZoneKind.CLUSTER | ZoneKind.ONE_HOP:
+            return "solid"
+        case ZoneKind.MULTI_HOP:
+            return "bold"
+        case ZoneKind.EXTERNAL:
+            return "dashed"
+        case ZoneKind.JOIN:
+            return "dotted"

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from io import StringIO
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console, RenderableType
@@ -82,13 +82,21 @@ def _write(view: View, output: Output) -> None:
     if output is Output.TABLE:
         _console().print(view.table())
         return
-    text = as_json(view.data) if output is Output.JSON else _as_yaml(view.data)
+    text = _for_scripts(view.data, output)
     if sys.stdout.isatty():
         from rich.syntax import Syntax
 
         _console().print(Syntax(text, str(output), background_color="default", word_wrap=True))
     else:
         sys.stdout.write(text + "\n")
+
+
+def _for_scripts(data: Mapping[str, object], output: Literal[Output.JSON, Output.YAML]) -> str:
+    match output:
+        case Output.JSON:
+            return as_json(data)
+        case Output.YAML:
+            return _as_yaml(data)
 
 
 def grid(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> RenderableType:

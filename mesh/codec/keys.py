@@ -339,7 +339,8 @@ def _parse(kind: str, rest: str | None = None) -> ControlKey:
             if not (node and filter_):
                 raise ValueError(rest)
             return SubjectPauseKey(node, filter_)
-    raise ValueError(kind)
+        case _:
+            raise ValueError(kind)
 
 
 @lru_cache(maxsize=4_096)

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
+from mesh.config.queue_models import PolicyName
 from mesh.config.shapes import StrictModel
 
 TIMEOUT_S = 60.0
@@ -45,7 +46,7 @@ class Subscribe(_Timed):
     endpoint: str
     filter: str
     kind: Literal["channel", "queue"] = "channel"
-    policy: Literal["every", "local", "home", "any"] | None = None
+    policy: PolicyName | None = None
     class_: ClassName = Field("guaranteed", alias="class")
     noexport: bool = False
 

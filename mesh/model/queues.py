@@ -95,6 +95,19 @@ class Role(StrEnum):
     ANY = "any"
 
 
+def role_by_policy(policy: QueuePolicy) -> Role | None:
+    """Return what a member is by the policy alone; None where every member gets a copy."""
+    match policy:
+        case QueuePolicy.EVERY:
+            return None
+        case QueuePolicy.LOCAL:
+            return Role.LOCAL
+        case QueuePolicy.HOME:
+            return Role.HOME
+        case QueuePolicy.ANY:
+            return Role.ANY
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Attraction:
     """An entry of interest: a node has a queue, and which subjects it is for.

@@ -22,6 +22,7 @@ from mesh.model.queues import (
     is_of_queue,
     policy_in_force,
     queue_address,
+    role_by_policy,
 )
 from mesh.node.subscriptions import Key, OwnSubscriptions
 
@@ -134,7 +135,7 @@ class OwnQueues:
         for (endpoint, filter_), subscription in queues.items():
             policy = self.policy_of(endpoint, subscription)
             fault = self._fault(endpoint, subscription, policies.setdefault(endpoint, policy))
-            role = None if policy is QueuePolicy.EVERY else Role(policy.value)
+            role = role_by_policy(policy)
             if role is Role.HOME and fault is None:
                 role, fault = self._beside_home(endpoint, table)
             if fault is not None:

@@ -1,0 +1,30 @@
+"""A table or a list of names that stands for an enum has a row for each member, and no other."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from mesh.config.queue_models import PolicyName
+from mesh.config.topology_models import KindName, WhenFullName
+from mesh.core.forwarding import RULES
+from mesh.lab.steps import ClassName
+from mesh.model.frames import MessageClass
+from mesh.model.queues import QueuePolicy
+from mesh.model.topology import WhenFull, ZoneKind
+
+PAIRS = {
+    "zone kinds of topology files": (get_args(KindName), ZoneKind),
+    "forwarding rules": (RULES, ZoneKind),
+    "what is done about limits": (get_args(WhenFullName), WhenFull),
+    "policies of queues": (get_args(PolicyName), QueuePolicy),
+    "classes in scenarios": (get_args(ClassName), MessageClass),
+}
+
+
+@pytest.mark.parametrize("what", PAIRS)
+def test_every_member_has_its_row(what: str) -> None:
+    """What mypy cannot see: the keys of a mapping and the words of a file."""
+    rows, members = PAIRS[what]
+    assert set(map(str, rows)) == set(map(str, members))
