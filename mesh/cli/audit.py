@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
+from mesh.cli import looking
 from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.target import (
     BootstrapOption,
@@ -19,17 +20,6 @@ from mesh.cli.target import (
 )
 
 EXIT_FOUND = 10
-FAULTS = (
-    "loop",
-    "duplicate",
-    "missing",
-    "unexpected",
-    "corrupt",
-    "gap",
-    "disorder",
-    "unplanned-path",
-)
-"""Findings that are faults; a split and its heal are states of the network."""
 
 
 def report(
@@ -39,7 +29,11 @@ def report(
     context: ContextOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show findings and certificates. Exit code 10: a fault was found or a certificate differs."""
+    """Show findings and certificates.
+
+    Exit code 10: a fault was found, a certificate differs, an endpoint has none, or the auditor
+    has not been heard for 15 s.
+    """
     from mesh.cli.faults import wrong_input
     from mesh.operate.auditing import read_audit
     from mesh.view.connection import open_kafka
@@ -56,10 +50,13 @@ def report(
         cluster.close()
     kinds = dict(sorted(Counter(str(one.get("kind")) for one in found.findings).items()))
     unequal = [one for one in found.certificates if not one.get("equal")]
-    is_well = not unequal and not any(kind in FAULTS for kind in kinds)
+    doubts = found.doubts(looking.wall_ms())
     data: dict[str, Any] = {
-        "ok": is_well,
+        "ok": not doubts,
+        "doubts": list(doubts),
         "running": found.has_topics,
+        "uncertified": found.status.get("uncertified", 0),
+        "waiting": found.status.get("waiting", []),
         "counts": {
             "findings": kinds,
             "certificates": len(found.certificates),
@@ -71,7 +68,7 @@ def report(
         "certificates": list(found.certificates),
     }
     render(View(data=data, table=lambda: _table(data, unequal, limit)), output)
-    raise typer.Exit(0 if is_well else EXIT_FOUND)
+    raise typer.Exit(EXIT_FOUND if doubts else 0)
 
 
 def _table(
@@ -86,7 +83,14 @@ def _table(
         f"{counts['delivered']} of {counts['expected']} expected deliveries"
     )
     kinds = ", ".join(f"{kind} {count}" for kind, count in counts["findings"].items())
-    parts: list[RenderableType] = [certified, kinds or "no findings"]
+    parts: list[RenderableType] = ["not ok: " + "; ".join(data["doubts"])] if data["doubts"] else []
+    parts += [certified, kinds or "no findings"]
+    parts += [f"not certified yet: {data['uncertified']}"] if data["uncertified"] else []
+    parts += [
+        f"  {one.get('source')} block {one.get('block')} for {one.get('endpoint')}: "
+        f"{one.get('reason')}"
+        for one in data["waiting"][:limit]
+    ]
     if findings:
         rows = [_finding_row(one) for one in findings[:limit]]
         parts.append(grid(("KIND", "WHERE", "FIRST", "LAST", "TEXT"), rows))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mesh.model.topics import TopicNames
@@ -15,6 +16,13 @@ from mesh.view.reading import read_range
 Entry = Mapping[str, Any]
 
 
+FRESH_S = 15.0
+"""An auditor that has said nothing for so long does not count, in seconds: it speaks every 5."""
+
+NEWS = ("split", "heal", "unproven")
+"""Findings that are no faults of the mesh."""
+
+
 @dataclass(frozen=True, slots=True)
 class Audited:
     """What the auditor has found so far.
@@ -23,11 +31,44 @@ class Audited:
         findings: As in lab.md 2, oldest first.
         certificates: As in lab.md 2, the newest of each range.
         has_topics: Whether an auditor ever wrote here.
+        status: How far the auditor is, in its own words; empty if it has said nothing.
     """
 
     findings: Sequence[Entry]
     certificates: Sequence[Entry]
     has_topics: bool
+    status: Entry = field(default_factory=dict)
+
+    def doubts(self, wall_ms: int) -> Sequence[str]:
+        """Return why the mesh is not proven well, one line each; nothing if it is.
+
+        Args:
+            wall_ms: Now, in milliseconds since 1970.
+        """
+        if not self.status:
+            return ["no auditor has said anything here"]
+        told: list[str] = []
+        age_s = (wall_ms - _number(self.status.get("at_ms"))) / 1000
+        if age_s > FRESH_S:
+            told.append(f"the auditor was last heard {age_s:.0f} s ago: it does not run, or hangs")
+        kinds = Counter(str(one.get("kind")) for one in self.findings)
+        told += [f"findings: {kinds[kind]} {kind}" for kind in sorted(kinds) if kind not in NEWS]
+        parts = [one for one in self.findings if one.get("kind") in ("split", "heal")]
+        if parts and parts[-1].get("kind") == "split":
+            told.append(str(parts[-1].get("text")))
+        unequal = sum(not one.get("equal") for one in self.certificates)
+        if unequal:
+            told.append(f"certificates that differ: {unequal}")
+        certified = {str(one.get("endpoint")): None for one in self.certificates}
+        endpoints = self.status.get("endpoints", [])
+        uncovered = [one for one in endpoints if one not in certified]
+        if uncovered or not certified:
+            told.append(f"nothing is certified of {', '.join(uncovered) or 'any endpoint'}")
+        return told
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0
 
 
 def read_audit(topology: Topology, kafka: KafkaCluster) -> Audited:
@@ -42,6 +83,7 @@ def read_audit(topology: Topology, kafka: KafkaCluster) -> Audited:
         findings=_newest(kafka, names.audit("findings")),
         certificates=_newest(kafka, names.audit("certificates")),
         has_topics=bool(found),
+        status=next(iter(_newest(kafka, names.audit("status"))), {}),
     )
 
 

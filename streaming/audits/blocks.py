@@ -140,7 +140,7 @@ class Blocks:
         prefix: Start of every topic name.
         open: By ingress partition and number.
         parked: Deliveries whose source nobody has named yet.
-        dropped: Highest block that is no longer kept, per ingress partition.
+        dropped: Highest block that is not judged any more, per ingress partition.
     """
 
     prefix: str
@@ -152,6 +152,8 @@ class Blocks:
         """Take what was published in a batch; direct messages are not certified."""
         for row in rows:
             if place_of(self.prefix, row.place.topic).letter != GUARANTEED:
+                continue
+            if row.block <= self.dropped.get(row.place, -1):
                 continue
             block = self._block(row.place, row.block, now_s)
             block.last = max(block.last, row.last)
@@ -200,6 +202,14 @@ class Blocks:
         """
         is_passed = read >= (number + 1) * BLOCK_OFFSETS
         return is_passed or any(other > number for other in self.open.get(place, ()))
+
+    def skip(self, place: TopicPartition, last: int) -> None:
+        """Judge nothing up to a source offset, to the end of its block: it was not all read."""
+        number = last // BLOCK_OFFSETS
+        self.dropped[place] = max(number, self.dropped.get(place, -1))
+        blocks = self.open.get(place, {})
+        for skipped in [one for one in blocks if one <= number]:
+            del blocks[skipped]
 
     def walk(self) -> Iterator[tuple[TopicPartition, int, Block]]:
         """Yield all blocks in order."""

@@ -15,7 +15,7 @@ IDS_MAX = 100
 
 
 class FindingKind(StrEnum):
-    """What is wrong; `split` and `heal` are news rather than faults."""
+    """What is wrong; `split`, `heal` and `unproven` are news rather than faults."""
 
     LOOP = "loop"
     DUPLICATE = "duplicate"
@@ -25,6 +25,7 @@ class FindingKind(StrEnum):
     DISORDER = "disorder"
     UNPLANNED_PATH = "unplanned-path"
     CORRUPT = "corrupt"
+    UNPROVEN = "unproven"
     SPLIT = "split"
     HEAL = "heal"
 

@@ -13,6 +13,9 @@ from streaming.tables.rows import TopicPartition
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
+_SCHEMA = """topic string, `partition` int, offset long, timestamp timestamp, key binary,
+value binary, headers array<struct<key: string, value: binary>>"""
+
 Ranges = Mapping[TopicPartition, tuple[int, int]]
 """Partition -> first offset, and the one after the last."""
 
@@ -62,6 +65,11 @@ def live(
         reader = _with(session.readStream.format("kafka"), kafka, more)
         streams.append(reader.load().select(*COLUMNS))
     return reduce(DataFrame.union, streams)
+
+
+def nothing(session: SparkSession) -> DataFrame:
+    """Return no records."""
+    return session.createDataFrame([], _SCHEMA)
 
 
 def again(session: SparkSession, kafka: Mapping[str, str], ranges: Ranges) -> DataFrame:

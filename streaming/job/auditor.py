@@ -33,7 +33,7 @@ from streaming.job.state import State
 from streaming.tables.aggregates import batch_rows
 from streaming.tables.columns import parsed
 from streaming.tables.rows import TopicPartition, read_batch
-from streaming.tables.topics import GUARANTEED, OUTBOX, place_of
+from streaming.tables.topics import GUARANTEED, INGRESS, OUTBOX, place_of
 
 IDLE_S = 3.0
 """Without a batch for so long, Kafka has nothing new: Spark asks it at every trigger."""
@@ -106,11 +106,11 @@ class Auditor:
         before, state.read = state.read, dict(self.positions(batch))
         state.batch = batch
         self.is_lagging = self._is_full(before)
+        self._look_for_losses(before)
         suspicions = take_batch(state, read_batch(rows), self.clock())
         self._follow_topology()
         self._look_at_deliveries(suspicions.deliveries)
         self._look_at_frames(suspicions.frames)
-        self._look_for_losses()
         self.judge(rates_over_s=began_s - self.batch_at_s)
         self.batch_at_s = self.clock()
 
@@ -159,22 +159,37 @@ class Auditor:
                 state.register.add(finding)
         self._publish(rates_over_s, is_last=is_last)
 
-    def _look_for_losses(self) -> None:
-        """Find guaranteed records that were deleted before they could be read. Spec: K5."""
-        if 0 <= self.clock() - self.losses_at_s < LOSSES_EVERY_S:
-            return
-        self.losses_at_s = self.clock()
-        prefix, read = self.topology.prefix, self.state.read
+    def _look_for_losses(self, before: Mapping[TopicPartition, int]) -> None:
+        """Find guaranteed records that were deleted before the batch could read them. Spec: K5.
+
+        Spark skips them without a word. Who wrote them and who got them cannot be judged.
+
+        Args:
+            before: Where the batch began.
+        """
+        state, prefix = self.state, self.topology.prefix
+        is_due = not 0 <= self.clock() - self.losses_at_s < LOSSES_EVERY_S
+        if is_due:
+            self.losses_at_s = self.clock()
         places = [
-            place for place in sorted(read) if place_of(prefix, place.topic).letter == GUARANTEED
+            place
+            for place in sorted(state.read)
+            if (is_due or place not in before)
+            and place_of(prefix, place.topic).letter == GUARANTEED
         ]
-        for place, beginning in self.beginnings(places).items():
-            if beginning > read[place]:
-                self.state.register.add(_loss_finding(prefix, place, read[place], beginning - 1))
+        for place, beginning in self.beginnings(places).items() if places else ():
+            first = before.get(place, 0)
+            if beginning > first:
+                state.register.add(_unread(prefix, place, first, beginning - 1))
+                if place_of(prefix, place.topic).role == INGRESS:
+                    state.certifier.blocks.skip(place, beginning - 1)
 
     def _publish(self, rates_over_s: float, *, is_last: bool) -> None:
         """Write what is new; without a batch and without news, only a sign of life at times."""
         state, names = self.state, TopicNames(self.topology.prefix)
+        if state.register.unpublished and state.batch >= 0:
+            # Else one that was written just before a crash could never be taken back.
+            self.snapshots.save(state.batch, state)
         rates = state.links.take_rates(rates_over_s)
         outputs = list(take_outputs(state, names, rates))
         told = (state.batch, [(one.key, one.reason) for one in state.certifier.waiting])
@@ -253,10 +268,11 @@ class Auditor:
         )
 
 
-def _loss_finding(prefix: str, place: TopicPartition, first: int, last: int) -> Finding:
+def _unread(prefix: str, place: TopicPartition, first: int, last: int) -> Finding:
     return Finding(
-        kind=FindingKind.GAP,
-        text=f"{place} was deleted from {first} to {last} before the auditor had read it",
+        kind=FindingKind.UNPROVEN,
+        text=f"{place} was deleted up to {last}, and the auditor had read it up to {first} only:"
+        " nothing is certified about what lies between",
         ids=(f"{place}@{first}-{last}",),
         link=place_of(prefix, place.topic).link,
         source=str(place),

@@ -92,6 +92,9 @@ def status_json(state: State, at_ms: int, *, is_final: bool) -> str:
             "final": is_final,
             "findings": len(state.register.findings),
             "uncertified": len(waiting),
+            "endpoints": [
+                str(one) for one in sorted((*state.interest.certified(), *state.interest.shared()))
+            ],
             "waiting": [
                 {
                     "source": one.source,

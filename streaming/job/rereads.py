@@ -55,13 +55,14 @@ class Rereader:
         clusters: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
         for place, range_ in ranges.items():
             node = place_of(self.topology.prefix, place.topic).node
-            kafka = self.homes[node]
-            clusters.setdefault(kafka, {})[place] = range_
+            kafka = self.homes.get(node, "")
+            if kafka in self.kafka:  # else nobody knows where the topic of this node is
+                clusters.setdefault(kafka, {})[place] = range_
         parts = [
             source.again(self.session, self.kafka[kafka], wanted)
             for kafka, wanted in sorted(clusters.items())
         ]
-        return reduce(DataFrame.union, parts)
+        return reduce(DataFrame.union, parts) if parts else source.nothing(self.session)
 
     def _parsed(self, ranges: source.Ranges) -> DataFrame:
         topology = self.topology

@@ -13,12 +13,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mesh.errors import MeshError, TransportUnavailableError
+from mesh.errors import ConfigError, MeshError, Problem, TransportUnavailableError
 from mesh.model.topics import TopicNames
 from streaming.config import AuditSettings
 from streaming.connectors import source
 from streaming.connectors.beginnings import beginnings
-from streaming.connectors.checkpoint import read_positions
+from streaming.connectors.checkpoint import has_plan, read_positions
 from streaming.connectors.options import java_options
 from streaming.connectors.session import start_session
 from streaming.connectors.sink import AuditTopics
@@ -153,6 +153,9 @@ def _audit(
         tasks=CORES,
         offsets_max=settings.offsets_max,
     )
+    if auditor.state.batch >= 0 and not has_plan(checkpoint, auditor.state.batch):
+        message = f"does not know batch {auditor.state.batch} of the state beside it; remove both"
+        raise ConfigError([Problem(code="CHECKPOINT", message=message, where=str(checkpoint))])
     supervisor = Supervisor(auditor)
     _on_signals(supervisor.stopping)
     pattern = audited_pattern(topology.prefix)
@@ -178,7 +181,9 @@ def _beginnings(
     clusters: dict[str, list[TopicPartition]] = {}
     for place in places:
         node = place_of(rereader.topology.prefix, place.topic).node
-        clusters.setdefault(rereader.homes[node], []).append(place)
+        home = rereader.homes.get(node, "")
+        if home in rereader.kafka:  # a topic of a node that no topology knows ends nothing
+            clusters.setdefault(home, []).append(place)
     found: dict[TopicPartition, int] = {}
     for name, wanted in sorted(clusters.items()):
         found.update(beginnings(rereader.session, rereader.kafka[name], wanted))

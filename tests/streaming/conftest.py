@@ -120,6 +120,17 @@ class Bench:
             self.clock_s += 1.0
             self.auditor.judge()
 
+    def crash_after_writing(self, topic: str) -> None:
+        """Go on until a record of a topic was written, and die before anything else is done."""
+
+        def write(outputs: Sequence[Output]) -> None:
+            self.outputs.extend(outputs)
+            if any(one.topic == topic for one in outputs):
+                raise KeyboardInterrupt
+
+        self.auditor.write = write
+        self.wait(60)
+
     def settle(self) -> Sequence[str]:
         """Take a batch, let all that can settle, and return the kinds of all findings, sorted."""
         self.take()

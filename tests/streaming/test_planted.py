@@ -8,6 +8,7 @@ from mesh.codec.control import encode_stop
 from mesh.codec.keys import stop_key
 from mesh.model.control import Stop
 from mesh.model.state import ProgressKind
+from streaming.job.run import _beginnings
 from streaming.tables.rows import TopicPartition
 from tests.streaming.planted import topic_id
 
@@ -239,14 +240,45 @@ def test_a_node_that_is_cut_off_is_a_split_and_its_return_a_heal(bench, plant):
     assert sorted(one.kind.value for one in findings) == ["heal", "split"]
 
 
-def test_what_was_deleted_before_it_could_be_read_is_a_gap(bench, plant):
+def test_what_was_deleted_before_it_could_be_read_is_unproven(bench, plant):
     """The auditor says what it cannot prove."""
     plant.publish("a", "acme/x", 5)
     assert found(bench) == []
     bench.begins[TopicPartition("mesh.a.in.g", 0)] = 8
     bench.wait(60)
     plant.publish("a", "acme/x", 1)
-    assert found(bench) == [("gap", "", "", 6, 7)]
+    assert found(bench) == [("unproven", "", "", 5, 7)]
+
+
+def test_a_fresh_auditor_on_an_old_mesh_judges_nothing_that_it_could_not_read(bench, plant):
+    """Ingress is trimmed, deliveries of what was there are not. Spec: K5."""
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.carry(50, ["c/s1"])
+    bench.begins[TopicPartition("mesh.a.in.g", 0)] = 30
+    bench.taken["mesh.a.in.g", 0] = 30
+    assert found(bench) == [("unproven", "", "", 0, 29)]
+    assert bench.certificates == {}
+
+
+def test_a_topic_of_a_node_that_no_topology_knows_ends_nothing(bench, plant):
+    """Anybody who may make topics can make one."""
+    plant.put("zz.in.g", 0, b"k", b"v", [("mesh-subject", b"acme/x")])
+    places = [TopicPartition("mesh.zz.in.g", 0)]
+    assert _beginnings(bench.auditor.rereader, places) == {}
+    assert found(bench) == []
+
+
+def test_what_was_written_just_before_a_crash_is_taken_back_after_it(bench, plant):
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.carry(5, ["c/s1"], lost=[4])
+    bench.take()
+    with pytest.raises(KeyboardInterrupt):
+        bench.crash_after_writing("mesh.audit.findings")
+    bench.restart()
+    plant.deliver("c/s1", [4], ["a", "b", "c"])
+    assert found(bench) == []
+    written = [one.value for one in bench.outputs if one.topic == "mesh.audit.findings"]
+    assert written[-1] is None
 
 
 def test_a_restart_repeats_nothing_and_forgets_nothing(bench, plant):

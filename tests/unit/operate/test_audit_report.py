@@ -1,0 +1,43 @@
+"""When `mesh audit report` says ok: only where the auditor runs and has covered all. DESIGN 7."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.operate.auditing import Audited
+
+NOW_MS = 1_000_000
+STATUS = {"at_ms": NOW_MS - 5_000, "endpoints": ["b/s", "*/q"]}
+EQUAL = [{"endpoint": "b/s", "equal": True}, {"endpoint": "*/q", "equal": True}]
+SPLIT = {"kind": "split", "text": "parts of the mesh: a | b"}
+
+
+def doubts(findings=(), certificates=EQUAL, status=STATUS) -> list[str]:
+    audited = Audited(list(findings), certificates, has_topics=True, status=status)
+    return list(audited.doubts(NOW_MS))
+
+
+def test_a_running_auditor_that_certifies_all_is_ok_whatever_news_there_are() -> None:
+    news = [SPLIT, {"kind": "heal", "text": ""}, {"kind": "unproven"}]
+    assert doubts() == doubts(news) == []
+
+
+@pytest.mark.parametrize("kind", ["unexpected", "corrupt", "missing", "loop", "some-later-kind"])
+def test_a_fault_is_not_ok_also_one_that_this_version_does_not_know(kind: str) -> None:
+    assert doubts([{"kind": kind}]) == [f"findings: 1 {kind}"]
+
+
+def test_an_absent_dead_or_blind_auditor_is_not_ok() -> None:
+    assert doubts(status={}) == ["no auditor has said anything here"]
+    (dead,) = doubts(status={**STATUS, "at_ms": NOW_MS - 16_000})
+    assert dead.startswith("the auditor was last heard 16 s ago")
+    assert doubts(certificates=EQUAL[:1]) == ["nothing is certified of */q"]
+    assert doubts(certificates=[], status={"at_ms": NOW_MS}) == [
+        "nothing is certified of any endpoint"
+    ]
+    assert doubts(status={"at_ms": "soon"})[0].startswith("the auditor was last heard")
+
+
+def test_an_open_split_and_a_certificate_that_differs_are_not_ok() -> None:
+    assert doubts([{"kind": "heal"}, SPLIT]) == [SPLIT["text"]]
+    assert doubts(certificates=[*EQUAL, {"endpoint": "b/s"}]) == ["certificates that differ: 1"]
