@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -117,46 +118,78 @@ def _change_text(change: Mapping[str, Any]) -> str:
 def _status_table(
     nodes: Sequence[Mapping[str, Any]], change: Mapping[str, Any] | None
 ) -> RenderableType:
-    rows = [
-        (
-            node["node"],
-            node["kafka"],
-            node["state"],
-            node["epoch"],
-            node["lanes"],
-            node["endpoints"],
-            node["subscriptions"],
-            {True: "yes", False: "no: " + ", ".join(node["open_links"]), None: "?"}[
-                node["known_everywhere"]
-            ],
-            _link_states(node["links"]),
-            "; ".join(
-                f"{one['neighbour']} {one['state']}: {one['reason']}" for one in node["shut"]
-            ),
-            "; ".join(one["text"] for one in node["stopped"]),
-            ", ".join(dict.fromkeys(one["from"] for one in node["paused"])),
-            ", ".join(_with_why(one["neighbour"], one["why"]) for one in node["disabled"]),
-            ", ".join(one["filter"] for one in node["paused_subjects"]),
-            "; ".join(f"{one['endpoint']}: {one['reason']}" for one in node["endpoints_full"]),
-        )
-        for node in nodes
-    ]
-    columns = ("NODE", "KAFKA", "STATE", "EPOCH", "LANES", "ENDPOINTS", "SUBSCRIPTIONS")
-    table = grid(
-        (
-            *columns,
-            "KNOWN EVERYWHERE",
-            "LINKS",
-            "SHUT",
-            "STOPPED",
-            "PAUSED FROM",
-            "DISABLED",
-            "PAUSED SUBJECTS",
-            "ENDPOINTS IN TROUBLE",
-        ),
-        rows,
-    )
-    return table if change is None else Group(_change_text(change), table)
+    """Return how the mesh is in a sentence, then what is unusual, then every node."""
+    columns: Mapping[str, Sequence[object]] = {
+        "NODE": [node["node"] for node in nodes],
+        "KAFKA": [node["kafka"] for node in nodes],
+        "STATE": [node["state"] for node in nodes],
+        "EPOCH": [node["epoch"] for node in nodes],
+        "LANES": _unless_all(1, [node["lanes"] for node in nodes]),
+        "ENDPOINTS": _unless_all(0, [node["endpoints"] for node in nodes]),
+        "FILTERS": _unless_all(0, [node["subscriptions"] for node in nodes]),
+        "KNOWN": [_KNOWN[node["known_everywhere"]] for node in nodes],
+        "LINKS": [_link_states(node["links"]) for node in nodes],
+    }
+    shown = {name: values for name, values in columns.items() if values}
+    rows = [list(row) for row in zip(*shown.values(), strict=True)]
+    lines = [headline(nodes), *([] if change is None else [_change_text(change)])]
+    lines += [line for node in nodes for line in _unusual(node)]
+    return Group(*lines, grid(tuple(shown), rows))
+
+
+_KNOWN: Mapping[bool | None, str] = {True: "yes", False: "no", None: "?"}
+"""Whether what a node's clients want is known everywhere."""
+
+
+def _unless_all(usual: object, values: Sequence[object]) -> Sequence[object]:
+    """Return the values of a column, or none where it says nothing."""
+    return [] if all(value == usual for value in values) else values
+
+
+def headline(nodes: Sequence[Mapping[str, Any]]) -> str:
+    """Return how a mesh is, in one sentence for people."""
+    by_state = Counter(node["state"] for node in nodes)
+    parts = [", ".join(_counted(count, "node", state) for state, count in by_state.items())]
+    states: dict[frozenset[str], set[str]] = {}
+    for node in nodes:
+        for other, state in node["links"].items():
+            states.setdefault(frozenset((node["node"], other)), set()).add(state)
+    links = Counter(min(found - {"up"}, default="up") for found in states.values())
+    if links:
+        parts[0] += ", " + ", ".join(_counted(n, "link", state) for state, n in links.items())
+    late = [node["node"] for node in nodes if node["known_everywhere"] is False]
+    unknown = [node["node"] for node in nodes if node["known_everywhere"] is None]
+    if late:
+        parts.append(f"subscriptions of {', '.join(late)} are not known everywhere yet")
+    if unknown:
+        parts.append(f"whether those of {', '.join(unknown)} are known cannot be seen")
+    if not late and not unknown:
+        parts.append("every subscription is known everywhere")
+    return "; ".join(parts)
+
+
+def _counted(count: int, noun: str, state: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'} {state}"
+
+
+def _unusual(node: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each thing of a node that somebody should know."""
+    name = node["node"]
+    if node["known_everywhere"] is False and node["open_links"]:
+        links = ", ".join(node["open_links"])
+        yield f"{name}: its subscriptions are not acknowledged over {links}"
+    for one in node["shut"]:
+        yield f"{name}: link to {one['neighbour']} is {one['state']}: {one['reason']}"
+    for one in node["stopped"]:
+        yield f"{name}: stopped: {one['text']}"
+    for source in dict.fromkeys(one["from"] for one in node["paused"]):
+        yield f"{name}: an operator has paused what comes from {source}"
+    for one in node["disabled"]:
+        yield f"{name}: link to {_with_why(one['neighbour'], one['why'])} is disabled"
+    for one in node["paused_subjects"]:
+        yield f"{name}: an operator has paused {one['filter']}"
+    for one in node["endpoints_full"]:
+        yield f"{name}: endpoint {one['endpoint']}: {one['reason']}"
 
 
 def _with_why(what: str, why: str) -> str:

@@ -1,0 +1,35 @@
+"""`mesh status` for people: a sentence, what is unusual, and a table that fits."""
+
+from __future__ import annotations
+
+from tests.component.cli.conftest import Run
+from tests.component.in_memory_mesh import Mesh
+
+
+def test_a_sentence_says_how_the_mesh_is(run: Run, chain: tuple[Mesh, str]) -> None:
+    mesh, file = chain
+    mesh.pause(3.0)
+    lines = run("status", "-f", file).out.splitlines()
+    assert lines[0] == "3 nodes up, 2 links up; every subscription is known everywhere"
+    assert max(map(len, lines)) <= 80
+    assert "LANES" not in "".join(lines)  # one each: nothing to tell
+
+
+def test_what_is_unusual_stands_before_the_table(run: Run, chain: tuple[Mesh, str]) -> None:
+    """A node that is down, a paused subject and a disabled link each have a line of their own."""
+    mesh, file = chain
+    mesh.pause(3.0)
+    run("subject", "pause", "acme/>", "--node", "a", "--why", "repair", "-f", file)
+    run("link", "disable", "a", "b", "--why", "moving house", "-f", file)
+    mesh.world.kill("c")
+    mesh.pause(12.0)
+    ended = run("status", "-f", file)
+    text = ended.out
+    assert ended.code == 10
+    first, *rest = text.splitlines()
+    assert "2 nodes up" in first
+    assert "1 node down" in first
+    assert "whether those of c are known cannot be seen" in first
+    assert "a: an operator has paused acme/>" in rest
+    assert "a: link to b (moving house) is disabled" in rest
+    assert text.index("moving house") < text.index("NODE")
