@@ -92,6 +92,7 @@ def _as_mapping(found: Trace) -> dict[str, Any]:
                 "last": one.last,
                 "messages": one.messages,
                 "repair": one.is_repair,
+                "eras": [{"domain": era.domain.hex(), "number": era.number} for era in one.eras],
                 "appended_ms": one.appended_ms,
             }
             for one in found.frames

@@ -13,7 +13,7 @@ from mesh.client.messages import MessageIdentity, received
 from mesh.codec.frames import decode_header, decode_value
 from mesh.codec.state import decode_dead_letter
 from mesh.errors import ConfigError, Problem, ProtocolError
-from mesh.model.frames import FrameFlags, FrameHeader, MessageClass
+from mesh.model.frames import Era, FrameFlags, FrameHeader, MessageClass
 from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.state import DeadLetter
 from mesh.model.topics import TopicNames
@@ -55,6 +55,7 @@ class FrameSeen:
         first, last: Stretch of ingress offsets that the frame speaks for.
         messages: Messages in it.
         appended_ms: The broker's time of the record.
+        eras: By which topology its messages were taken, per domain. Spec: K10.
     """
 
     source: str
@@ -67,6 +68,7 @@ class FrameSeen:
     messages: int
     is_repair: bool
     appended_ms: int
+    eras: tuple[Era, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +236,7 @@ class Tracer:
                         messages=header.origin.count,
                         is_repair=bool(header.flags & FrameFlags.REPAIR),
                         appended_ms=record.timestamp()[1],
+                        eras=header.origin.eras,
                     )
 
     def _deliveries(self, trace: Trace, node: str, partition: int) -> None:
