@@ -45,7 +45,10 @@ class Load:
     a preloaded topic for a worker that runs already, without its start in the figures.
     """
 
-    def __init__(self, bootstrap: str, *, payload: int, subjects: int) -> None:
+    def __init__(
+        self, bootstrap: str, *, payload: int, subjects: int, partitions: int = PARTITIONS
+    ) -> None:
+        self._partitions = partitions
         drawn = random.Random(7)
         self._tails = [drawn.randbytes(payload - NUMBER.size) for _ in range(POOL)]
         self._keys = [b"%010d" % drawn.randrange(10**10) for _ in range(POOL)]
@@ -105,7 +108,7 @@ class Load:
             more = {"headers": found} if (found := headers[index % len(headers)]) else {}
             while True:
                 try:
-                    produce(topic, value, keys[at], index % PARTITIONS, **more)
+                    produce(topic, value, keys[at], index % self._partitions, **more)
                 except BufferError:
                     poll(0.05)
                     continue
