@@ -1,89 +1,59 @@
-"""`python -m tests.mutations [--minutes M] [--only NAME]`: is each planted bug found, and how soon?"""
+"""Is each planted bug found, and how soon? `--keep` keeps the schedules that show them."""
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import statistics
 import sys
-import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from tests.mutations.change_bugs import CHANGE_BUGS
-from tests.mutations.interest_bugs import INTEREST_BUGS
-from tests.mutations.join_bugs import JOIN_BUGS
-from tests.mutations.lane_bugs import LANE_BUGS
-from tests.mutations.loss_bugs import LOSS_BUGS
-from tests.mutations.patching import Mutation
-from tests.sim.swarm.__main__ import say
-from tests.sim.swarm.drills import drill_seeds
-from tests.sim.swarm.plan import CHANGING
-from tests.sim.swarm.run import run_seed
-
-MUTATIONS = (*LANE_BUGS, *INTEREST_BUGS, *JOIN_BUGS, *LOSS_BUGS, *CHANGE_BUGS)
-SEEDS_MAX = 3_000
-LOSSY_FIRST = 8_000
-"""Where seeds begin in whose schedules something is lost on purpose."""
-DRILLS_EACH = 10
+from tests.mutations.hunt import MUTATIONS, Found, hunt, places, read_killers, write_killers
+from tests.sim.swarm.__main__ import OneLine, say
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """How a planted bug showed itself: the seed, the rule it broke, after how many schedules."""
-
-    seed: int
-    rule: str
-    detail: str
-    tried: int
-
-
-MISFITS = tuple(f"worker raised {one}" for one in ("TypeError", "AttributeError", "NameError"))
-"""A planted bug that breaks the program itself shows nothing."""
-
-
-def hunt(mutation: Mutation, seeds: Iterable[int], *, seconds: float = 60) -> Found | None:
-    """Run schedules with a planted bug until one breaks a rule; None if none does in time."""
-    deadline_s = time.monotonic() + seconds
-    with mutation.planted():
-        for tried, seed in enumerate(seeds, 1):
-            result = run_seed(seed)
-            if result.rule in MISFITS:
-                raise TypeError(f"{mutation.name} does not fit the product any more: {result.rule}")
-            if result.rule:
-                return Found(seed, result.rule, result.detail, tried)
-            if time.monotonic() > deadline_s:
-                return None
-    return None
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Hunt the bugs that the command line names; return 1 if one gets away."""
+    parser = OneLine(prog="python -m tests.mutations", description=__doc__)
+    add = parser.add_argument
+    add("--only", default="", help="part of the names of bugs")
+    add("--first", type=int, default=0, help="number to begin with: above 0 without drills")
+    add("--jobs", type=int, default=1, help="processes at work")
+    add("--keep", action="store_true", help="write killers.json, which the test goes by")
+    options = parser.parse_args(arguments)
+    chosen = [one.name for one in MUTATIONS if options.only in one.name]
+    if not chosen:
+        parser.error(f"no planted bug has {options.only!r} in its name")
+    found = _hunt_all(chosen, options)
+    tried = [one.tried for one in found.values()]
+    say(f"{len(found)} of {len(chosen)} planted bugs found")
+    if tried:
+        say(f"schedules until then: median {statistics.median(tried):.0f}, most {max(tried)}")
+    if options.keep:
+        names = {one.name for one in MUTATIONS}
+        kept = {name: one for name, one in read_killers().items() if name in names - {*chosen}}
+        write_killers({**kept, **found})
+    return 0 if len(found) == len(chosen) else 1
 
 
-def main() -> int:
-    """Hunt each bug in the drills and from seed 0 on; exit 1 if one gets away."""
-    parser = argparse.ArgumentParser(prog="python -m tests.mutations", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--first", type=int, help="seed to begin with")
-    options = parser.parse_args()
-    chosen = [one for one in MUTATIONS if options.only in one.name]
-    seconds = 60 * options.minutes / max(1, len(chosen))
-    escaped = 0
-    for mutation in chosen:
-        began_s = time.monotonic()
-        seeds = [*drill_seeds(DRILLS_EACH), *range(SEEDS_MAX)]
-        if mutation in LOSS_BUGS:
-            seeds = list(range(LOSSY_FIRST, LOSSY_FIRST + 1_000))
-        if mutation in CHANGE_BUGS:
-            seeds = list(CHANGING[:SEEDS_MAX])
-        if options.first is not None:
-            seeds = list(range(options.first, options.first + SEEDS_MAX))
-        found = hunt(mutation, seeds, seconds=seconds)
-        took_s = time.monotonic() - began_s
-        if found is None:
-            escaped += 1
+def _hunt_all(chosen: Sequence[str], options: argparse.Namespace) -> dict[str, Found]:
+    wrong = {one.name: one.wrong for one in MUTATIONS}
+    tasks = [(name, options.first) for name in chosen]
+    caught: dict[str, Found] = {}
+    with multiprocessing.Pool(options.jobs) as pool:
+        for name, found in pool.imap(_hunt, tasks):
             told = "NOT FOUND"
-        else:
-            told = f"seed {found.seed} after {found.tried} schedules: {found.rule}"
-        say(f"{mutation.name:26s} {took_s:6.1f} s  {told}  ({mutation.wrong})")
-    say(f"{len(chosen) - escaped} of {len(chosen)} planted bugs found")
-    return 1 if escaped else 0
+            if found is not None:
+                caught[name] = found
+                told = f"{found.tried:5d} schedules: {found.seed}, {found.rule}"
+            say(f"{name:26s} {told}  ({wrong[name]})")
+    return caught
+
+
+def _hunt(task: tuple[str, int]) -> tuple[str, Found | None]:
+    name, first = task
+    mutation = next(one for one in MUTATIONS if one.name == name)
+    return name, hunt(mutation, places(mutation, first))
 
 
 if __name__ == "__main__":

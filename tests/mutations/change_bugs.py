@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from mesh.model.control import Stage
 from mesh.node.learner import Learner
-from mesh.operate import arbiter
 from mesh.operate.draining import Drain
 from mesh.runtime.control.changing import Changing
 from mesh.runtime.lane.lane import Lane
@@ -25,10 +24,6 @@ def served_from_the_switch_on(patches: Patches) -> None:
     patches.wrap(Changing, "is_held", wrapper)
 
 
-def drivers_in_no_order(patches: Patches) -> None:
-    patches.put(arbiter, "may_follow", lambda *_: True)
-
-
 def mate_knows_less(patches: Patches) -> None:
     patches.put(Learner, "is_behind", lambda *_: False)
 
@@ -43,7 +38,6 @@ def nothing_drains(patches: Patches) -> None:
 
 CHANGE_BUGS = (
     Mutation("served-from-switch", "who holds reads on before all have switched", served_from_the_switch_on),
-    Mutation("drivers-in-no-order", "whoever drives a change writes over another's", drivers_in_no_order),
     Mutation("mate-knows-less", "a lane is read by who knows less than its former owner", mate_knows_less),
     Mutation("late-sources-untold", "sources that come late have no cut", late_sources_untold),
     Mutation("nothing-drains", "nobody waits for what is in old links", nothing_drains),

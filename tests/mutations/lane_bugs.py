@@ -72,12 +72,14 @@ def position_after_copies(patches: Patches) -> None:
     patches.wrap(Lane, "commit", wrapper)
 
 
-def _without_positions(batch: Batch, writer, partition, ahead, generations) -> None:
+def _without_positions(batch: Batch, writer, partition, *_: object):
     topic = batch.names.progress(batch.node)
     for key, progress in batch.progress.items():
-        writer.produce(topic, encode_progress(progress), key, partition)
-    ledger = encode_ledger(batch.ledger())
-    writer.produce(batch.names.ledger(batch.node), ledger, None, partition)
+        value = None if progress is None else encode_progress(progress)
+        writer.produce(topic, value, key, partition)
+    ledger = batch.ledger()
+    writer.produce(batch.names.ledger(batch.node), encode_ledger(ledger), None, partition)
+    return ledger
 
 
 def position_one_short(patches: Patches) -> None:

@@ -1,20 +1,46 @@
-"""`python -m tests.sim.swarm --seeds 0:100000 [--minutes M] [--jobs 2]`, or `--seed N` for one."""
+"""Run random schedules of some families, or one: `--seed changes/17`."""
 
 from __future__ import annotations
 
 import argparse
 import gc
 import multiprocessing
+import multiprocessing.pool
+import os
+import signal
 import sys
 import time
-from collections import Counter
+from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
 
-from tests.sim.swarm.run import Result, plan_of, run_plan, run_seed
+from tests.sim.swarm.draw import draw
+from tests.sim.swarm.run import Result, run_plan, run_seeds
+from tests.sim.swarm.seeds import BROOD, DRAWN, Family, Seed, seeds
 from tests.sim.swarm.shrink import shrink
+from tests.sim.swarm.tally import (
+    Tallies,
+    Tally,
+    TallyError,
+    rare_states,
+    read_tallies,
+    write_tallies,
+)
 
-CHUNK = 50
+KEEP_S = 60
+"""How often a run tells how it goes, and keeps what was found."""
+NICE = 10
+"""Long proofs run beside other work, not instead of it."""
+INTERRUPTED = 130
+
+
+class OneLine(argparse.ArgumentParser):
+    """Says what is wrong with a command in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say it and end."""
+        self.exit(2, f"{self.prog}: {message}\n")
 
 
 def say(*lines: str) -> None:
@@ -23,101 +49,186 @@ def say(*lines: str) -> None:
     sys.stdout.flush()
 
 
-@dataclass(slots=True)
-class Tally:
-    """What came of many schedules.
-
-    Attributes:
-        schedules, events: So many ran; so many records were committed in them.
-        violations: Schedules that broke a rule.
-        reached: Rare states, counted.
-    """
-
-    schedules: int = 0
-    events: int = 0
-    violations: list[Result] = field(default_factory=list)
-    reached: Counter[str] = field(default_factory=Counter)
-
-    def add(self, result: Result) -> None:
-        """Take a result in."""
-        self.schedules += 1
-        self.events += result.events
-        self.reached.update(result.reached)
-        if result.rule:
-            self.violations.append(result)
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return what a command line asks for; ends the process if that makes no sense."""
+    parser = OneLine(prog="python -m tests.sim.swarm", description=__doc__)
+    add = parser.add_argument
+    add("--families", default=",".join(DRAWN), type=_families, help="plain,joins,losses,changes")
+    add("--seeds", default="0:1000", type=_numbers, help="numbers in each family: first:behind")
+    add("--seed", type=_seed, help="one schedule, printed step by step")
+    add("--minutes", type=_positive, default=60.0, help="end after so long, whatever is left")
+    add("--jobs", type=_count, default=1, help="processes at work")
+    add("--resume", type=Path, help="file: go on where it ends, and keep there what is found")
+    add("--shrink", type=int, default=3, help="so many violations are made short")
+    return parser.parse_args(arguments)
 
 
-def run_all(seeds: Sequence[int], *, minutes: float, jobs: int) -> Iterator[Result]:
-    """Run the schedules of seeds, in chunks, until they or the minutes are over."""
-    deadline_s = time.monotonic() + 60 * minutes
-    chunks = [seeds[begin : begin + CHUNK] for begin in range(0, len(seeds), CHUNK)]
-    if jobs == 1:
-        for chunk in chunks:
-            yield from _run_chunk(chunk)
-            if time.monotonic() > deadline_s:
-                return
-        return
-    with multiprocessing.Pool(jobs) as pool:
-        for results in pool.imap(_run_chunk, chunks):
-            yield from results
-            if time.monotonic() > deadline_s:
-                return
+def _families(text: str) -> list[Family]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in DRAWN]
+    if unknown or not names:
+        raise argparse.ArgumentTypeError(f"no family {text!r}: there are {', '.join(DRAWN)}")
+    return [Family(name) for name in dict.fromkeys(names)]
 
 
-def _run_chunk(seeds: Sequence[int]) -> list[Result]:
-    return [run_seed(seed) for seed in seeds]
+def _numbers(text: str) -> range:
+    first, _, behind = text.partition(":")
+    if not (first.isdecimal() and behind.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form first:behind, as 0:1000")
+    if int(first) >= int(behind):
+        raise argparse.ArgumentTypeError(f"no seeds in {text!r}: the second number is behind all")
+    return range(int(first), int(behind))
 
 
-def explain(result: Result) -> Iterator[str]:
-    """Yield the lines that tell a violation: what, how to repeat it, the shortest schedule."""
-    yield f"seed {result.seed}: {result.detail}"
-    yield f"  repeat: python -m tests.sim.swarm --seed {result.seed}"
-    plan, again = shrink(plan_of(result.seed), result.rule)
+def _seed(text: str) -> Seed:
+    try:
+        seed = Seed.parse(text)
+        draw(seed)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return seed
+
+
+def _positive(text: str) -> float:
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = -1.0
+    if not 0 < minutes < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no time: some minutes, as 2.5")
+    return minutes
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes: 1 or more")
+    return int(text)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the command line asks for; return 1 if a rule was broken, 130 if interrupted."""
+    options = parse(arguments)
+    if options.seed is not None:
+        return _one(options.seed)
+    try:
+        tallies = _begin(options)
+    except TallyError as error:
+        sys.stderr.write(f"python -m tests.sim.swarm: {error}\n")
+        return 2
+    is_whole = _run(options, tallies)
+    say(*(tally.line(family) for family, tally in tallies.items()))
+    say("rare states, rarest first:")
+    say(*(f"{count:9d}  {state}" for state, count in rare_states(tallies)))
+    broken = [item for tally in tallies.values() for item in tally.violations.items()]
+    say(*(f"{seed}: {detail}" for seed, detail in broken))
+    if not is_whole:
+        return INTERRUPTED
+    for seed, _ in broken[: options.shrink]:
+        say(*explain(Seed.parse(seed)))
+    return 1 if broken else 0
+
+
+def _begin(options: argparse.Namespace) -> Tallies:
+    known: Tallies = {}
+    if options.resume is not None and options.resume.exists():
+        known = read_tallies(options.resume)
+    fresh = {family: Tally(options.seeds.start) for family in options.families}
+    tallies = {**known, **{family: known.get(family, fresh[family]) for family in fresh}}
+    if options.resume is not None:
+        try:
+            write_tallies(options.resume, tallies)
+        except OSError as error:
+            raise TallyError(f"{options.resume}: cannot be written ({error.strerror})") from error
+    return tallies
+
+
+def _run(options: argparse.Namespace, tallies: Tallies) -> bool:
+    """Run broods of all families in turn; return whether nobody has interrupted it."""
+    began_s = kept_s = time.monotonic()
+    try:
+        for family, results, cpu_s in _results(options, tallies):
+            tallies[family].add(results, cpu_s)
+            for one in results:
+                if one.rule:
+                    say(f"{one.seed}: {one.detail}")
+            if (now_s := time.monotonic()) - kept_s > KEEP_S:
+                kept_s = now_s
+                say(*(tally.line(family) for family, tally in tallies.items()))
+                if options.resume is not None:
+                    write_tallies(options.resume, tallies)
+            if now_s - began_s > 60 * options.minutes:
+                break
+    except KeyboardInterrupt:
+        say("interrupted; this is what was found:")
+        return False
+    finally:
+        if options.resume is not None:
+            write_tallies(options.resume, tallies)
+    return True
+
+
+Brood = tuple[Family, list[Result], float]
+
+
+def _results(options: argparse.Namespace, tallies: Tallies) -> Iterator[Brood]:
+    """Yield what comes of broods, in order within each family."""
+    waiting: deque[multiprocessing.pool.AsyncResult[Brood]] = deque()
+    with multiprocessing.Pool(options.jobs, _go_beside) as pool:
+        for brood in _broods(options, tallies):
+            waiting.append(pool.apply_async(_run_brood, (brood,)))
+            if len(waiting) > 2 * options.jobs:
+                yield waiting.popleft().get()
+        while waiting:
+            yield waiting.popleft().get()
+
+
+def _broods(options: argparse.Namespace, tallies: Tallies) -> Iterator[list[Seed]]:
+    """Yield seeds that share a mesh, of one family after the other."""
+    behind = options.seeds.stop
+    first = {family: tallies[family].next for family in options.families}
+    while first := {family: number for family, number in first.items() if number < behind}:
+        for family, number in first.items():
+            end = min(behind, (number // BROOD + 1) * BROOD)
+            yield seeds(family, range(number, end))
+            first[family] = end
+
+
+def _go_beside() -> None:
+    """Prepare a process that runs schedules: who started it sees to Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(NICE)
+    gc.set_threshold(100_000, 50, 50)  # as for the tests: objects come and go by the million
+
+
+def _run_brood(brood: Sequence[Seed]) -> Brood:
+    before = os.times()
+    results = list(run_seeds(brood))
+    return brood[0].family, results, sum(os.times()[:4]) - sum(before[:4])
+
+
+def explain(seed: Seed) -> Iterator[str]:
+    """Yield the lines that tell a violation: how to repeat it, the shortest schedule."""
+    plan = draw(seed)
+    result = run_plan(plan)
+    yield f"{seed}: {result.detail}"
+    yield f"  repeat: python -m tests.sim.swarm --seed {seed}"
+    plan, again = shrink(plan, result.rule)
     yield f"  the shortest schedule found that breaks the rule ({again.detail}):"
     yield from (f"    {line}" for line in plan.lines())
 
 
-def main() -> int:
-    """Run what the command line asks for; exit 1 if a rule was broken."""
-    parser = argparse.ArgumentParser(prog="python -m tests.sim.swarm", description=__doc__)
-    parser.add_argument("--seeds", default="0:1000", help="first:behind the last")
-    parser.add_argument("--seed", type=int, help="one schedule, printed step by step")
-    parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--shrink", type=int, default=3, help="so many violations are shrunk")
-    options = parser.parse_args()
-    if options.seed is not None:
-        return _one(options.seed)
-    gc.set_threshold(100_000, 50, 50)  # as for the tests: objects come and go by the million
-    first, _, behind = options.seeds.partition(":")
-    began_s = time.monotonic()
-    tally = Tally()
-    seeds = range(int(first), int(behind))
-    for result in run_all(seeds, minutes=options.minutes, jobs=options.jobs):
-        tally.add(result)
-    took_s = time.monotonic() - began_s
-    say(
-        f"{tally.schedules} schedules, {tally.events} records committed, "
-        f"{tally.schedules / took_s:.0f} schedules/s, {len(tally.violations)} violations"
-    )
-    for state, count in sorted(tally.reached.items()):
-        say(f"{count:9d}  {state}")
-    for result in tally.violations[: options.shrink]:
-        say(*explain(result))
-    for result in tally.violations[options.shrink :]:
-        say(f"seed {result.seed}: {result.detail}")
-    return 1 if tally.violations else 0
-
-
-def _one(seed: int) -> int:
-    plan = plan_of(seed)
+def _one(seed: Seed) -> int:
+    plan = draw(seed)
     say(*plan.lines())
     result = run_plan(plan)
-    say(f"trace {result.trace}, {result.events} records committed, {result.turns} turns")
+    say(
+        f"trace {result.trace}, {result.events} records committed, {result.turns} turns, "
+        f"{result.owed} owed deliveries came"
+    )
     if not result.rule:
         say("no violation")
         return 0
-    say(*explain(result))
+    say(*explain(seed))
     return 1
 
 

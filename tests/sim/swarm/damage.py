@@ -21,7 +21,8 @@ from mesh.runtime.lanes.owned import Lanes
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import TopicPartition
 from tests.sim.swarm.losses import GROUP, LossBook
-from tests.sim.swarm.plan import LEVELS, Step
+from tests.sim.swarm.moves import LEVELS
+from tests.sim.swarm.plan import Step
 
 if TYPE_CHECKING:
     from tests.sim.swarm.world import SwarmWorld

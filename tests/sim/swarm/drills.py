@@ -1,6 +1,6 @@
 """Schedules by hand that aim at one rare state each; only the order of turns is drawn.
 
-They have negative seeds: `-(1000 * number + turns)`.
+The number of such a schedule is 1000 times that of its drill, plus which order of turns.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from mesh.model.frames import MessageClass
 from mesh.transport.memory_faults import Outcome
 from tests.sim.swarm.oracle import Oracle
 from tests.sim.swarm.plan import Plan, Step
+from tests.sim.swarm.seeds import Family, Seed, seeds
 
 GUARANTEED, DIRECT = MessageClass.GUARANTEED, MessageClass.DIRECT
 Drawn = tuple[Sequence[str], Sequence[Step], Sequence[Step], int]
@@ -111,16 +112,21 @@ DRILLS: Sequence[tuple[int, Callable[[int], Drawn]]] = (
 """Lanes of its nodes, and what happens; numbered from 1."""
 
 
-def drill(seed: int) -> Plan:
-    """Return the drill of a negative seed."""
-    number, turns = divmod(-seed, 1000)
+def drill(seed: Seed) -> Plan:
+    """Return the schedule of a drill.
+
+    Raises:
+        ValueError: There is no such drill.
+    """
+    number, turns = divmod(seed.number, 1000)
+    if not 1 <= number <= len(DRILLS):
+        raise ValueError(f"no drill {number}: there are 1 to {len(DRILLS)}, as in drills/2005")
     lanes, make = DRILLS[number - 1]
     workers, moves, faults, session_ms = make(turns)
     return Plan(seed, _pair(lanes), workers, moves, faults, session_ms)
 
 
-def drill_seeds(each: int) -> list[int]:
+def drill_seeds(each: int) -> list[Seed]:
     """Return so many seeds of each drill."""
-    return [
-        -(1000 * number + turns) for number in range(1, len(DRILLS) + 1) for turns in range(each)
-    ]
+    drills = range(1, len(DRILLS) + 1)
+    return seeds(Family.DRILLS, (1000 * drill + turns for drill in drills for turns in range(each)))

@@ -59,7 +59,7 @@ class Eras:
             wanted is kept now and then only.
     """
 
-    oracles: Sequence[Oracle]
+    oracles: list[Oracle]
     numbers: dict[int, Oracle] = field(default_factory=dict)
     run_ms: dict[int, int] = field(default_factory=dict)
     cuts: Cuts = field(default_factory=dict)
@@ -77,10 +77,15 @@ class Eras:
     def __post_init__(self) -> None:
         """Take together what the topologies have."""
         self.numbers[FIRST] = self.oracles[0]
-        nodes: dict[str, Node] = {}
-        kafka: dict[str, KafkaCluster] = {}
-        links: dict[Link, None] = {}
-        for one in self.oracles:
+        self.topology = Everything({}, {}, [])
+        oracles, self.oracles = self.oracles, []
+        self.widen(oracles)
+
+    def widen(self, oracles: Sequence[Oracle]) -> None:
+        """Take more topologies in that operators may put in force."""
+        nodes, kafka = dict(self.topology.nodes), dict(self.topology.kafka)
+        links = dict.fromkeys(self.topology.links)
+        for one in oracles:
             nodes |= one.topology.nodes
             kafka |= one.topology.kafka
             links |= dict.fromkeys(one.topology.links)
@@ -90,6 +95,7 @@ class Eras:
                 known = self.readers.setdefault(topic, [])
                 known += [node for node in readers if node not in known]
             self._by_text[published_text(one.topology)] = one
+        self.oracles += oracles
         self.topology = Everything(nodes, kafka, list(links))
         self.readers[self.names.config()] = list(nodes)
 

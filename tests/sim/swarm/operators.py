@@ -21,6 +21,7 @@ from mesh.operate.draining import FollowedProgresses
 from mesh.operate.founding import publish
 from mesh.operate.in_force import InForce, read_in_force
 from mesh.runtime.topics.provision import config_topic
+from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_faults import Call, CrashNow
 from mesh.transport.port import KafkaCluster
 from mesh.view.disabling import ends_of, write_disabled
@@ -73,11 +74,15 @@ class Operators:
 
     def __post_init__(self) -> None:
         """Put the first topology in force."""
-        first = self.eras.oracles[0].topology
-        for kafka in self.world.kafka.values():
-            kafka.admin().create([config_topic(first)])
-        publish(first, self.world.kafka)
         self.eras.cuts = self.world.watch.cuts
+        self.prepare(self.world.kafka)
+
+    def prepare(self, clusters: Mapping[str, MemoryKafka]) -> None:
+        """Have Kafka clusters say which topology is the first."""
+        first = self.eras.oracles[0].topology
+        for kafka in clusters.values():
+            kafka.admin().create([config_topic(first)])
+        publish(first, clusters)
 
     # -- who is there ------------------------------------------------------------------------
 
@@ -319,7 +324,7 @@ class Operators:
             self._settle()
             return ""
         change = begun.change
-        is_back = change.stage is Stage.HOLD and self.world.plan.seed % 2
+        is_back = change.stage is Stage.HOLD and self.world.plan.seed.number % 2
         if is_back or change.stage is Stage.ABORT:
             self._set_to_work(self._abort)
         else:

@@ -20,7 +20,7 @@ from tests.sim.meshes import KINDS, Way, add_joins, chain_of, is_legal, naive_ma
 from tests.sim.swarm.published import Message
 
 POOL = 400
-"""So many topologies there are: drawing one costs more than a whole schedule on it."""
+"""So many topologies there are of each kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,13 @@ class Oracle:
 
     def leads(self, message: Message, node: str) -> bool:
         """Say whether a message gets to another node if that wants it."""
-        way = self.way_to.get((message.node, node))
+        return self.reaches(message.node, message.subject, node)
+
+    def reaches(self, origin: str, subject: str, node: str) -> bool:
+        """Say whether what is published at one node gets to another one that wants it."""
+        way = self.way_to.get((origin, node))
         return way is not None and all(
-            not one or naive_matches(one, message.subject) for one in way.filters
+            not one or naive_matches(one, subject) for one in way.filters
         )
 
     def may_carry(self, message: Message, sender: str, reader: str, wanting: Iterable[str]) -> bool:

@@ -1,21 +1,24 @@
-"""Run one schedule to its end and say what came of it."""
+"""Run schedules to their end and say what came of each; a brood shares the start of its mesh."""
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import structlog
 
-from tests.sim.swarm.drills import drill
+from tests.sim.swarm.child import in_child
+from tests.sim.swarm.draw import draw
 from tests.sim.swarm.nemesis import mend
-from tests.sim.swarm.plan import Plan, draw, has_changes
-from tests.sim.swarm.shifts import draw_shifts
+from tests.sim.swarm.plan import Plan
+from tests.sim.swarm.seeds import Seed
 from tests.sim.swarm.verdict import judge, unfinished, why_stuck
 from tests.sim.swarm.watch import ViolationError
-from tests.sim.swarm.world import START_MS, SwarmWorld
+from tests.sim.swarm.world import SwarmWorld
 
 LIMIT_MS = 60_000
 """Virtual time in which a mended mesh must come to rest."""
@@ -36,56 +39,100 @@ class Result:
         rule, detail: The violation; both empty if there was none.
         trace: Hash of everything committed.
         events: Records committed.
+        turns: Turns that workers took.
+        owed: Guaranteed messages times the subscriptions where each had to come, and came.
+        carried: Messages on links.
         reached: Rare states, counted.
     """
 
-    seed: int
+    seed: Seed
     rule: str
     detail: str
     trace: str
     events: int
     turns: int
+    owed: int
+    carried: int
     reached: Counter[str]
 
 
-def run_seed(seed: int) -> Result:
-    """Run the schedule of a seed; negative ones are drills."""
-    return run_plan(plan_of(seed))
-
-
-def plan_of(seed: int) -> Plan:
-    """Return the schedule of a seed; negative ones are drills."""
-    if seed < 0:
-        return drill(seed)
-    return draw_shifts(seed) if has_changes(seed) else draw(seed)
+def run_seed(seed: Seed) -> Result:
+    """Run the schedule of a seed."""
+    return run_plan(draw(seed))
 
 
 def run_plan(plan: Plan) -> Result:
-    """Run a schedule: first what it says, then everything is mended, and it must come to rest."""
+    """Run a schedule, and first the one that it follows."""
+    if plan.before is None:
+        return _finish(SwarmWorld(plan), plan)
+    return _go_on(*_at_rest(plan.before), plan)
+
+
+def run_seeds(seeds: Iterable[Seed]) -> Iterator[Result]:
+    """Run schedules in order, those that follow the same one from a copy of its mesh each."""
+    for before, plans in itertools.groupby(map(draw, seeds), lambda plan: plan.before):
+        if before is None:
+            yield from map(run_plan, plans)
+            continue
+        rested = _at_rest(before)
+        for plan in plans:
+            yield in_child(functools.partial(_go_on, *rested, plan))
+
+
+def _at_rest(plan: Plan) -> tuple[SwarmWorld, ViolationError | None]:
+    """Return the mesh of a schedule to which nothing happens, and the rule that it broke if any."""
     world = SwarmWorld(plan)
-    rule = detail = ""
     with _counting(world.reached):
         try:
-            _run(world)
+            world.run(world.clock.ms + 1)
+            _come_to_rest(world)
         except ViolationError as violation:
-            rule, detail = violation.rule, str(violation)
+            return world, violation
+    return world, None
+
+
+def _go_on(world: SwarmWorld, fault: ViolationError | None, plan: Plan) -> Result:
+    world.follow(plan)
+    return _finish(world, plan, fault)
+
+
+def _finish(world: SwarmWorld, plan: Plan, fault: ViolationError | None = None) -> Result:
+    """Run what a schedule says, mend everything, let the mesh come to rest, and judge."""
+    owed = 0
+    if fault is None:
+        with _counting(world.reached):
+            try:
+                _run(world)
+                owed = judge(world)
+            except ViolationError as violation:
+                fault = violation
     watch = world.watch
-    reached = world.reached
-    return Result(plan.seed, rule, detail, watch.trace, watch.events, world.turns, reached)
+    return Result(
+        plan.seed,
+        "" if fault is None else fault.rule,
+        "" if fault is None else str(fault),
+        watch.trace,
+        watch.events,
+        world.turns,
+        owed,
+        sum(map(len, watch.carried.values())),
+        world.reached,
+    )
 
 
 def _run(world: SwarmWorld) -> None:
-    steps = [*world.plan.moves, *world.plan.faults]
     # What is under way has its time, so that faults meet each other as drawn.
-    ends = [step.at + sum(int(str(step.more.get(word, 0))) for word in LASTING) for step in steps]
-    world.run(START_MS + max(ends, default=0) + 1)
+    ends = [
+        step.at + sum(int(str(step.more.get(word, 0))) for word in LASTING)
+        for step in world.plan.steps
+    ]
+    world.run(world.clock.ms + max(ends, default=0) + 1)
     mend(world)
     _come_to_rest(world)
     is_nudged = world.damage is not None and world.damage.nudge()
     if is_nudged or (world.operators is not None and world.operators.nudge()):
         _come_to_rest(world)
     world.run(world.clock.ms + REST_MS)
-    judge(world)
 
 
 def _come_to_rest(world: SwarmWorld) -> None:

@@ -1,76 +1,53 @@
-"""What a seed of live changes draws: topologies that follow each other, and who changes them when.
-
-Seeds from 5,000,000 to 5,999,999 have such schedules; those of odd thousands have joins.
-"""
+"""What goes on in schedules of live changes: topologies that follow each other, and who drives."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from mesh.model.frames import MessageClass
 from tests.sim.swarm.eras import Eras
-from tests.sim.swarm.oracle import POOL, Oracle, oracle
-from tests.sim.swarm.plan import (
-    LEVELS,
-    SLOW,
-    Plan,
-    Step,
-    draw_fault,
-    draw_faults,
-    draw_moves,
-    has_joins,
-    random_filter,
-)
+from tests.sim.swarm.moves import draw_moves, random_filter, random_subject
+from tests.sim.swarm.oracle import Oracle
+from tests.sim.swarm.plan import Plan, Step, in_order
 from tests.sim.swarm.targets import next_topologies
+from tests.sim.swarm.troubles import draw_fault, draw_faults
 
 CALM_SHARE = 0.2
 LAGGING_SHARE = 0.6
+"""So often readers of links lag when a change begins, until sources hold and on."""
 AROUND = ("cut", "cut", "cut", "cut", "late", "pause", "stall", "storm", "kill", "tiny")
-LAGGING_FROM = 5_002_000
-"""From this seed on readers of links may lag when a change begins, until sources hold and on."""
 AFTER_MS = 2_000
 """So long clients go on after the last change has begun."""
 
 
-def draw_shifts(seed: int) -> Plan:
-    """Return the schedule of a seed whose topology changes."""
-    rng = random.Random(f"shifts {seed}")
-    joined = has_joins(seed)
-    first = oracle(rng.randrange(POOL), joined=joined)
+def draw_changes(rng: random.Random, plan: Plan) -> Plan:
+    """Return what happens to a mesh whose topology changes."""
+    first, seed = plan.oracle, plan.seed
     count = rng.choice([1, 1, 2, 2, 3])
-    targets = [Oracle(one) for one in next_topologies(rng, first.topology, count, joined=joined)]
+    after = next_topologies(rng, first.topology, count, joined=seed.has_joins)
+    targets = [Oracle(one) for one in after]
     every = Eras([first, *targets])
     nodes = sorted(every.topology.nodes)
     crew = [
-        f"{node}/{number}"
-        for node in nodes
-        for number in range(rng.choice([1, 1, 2] if every.topology.nodes[node].lanes > 1 else [1]))
+        *plan.crew,
+        *(
+            f"{node}/{number}"
+            for node in nodes
+            if node not in first.topology.nodes
+            for number in range(rng.choice([1, 1, min(2, every.topology.nodes[node].lanes)]))
+        ),
     ]
-    workers = [name for name in crew if name.partition("/")[0] in first.topology.nodes]
     length = rng.choice([2_000, 3_000, 3_000, 6_000])
-    moves = [*draw_moves(rng, nodes, length), *_load(rng, nodes, length)]
-    steps = list(_changes(rng, len(targets), length))
-    if seed >= LAGGING_FROM:
-        steps = _lagging(random.Random(f"lags {seed}"), every, steps)
-    is_calm = rng.random() < CALM_SHARE
-    if not is_calm:
+    moves = [*draw_moves(rng, plan, nodes, length), *_load(rng, nodes, length)]
+    steps = _lagging(rng, every, _changes(rng, len(targets), length))
+    if rng.random() >= CALM_SHARE:
         steps += draw_faults(rng, every, crew, length)
         steps += _disabled(rng, every, length)
-    if seed % 2:
-        steps += _around(random.Random(f"around {seed}"), every, crew, steps)
-    return Plan(
-        seed,
-        first,
-        workers,
-        sorted(moves, key=lambda step: step.at),
-        sorted(steps, key=lambda step: step.at),
-        rng.choice([500, 500, 1500, 6000]),
-        rng.choice(SLOW),
-        targets=targets,
-        crew=crew,
-    )
+    if rng.random() < 0.5:
+        steps += _around(rng, every, crew, steps)
+    return replace(plan, moves=in_order(moves), faults=in_order(steps), targets=targets, crew=crew)
 
 
 def _load(rng: random.Random, nodes: Sequence[str], length: int) -> Iterator[Step]:
@@ -80,10 +57,10 @@ def _load(rng: random.Random, nodes: Sequence[str], length: int) -> Iterator[Ste
             of = MessageClass.GUARANTEED
             more = {"endpoint": "s", "filter": rng.choice([">", ">", random_filter(rng)]), "of": of}
             yield Step(rng.choice([0, 0, 0, rng.randrange(length)]), "subscribe", node, more)
-    every_ms = rng.choice([40, 80, 160])
+    every_ms = rng.choice([20, 40, 80])
     for at in range(150, length + AFTER_MS, every_ms):
         more = {
-            "subject": "/".join(rng.choice(LEVELS) for _ in range(rng.randint(1, 2))),
+            "subject": random_subject(rng),
             "count": rng.choice([1, 1, 2]),
             "key": rng.choice(["", "k"]),
             "of": rng.choice([MessageClass.GUARANTEED] * 4 + [MessageClass.DIRECT]),
@@ -107,7 +84,7 @@ def _changes(rng: random.Random, count: int, length: int) -> Iterator[Step]:
             yield Step(at + rng.choice([1_050, 1_200, 1_500, 2_500]), "abort", "operator", {})
 
 
-def _lagging(rng: random.Random, every: Eras, steps: Sequence[Step]) -> list[Step]:
+def _lagging(rng: random.Random, every: Eras, steps: Iterable[Step]) -> list[Step]:
     """Return the steps with outboxes that nobody can read when they begin.
 
     Whoever changes the topology must wait for them: nothing else stands long in links.

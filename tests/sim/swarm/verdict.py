@@ -119,8 +119,11 @@ def _wrong_interest(world: SwarmWorld) -> Iterator[str]:
             yield f"{name}: missing {sorted(truth - held)}, too much {sorted(held - truth)}"
 
 
-def judge(world: SwarmWorld) -> None:
+def judge(world: SwarmWorld) -> int:
     """Compare what was delivered with what must and what may be.
+
+    Returns:
+        How many guaranteed messages had to come to a guaranteed endpoint, and did.
 
     Raises:
         ViolationError: They do not agree.
@@ -130,12 +133,18 @@ def judge(world: SwarmWorld) -> None:
     is_accounted = any(reason in ACCOUNTS for reason, _ in watch.refused)
     # A direct endpoint of a node that is down wants nothing, of either class.
     is_accounted |= world.reached["neighbour.down"] > 0
+    owed = 0
     for wish in watch.wishes:
         seen = watch.delivered.get((wish.node, wish.endpoint), {})
         for message in watch.messages():
-            if not naive_matches(wish.filter_, message.subject) or message.name in seen:
+            if not naive_matches(wish.filter_, message.subject):
                 continue
-            if not _is_owed(world, wish, message) or _is_excused(world, wish, message):
+            if not _is_owed(world, wish, message):
+                continue
+            if message.name in seen:
+                owed += MessageClass.DIRECT not in (wish.of, message.of)
+                continue
+            if _is_excused(world, wish, message):
                 continue
             if MessageClass.DIRECT in (wish.of, message.of):
                 if is_accounted:
@@ -156,6 +165,7 @@ def judge(world: SwarmWorld) -> None:
             wanting = [w.node for w in watch.wishes if naive_matches(w.filter_, message.subject)]
             if not world.oracle.may_carry(message, sender, reader, wanting):
                 raise ViolationError("unwanted on a link", f"{message} on {topic}")
+    return owed
 
 
 def _is_excused(world: SwarmWorld, wish: Wish, message: Message) -> bool:

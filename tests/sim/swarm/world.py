@@ -20,15 +20,16 @@ from mesh.lab.world import VirtualClock, kafka_of
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
-from mesh.model.topology import Node
+from mesh.model.topology import Node, Topology
 from mesh.runtime.host.errands import SteppedErrands
 from mesh.runtime.host.intake import PolledIntake
 from mesh.runtime.lane.lane import Lane
 from mesh.runtime.worker import Worker
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_faults import CrashNow
+from mesh.transport.port import Writer
 from tests.sim.swarm.damage import Damage
-from tests.sim.swarm.eras import Eras
+from tests.sim.swarm.eras import Eras, Everything
 from tests.sim.swarm.faults import SwarmFaults
 from tests.sim.swarm.losses import LossBook
 from tests.sim.swarm.nemesis import begin
@@ -36,8 +37,6 @@ from tests.sim.swarm.operators import Operators
 from tests.sim.swarm.plan import Plan, Step
 from tests.sim.swarm.watch import Message, ViolationError, Watch, Wish
 
-START_MS = VirtualClock().ms
-"""When a schedule begins."""
 WAIT_MS = 100
 """How long a worker waits for records at most, as in `mesh.runtime.serve`."""
 RETRY_MS = 1_000
@@ -59,45 +58,66 @@ class SwarmWorld:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.oracle = Eras([plan.oracle, *plan.targets]) if plan.targets else plan.oracle
-        self.topology = self.oracle.topology
+        self.oracle = plan.oracle if plan.targets is None else Eras([plan.oracle])
         self.clock = VirtualClock()
         self.reached: Counter[str] = Counter()
         self.turns = 0
         self.mending = False
         self.workers: dict[str, Worker] = {}
-        self._random = random.Random(f"turns {plan.seed}")
-        self._slow_random = random.Random(f"slow {plan.seed}")
         self._heap: list[tuple[int, float, int, str, Callable[[], None] | None]] = []
         self._count = itertools.count()
         self._due: dict[str, int] = {}
         self.paused: dict[str, int] = {}
         self.cuts: Counter[tuple[str, str]] = Counter()
         self._messages = 0
-        self.kafka = {
-            name: MemoryKafka(name, now_ms=self.clock.now_ms) for name in self.topology.kafka
-        }
+        self.kafka: dict[str, MemoryKafka] = {}
+        self._clients: dict[str, Writer] = {}
         self.watch = Watch(self.oracle, self.kafka, self.clock.now_ms, self.reached)
         self.damage: Damage | None = None
         self.operators: Operators | None = None
         self.faults = SwarmFaults(self.reached, self.watch.drain, dirty=self.watch.dirty)
-        self._clients = {name: kafka.writer("client") for name, kafka in self.kafka.items()}
+        self._expect(plan)
         for name, kafka in self.kafka.items():
             kafka.admin().create(self.oracle.specs.get(name, ()))
-            kafka.session_timeout_ms = plan.session_ms
-            kafka.faults = self.faults
         if isinstance(self.oracle, Eras):
             self.operators = Operators(self, self.oracle)
         if plan.consent_ms:
             self.watch.book = LossBook(self.oracle, self.kafka, self.reached)
             self.damage = Damage(self, self.watch.book)
             self.faults.changed = self.watch.changed
-        for step in plan.moves:
-            self.at(START_MS + step.at, lambda step=step: self._move(step))
-        for step in plan.faults:
-            self.at(START_MS + step.at, lambda step=step: begin(self, step))
         for worker in plan.workers:
-            self.at(START_MS + self._random.randrange(30), lambda worker=worker: self.start(worker))
+            self.after(self._random.randrange(30), lambda worker=worker: self.start(worker))
+
+    def follow(self, plan: Plan) -> None:
+        """Go on with another schedule on the same mesh."""
+        self.reached.clear()
+        here = list(self.kafka)
+        self._expect(plan)
+        if self.operators is not None:
+            self.operators.prepare({n: one for n, one in self.kafka.items() if n not in here})
+
+    def _expect(self, plan: Plan) -> None:
+        """Have happen what a schedule says, from now on."""
+        self.plan = plan
+        self._random = random.Random(f"turns {plan.seed}")
+        self._slow_random = random.Random(f"slow {plan.seed}")
+        if isinstance(self.oracle, Eras):
+            self.oracle.widen(plan.targets or ())
+        for name in self.topology.kafka:
+            if name not in self.kafka:
+                kafka = self.kafka[name] = MemoryKafka(name, now_ms=self.clock.now_ms)
+                self._clients[name] = kafka.writer("client")
+                kafka.session_timeout_ms = plan.session_ms
+                kafka.faults = self.faults
+        for step in plan.moves:
+            self.after(step.at, lambda step=step: self._move(step))
+        for step in plan.faults:
+            self.after(step.at, lambda step=step: begin(self, step))
+
+    @property
+    def topology(self) -> Topology | Everything:
+        """What there ever is."""
+        return self.oracle.topology
 
     # -- time ---------------------------------------------------------------------------------
 
