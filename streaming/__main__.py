@@ -1,30 +1,58 @@
-"""`python -m streaming -f FILE`: the live auditor as a process of its own.
+"""`python -m streaming -f FILE`: the live auditor as a process that ends when it is told to.
 
-Exit codes: 0 after a signal or when drained, 1 when it cannot run or its query died, 2 for a
-wrong file or argument.
+The auditor itself is a Python with a JVM, and either may wait for a Kafka cluster that does not
+answer, in calls that no signal ends. So both run in a session of their own under this process,
+which asks first and then ends them. They end with it, too: the auditor reads a pipe that nobody
+writes to, and which breaks when this process is gone, however that went.
+
+Exit codes: 0 after a signal or when drained, 1 when the auditor cannot run or its query died, 2
+for a wrong file or argument.
 """
 
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
+import time
+from contextlib import suppress
+from types import FrameType
 
-from mesh.errors import ConfigError, MeshError
-from streaming.config import settings_of
-from streaming.job.run import run
+GRACE_S = 4.0
+"""How long the auditor may certify what is open after a signal; its state is whole at any end."""
+
+PULSE_S = 0.05
 
 
 def main() -> int:
-    """Audit as the command line says; return the exit code."""
+    """Run the auditor; return the exit code."""
+    asked_s: list[float] = []
+
+    def ask(_: int, __: FrameType | None) -> None:
+        asked_s.append(time.monotonic())
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, ask)
+    command = [sys.executable, "-m", "streaming.job", *sys.argv[1:]]
+    child = subprocess.Popen(  # noqa: S603  # this very interpreter, and our own arguments
+        command, stdin=subprocess.PIPE, start_new_session=True
+    )
+    is_told = False
     try:
-        run(settings_of(sys.argv[1:], os.environ))
-    except ConfigError as error:
-        print(error, file=sys.stderr)  # noqa: T201
-        return 2
-    except MeshError as error:
-        print(f"audit: {error}", file=sys.stderr)  # noqa: T201
-        return 1
-    return 0
+        while child.poll() is None and not (asked_s and time.monotonic() - asked_s[0] >= GRACE_S):
+            if asked_s and not is_told:
+                child.terminate()
+                is_told = True
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(PULSE_S)
+    finally:
+        with suppress(ProcessLookupError):  # the JVM outlives its Python at times
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+    if asked_s:
+        return 0
+    return child.returncode if child.returncode in (0, 1, 2) else 1
 
 
 if __name__ == "__main__":

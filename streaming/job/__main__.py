@@ -1,0 +1,37 @@
+"""The auditor itself; `python -m streaming` runs it, and ends it where it does not end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+
+from mesh.errors import ConfigError, MeshError
+from streaming.config import settings_of
+from streaming.job.run import run
+
+
+def main() -> int:
+    """Audit as the command line says; return the exit code."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        run(settings_of(sys.argv[1:], os.environ))
+    except ConfigError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return 2
+    except MeshError as error:
+        print(f"audit: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+def _end_with_parent() -> None:
+    """Wait until the pipe from the process that started this one breaks, and end with the JVM."""
+    sys.stdin.buffer.read()
+    if os.getpgrp() == os.getpid():  # else a person started this one by hand
+        os.killpg(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
