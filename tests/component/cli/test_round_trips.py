@@ -1,0 +1,64 @@
+"""What a command asks of brokers, counted: no clock, and no machine, changes that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from mesh.lab.world import World
+from tests.component.cli.conftest import Run
+from tests.component.in_memory_mesh import Mesh
+
+ASKED = ("stable_ends", "ends", "starts", "describe", "settings", "consumed")
+
+MOST = {
+    "status": Counter(reader=1, stable_ends=2, describe=1),
+    "links": Counter(reader=1, stable_ends=3, starts=1),
+    "interest": Counter(reader=1, stable_ends=1),
+    "explain x/1 --from a": Counter(reader=1, stable_ends=2),
+    "route a c": Counter(reader=1, stable_ends=1, starts=1),
+    "queue list": Counter(reader=1, stable_ends=1),
+}
+"""Command line -> what it may ask of each Kafka cluster, on a mesh without messages."""
+
+
+@pytest.mark.parametrize("line", MOST)
+def test_a_command_asks_no_more_than_it_must(
+    line: str, run: Run, chain: tuple[Mesh, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every one of these is a wait for a broker, on each Kafka cluster, whatever its distance."""
+    mesh, file = chain
+    mesh.pause(3.0)
+    asked: dict[str, Counter[str]] = {name: Counter() for name in mesh.topology.kafka}
+    working: list[bool] = []
+    advance = World.advance
+
+    def lives(world: World) -> None:
+        working.append(True)
+        advance(world)
+        working.pop()
+
+    monkeypatch.setattr(World, "advance", lives)
+    for name, kafka in mesh.world.kafka.items():
+        for owner, calls in ((kafka, ("reader",)), (kafka.admin(), ASKED)):
+            for call in calls:
+                monkeypatch.setattr(owner, call, counted(owner, call, asked[name], working))
+    assert run(*line.split(), "-f", file).code == 0
+    over = {name: one - MOST[line] for name, one in asked.items() if one - MOST[line]}
+    assert over == {}, asked
+
+
+def counted(
+    owner: object, call: str, counter: Counter[str], working: Sequence[bool]
+) -> Callable[..., object]:
+    """Count what the command asks; workers ask the same brokers while it waits."""
+    real = getattr(owner, call)
+
+    def wrapper(*given: object, **options: object) -> object:
+        if not working:
+            counter[call] += 1
+        return real(*given, **options)
+
+    return wrapper
