@@ -49,11 +49,11 @@ def drawn(title: str, points: Sequence[str], curves: Sequence[Curve]) -> str:
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
         f'<text x="{MARGIN}" y="20" fill="#1f2328" font-size="14">{escape(title)}</text>',
     ]
-    for mark in marks:
-        lines.append(
-            f'<path d="M{MARGIN} {y(mark):.1f}H{WIDTH - MARGIN}" stroke="#d0d7de"/>'
-            f'<text x="{MARGIN - 6}" y="{y(mark) + 4:.1f}" text-anchor="end">{mark:g}x</text>'
-        )
+    lines += [
+        f'<path d="M{MARGIN} {y(mark):.1f}H{WIDTH - MARGIN}" stroke="#d0d7de"/>'
+        f'<text x="{MARGIN - 6}" y="{y(mark) + 4:.1f}" text-anchor="end">{mark:g}x</text>'
+        for mark in marks
+    ]
     for index, point in enumerate(points):
         below = HEIGHT - MARGIN + 18
         lines.append(

@@ -181,9 +181,10 @@ class Found:
 
     def goals(self) -> Sequence[Goal]:
         """Return what is promised on this axis."""
-        last = self.points[-1]
+        last = str(2**DEPTH)  # the whole set; a smaller one says nothing of the goal
         if self.axis == "subjects":
-            found = self.growth("new") if "new" in self.points else None
+            is_compared = "new" in self.points[1:]
+            found = self.growth("new") if is_compared else None
             return [Goal("all subjects new, to the first point", NEW_MAX, found)]
         if self.axis == "hostile":
             theirs = self.nats_us.get(last)
