@@ -40,7 +40,8 @@ class Poison:
 
     def portion(self, source: Source, records: Sequence[Record]) -> Sequence[Record]:
         """Return how many of some records to take at once: where one has failed, one."""
-        if records[0].offset() in self._alone.get(source.at, ()):
+        is_known = self._failures and _place(source, records[0]) in self._failures
+        if is_known or records[0].offset() in self._alone.get(source.at, ()):
             return records[:1]
         return records
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mesh.codec.letters import letter_record
+from mesh.errors import TransportError
 from mesh.model.state import DeadLetter
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
@@ -43,8 +44,8 @@ def refuse(
     writer = lane.writer
     try:
         write_letter(writer, place, letter, record.key(), record.value(), headers_of(record))
-    except (TypeError, ValueError):
-        if reason != POISON:
+    except Exception as error:
+        if reason != POISON or isinstance(error, TransportError):
             raise
         write_letter(writer, place, letter, None, None, UNREADABLE)  # of what it is nothing holds
 

@@ -160,3 +160,17 @@ def test_a_catch_up_passes_it_as_the_lane_did(mesh: SmallMesh) -> None:
     assert values(mesh) == [b"0", b"1", b"3", b"4", b"5"]
     assert not mesh.world.workers["c"]._lanes.owned[0].positions.holds
     assert [one.offset for one in letters(mesh, "c")] == [2]
+
+
+@pytest.mark.usefixtures("surprising")
+def test_two_groups_that_fail_one_after_the_other_leave_nothing_behind(mesh: SmallMesh) -> None:
+    """The first one's record was put aside in a group, and its source stood still for good."""
+    mesh.publish(b"0", [subject("cursed")])
+    mesh.run(60)
+    mesh.publish(b"1", [subject("cursed")])
+    for index in range(2, 8):
+        mesh.publish(b"%d" % index, [subject("x")])
+        mesh.run(40)
+    mesh.run(8_000)
+    assert values(mesh) == [b"%d" % index for index in range(2, 8)]
+    assert [one.offset for one in letters(mesh)] == [0, 1]
