@@ -103,7 +103,7 @@ def removal_takes_all_members(patches: Patches) -> None:
 
 
 def tombstone_ignored(patches: Patches) -> None:
-    patches.put(Learner, "_unsubscribe", lambda learner, endpoint, filter_: None)
+    patches.put(Learner, "_unsubscribe", lambda learner, *_: None)
 
 
 def cut_not_awaited(patches: Patches) -> None:

@@ -336,10 +336,11 @@ class Lane:
 
         Spec: K10.
         """
-        era = self.positions.era_of(source.at, offset) or self.learner.era
-        if any(one.domain == era.domain for one in came):
-            return came
-        return (*came, era)
+        domain = self.learner.lineage.domain
+        for one in came:
+            if one.domain == domain:
+                return came
+        return (*came, self.positions.era_of(source.at, offset) or self.learner.era)
 
     def position(self, at: TopicPartition) -> int:
         """Return the next offset of a source to be routed; the beginning if none was ever."""
@@ -358,9 +359,8 @@ class Lane:
         return self.narrowed is not None
 
     def is_left_out(self, source: Source, offset: int) -> bool:
-        """Whether a second reading passes over a frame of which nothing was taken. Spec: K20."""
-        left_out = self.positions.left_out
-        return self.is_second and left_out(source.at, source.topic_id, offset) == NOT_TAKEN
+        """Whether a second reading passes over a frame: nothing of it was taken. Spec: K20."""
+        return self.positions.left_out(source.at, source.topic_id, offset) == NOT_TAKEN
 
     def mark(self, batch: Batch, source: Source, offset: int, after: int = NOT_TAKEN) -> None:
         """Have the next commit keep that a frame was not taken whole. Spec: K20.

@@ -60,6 +60,7 @@ class Came:
         frame: Offset of the incoming frame, or None at the origin, where offsets are messages'.
         eras: By which topology they were taken, here and in other domains. Spec: K10.
         ext: What a split copies from the incoming header. Spec: K10.
+        adds_era: Whether this node is the first of its domain, and so adds to `eras`.
     """
 
     node: str
@@ -73,6 +74,7 @@ class Came:
     eras: tuple[Era, ...]
     ext: Mapping[str, bytes] = field(default_factory=dict)
     join_hops: int = 0
+    adds_era: bool = False
 
 
 def send_stretch(

@@ -13,7 +13,6 @@ from mesh.codec.frames import (
     decode_eras,
     decode_header,
     decode_messages,
-    encode_eras,
     flagged_tail,
     peek,
     read_headers,
@@ -70,14 +69,14 @@ def take_frames(
     Returns:
         How many of the records were taken: at least one.
     """
-    batch = lane.open(now_ms)
+    batch, is_second = lane.open(now_ms), lane.is_second
     taken = 0
     for record in records:
         offset = record.offset()
         lane.about_to_read(batch, source, offset)
         count = 0
         try:
-            if not lane.is_left_out(source, offset):
+            if not (is_second and lane.is_left_out(source, offset)):
                 peeked = peek(record.key() or b"")
                 count = peeked.count
                 _take_frame(lane, batch, source, link, record, peeked)
@@ -117,21 +116,22 @@ def _take_frame(
     lane: Lane, batch: Batch, source: Source, link: LocalLink, record: Record, peeked: Peeked
 ) -> None:
     plan = _plan(lane, source, link, peeked)
-    eras = lane.eras(source, record.offset(), decode_eras(peeked.eras_bytes))
+    offset, said = record.offset(), decode_eras(peeked.eras_bytes)
+    eras = lane.eras(source, offset, said)
     hop = peeked.hop
     fault = _fault(lane, hop.path)
     if not hop.path or hop.path[-1] != link.neighbour:
         # The outbox is the neighbour's alone: who else writes there is no part of its chain.
         refuse(lane, batch, source, record, fault or "SENDER", f"path {'>'.join(hop.path)}")
-        lane.mark(batch, source, record.offset())
+        lane.mark(batch, source, offset)
         return
-    after = _accepted_after(lane, batch, source, link, record.offset(), peeked)
+    after = _accepted_after(lane, batch, source, link, offset, peeked)
     if after is None:
         return
     if fault is not None:
         # What went round has been taken all the same: its chain must not break over it.
         refuse(lane, batch, source, record, fault, f"path {'>'.join(hop.path)}")
-        lane.mark(batch, source, record.offset())
+        lane.mark(batch, source, offset)
         return
     came = Came(
         node=peeked.node,
@@ -141,9 +141,10 @@ def _take_frame(
         hops=hop.hops,
         crossed_external=hop.crossed_external,
         path=(*hop.path, lane.node),
-        frame=record.offset(),
+        frame=offset,
         eras=eras,
         join_hops=hop.join_hops,
+        adds_era=eras is not said,
     )
     if peeked.kind is FrameKind.GAP:
         arrival = _arrival(lane, link, hop)
@@ -178,8 +179,7 @@ def _tail(lane: Lane, came: Came, peeked: Peeked) -> bytes:
     And the first node of another domain adds its era. Spec: K10.
     """
     tail = peeked.tail if peeked.flags == lane.flags else flagged_tail(peeked, lane.flags)
-    is_stamped = encode_eras(came.eras) == peeked.eras_bytes
-    return tail if is_stamped else with_eras(peeked, tail, came.eras)
+    return with_eras(peeked, tail, came.eras) if came.adds_era else tail
 
 
 def _origin(peeked: Peeked, plan: Plan) -> Origin:

@@ -11,7 +11,7 @@ from tests.bench.replay import MESSAGES, Counts, count
 
 BUDGET = {
     "ingress": Counts(calls=14.5, allocations=35.5),
-    "transit": Counts(calls=7.8, allocations=20.5),
+    "transit": Counts(calls=8.2, allocations=21.5),
     "split": Counts(calls=26.5, allocations=70.0),
     "delivery": Counts(calls=21.5, allocations=54.5),
 }

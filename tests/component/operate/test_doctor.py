@@ -430,9 +430,11 @@ def test_clocks_that_differ_are_a_warning(busy: Mesh) -> None:
     assert late["left"].startswith("brokers are 60.0 s ahead of this machine")
     kafka = busy.world.kafka["right"]
     kafka.now_ms = lambda: busy.now_ms() - 9_000
-    assert only_clock(busy) == {
-        "right": "brokers are 9.0 s behind this machine; brokers are 9.0 s behind those of left"
-    }
+    [(where, said)] = only_clock(busy).items()
+    # A beat is up to a tick old when it is read.
+    behind = r"brokers are 9\.[01] s behind"
+    assert where == "right"
+    assert re.fullmatch(f"{behind} this machine; {behind} those of left", said)
 
 
 def only_clock(mesh: Mesh, **options: object) -> dict[str, str]:
