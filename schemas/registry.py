@@ -13,7 +13,7 @@ from fastavro import parse_schema
 #: The only major version that this program writes and reads.
 VERSION = 1
 
-_FOLDERS = ("data", "control", "state", "audit")
+_FOLDERS = ("data", "control", "state", "tree", "audit")
 
 
 @cache

@@ -177,7 +177,7 @@ def _readable(filter_: str) -> str:
     """Return an entry as people read it: who attracts what to a queue, and where copies go."""
     found = Attraction.parse(filter_)
     if found is not None:
-        return f"{found.filter}  for queue {found.queue} ({found.role}) at {found.node}"
+        return f"{found.filter}  for queue {found.queue} ({found.kind}) at {found.node}"
     if is_of_queue(filter_):
         queue, node = member_of(filter_)
         return f"copies for queue {queue} at {node}"

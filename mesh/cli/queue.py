@@ -88,7 +88,7 @@ def show_queue(
     rows = [
         (
             member["node"],
-            member["role"] or "-",
+            member["kind"] or "-",
             _known(member["consumers"]),
             member["movers"],
             f"{_known(member['waiting'])}{'' if member['is_counted'] else ' offsets'}",
@@ -98,7 +98,7 @@ def show_queue(
         )
         for member in found["members"]
     ]
-    columns = ("NODE", "ROLE", "CONSUMERS", "MOVERS", "WAITING", "FROM", "DEAD", "FILTERS")
+    columns = ("NODE", "KIND", "CONSUMERS", "MOVERS", "WAITING", "FROM", "DEAD", "FILTERS")
     render(
         View(
             data={"ok": True, **found},
@@ -218,7 +218,7 @@ def queue_as_mapping(one: QueueStatus) -> dict[str, Any]:
 def _member_as_mapping(member: QueueMember) -> dict[str, Any]:
     return {
         "node": member.node,
-        "role": member.role,
+        "kind": member.kind,
         "filters": list(member.filters),
         "consumers": member.consumers,
         "movers": member.movers,

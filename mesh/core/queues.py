@@ -14,7 +14,7 @@ from mesh.core.controls import controls_barring
 from mesh.core.matcher import ShapeIndex
 from mesh.core.walks import Walk, walks_from
 from mesh.model.frames import MessageClass
-from mesh.model.queues import Attraction, Role
+from mesh.model.queues import Attraction, MemberKind
 from mesh.model.subject import matches
 from mesh.model.topology import Topology
 
@@ -123,7 +123,9 @@ class Chosen:
 def chosen_locally(found: Sequence[Attraction], node: str) -> tuple[str, ...]:
     """Return the `local` queues of a node among those that attract a message. Spec: UM-7."""
     return tuple(
-        dict.fromkeys(one.queue for one in found if one.role is Role.LOCAL and one.node == node)
+        dict.fromkeys(
+            one.queue for one in found if one.kind is MemberKind.LOCAL and one.node == node
+        )
     )
 
 
@@ -143,11 +145,11 @@ def choose(
     candidates: dict[str, list[Attraction]] = {}
     proxies: dict[str, str] = {}
     for one in found:
-        if one.role in (Role.ANY, Role.HOME):
+        if one.kind in (MemberKind.ANY, MemberKind.HOME):
             if not near.is_open(one.node, subject, message_class):
                 continue
             candidates.setdefault(one.name, []).append(one)
-        elif one.role is Role.PROXY and one.node == near.node:
+        elif one.kind is MemberKind.PROXY and one.node == near.node:
             proxies[one.name] = one.queue
     here = list(chosen_locally(found, near.node))
     members: list[Attraction] = []

@@ -83,7 +83,7 @@ def shared_by(
     return policy_in_force(queues, name, said), None if queue is None else queue.home
 
 
-class Role(StrEnum):
+class MemberKind(StrEnum):
     """What a node is for a queue of which not every member gets a copy.
 
     `proxy`: it has the queue, whose home is elsewhere; it attracts nothing.
@@ -95,17 +95,17 @@ class Role(StrEnum):
     ANY = "any"
 
 
-def role_by_policy(policy: QueuePolicy) -> Role | None:
+def member_kind(policy: QueuePolicy) -> MemberKind | None:
     """Return what a member is by the policy alone; None where every member gets a copy."""
     match policy:
         case QueuePolicy.EVERY:
             return None
         case QueuePolicy.LOCAL:
-            return Role.LOCAL
+            return MemberKind.LOCAL
         case QueuePolicy.HOME:
-            return Role.HOME
+            return MemberKind.HOME
         case QueuePolicy.ANY:
-            return Role.ANY
+            return MemberKind.ANY
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -115,18 +115,18 @@ class Attraction:
     Attributes:
         queue: Name of the queue.
         node: The member.
-        role: What the member is.
+        kind: What the member is.
         filter: Which subjects.
     """
 
     queue: str
     node: str
-    role: Role
+    kind: MemberKind
     filter: str
 
     def __str__(self) -> str:
         """Return `$queue/orders/ny1/any/acme/>`: the entry."""
-        return f"{QUEUE_PREFIX}{self.queue}/{self.node}/{self.role}/{self.filter}"
+        return f"{QUEUE_PREFIX}{self.queue}/{self.node}/{self.kind}/{self.filter}"
 
     @property
     def name(self) -> str:
@@ -144,9 +144,9 @@ class Attraction:
         if not entry.startswith(QUEUE_PREFIX):
             return None
         parts = entry.split("/", 4)
-        if len(parts) < 5 or parts[3] not in set(Role):
+        if len(parts) < 5 or parts[3] not in set(MemberKind):
             return None
-        return cls(parts[1], parts[2], Role(parts[3]), parts[4])
+        return cls(parts[1], parts[2], MemberKind(parts[3]), parts[4])
 
 
 def queue_address(queue: str, node: str) -> str:

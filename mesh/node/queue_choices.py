@@ -8,7 +8,7 @@ from mesh.core.queues import Nearness, choose
 from mesh.core.routing import Router
 from mesh.model.frames import MessageClass
 from mesh.model.names import fold
-from mesh.model.queues import Attraction, Role
+from mesh.model.queues import Attraction, MemberKind
 
 
 def queue_choices(router: Router, subject: str, message_class: MessageClass) -> Iterator[str]:
@@ -18,13 +18,13 @@ def queue_choices(router: Router, subject: str, message_class: MessageClass) -> 
         return
     found = router.table.attractions.matching(subject)
     chosen = choose(found, near, subject, message_class)
-    shared = [one for one in found if one.role in (Role.ANY, Role.HOME)]
+    shared = [one for one in found if one.kind in (MemberKind.ANY, MemberKind.HOME)]
     for queue in chosen.homeless:
         if fold(queue) not in {one.name for one in shared}:
             yield f"queue {queue}: nobody, since its home is not linked to {near.node}"
     for name in dict.fromkeys(one.name for one in found):
         members = [one for one in found if one.name == name]
-        if any(one.role is Role.LOCAL and one.node == near.node for one in members):
+        if any(one.kind is MemberKind.LOCAL and one.node == near.node for one in members):
             yield f"queue {members[0].queue}: {near.node}, for it is local"
         several = sorted(
             (one for one in members if one in shared),
@@ -44,7 +44,7 @@ def queue_choices(router: Router, subject: str, message_class: MessageClass) -> 
 
 def _why(several: Sequence[Attraction], near: Nearness) -> str:
     best = several[0]
-    if best.role is Role.HOME:
+    if best.kind is MemberKind.HOME:
         return "its home"
     distance = near.links_to(best.node)
     links = f"{distance} link{'' if distance == 1 else 's'} away"

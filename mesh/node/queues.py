@@ -15,14 +15,14 @@ from mesh.model.frames import MessageClass
 from mesh.model.names import fold
 from mesh.model.queues import (
     Attraction,
+    MemberKind,
     Queue,
     QueuePolicy,
-    Role,
     declared_queue,
     is_of_queue,
+    member_kind,
     policy_in_force,
     queue_address,
-    role_by_policy,
 )
 from mesh.node.subscriptions import Key, OwnSubscriptions
 
@@ -135,19 +135,19 @@ class OwnQueues:
         for (endpoint, filter_), subscription in queues.items():
             policy = self.policy_of(endpoint, subscription)
             fault = self._fault(endpoint, subscription, policies.setdefault(endpoint, policy))
-            role = role_by_policy(policy)
-            if role is Role.HOME and fault is None:
-                role, fault = self._beside_home(endpoint, table)
+            kind = member_kind(policy)
+            if kind is MemberKind.HOME and fault is None:
+                kind, fault = self._beside_home(endpoint, table)
             if fault is not None:
                 self.refused[endpoint, filter_] = fault
                 continue
             wish = Wish(durable=subscription.message_class is MessageClass.GUARANTEED)
             member = Member("", endpoint, noexport=subscription.noexport)
-            if role is None:
+            if kind is None:
                 yield (filter_, member), wish
                 continue
-            yield (str(Attraction(endpoint, self.node, role, filter_)), member), wish
-            if role is not Role.LOCAL:
+            yield (str(Attraction(endpoint, self.node, kind, filter_)), member), wish
+            if kind is not MemberKind.LOCAL:
                 yield (queue_address(endpoint, self.node), member), wish
 
     def _fault(self, endpoint: str, subscription: Subscription, first: QueuePolicy) -> str | None:
@@ -167,31 +167,31 @@ class OwnQueues:
             )
         return None
 
-    def _beside_home(self, endpoint: str, table: InterestTable) -> tuple[Role, str | None]:
+    def _beside_home(self, endpoint: str, table: InterestTable) -> tuple[MemberKind, str | None]:
         """Return whether the node is the home of a queue or a proxy, or why it is neither.
 
         Of two undeclared homes that come up at once the one with the lesser name stays.
         """
         queue = declared_queue(self.declared, endpoint)
         if queue is not None and queue.home is not None:
-            return (Role.HOME if queue.home == self.node else Role.PROXY), None
+            return (MemberKind.HOME if queue.home == self.node else MemberKind.PROXY), None
         others = [
             one.node
             for one in table.attractions.all()
-            if one.role is Role.HOME and one.node != self.node and one.name == fold(endpoint)
+            if one.kind is MemberKind.HOME and one.node != self.node and one.name == fold(endpoint)
         ]
         if others and not (self._is_home(endpoint) and self.node < min(others)):
-            return Role.HOME, (
+            return MemberKind.HOME, (
                 f"queue {endpoint} has its home at {min(others)} already, and none is declared; "
                 "declare it in spec.queues, or unsubscribe at one of both"
             )
-        return Role.HOME, None
+        return MemberKind.HOME, None
 
     def _is_home(self, endpoint: str) -> bool:
         return any(
             (found := Attraction.parse(entry)) is not None
             and found.queue == endpoint
-            and found.role is Role.HOME
+            and found.kind is MemberKind.HOME
             for entry, _ in self._placed
         )
 
@@ -204,6 +204,6 @@ def is_offered(filter_: str, member: Member) -> bool:
     if not is_of_queue(filter_):
         return True
     found = Attraction.parse(filter_)
-    if found is None or found.role is Role.ANY:
+    if found is None or found.kind is MemberKind.ANY:
         return True
-    return found.role is not Role.LOCAL and not member.zone
+    return found.kind is not MemberKind.LOCAL and not member.zone

@@ -11,7 +11,7 @@ from mesh.core.moving import is_client
 from mesh.errors import DecodeError, TransportError
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.names import fold
-from mesh.model.queues import Attraction, Queue, QueuePolicy, Role, is_of_queue, member_of
+from mesh.model.queues import Attraction, MemberKind, Queue, QueuePolicy, is_of_queue, member_of
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.status import UNKNOWN
@@ -20,7 +20,7 @@ from mesh.view.mesh_view import MeshView
 from mesh.view.reading import read_range
 
 LEFT = "left"
-"""Role of a node that has left a queue with messages in it."""
+"""Kind of a node that has left a queue with messages in it."""
 
 COUNTED_MAX = 5_000
 """Offsets of one member whose messages are counted one by one; above, offsets are."""
@@ -32,7 +32,7 @@ class QueueMember:
 
     Attributes:
         node: The node.
-        role: home, proxy, any, every or local; `left` if nobody subscribes it there any more and
+        kind: home, proxy, any, every or local; `left` if nobody subscribes it there any more and
             messages wait to be moved on; empty if the node offers nothing of it.
         filters: Which subjects it is for there.
         consumers: Clients that consume it; None if the Kafka cluster does not tell.
@@ -45,7 +45,7 @@ class QueueMember:
     """
 
     node: str
-    role: str
+    kind: str
     filters: Sequence[str]
     consumers: int | None = None
     movers: int = 0
@@ -110,13 +110,13 @@ def _status(
     members = []
     for key in sorted(found):
         node, _, endpoint = key.partition(" ")
-        role = _role(view, node, endpoint, policy) if found[key] else LEFT
+        kind = _kind(view, node, endpoint, policy) if found[key] else LEFT
         cluster = kafka[topology.nodes[node].kafka]
-        member = _member(topology, cluster, node, endpoint, role, sorted(found[key]))
-        if role != LEFT or member.waiting != 0:
+        member = _member(topology, cluster, node, endpoint, kind, sorted(found[key]))
+        if kind != LEFT or member.waiting != 0:
             members.append(member)
     home = "" if declared is None else declared.home or ""
-    homes = [home] if home else [one.node for one in members if one.role == Role.HOME]
+    homes = [home] if home else [one.node for one in members if one.kind == MemberKind.HOME]
     return QueueStatus(
         name=name,
         policy=policy,
@@ -126,13 +126,13 @@ def _status(
     )
 
 
-def _role(view: MeshView, node: str, endpoint: str, policy: QueuePolicy) -> str:
+def _kind(view: MeshView, node: str, endpoint: str, policy: QueuePolicy) -> str:
     """Return what a node is for a queue, by what it offers; nothing unless it is shared."""
     if not policy.is_shared:
         return policy.value
     for attraction in _attractions(view, node):
         if attraction.node == node and attraction.queue == endpoint:
-            return attraction.role.value
+            return attraction.kind.value
     return ""
 
 
@@ -159,7 +159,7 @@ def _member(
     kafka: KafkaCluster,
     node: str,
     endpoint: str,
-    role: str,
+    kind: str,
     filters: Sequence[str],
 ) -> QueueMember:
     names = TopicNames(topology.prefix)
@@ -173,11 +173,11 @@ def _member(
         waiting, origins = _counted(kafka, passed, places)
         given_up, _ = _counted(kafka, {}, letters)
     except TransportError:
-        return QueueMember(node=node, role=role, filters=filters)
+        return QueueMember(node=node, kind=kind, filters=filters)
     consumers = sum(map(is_client, members))
     return QueueMember(
         node=node,
-        role=role,
+        kind=kind,
         filters=filters,
         consumers=consumers,
         movers=len(members) - consumers,

@@ -22,7 +22,7 @@ from mesh.model.effects import Relinked
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import Input, QueueSeen
 from mesh.model.names import fold
-from mesh.model.queues import Attraction, Role
+from mesh.model.queues import Attraction, MemberKind
 from mesh.model.topology import Topology
 from mesh.runtime.beside.moving import CHUNK, Mover
 from mesh.runtime.lane.lane import Lane
@@ -149,9 +149,9 @@ class Movers:
     def _look(self, now_ms: int) -> None:
         attractions = self.lanes.machine.router.table.attractions.all()
         parts = {
-            one.queue: Part(one.role.value)
+            one.queue: Part(one.kind.value)
             for one in attractions
-            if one.node == self.node and one.role is not Role.LOCAL
+            if one.node == self.node and one.kind is not MemberKind.LOCAL
         }
         for queue in [one for one in self._has_topic if one in parts]:
             del self._has_topic[queue]
@@ -179,9 +179,9 @@ class Movers:
         """Yield queues that this node has left with messages in them, while others have them."""
         own = {fold(queue): None for queue in parts}
         theirs = {
-            one.queue: Part.ANY if one.role is Role.ANY else Part.PROXY
+            one.queue: Part.ANY if one.kind is MemberKind.ANY else Part.PROXY
             for one in attractions
-            if one.role in (Role.ANY, Role.HOME) and one.name not in own
+            if one.kind in (MemberKind.ANY, MemberKind.HOME) and one.name not in own
         }
         for queue in [one for one in self._has_topic if one not in theirs]:
             del self._has_topic[queue]
@@ -207,7 +207,7 @@ class Movers:
         now_ms: int,
     ) -> None:
         members = {one.node: one for one in attractions if one.name == fold(queue)}
-        home = next((one.node for one in members.values() if one.role is Role.HOME), None)
+        home = next((one.node for one in members.values() if one.kind is MemberKind.HOME), None)
         demands = [one for one in self.lanes.machine.demands.of(queue) if one.node in members]
         is_alone = seen.consumers == 0 and now_ms - seen.consumed_ms >= GRACE_MS
         name = target_of(seen.part, 0 if is_alone else 1, demands, home, near)

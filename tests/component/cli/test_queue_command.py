@@ -37,11 +37,11 @@ def test_queues_are_listed_with_members_and_consumers(run: Run, chain: Chain) ->
     )
     assert (jobs["consumers"], jobs["waiting"]) == (1, 4)
     assert [
-        (one["node"], one["role"], one["consumers"], one["waiting"], one["origins"])
+        (one["node"], one["kind"], one["consumers"], one["waiting"], one["origins"])
         for one in jobs["members"]
     ] == [("a", "any", 0, 3, {"a": 3}), ("c", "any", 1, 1, {"c": 1})]
     shown = run("queue", "show", "JOBS", "-f", file)
-    assert all(word in shown.out for word in ("ROLE", "jobs/>", "a: 3"))
+    assert all(word in shown.out for word in ("KIND", "jobs/>", "a: 3"))
     assert shown.out.startswith("jobs: policy any, not declared\n")
     assert "a (0), c (1)" in run("queue", "list", "-f", file).out
 
@@ -74,7 +74,7 @@ def test_who_has_left_with_messages_is_listed_until_they_are_moved_on(
 
 def _members(run: Run, file: str) -> list[tuple[str, str, int]]:
     [jobs] = run("queue", "list", "-f", file, "-o", "json").data["queues"]
-    return [(one["node"], one["role"], one["waiting"]) for one in jobs["members"]]
+    return [(one["node"], one["kind"], one["waiting"]) for one in jobs["members"]]
 
 
 def test_a_queue_that_is_not_there_is_named(run: Run, chain: Chain) -> None:

@@ -91,10 +91,10 @@ def test_golden_bytes_mean_the_same_to_fastavro(
 def test_every_schema_of_the_wire_has_a_vector(
     described: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """A new schema of data, control or state comes with golden bytes, and no file is stray."""
+    """A new schema of the wire comes with golden bytes, and no file is stray."""
     wire = [
         path.name.partition(".")[0]
-        for folder in ("data", "control", "state")
+        for folder in ("data", "control", "state", "tree")
         for path in (FOLDER.parent / folder).glob("*.avsc")
     ]
     assert sorted({entry["schema"] for entry in described.values()}) == sorted(wire)

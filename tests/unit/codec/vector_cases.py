@@ -8,7 +8,7 @@ from typing import Any
 
 from fastavro import schemaless_reader, schemaless_writer
 
-from mesh.codec import control, deliveries, frames, links, state
+from mesh.codec import control, deliveries, frames, links, state, trees
 from mesh.codec.blocks import NO_EXT
 from mesh.codec.varint import zigzag
 from mesh.model.control import (
@@ -62,7 +62,9 @@ from mesh.model.state import (
     SourceRange,
     Standby,
 )
+from mesh.model.tree_frames import Body, Frame
 from schemas import parsed
+from tests.unit.codec.tree_bodies import BODIES
 
 INGRESS = bytes.fromhex("00112233445566778899aabbccddeeff")
 OUTBOX = bytes.fromhex("ffeeddccbbaa99887766554433221100")
@@ -505,4 +507,22 @@ DATA = [
     plain("delivery", DELIVERY, deliveries.encode_delivery, deliveries.decode_delivery),
 ]
 
-VECTORS = [*DATA, *CONTROL, *map(with_ext, CONTROL), *STATE, *map(with_ext, STATE)]
+
+def tree_vector(body: Body) -> Vector:
+    """Return a frame of the tree layer; its kind is the key of its record."""
+    key = trees.KINDS[type(body)].encode()
+    frame = Frame((7 << 32) | 2, 41, body)
+    return plain(
+        f"tree_{key.decode()}",
+        frame,
+        lambda frame: trees.encode_frame(frame)[1],
+        partial(trees.decode_frame, key),
+    )
+
+
+TREE = [tree_vector(body) for body in BODIES]
+
+VECTORS = [
+    *DATA,
+    *(one for part in (CONTROL, STATE, TREE) for one in (*part, *map(with_ext, part))),
+]

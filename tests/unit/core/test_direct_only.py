@@ -20,7 +20,7 @@ from mesh.core.routing import Router, local_links
 from mesh.model.control import Wish
 from mesh.model.demands import QueueDemand
 from mesh.model.frames import MessageClass
-from mesh.model.queues import Attraction, Role, queue_address
+from mesh.model.queues import Attraction, MemberKind, queue_address
 from mesh.model.reasons import Reason
 from mesh.model.topology import Topology
 
@@ -76,11 +76,11 @@ def test_announcements_of_lost_guaranteed_messages_do_not_cross_either() -> None
     assert made.allowed(PUBLISHED_HERE, D) == ["b", "c", "z"]
 
 
-def queued(topology: Topology, *members: tuple[str, Role]) -> Router:
+def queued(topology: Topology, *members: tuple[str, MemberKind]) -> Router:
     made = Router(local_links(topology, "a"), near=Nearness(topology, "a"))
-    for node, role in members:
+    for node, kind in members:
         member = Member("", "q") if node == "a" else Member("E" if node == "z" else "C", node)
-        made.table.put(str(Attraction("q", node, role, ">")), member, Wish())
+        made.table.put(str(Attraction("q", node, kind, ">")), member, Wish())
         made.table.put(queue_address("q", node), member, Wish())
     return made
 
@@ -91,17 +91,17 @@ def chosen(route: Route) -> tuple[str, ...]:
 
 def test_a_member_behind_it_is_no_candidate_for_guaranteed_messages() -> None:
     """Spec: DMR-11, DESIGN 6."""
-    made = queued(TOPOLOGY, ("b", Role.ANY), ("z", Role.ANY))
+    made = queued(TOPOLOGY, ("b", MemberKind.ANY), ("z", MemberKind.ANY))
     assert chosen(made.route("x", PUBLISHED_HERE, G)) == ("z",)
     assert chosen(made.route("x", PUBLISHED_HERE, D)) == ("b",)
     assert chosen(
-        queued(PLAIN, ("b", Role.ANY), ("z", Role.ANY)).route("x", PUBLISHED_HERE, G)
+        queued(PLAIN, ("b", MemberKind.ANY), ("z", MemberKind.ANY)).route("x", PUBLISHED_HERE, G)
     ) == ("b",)
 
 
 def test_a_home_behind_it_is_out_of_reach_and_that_is_counted() -> None:
     """Spec: DMR-11, EMS-12."""
-    made = queued(TOPOLOGY, ("a", Role.PROXY), ("b", Role.HOME))
+    made = queued(TOPOLOGY, ("a", MemberKind.PROXY), ("b", MemberKind.HOME))
     assert made.route("x", PUBLISHED_HERE, G).homeless == ("q",)
     assert chosen(made.route("x", PUBLISHED_HERE, D)) == ("b",)
 

@@ -10,7 +10,7 @@ from mesh.core.routing import Router, local_links
 from mesh.model.control import Wish
 from mesh.model.frames import MessageClass
 from mesh.model.joins import JoinRow
-from mesh.model.queues import Attraction, Role, addressed, addresses_of, queue_address
+from mesh.model.queues import Attraction, MemberKind, addressed, addresses_of, queue_address
 from mesh.model.topology import Topology
 
 TOPOLOGY = topology_from_mapping(
@@ -26,12 +26,12 @@ VIA = {"b": "b", "c": "c", "d": "b"}
 FROM_B = Arrival("Z", "b")
 
 
-def router(*members: tuple[str, str, Role], filter_: str = "x/>") -> Router:
-    """Return the router of a, which knows these members: queue, node, role."""
+def router(*members: tuple[str, str, MemberKind], filter_: str = "x/>") -> Router:
+    """Return the router of a, which knows these members: queue, node, kind."""
     made = Router(local_links(TOPOLOGY, "a"), near=Nearness(TOPOLOGY, "a"))
-    for queue, node, role in members:
+    for queue, node, kind in members:
         member = Member("Z", VIA[node]) if node in VIA else Member("", queue)
-        made.table.put(str(Attraction(queue, node, role, filter_)), member, Wish())
+        made.table.put(str(Attraction(queue, node, kind, filter_)), member, Wish())
         made.table.put(queue_address(queue, node), member, Wish())
     return made
 
@@ -42,20 +42,24 @@ def published(made: Router, subject: str = "x/1") -> Route:
 
 def test_the_nearest_member_gets_it_and_among_equals_the_first_by_name() -> None:
     """Spec: DESIGN 6."""
-    assert published(router(("q", "d", Role.ANY), ("q", "c", Role.ANY))).neighbours == ("c",)
-    assert published(router(("q", "c", Role.ANY), ("q", "b", Role.ANY))).neighbours == ("b",)
-    route = published(router(("q", "b", Role.ANY), ("q", "a", Role.ANY)))
+    assert published(router(("q", "d", MemberKind.ANY), ("q", "c", MemberKind.ANY))).neighbours == (
+        "c",
+    )
+    assert published(router(("q", "c", MemberKind.ANY), ("q", "b", MemberKind.ANY))).neighbours == (
+        "b",
+    )
+    route = published(router(("q", "b", MemberKind.ANY), ("q", "a", MemberKind.ANY)))
     assert (route.neighbours, route.endpoints) == ((), ("q",))
 
 
 def test_names_of_queues_differ_in_more_than_case() -> None:
-    route = published(router(("q", "d", Role.ANY), ("Q", "c", Role.ANY)))
+    route = published(router(("q", "d", MemberKind.ANY), ("Q", "c", MemberKind.ANY)))
     assert route.addressed == (("c", "$queue/Q/c"),)
 
 
 def test_each_queue_has_a_copy_and_a_link_one_message() -> None:
     """What a channel behind the same link wants goes in the same copy. Spec: K11."""
-    made = router(("q", "b", Role.ANY), ("r", "d", Role.HOME))
+    made = router(("q", "b", MemberKind.ANY), ("r", "d", MemberKind.HOME))
     made.table.put("x/>", Member("Z", "b"), Wish())
     made.table.put("x/*", Member("Z", "c"), Wish())
     route = published(made)
@@ -65,7 +69,9 @@ def test_each_queue_has_a_copy_and_a_link_one_message() -> None:
 
 def test_a_message_under_several_addresses_goes_to_all_of_them() -> None:
     """Spec: K26."""
-    made = router(("q", "a", Role.ANY), ("q", "c", Role.ANY), ("r", "c", Role.ANY))
+    made = router(
+        ("q", "a", MemberKind.ANY), ("q", "c", MemberKind.ANY), ("r", "c", MemberKind.ANY)
+    )
     made.table.put("x/>", Member("", "channel"), Wish())
     named = addressed(["x/1", "$queue/q/a", "$queue/r/c"])
     assert list(addresses_of(named)) == ["x/1", "$queue/q/a", "$queue/r/c"]
@@ -76,14 +82,14 @@ def test_a_message_under_several_addresses_goes_to_all_of_them() -> None:
 
 def test_members_are_chosen_only_where_a_message_is_published() -> None:
     """Spec: EMS-12: a message of another node is on its way to whom that has chosen."""
-    made = router(("q", "a", Role.ANY), ("q", "c", Role.ANY))
+    made = router(("q", "a", MemberKind.ANY), ("q", "c", MemberKind.ANY))
     route = made.route("x/1", FROM_B, MessageClass.GUARANTEED)
     assert (route.neighbours, route.endpoints) == ((), ())
 
 
 def test_local_queues_get_what_is_published_here_and_what_joins_bring() -> None:
     """Spec: UM-7."""
-    made = router(("q", "a", Role.LOCAL))
+    made = router(("q", "a", MemberKind.LOCAL))
     assert published(made).endpoints == ("q",)
     assert made.route("x/1", FROM_B, MessageClass.GUARANTEED).endpoints == ()
     joined = Arrival("J", "b", row=JoinRow(1, 10))
@@ -92,15 +98,15 @@ def test_local_queues_get_what_is_published_here_and_what_joins_bring() -> None:
 
 def test_a_proxy_without_its_home_says_so() -> None:
     """Spec: EMS-12."""
-    assert published(router(("q", "a", Role.PROXY))).homeless == ("q",)
-    route = published(router(("q", "a", Role.PROXY), ("q", "b", Role.HOME)))
+    assert published(router(("q", "a", MemberKind.PROXY))).homeless == ("q",)
+    route = published(router(("q", "a", MemberKind.PROXY), ("q", "b", MemberKind.HOME)))
     assert (route.homeless, route.neighbours, route.endpoints) == ((), ("b",), ())
 
 
 def test_what_attracts_to_a_queue_matches_no_subject_by_itself() -> None:
     """Nor does it use up the shapes of filters. Spec: K26, DESIGN 3."""
     table = InterestTable()
-    entry = str(Attraction("q", "b", Role.ANY, "*/x/>"))
+    entry = str(Attraction("q", "b", MemberKind.ANY, "*/x/>"))
     assert table.put(entry, Member("Z", "b"), Wish())
     assert (table.shape_count(), [one.filter for one in table.attractions.all()]) == (0, ["*/x/>"])
     assert table.put(entry, Member("Z", "b"), None)
@@ -108,7 +114,7 @@ def test_what_attracts_to_a_queue_matches_no_subject_by_itself() -> None:
 
 
 def test_entries_are_read_as_they_are_written() -> None:
-    entry = Attraction("orders", "ny1", Role.HOME, "acme/*/>")
+    entry = Attraction("orders", "ny1", MemberKind.HOME, "acme/*/>")
     assert Attraction.parse(str(entry)) == entry
     for other in ("acme/>", "$node/u", "$queue/q/a", "$queue/q/a/most/x", "$queue/q/a/any"):
         assert Attraction.parse(other) is None
@@ -123,7 +129,7 @@ def test_nearness_counts_links_and_puts_strangers_last() -> None:
 
 def test_a_copy_for_a_queue_that_left_says_so() -> None:
     """Spec: DESIGN 4.4."""
-    made = router(("q", "c", Role.ANY))
+    made = router(("q", "c", MemberKind.ANY))
     assert made.route("$queue/q/a", FROM_B, MessageClass.GUARANTEED).homeless == ("q",)
     assert made.route("$queue/q/c", FROM_B, MessageClass.GUARANTEED).homeless == ()
     named = addressed(["x/1", "$queue/q/a", "$queue/q/c"])

@@ -11,7 +11,7 @@ from mesh.core.interest import InterestTable, Member
 from mesh.model.control import REFUSED, EndpointKind, Subscription, Wish
 from mesh.model.controls import ControlKind, InterestControl
 from mesh.model.frames import MessageClass
-from mesh.model.queues import Attraction, Queue, QueuePolicy, Role
+from mesh.model.queues import Attraction, MemberKind, Queue, QueuePolicy
 from mesh.node.explanation import explain
 from mesh.node.queues import LEFT_MAX_MS, LEFT_MS, Leaving, OwnQueues, is_offered
 from mesh.node.subscriptions import OwnSubscriptions
@@ -99,7 +99,7 @@ def test_an_endpoint_has_one_policy() -> None:
 def test_a_second_undeclared_home_is_refused_until_the_first_is_gone() -> None:
     """Spec: EMS-12."""
     own, table = OwnQueues("a"), InterestTable()
-    other = str(Attraction("Q", "b", Role.HOME, "y"))
+    other = str(Attraction("Q", "b", MemberKind.HOME, "y"))
     table.put(other, THERE, Wish())
     assert settled(own, table, x=queue("home")) == []
     assert "queue q has its home at b already, and none is declared" in own.refused["q", "x"]
@@ -111,7 +111,7 @@ def test_a_second_undeclared_home_is_refused_until_the_first_is_gone() -> None:
 def test_of_two_homes_at_once_the_lesser_name_stays(other: str, stays: bool) -> None:
     own, table = OwnQueues("a"), InterestTable()
     settled(own, table, x=queue("home"))
-    table.put(str(Attraction("q", other, Role.HOME, "x")), THERE, Wish())
+    table.put(str(Attraction("q", other, MemberKind.HOME, "x")), THERE, Wish())
     assert bool(settled(own, table, x=queue("home"))) is stays
 
 

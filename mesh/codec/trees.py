@@ -1,0 +1,221 @@
+"""Frames of the tree layer: the Kafka key is the kind, the value an Avro record of its own schema.
+
+The fields of a schema are those of its class in `mesh.model.tree_frames`, by name; what the type
+of a field means in bytes stands here once. Spec: tree_layer 4; kafka.md 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields as fields_of
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
+from uuid import UUID
+
+from mesh.codec.records import Fields, RecordCodec
+from mesh.errors import DecodeError
+from mesh.model import tree_frames as said
+from mesh.model.tree_frames import Body, Frame
+from mesh.model.trees import (
+    Address,
+    Colour,
+    Extent,
+    InstanceId,
+    MessageId,
+    TreeId,
+    name_fault,
+)
+
+ID_BYTES = 16
+CLOCK_MAX = (1 << 31) - 1
+"""No mesh comes so far, and an instance's id has room for it."""
+
+_KNOWN = 65_536
+
+KINDS: Mapping[type, str] = {
+    said.Hello: "hello",
+    said.Bye: "bye",
+    said.Ping: "ping",
+    said.Pong: "pong",
+    said.Publish: "publish",
+    said.Bulk: "bulk",
+    said.RecoveryRequest: "recovery_request",
+    said.RecoveryAnswer: "recovery_answer",
+    said.RecoveryDone: "recovery_done",
+    said.Edge: "edge",
+    said.RouteBreak: "route_break",
+    said.Send: "send",
+    said.Reply: "reply",
+    said.Reopen: "reopen",
+    said.ColourSpread: "colour",
+    said.Heal: "heal",
+    said.HealNotice: "heal_notice",
+}
+"""Class of a body -> the key of its records; the schema's name is this with `tree_` before it."""
+
+E = TypeVar("E", bound=StrEnum)
+
+
+class Form(NamedTuple):
+    """How a type looks in Avro, both ways."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+
+def encode_frame(frame: Frame) -> tuple[bytes, bytes]:
+    """Return (key, value) of a frame's record.
+
+    Raises:
+        LocalProtocolError: The frame does not fit its schema.
+    """
+    kind = KINDS[type(frame.body)]
+    return kind.encode(), CODECS[kind].encode(frame)
+
+
+def decode_frame(key: bytes, value: bytes) -> Frame:
+    """Return the frame of a record.
+
+    Raises:
+        DecodeError: There is no such kind, or the value is no such record.
+        UnknownVersionError: Its major version is not known here.
+    """
+    codec = CODECS.get(key.decode("utf-8", "replace"))
+    if codec is None:
+        raise DecodeError(f"tree frame: unknown kind {key[:40]!r}")
+    return codec.decode(value)
+
+
+@lru_cache(maxsize=_KNOWN)
+def _tree_bytes(tree: TreeId) -> bytes:
+    return UUID(tree).bytes
+
+
+@lru_cache(maxsize=_KNOWN)
+def _tree(data: bytes) -> TreeId:
+    return TreeId(str(UUID(bytes=data)))
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _natural(value: int) -> int:
+    if value < 0:
+        raise ValueError(f"{value} is below zero")
+    return value
+
+
+def _role(name: str) -> str:
+    if fault := name_fault(name):
+        raise ValueError(f"role: {fault}")
+    return name
+
+
+def _clock(value: int) -> int:
+    if not 0 <= value <= CLOCK_MAX:
+        raise ValueError(f"no Lamport clock is {value}")
+    return value
+
+
+def _id(value: int) -> bytes:
+    return value.to_bytes(ID_BYTES, "big")
+
+
+def _number(data: bytes) -> int:
+    return int.from_bytes(data, "big")
+
+
+def _word(kind: type[E]) -> Form:
+    words = {one.value: one for one in kind}
+
+    def read(text: str) -> E:
+        if text not in words:
+            raise ValueError(f"unknown word {text[:40]!r}")
+        return words[text]
+
+    return Form(str, read)
+
+
+def _record(kind: type, names: Mapping[str, Form]) -> Form:
+    """Return the form of a class whose fields have these."""
+    items = list(names.items())
+
+    def write(value: Any) -> Fields:
+        return {name: form.write(getattr(value, name)) for name, form in items}
+
+    def read(found: Fields) -> Any:
+        return kind(**{name: form.read(found[name]) for name, form in items})
+
+    return Form(write, read)
+
+
+def _optional(form: Form) -> Form:
+    return Form(
+        lambda value: None if value is None else form.write(value),
+        lambda value: None if value is None else form.read(value),
+    )
+
+
+def _several(form: Form) -> Form:
+    return Form(
+        lambda values: [form.write(one) for one in values],
+        lambda values: tuple(form.read(one) for one in values),
+    )
+
+
+PLAIN = Form(_same, _same)
+ID = Form(_id, _number)
+TREE = Form(_tree_bytes, _tree)
+ROLE = Form(_same, _role)
+CLOCK = Form(_same, _clock)
+NAMED = {"role": ROLE, "clock": CLOCK}
+"""Fields that mean more than their type says."""
+
+FORMS: dict[Any, Form] = {
+    int: Form(_same, _natural),
+    bool: PLAIN,
+    str: PLAIN,
+    bytes: PLAIN,
+    MessageId: ID,
+    InstanceId: ID,
+    TreeId: TREE,
+    Address: _record(Address, {"tree": TREE, "role": ROLE}),
+    Colour: _record(Colour, {"clock": CLOCK, "id": ID}),
+    tuple[bytes, ...]: _several(PLAIN),
+} | {one: _word(one) for one in (Extent, said.EdgePhase, said.ReplyKind, said.Cause)}
+"""Type of a field -> its form. Classes of bodies and what they hold are added below."""
+
+
+def _form(kind: Any) -> Form:
+    if kind in FORMS:
+        return FORMS[kind]
+    parts = get_args(kind)
+    if type(None) in parts:
+        return _optional(_form(parts[0]))
+    if parts:
+        return _several(_form(parts[0]))
+    FORMS[kind] = _record(kind, _fields(kind))
+    return FORMS[kind]
+
+
+def _fields(kind: type) -> Mapping[str, Form]:
+    hints = get_type_hints(kind)
+    names = [one.name for one in fields_of(kind)]
+    return {name: NAMED.get(name) or _form(hints[name]) for name in names}
+
+
+def _codec(kind: type[Body]) -> RecordCodec[Frame]:
+    form = _form(kind)
+
+    def to_fields(frame: Frame) -> Fields:
+        return {"session": frame.session, "number": frame.number, **form.write(frame.body)}
+
+    def from_fields(found: Fields) -> Frame:
+        return Frame(_natural(found["session"]), _natural(found["number"]), form.read(found))
+
+    return RecordCodec(f"tree_{KINDS[kind]}", to_fields, from_fields)
+
+
+CODECS: Mapping[str, RecordCodec[Frame]] = {word: _codec(kind) for kind, word in KINDS.items()}
