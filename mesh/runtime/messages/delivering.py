@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from mesh.codec.deliveries import delivery_header, delivery_headers, delivery_prefix
 from mesh.codec.frames import NO_EXT, MessageTuple
 from mesh.core.routes import Route
+from mesh.model.frames import MessageClass
 from mesh.model.headers import MESH_HEADER
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import NOT_WRITABLE, Lane, Source
@@ -52,7 +53,9 @@ def deliver(
                 continue
         topic = lane.names.endpoint(lane.node, endpoint)
         if topic in lane.positions.holds:
-            continue  # written beside the lane. Spec: K20
+            if source.message_class is MessageClass.DIRECT:
+                batch.dropped(NOT_WRITABLE, source.at, len(its_rows))
+            continue  # what is guaranteed is written beside the lane. Spec: K20
         if lane.closed and not lane.is_guaranteed(endpoint) and lane.closed.has(topic, partition):
             batch.dropped(NOT_WRITABLE, source.at, len(its_rows))
             continue

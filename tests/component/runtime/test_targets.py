@@ -77,6 +77,25 @@ def test_nobody_waits_for_a_refused_direct_endpoint(mesh: SmallMesh) -> None:
     assert dropped(mesh, "c") == {"not_writable": 1}
 
 
+def test_a_direct_message_for_an_endpoint_that_waits_for_its_topic_is_counted(
+    mesh: SmallMesh,
+) -> None:
+    """What is guaranteed comes when the topic is there; nobody keeps a direct message so long."""
+    bad = mesh.names.endpoint("c", "bad")
+    mesh.kafka.refused[bad] = REFUSAL
+    mesh.subscribe("c", "bad", "x/>")
+    mesh.run()
+    assert bad in holds(mesh, "c")
+    mesh.publish(b"1", [subject("x/1")])
+    mesh.write(mesh.names.ingress("a", MessageClass.DIRECT), b"2", headers=[subject("x/1")])
+    mesh.run()
+    assert sorted(filter(None, values(mesh, mesh.names.endpoint("c", "s")))) == [b"1", b"2"]
+    assert dropped(mesh, "c") == {"not_writable": 1}
+    mesh.kafka.refused.clear()
+    mesh.run(40_000)
+    assert values(mesh, bad) == [b"1"]
+
+
 def test_a_refusal_that_nobody_waits_for_any_more_is_forgotten(mesh: SmallMesh) -> None:
     bad = mesh.names.endpoint("c", "bad")
     mesh.kafka.refused[bad] = REFUSAL

@@ -30,7 +30,7 @@ LOSSY = frozenset(
 )
 """Faults that may cost direct messages without an account of each. Spec: K18, K19."""
 
-ACCOUNTS = frozenset({"node_down", "takeover", "stale_epoch"})
+ACCOUNTS = frozenset({"node_down", "takeover", "stale_epoch", "not_writable"})
 """Reasons under which discarded direct messages are counted."""
 
 
