@@ -28,7 +28,8 @@ def main() -> int:
 
 def _end_with_parent() -> None:
     """Wait until the pipe from the process that started this one breaks, and end with the JVM."""
-    sys.stdin.buffer.read()
+    while os.read(0, 1):  # unbuffered: a buffer's lock may be held when Python ends
+        pass
     if os.getpgrp() == os.getpid():  # else a person started this one by hand
         os.killpg(os.getpid(), signal.SIGKILL)
 

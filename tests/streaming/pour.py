@@ -50,7 +50,12 @@ class Pour:
             producer = self.producers[KAFKA_OF[node]]
             for record in log[self.poured.get((topic, partition), 0) :]:
                 producer.produce(
-                    topic, record.value, record.key, partition, headers=list(record.headers)
+                    topic,
+                    record.value,
+                    record.key,
+                    partition,
+                    timestamp=record.at_ms,  # a delivery keeps the client's: K5
+                    headers=list(record.headers),
                 )
                 producer.poll(0)
             self.poured[topic, partition] = len(log)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,9 @@ def test_frame_headers_are_read_whole(spark):
         for part in ("chain", "origin"):
             told[part].pop("topic")
             value[part].pop("topic")
+        told["magic"] = b64decode(told["magic"]).hex()
+        for era in told["origin"]["eras"]:
+            era["domain"] = b64decode(era["domain"]).hex()
         told.pop("ext")
         value.pop("ext", None)
         assert told == value

@@ -15,6 +15,7 @@ import click
 import pytest
 import typer.main
 
+from mesh.cli import looking
 from mesh.cli.main import app
 from mesh.transport.port import TopicPartition, TopicSpec
 from tests.component.cli.conftest import Mesh, Run
@@ -216,18 +217,42 @@ def test_an_unhealthy_mesh_ends_with_ten(run: Run, chain: Chain) -> None:
     assert nodes["checks"][2]["hint"]
 
 
-def test_audit_report_ends_with_ten_only_for_faults(run: Run, chain: Chain) -> None:
+def test_audit_report_is_ok_only_where_something_is_proven(run: Run, chain: Chain) -> None:
     mesh, file = chain
-    assert "no auditor" in run("audit", "report", "-f", file).out
+    silent = run("audit", "report", "-f", file)
+    assert (silent.code, "no auditor" in silent.out) == (10, True)
     kafka = mesh.world.kafka["left"]
-    kafka.admin().create([TopicSpec(name="mesh.audit.findings", partitions=1)])
+    tables = ("findings", "certificates", "status")
+    kafka.admin().create([TopicSpec(name=f"mesh.audit.{one}", partitions=1) for one in tables])
     writer = kafka.writer("auditor")
-    writer.produce("mesh.audit.findings", b'{"kind": "split", "text": "a | b"}', b"1")
-    assert run("audit", "report", "-f", file).code == 0
-    writer.produce("mesh.audit.findings", b'{"kind": "missing", "text": "1 lost"}', b"2")
-    report = run("audit", "report", "-f", file, "-o", "json")
-    assert report.code == 10
-    assert report.data["counts"]["findings"] == {"missing": 1, "split": 1}
+
+    def tell(table: str, key: str, **fields: object) -> None:
+        writer.produce(f"mesh.audit.{table}", json.dumps(fields).encode(), key.encode())
+
+    def report() -> tuple[int, list[str]]:
+        told = run("audit", "report", "-f", file, "-o", "json")
+        return told.code, told.data["doubts"]
+
+    def alive(seconds_ago: float = 0.0) -> None:
+        at_ms = int((looking.wall_ms() / 1000 - seconds_ago) * 1000)
+        tell("status", "position", at_ms=at_ms, endpoints=["c/e"])
+
+    alive()
+    assert report() == (10, ["nothing is certified of c/e"])
+    tell("certificates", "1", endpoint="c/e", expected=5, delivered=5, equal=True)
+    assert report() == (0, [])
+    tell("findings", "1", kind="split", text="a | b")
+    assert report() == (10, ["a | b"])
+    tell("findings", "2", kind="heal", text="a,b")
+    tell("findings", "3", kind="unproven", text="deleted before it was read")
+    assert report() == (0, [])
+    alive(60)
+    assert report() == (10, ["the auditor was last heard 60 s ago: it does not run, or hangs"])
+    alive()
+    tell("findings", "4", kind="missing", text="1 lost")
+    told = run("audit", "report", "-f", file, "-o", "json")
+    assert told.code == 10
+    assert told.data["counts"]["findings"] == {"heal": 1, "missing": 1, "split": 1, "unproven": 1}
     assert "1 lost" in run("audit", "report", "-f", file).out
 
 
