@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -36,6 +35,7 @@ def report(
     """
     from mesh.cli.faults import wrong_input
     from mesh.operate.auditing import read_audit
+    from mesh.operate.documents.audit import audit_document
     from mesh.view.connection import open_kafka
 
     topology = topology_of(file, bootstrap, context)
@@ -48,36 +48,17 @@ def report(
         found = read_audit(topology, cluster)
     finally:
         cluster.close()
-    kinds = dict(sorted(Counter(str(one.get("kind")) for one in found.findings).items()))
-    unequal = [one for one in found.certificates if not one.get("equal")]
-    doubts = found.doubts(looking.wall_ms())
-    data: dict[str, Any] = {
-        "ok": not doubts,
-        "doubts": list(doubts),
-        "running": found.has_topics,
-        "uncertified": found.status.get("uncertified", 0),
-        "waiting": found.status.get("waiting", []),
-        "counts": {
-            "findings": kinds,
-            "certificates": len(found.certificates),
-            "equal": len(found.certificates) - len(unequal),
-            "expected": sum(int(one.get("expected", 0)) for one in found.certificates),
-            "delivered": sum(int(one.get("delivered", 0)) for one in found.certificates),
-        },
-        "findings": list(found.findings),
-        "certificates": list(found.certificates),
-    }
-    render(View(data=data, table=lambda: _table(data, unequal, limit)), output)
-    raise typer.Exit(EXIT_FOUND if doubts else 0)
+    data = audit_document(found, looking.wall_ms())
+    render(View(data=data, table=lambda: _table(data, limit)), output)
+    raise typer.Exit(0 if data["ok"] else EXIT_FOUND)
 
 
-def _table(
-    data: Mapping[str, Any], unequal: Sequence[Mapping[str, Any]], limit: int
-) -> RenderableType:
+def _table(data: Mapping[str, Any], limit: int) -> RenderableType:
     if not data["running"]:
         return "no auditor has written here yet"
     counts = data["counts"]
     findings = data["findings"]
+    unequal = [one for one in data["certificates"] if not one.get("equal")]
     certified = (
         f"{counts['certificates']} certificates, {counts['equal']} equal: "
         f"{counts['delivered']} of {counts['expected']} expected deliveries"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,7 +19,6 @@ from mesh.cli.target import (
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
-    from mesh.operate.dead_letters import Letter
     from mesh.transport.port import KafkaCluster
 
 MOST_DEFAULT = 1_000
@@ -44,6 +43,7 @@ def dlq(
     deleted here.
     """
     from mesh.operate.dead_letters import read_letters
+    from mesh.operate.documents.messages import letter_document
     from mesh.view.connection import open_kafka
 
     topology = running_topology(file, bootstrap, context, near=node)
@@ -55,7 +55,7 @@ def dlq(
         if queue:
             _check_queue(topology, cluster, node, queue)
         found = [
-            _as_mapping(letter)
+            letter_document(letter)
             for letter in read_letters(topology, cluster, node, most, queue=queue)
         ]
     finally:
@@ -77,19 +77,3 @@ def _check_queue(topology: Topology, kafka: KafkaCluster, node: str, queue: str)
     if name_fault(queue) is not None or not kafka.admin().describe(topics):
         message = f"{node} has no queue {queue!r}; `mesh queue list` has all of them"
         raise wrong_input("--queue", message, code="UNKNOWN_QUEUE")
-
-
-def _as_mapping(letter: Letter) -> dict[str, Any]:
-    """Return a letter as scripts read it."""
-    told = letter.told
-    return {
-        "identity": told.identity if told is not None else "",
-        "subject": letter.subject,
-        "reason": told.reason if told is not None else "UNREADABLE",
-        "size": letter.size,
-        "is_whole": letter.size == letter.kept,
-        "target": told.target if told is not None else "",
-        "source": f"{told.topic}[{told.partition}]@{told.offset}" if told is not None else "",
-        "place": f"{letter.place.topic}[{letter.place.partition}]@{letter.offset}",
-        "detail": told.detail if told is not None else "",
-    }

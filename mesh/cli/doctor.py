@@ -73,6 +73,7 @@ def doctor(
 ) -> None:
     """Find what is wrong with a mesh, and what to do about it. Exit code 10: something failed."""
     from mesh.operate.doctor import Result
+    from mesh.operate.documents.doctor import doctor_document
 
     if dry_run and not fix:
         raise wrong_input("--dry-run", "says what --fix would do; give both")
@@ -88,7 +89,7 @@ def doctor(
         if is_well or looking.now_ms() >= deadline_ms:
             break
         looking.pause(_AGAIN_S)
-    _print(_as_mapping(checks, repairs, ok=is_well, dry_run=dry_run), output, every=every)
+    _print(doctor_document(checks, repairs, ok=is_well, dry_run=dry_run), output, every=every)
     raise typer.Exit(0 if is_well else EXIT_UNHEALTHY)
 
 
@@ -181,49 +182,6 @@ def _checks(at: Examination, chosen: Sequence[Category]) -> Sequence[Check]:
     from mesh.operate.doctor import examine
 
     return list(examine(at, chosen))
-
-
-def _as_mapping(
-    checks: Sequence[Check], repairs: Sequence[Repair] | None, *, ok: bool, dry_run: bool
-) -> dict[str, Any]:
-    grouped: dict[str, list[dict[str, Any]]] = {}
-    for check in checks:
-        grouped.setdefault(str(check.category), []).append(
-            {
-                "description": check.description,
-                "result": str(check.result),
-                "hint": check.hint,
-                "error": check.error,
-                "note": check.note,
-                "figures": dict(check.figures),
-            }
-        )
-    found: dict[str, Any] = {
-        "ok": ok,
-        "categories": [{"name": name, "checks": found} for name, found in grouped.items()],
-    }
-    if repairs is not None:
-        found["repairs"] = [_repair_as_mapping(one, dry_run=dry_run) for one in repairs]
-    return found
-
-
-def _repair_as_mapping(repair: Repair, *, dry_run: bool) -> dict[str, Any]:
-    if repair.withheld:
-        outcome = "left alone"
-    elif repair.refusal:
-        outcome = "refused"
-    else:
-        outcome = "would be done" if dry_run else "done"
-    return {
-        "kafka": repair.kafka,
-        "node": repair.node,
-        "topic": repair.spec.name,
-        "is_new": repair.is_new,
-        "before": dict(repair.before),
-        "after": dict(repair.spec.settings),
-        "outcome": outcome,
-        "reason": repair.withheld or repair.refusal,
-    }
 
 
 def _print(data: Mapping[str, Any], output: DoctorOutput, *, every: bool) -> None:

@@ -19,10 +19,9 @@ from mesh.cli.topology import legal_or_refused
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-    from mesh.core.ways import DeadEnd
     from mesh.model.control import Subscription
     from mesh.model.topology import Topology
-    from mesh.node.explanation import Explanation, NotReached
+    from mesh.node.explanation import Explanation
 
 
 def explain(
@@ -53,10 +52,10 @@ def explain(
 
     With --proposed or --subscribe: who would get it if that were so, and all nodes were up.
     """
-    from mesh.core.ways import dead_ends
     from mesh.model.subject import subject_fault
     from mesh.node.explanation import explain as explain_message
     from mesh.node.supposing import suppose
+    from mesh.operate.documents.messages import explanation_document
     from mesh.operate.knowledge import known_nodes
 
     if (fault := subject_fault(subject)) is not None:
@@ -80,7 +79,7 @@ def explain(
     check_node(topology, source, "--from")
     headers = {name: raw.decode(errors="ignore") for name, raw in reversed(given)}
     told = explain_message(topology, known, subject, source, message_class, headers)
-    data = as_mapping(told, unknown, dead_ends(topology, source))
+    data = explanation_document(told, unknown)
     render(View(data=data, table=lambda: _table(told, data)), output)
 
 
@@ -111,88 +110,21 @@ def subscriptions_of(
     return found
 
 
-def as_mapping(
-    told: Explanation, unknown: list[str], ends: Mapping[str, DeadEnd]
-) -> dict[str, Any]:
-    """Return an explanation as scripts read it; `reached` holds nodes passed through too."""
-    return {
-        "subject": told.subject,
-        "source": told.source,
-        "class": str(told.message_class),
-        "reached": [
-            {
-                "node": one.node,
-                "endpoints": list(one.endpoints),
-                "path": list(one.path),
-                "waits": one.waits,
-                "link_disabled": one.disabled,
-            }
-            for one in told.reached
-        ],
-        "links": [
-            {"link": f"{one.source}->{one.target}", "zone": one.zone} for one in told.crossed
-        ],
-        "refused": [
-            {
-                "node": one.node,
-                "neighbour": one.neighbour,
-                "reason": one.reason,
-                "text": one.text,
-            }
-            | ({"selector": one.selector} if one.selector else {})
-            for one in told.refused
-        ],
-        "not_reached": [_not_reached(one, ends.get(one.node)) for one in told.not_reached],
-        "queues": list(told.queues),
-        "unknown": unknown,
-    }
-
-
-def _not_reached(one: NotReached, end: DeadEnd | None) -> dict[str, Any]:
-    """Return why a node is not reached; where no way leads there, the forwarding rule is why."""
-    link = "->".join(one.link) if one.link[0] else None
-    if end is not None and end.link is not None:
-        stop = end.walk.nodes[-1]
-        link = f"{stop}->{end.link.other(stop)}"
-    return {
-        "node": one.node,
-        "reason": one.reason,
-        "rule": None if end is None else end.reason,
-        "link": link,
-        "wants": one.wants,
-        "text": one.text,
-    }
-
-
 def _table(told: Explanation, data: Mapping[str, Any]) -> RenderableType:
-    refused = [
-        (one.node, one.neighbour, _with_text(one.reason, one.text or one.selector))
-        for one in told.refused
-    ]
+    refused = [(one.node, one.neighbour, one.text) for one in told.refused]
     missed = [
-        (
-            one["node"],
-            f"{one['reason']}: {one['rule']}"
-            if one["rule"]
-            else _with_text(one["reason"], one["text"]),
-            one["link"] or "",
-            "yes" if one["wants"] else "no",
-        )
+        (one["node"], "yes" if one["wants"] else "no", one["link"] or "", one["text"])
         for one in data["not_reached"]
     ]
     parts: list[RenderableType] = [_tree(told), *told.queues]
     if refused:
-        parts += ["", "links that it does not cross", grid(("AT", "TO", "REASON"), refused)]
+        parts += ["", "links that it does not cross", grid(("AT", "TO", "WHY"), refused)]
     if missed:
-        columns = ("NODE", "REASON", "WHERE THE WAY ENDS", "WANTS IT")
+        columns = ("NODE", "WANTS IT", "ENDS BEFORE", "WHY")
         parts += ["nodes that it does not reach", grid(columns, missed)]
     if data["unknown"]:
         parts.append(f"unknown, their Kafka does not answer: {', '.join(data['unknown'])}")
     return Group(*parts)
-
-
-def _with_text(reason: str, text: str) -> str:
-    return f"{reason}: {text}" if text else reason
 
 
 def _tree(told: Explanation) -> Tree:

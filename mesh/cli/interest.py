@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,7 +18,6 @@ from mesh.config.scalars import duration_s
 from mesh.model.queues import Attraction, is_of_queue, member_of
 
 if TYPE_CHECKING:
-    from mesh.model.control import Wish
     from mesh.operate.history import Past
 
 
@@ -49,16 +48,16 @@ def interest(
     With --at, what was in force at a moment of the last week. Subscriptions of a node's own
     clients that have ended since then are not shown; what it offered for them is.
     """
+    from mesh.operate.documents.interest import interest_document
+
     at_ms = None if at is None else moment(at, looking.wall_ms())
     with look(file, bootstrap, context, heard=Heard.NOBODY) as seen:
         if node is not None:
             check_node(seen.topology, node, "NODE")
         nodes = [node] if node is not None else list(seen.topology.nodes)
         pasts = _pasts(seen, nodes, at_ms)
-        listed = [one for name in nodes for one in _wanted_at(seen, pasts, name, addresses)]
-    counts = {name: _counts(listed, name) for name in nodes}
-    data = {"at": _iso(at_ms), "interest": listed, "counts": counts}
-    render(View(data=data, table=lambda: _table(listed, counts)), output)
+        data = interest_document(seen.topology, pasts, nodes, at_ms, addresses=addresses)
+    render(View(data=data, table=lambda: _table(data["interest"], data["counts"])), output)
 
 
 def moment(text: str, wall_ms: int) -> int:
@@ -105,74 +104,6 @@ def _pasts(seen: Look, nodes: Sequence[str], at_ms: int | None) -> Mapping[str, 
     return found
 
 
-def _wanted_at(
-    seen: Look, pasts: Mapping[str, Past], node: str, addresses: bool
-) -> Iterator[dict[str, Any]]:
-    if node in pasts:
-        for one in pasts[node].subscriptions:
-            message_class = str(one.subscription.message_class)
-            yield {
-                "node": node,
-                "by": "endpoint",
-                "who": one.endpoint,
-                "zone": None,
-                "scope": None,
-                "filter": one.filter,
-                "class": message_class,
-                "wish": message_class + (", noexport" if one.subscription.noexport else ""),
-                "since": _iso(one.since_ms),
-            }
-    yield from _controls(seen, node)
-    for link in seen.topology.links_of(node):
-        other = link.other(node)
-        for offer in pasts[other].offers if other in pasts else ():
-            scope = offer.scope
-            is_read_here = scope.zone == link.zone and scope.neighbour in ("", node)
-            if not is_read_here or (offer.filter.startswith("$node/") and not addresses):
-                continue
-            yield {
-                "node": node,
-                "by": "link",
-                "who": other,
-                "zone": link.zone,
-                "scope": str(scope),
-                "filter": offer.filter,
-                "class": offer.wish and ("guaranteed" if offer.wish.durable else "direct"),
-                "wish": offer.wish and _words(offer.wish),
-                "since": _iso(offer.since_ms),
-            }
-
-
-def _controls(seen: Look, node: str) -> Iterator[dict[str, Any]]:
-    """Yield what the topology has a node want, or keep to itself; no clients are behind it."""
-    for control in seen.topology.interest:
-        if control.node == node:
-            yield {
-                "node": node,
-                "by": str(control.kind),
-                "who": None,
-                "zone": None,
-                "scope": None,
-                "filter": control.filter,
-                "class": None,
-                "wish": str(control.kind),
-                "since": None,
-            }
-
-
-def _counts(entries: Sequence[Mapping[str, Any]], node: str) -> dict[str, int]:
-    by = [entry["by"] for entry in entries if entry["node"] == node]
-    return {"own": by.count("endpoint"), "links": by.count("link")}
-
-
-def _words(wish: Wish) -> str:
-    """Return what a wish asks for: durable (guaranteed waits for it), live, static."""
-    words = [word for word in ("durable", "live", "static") if getattr(wish, word)]
-    if wish.clients_offset is not None:
-        words.append(f"version {wish.clients_offset}")
-    return ", ".join(words)
-
-
 def _readable(filter_: str) -> str:
     """Return an entry as people read it: who attracts what to a queue, and where copies go."""
     found = Attraction.parse(filter_)
@@ -182,12 +113,6 @@ def _readable(filter_: str) -> str:
         queue, node = member_of(filter_)
         return f"copies for queue {queue} at {node}"
     return filter_
-
-
-def _iso(ms: int | None) -> str | None:
-    if ms is None:
-        return None
-    return datetime.fromtimestamp(ms / 1000, tz=UTC).isoformat(timespec="seconds")
 
 
 def _wanted_by(entry: Mapping[str, Any]) -> str:

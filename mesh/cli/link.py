@@ -56,13 +56,14 @@ def pause_link(
     Direct messages wait too. Other links, and the lanes behind them, are not slowed.
     """
     from mesh.model.control import Pause
+    from mesh.operate.documents.status import pause_document
     from mesh.operate.pauses import keys_of, write_pauses
 
     with look(file, bootstrap, context) as seen:
         check_part(seen, one, other, source, partition)
         keys = keys_of(one, other, source=source, partition=partition)
         write_pauses(seen.topology, seen.kafka, keys, Pause(why))
-    data = {"ok": True, "paused": [pause_as_mapping(key, why) for key in keys]}
+    data = {"ok": True, "paused": [pause_document(key, why) for key in keys]}
     render(View(data=data, table=lambda: _table(keys)), output)
 
 
@@ -82,6 +83,7 @@ def resume_link(
 
     Exit code 10: something is stopped, or did not go on in time.
     """
+    from mesh.operate.documents.status import pause_document
     from mesh.operate.pauses import pauses_on_link, write_pauses
     from mesh.operate.stops import stops_on_link
 
@@ -98,7 +100,7 @@ def resume_link(
             now = "no longer paused" if key in paused else "still paused"
             say(f"{key.neighbour} to {key.node}, partition {part_of(key)}: {now}")
         found = stops_on_link(seen.topology, seen.view, one, other)
-        also = {"resumed": [pause_as_mapping(key, pause.why) for key, pause in paused.items()]}
+        also = {"resumed": [pause_document(key, pause.why) for key, pause in paused.items()]}
         what = f"link {one} - {other}"
         code = resume_stopped(seen, what, found, accept_gap, wait, output, also)
     raise typer.Exit(code)
@@ -120,11 +122,6 @@ def check_part(seen: Look, one: str, other: str, source: str | None, partition: 
     count = max(seen.topology.nodes[node].partitions for node in sources)
     if partition is not None and partition >= count:
         raise wrong_input("--partition", f"the outboxes have partitions 0 to {count - 1}")
-
-
-def pause_as_mapping(key: PauseKey, why: str) -> dict[str, Any]:
-    """Return a pause as scripts read it; `partition` is null for all."""
-    return {"from": key.neighbour, "to": key.node, "partition": key.partition, "why": why}
 
 
 def _table(keys: Sequence[PauseKey]) -> Any:

@@ -26,7 +26,6 @@ from mesh.cli.target import (
 
 if TYPE_CHECKING:
     from mesh.client import MeshClient
-    from mesh.operate.queues import QueueMember, QueueStatus
 
 _LOOK_S = 0.2
 
@@ -40,12 +39,10 @@ def list_queues(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List every queue: policy, home, members, consumers at each of them, and what waits."""
-    from mesh.operate.queues import queue_statuses
+    from mesh.operate.documents.queues import queues_document
 
     with look(file, bootstrap, context, heard=Heard.NOBODY) as seen:
-        found = [
-            queue_as_mapping(one) for one in queue_statuses(seen.topology, seen.view, seen.kafka)
-        ]
+        data = queues_document(seen.topology, seen.view, seen.kafka)
     rows = [
         (
             one["queue"],
@@ -57,10 +54,10 @@ def list_queues(
             _known(one["consumers"]),
             _known(one["waiting"]),
         )
-        for one in found
+        for one in data["queues"]
     ]
     columns = ("QUEUE", "POLICY", "HOME", "MEMBERS (CONSUMERS)", "CONSUMERS", "WAITING")
-    render(View(data={"ok": True, "queues": found}, table=lambda: grid(columns, rows)), output)
+    render(View(data=data, table=lambda: grid(columns, rows)), output)
 
 
 def show_queue(
@@ -75,6 +72,7 @@ def show_queue(
 
     from mesh.config.shapes import nearest
     from mesh.model.names import fold
+    from mesh.operate.documents.queues import queue_document
     from mesh.operate.queues import queue_statuses
 
     with look(file, bootstrap, context, heard=Heard.NOBODY) as seen:
@@ -84,7 +82,7 @@ def show_queue(
     if fold(queue) not in known:
         hint = nearest(queue, [one.name for one in known.values()])
         raise wrong_input("QUEUE", f"no queue is called {queue!r}{hint}", code="UNKNOWN_QUEUE")
-    found = queue_as_mapping(known[fold(queue)])
+    found = queue_document(known[fold(queue)])
     rows = [
         (
             member["node"],
@@ -196,43 +194,6 @@ def _summary(found: Mapping[str, Any]) -> str:
     if not found["members"]:
         told += "; no node has it: mesh subscribe FILTER --queue has one make it"
     return told
-
-
-def queue_as_mapping(one: QueueStatus) -> dict[str, Any]:
-    """Return a queue as scripts read it."""
-    members = [_member_as_mapping(member) for member in one.members]
-    declared = one.declared
-    return {
-        "queue": one.name,
-        "policy": str(one.policy),
-        "home": one.home,
-        "is_declared": declared is not None,
-        "max_deliveries": None if declared is None else declared.max_deliveries,
-        "max_age_s": None if declared is None else declared.max_age_s,
-        "consumers": _sum([member["consumers"] for member in members]),
-        "waiting": _sum([member["waiting"] for member in members]),
-        "members": members,
-    }
-
-
-def _member_as_mapping(member: QueueMember) -> dict[str, Any]:
-    return {
-        "node": member.node,
-        "kind": member.kind,
-        "filters": list(member.filters),
-        "consumers": member.consumers,
-        "movers": member.movers,
-        "waiting": member.waiting,
-        "is_counted": member.is_counted,
-        "origins": dict(member.origins),
-        "dead_letters": member.dead_letters,
-    }
-
-
-def _sum(numbers: list[int | None]) -> int | None:
-    """Return the sum, or None if one of them is not known."""
-    known = [number for number in numbers if number is not None]
-    return sum(known) if len(known) == len(numbers) else None
 
 
 def _known(number: int | None) -> str:

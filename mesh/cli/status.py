@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from rich.console import Group, RenderableType
 
 from mesh.cli import looking
-from mesh.cli.link import pause_as_mapping
 from mesh.cli.looking import Heard, look
 from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.stops import stop_as_mapping
-from mesh.cli.subject import subject_pause_as_mapping
 from mesh.cli.target import BootstrapOption, ContextOption, FileOption
-
-if TYPE_CHECKING:
-    from mesh.model.control import LinkStatus
-    from mesh.view.mesh_view import MeshView
 
 EXIT_UNHEALTHY = 10
 
@@ -34,77 +27,13 @@ def status(
 
     Exit code 10: some node or link is not up. A link that operators disabled is no fault.
     """
-    from mesh.operate.endpoint_topics import missing_endpoints, with_missing
-    from mesh.operate.gates import shut_links
-    from mesh.operate.status import node_statuses
+    from mesh.operate.documents.status import status_document
 
     with look(file, bootstrap, context, heard=Heard.ANYBODY) as seen:
-        missing = missing_endpoints(seen.topology, seen.view, seen.kafka)
-        nodes = with_missing(node_statuses(seen.topology, seen.view, seen.beats), missing)
-        name = seen.topology.name
-        change = _change_as_mapping(seen.view)
-        shut = {
-            node.node: [_shut_as_mapping(one) for one in shut_links(seen.view.nodes[node.node])]
-            for node in nodes
-            if node.state in ("up", "starting")
-        }
-    is_well = all(node.is_well for node in nodes)
-    listed: list[dict[str, Any]] = [
-        {
-            "node": node.node,
-            "kafka": node.kafka,
-            "state": node.state,
-            "epoch": node.epoch,
-            "uuid": node.uuid,
-            "lanes": node.lanes,
-            "endpoints": node.endpoints,
-            "subscriptions": node.subscriptions,
-            "known_everywhere": node.is_known_everywhere,
-            "open_links": [f"{a}->{b}" for a, b in node.open_links],
-            "links": dict(node.links),
-            "shut": shut.get(node.node, []),
-            "stopped": [stop_as_mapping(stop) for stop in node.stops],
-            "paused": [pause_as_mapping(key, pause.why) for key, pause in node.pauses.items()],
-            "disabled": [
-                {"neighbour": other, "why": one.why} for other, one in sorted(node.disabled.items())
-            ],
-            "paused_subjects": [
-                subject_pause_as_mapping(node.node, filter_, pause.why)
-                for filter_, pause in node.subject_pauses.items()
-            ],
-            "endpoints_full": [
-                {"endpoint": one.endpoint, "state": one.state, "reason": one.reason}
-                for one in node.endpoints_full
-            ],
-        }
-        for node in nodes
-    ]
-    data = {"mesh": name, "ok": is_well, "change": change, "nodes": listed}
-    render(View(data=data, table=lambda: _status_table(listed, change)), output)
-    raise typer.Exit(0 if is_well else EXIT_UNHEALTHY)
-
-
-def _shut_as_mapping(link: LinkStatus) -> Mapping[str, str]:
-    """Return a link that carries no data; of a loop the reason shows both walks. Spec: K27."""
-    return {
-        "neighbour": link.neighbour,
-        "zone": link.zone,
-        "state": link.state,
-        "reason": link.reason,
-    }
-
-
-def _change_as_mapping(view: MeshView) -> Mapping[str, Any] | None:
-    """Return the change of the topology that is under way, or None."""
-    change = view.change
-    if change is None or change.stage not in ("hold", "switch"):
-        return None
-    return {
-        "version": change.number,
-        "stage": str(change.stage),
-        "since_s": max(0.0, (looking.wall_ms() - view.change_ms) / 1000),
-        "holding": list(change.holding),
-    }
+        wall_ms = looking.wall_ms()
+        data = status_document(seen.topology, seen.view, seen.beats, seen.kafka, wall_ms)
+    render(View(data=data, table=lambda: _status_table(data["nodes"], data["change"])), output)
+    raise typer.Exit(0 if data["ok"] else EXIT_UNHEALTHY)
 
 
 def _change_text(change: Mapping[str, Any]) -> str:
@@ -213,31 +142,18 @@ def links(
 
     Exit code 10: some link is neither up nor disabled.
     """
-    from mesh.operate.status import link_flows
+    from mesh.operate.documents.status import links_document
 
     with look(file, bootstrap, context, heard=Heard.ANYBODY) as seen:
-        flows = link_flows(seen.topology, seen.view, seen.beats, seen.kafka)
-    listed: list[dict[str, Any]] = [
-        {
-            "link": f"{flow.source}->{flow.target}",
-            "zone": flow.zone,
-            "kind": flow.kind,
-            "state": flow.state,
-            "reason": flow.reason,
-            "backlog_frames": flow.backlog_frames,
-            "backlog_messages": flow.backlog_messages,
-            "wanted": flow.wanted,
-        }
-        for flow in flows
-    ]
-    is_well = all(flow.state in ("up", "disabled") for flow in flows)
+        data = links_document(seen.topology, seen.view, seen.beats, seen.kafka)
+    listed = data["links"]
     rows = [tuple("?" if value is None else value for value in one.values()) for one in listed]
     names = ("LINK", "ZONE", "KIND", "STATE", "REASON", "FRAMES WAITING", "MESSAGES WAITING")
     render(
         View(
-            data={"ok": is_well, "links": listed},
+            data=data,
             table=lambda: grid((*names, "FILTERS WANTED"), rows),
         ),
         output,
     )
-    raise typer.Exit(0 if is_well else EXIT_UNHEALTHY)
+    raise typer.Exit(0 if data["ok"] else EXIT_UNHEALTHY)

@@ -15,7 +15,6 @@ from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node
 
 if TYPE_CHECKING:
-    from mesh.model.control import Stop
     from mesh.operate.stops import StoppedSource
 
 EXIT_STOPPED = 10
@@ -71,6 +70,7 @@ def resume_stopped(
     Returns:
         The exit code.
     """
+    from mesh.operate.documents.status import stopped_document
     from mesh.operate.stops import accept, wait_resumed
 
     if accept_gap and not found:
@@ -90,8 +90,8 @@ def resume_stopped(
     data = {
         **(also or {}),
         "ok": not left,
-        "stopped": [_source(one) for one in left],
-        "accepted": [_source(one) for one in found if accept_gap and one not in left],
+        "stopped": [stopped_document(one) for one in left],
+        "accepted": [stopped_document(one) for one in found if accept_gap and one not in left],
     }
     render(View(data=data, table=_table(what, found, left, accept_gap)), output)
     return EXIT_STOPPED if left else 0
@@ -118,19 +118,3 @@ def _table(
         return shown
 
     return table
-
-
-def _source(one: StoppedSource) -> dict[str, Any]:
-    return {"node": one.node, **stop_as_mapping(one.stop)}
-
-
-def stop_as_mapping(stop: Stop) -> dict[str, Any]:
-    """Return a stop as scripts read it; `last` is null if nobody can know."""
-    return {
-        "topic": stop.topic,
-        "partition": stop.partition,
-        "reason": stop.reason,
-        "first": stop.first,
-        "last": stop.next - 1 if stop.next >= 0 else None,
-        "text": str(stop),
-    }

@@ -36,13 +36,14 @@ def pause_subject(
     from mesh.codec.keys import SubjectPauseKey
     from mesh.model.control import Pause
     from mesh.model.subject import filter_fault
+    from mesh.operate.documents.status import subject_pause_document
 
     if (fault := filter_fault(filter_)) is not None:
         raise wrong_input("FILTER", fault)
     with look(file, bootstrap, context) as seen:
         check_node(seen.topology, node, "--node")
         write_subject_pause(seen.topology, seen.kafka, SubjectPauseKey(node, filter_), Pause(why))
-    _show([subject_pause_as_mapping(node, filter_, why)], "paused", output)
+    _show([subject_pause_document(node, filter_, why)], "paused", output)
 
 
 def resume_subject(
@@ -56,6 +57,7 @@ def resume_subject(
     """End the pause of exactly this filter; what waited is taken in order."""
     from mesh.client.subject_pauses import write_subject_pause
     from mesh.codec.keys import SubjectPauseKey
+    from mesh.operate.documents.status import subject_pause_document
 
     with look(file, bootstrap, context) as seen:
         check_node(seen.topology, node, "--node")
@@ -66,7 +68,7 @@ def resume_subject(
         write_subject_pause(seen.topology, seen.kafka, SubjectPauseKey(node, filter_), None)
         for other in sorted(paused.keys() - {filter_}):
             say(f"{other} at {node}: still paused")
-    _show([subject_pause_as_mapping(node, filter_, paused[filter_].why)], "resumed", output)
+    _show([subject_pause_document(node, filter_, paused[filter_].why)], "resumed", output)
 
 
 def list_subjects(
@@ -77,20 +79,17 @@ def list_subjects(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show what is paused, and where."""
+    from mesh.operate.documents.status import subject_pause_document
+
     with look(file, bootstrap, context) as seen:
         if node is not None:
             check_node(seen.topology, node, "--node")
         found = [
-            subject_pause_as_mapping(name, filter_, pause.why)
+            subject_pause_document(name, filter_, pause.why)
             for name in ([node] if node is not None else seen.topology.nodes)
             for filter_, pause in sorted(seen.view.nodes[name].subject_pauses.items())
         ]
     _show(found, "paused", output)
-
-
-def subject_pause_as_mapping(node: str, filter_: str, why: str) -> dict[str, Any]:
-    """Return the pause of a subject as scripts read it."""
-    return {"node": node, "filter": filter_, "why": why}
 
 
 def _show(found: list[dict[str, Any]], word: str, output: Output) -> None:

@@ -38,12 +38,13 @@ def trace(
 
     Exit code 10: it is nowhere.
     """
+    from mesh.operate.documents.messages import trace_document
     from mesh.operate.trace import Tracer
 
     with look(file, bootstrap, context, heard=Heard.NOBODY) as seen:
         tracer = Tracer(seen.topology, seen.kafka, seen.view, last)
         found = tracer.trace(tracer.find(message))
-    data = _as_mapping(found)
+    data = trace_document(found)
     if not found.is_found:
         say(f"{data['id']}: {_absence(found)}")
     if found.is_found or output is not Output.TABLE:
@@ -66,50 +67,6 @@ def _absence(found: Trace) -> str:
         f"{found.ingress.node} has routed it, and nothing of it is left: its record is deleted, "
         "and no outbox or endpoint holds it"
     )
-
-
-def _as_mapping(found: Trace) -> dict[str, Any]:
-    ingress, identity = found.ingress, found.ingress.identity
-    place = f"{ingress.place.topic}/{ingress.place.partition}"
-    return {
-        "id": f"{place}/{identity.generation}/{identity.offset}",
-        "topic_id": identity.topic_id,
-        "class": str(ingress.message_class),
-        "ingress": {
-            "node": ingress.node,
-            "there": found.is_there,
-            "routed": found.is_routed,
-            "subject": found.subject,
-            "payload_bytes": found.size,
-            "created_ms": found.created_ms,
-        },
-        "frames": [
-            {
-                "link": f"{one.source}->{one.target}",
-                "place": f"{one.place.topic}/{one.place.partition}/{one.offset}",
-                "path": list(one.path),
-                "first": one.first,
-                "last": one.last,
-                "messages": one.messages,
-                "repair": one.is_repair,
-                "eras": [{"domain": era.domain.hex(), "number": era.number} for era in one.eras],
-                "appended_ms": one.appended_ms,
-            }
-            for one in found.frames
-        ],
-        "deliveries": [
-            {
-                "endpoint": f"{one.node}/{one.endpoint}",
-                "place": f"{one.place.topic}/{one.place.partition}/{one.offset}",
-                "path": list(one.path),
-            }
-            for one in found.deliveries
-        ],
-        "refused": None
-        if found.letter is None
-        else {"reason": found.letter.reason, "detail": found.letter.detail},
-        "not_looked_at": [f"{one.topic}/{one.partition}" for one in found.unseen],
-    }
 
 
 def _table(found: Trace, data: dict[str, Any]) -> RenderableType:

@@ -16,7 +16,7 @@ from mesh.cli.in_force import in_force_of, look_in_force
 from mesh.cli.render import Output, OutputOption, View, render
 from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node
 from mesh.cli.zone_change import Asked, put_edit_in_force
-from mesh.cli.zone_tables import list_table, show_table, states_of, zone_as_mapping
+from mesh.cli.zone_tables import list_table, show_table
 from mesh.cli.zone_words import names_of, pairs_of
 
 if TYPE_CHECKING:
@@ -222,12 +222,14 @@ def list_zones(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List the zones in force."""
+    from mesh.operate.documents.zones import zone_document
+
     found, _ = in_force_of(file, bootstrap, context)
     topology = found.topology
     if node is not None:
         check_node(topology, node, "--node")
     zones = [
-        zone_as_mapping(topology, zone)
+        zone_document(topology, zone)
         for zone in topology.zones.values()
         if node is None or node in zone.nodes
     ]
@@ -244,11 +246,12 @@ def show(
 ) -> None:
     """Show a zone in force: its members, and each link as both its ends see it."""
     from mesh.config.zone_edits import zone_of
+    from mesh.operate.documents.zones import ends_document, zone_document
 
     with look_in_force(file, bootstrap, context) as (found, seen):
         one = zone_of(found.topology, zone)
-        states = [states_of(seen.view, seen.beats, link) for link in one.links]
-        data = {**zone_as_mapping(found.topology, one), "version": found.number, "states": states}
+        states = [ends_document(seen.view, seen.beats, link) for link in one.links]
+        data = {**zone_document(found.topology, one), "version": found.number, "states": states}
     render(View(data=data, table=lambda: show_table(data)), output)
 
 

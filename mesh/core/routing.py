@@ -27,7 +27,7 @@ from mesh.model.control import Ownership
 from mesh.model.frames import MessageClass
 from mesh.model.joins import Join, JoinRow
 from mesh.model.queues import addressed, addresses_of, is_of_queue, member_of
-from mesh.model.reasons import Reason
+from mesh.model.reasons import FilterCause, Reason
 from mesh.model.subject import matches
 from mesh.model.topology import Topology, ZoneKind
 
@@ -68,6 +68,18 @@ class LocalLink:
     def carries(self, message_class: MessageClass) -> bool:
         """Say whether messages of a class cross it at all, in either direction. Spec: DMR-11."""
         return not self.direct_only or message_class is MessageClass.DIRECT
+
+    def cause_against(self, subject: str, message_class: MessageClass) -> FilterCause | None:
+        """Return what keeps a message off the link whichever way it came, or None."""
+        if self.locals.bars(subject):
+            return FilterCause.LOCAL
+        return None if self.carries(message_class) else FilterCause.DIRECT_ONLY
+
+    def cause_unselected(self, subject: str) -> FilterCause | None:
+        """Return what does not select a subject to leave on the link, headers apart, or None."""
+        if self.out is not None and not matches(self.out.filter, subject):
+            return FilterCause.JOIN_FILTER
+        return None if selects_subject(self.when, subject) else FilterCause.SELECTOR
 
     @property
     def zone_out(self) -> str:
@@ -285,7 +297,7 @@ class Router:
         refused: list[tuple[str, Reason]] = []
         for link in self.links:
             reason: Reason | None
-            if link.locals.bars(subject) or not link.carries(message_class):
+            if link.cause_against(subject, message_class) is not None:
                 reason = self._forbids(link, arrival) or Reason.FILTER
             elif link.kind is ZoneKind.JOIN:
                 reason = self._reason_over_join(link, subject, arrival, message_class)
@@ -321,7 +333,7 @@ class Router:
             return reason
         if link.neighbour in self.refused:
             return Reason.NOT_RESYNCED
-        if not selects_subject(link.when, subject):
+        if link.cause_unselected(subject) is not None:
             return Reason.FILTER
         is_direct = message_class is MessageClass.DIRECT
         closed = self.closed.get(link.neighbour)
@@ -349,7 +361,7 @@ class Router:
         reason = self._forbids(link, arrival)
         if reason is not None or link.out is None:
             return reason
-        if not (matches(link.out.filter, subject) and selects_subject(link.when, subject)):
+        if link.cause_unselected(subject) is not None:
             return Reason.FILTER
         if link.neighbour in self.refused:
             return Reason.NOT_RESYNCED

@@ -8,13 +8,8 @@ from dataclasses import dataclass
 from mesh.core.forwarding import may_leave, next_hop_count
 from mesh.core.reach import Tree, tree_from
 from mesh.core.walks import Graph, Visit, Walk
+from mesh.model.reasons import NoWay, Reason, sentence
 from mesh.model.topology import Link, Topology, ZoneKind
-
-NOT_LINKED = "not_linked"
-"""No row of links leads there at all."""
-
-ONE_WAY = "one_way"
-"""The last link leads the other way only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +34,20 @@ class DeadEnd:
     Attributes:
         walk: How they come to the node nearest to it, by links.
         link: Over which they would have to go on; None if no link leads nearer.
-        reason: Why they do not: a reason of the forwarding table, `one_way` or `not_linked`.
+        reason: Why they do not: by the forwarding table, or because no link leads on.
+        text: That in a sentence.
     """
 
     walk: Walk
     link: Link | None
-    reason: str
+    reason: Reason | NoWay
+    text: str
+
+    @property
+    def step(self) -> tuple[str, str] | None:
+        """The link as (from, to), or None."""
+        last = self.walk.nodes[-1]
+        return None if self.link is None else (last, self.link.other(last))
 
 
 def way_between(topology: Topology, source: str, target: str) -> Walk | DeadEnd:
@@ -77,14 +80,23 @@ def _dead_end(topology: Topology, tree: Tree, source: str, target: str) -> DeadE
     reached = [start, *tree.values()]  # nearest to the source first, which min() keeps
     near = [visit for visit in reached if visit.node in distances]
     if not near:
-        return DeadEnd(walk=start.walk(), link=None, reason=NOT_LINKED)
+        nothing = NoWay.NOT_LINKED
+        return DeadEnd(walk=start.walk(), link=None, reason=nothing, text=sentence(nothing))
     last = min(near, key=lambda visit: distances[visit.node])
     link = next(
         link
         for link in topology.links_of(last.node)
         if distances[link.other(last.node)] < distances[last.node]
     )
-    return DeadEnd(walk=last.walk(), link=link, reason=_reason(topology, last, link))
+    reason = _reason(topology, last, link)
+    text = sentence(
+        reason,
+        source=last.node,
+        target=link.other(last.node),
+        zone=link.zone,
+        kind=topology.kind_of(link),
+    )
+    return DeadEnd(walk=last.walk(), link=link, reason=reason, text=text)
 
 
 def crossings(topology: Topology, walk: Walk) -> Sequence[Crossing]:
@@ -110,14 +122,14 @@ def _distances(topology: Topology, target: str) -> Mapping[str, int]:
     return found
 
 
-def _reason(topology: Topology, visit: Visit, link: Link) -> str:
+def _reason(topology: Topology, visit: Visit, link: Link) -> Reason | NoWay:
     reason = may_leave(
         topology.kind_of(link),
         arrived_on_zone=visit.link is not None and visit.link.zone == link.zone,
         arrived_on_link=visit.link == link,
         crossed_external=visit.crossed_external,
     )
-    return ONE_WAY if reason is None else str(reason)
+    return NoWay.ONE_WAY if reason is None else reason
 
 
 def directions(topology: Topology) -> Mapping[Link, Sequence[tuple[str, str]]]:

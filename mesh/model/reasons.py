@@ -1,7 +1,11 @@
-"""Why a message did not leave on a link. Spec: lab.md 2, DESIGN 4.4."""
+"""Why a message did not leave on a link, or comes to a node by no way: words and sentences.
+
+Whoever shows a reason takes its sentence from here. Spec: lab.md 2, DESIGN 4.4.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 
@@ -18,3 +22,79 @@ class Reason(StrEnum):
     NOT_RESYNCED = "not_resynced"
     NODE_DOWN = "node_down"
     NO_INTEREST = "no_interest"
+
+
+class FilterCause(StrEnum):
+    """What of the topology refuses a message where the reason is `filter`."""
+
+    LOCAL = "local"
+    """An end of the link keeps the subject local. Spec: EMS-11."""
+    DIRECT_ONLY = "direct_only"
+    """Guaranteed messages do not cross links of the zone. Spec: DMR-11."""
+    JOIN_FILTER = "join_filter"
+    """The filter of the join does not select the subject. Spec: UM-5."""
+    SELECTOR = "selector"
+    """The message does not meet a condition of the link. Spec: EMS-14."""
+
+
+class NoWay(StrEnum):
+    """Why no message comes to a node, whatever is wanted there."""
+
+    NO_WAY = "no_way"
+    """No walk leads there; a rule says where it ends."""
+    NOT_LINKED = "not_linked"
+    """No links lead there at all."""
+    ONE_WAY = "one_way"
+    """The last link leads the other way only."""
+
+
+Why = Reason | FilterCause | NoWay
+
+SENTENCES: Mapping[Why, str] = {
+    Reason.ARRIVAL_LINK: "the message came over this link",
+    Reason.ARRIVAL_ZONE: "the message came over zone {zone}, and what came over a {kind} zone does "
+    "not go on in it",
+    Reason.NO_TRANSIT: "the message has crossed an external link, and it crosses only one",
+    Reason.JOIN_HOPS: "the message has crossed as many joins in a row as it may",
+    Reason.FILTER: "the topology keeps the message off this link",
+    Reason.LINK_DISABLED: "operators have disabled the link",
+    Reason.QUOTA: "the link has reached its limit",
+    Reason.NOT_RESYNCED: "it is not proven yet what {target} wants",
+    Reason.NODE_DOWN: "{target} is down, and direct messages wait for nobody",
+    Reason.NO_INTEREST: "nobody behind this link wants it",
+    FilterCause.LOCAL: "{detail}, so it crosses no link of {node}",
+    FilterCause.DIRECT_ONLY: "zone {zone} is direct-only, so no guaranteed message crosses its "
+    "links",
+    FilterCause.JOIN_FILTER: "the join takes {detail} only",
+    FilterCause.SELECTOR: "the message does not meet the condition {detail}",
+    NoWay.NO_WAY: "no way leads there",
+    NoWay.NOT_LINKED: "no links lead there",
+    NoWay.ONE_WAY: "link {source}-{target} leads the other way only",
+}
+"""The sentence for each, to be filled in by `sentence`."""
+
+
+def sentence(
+    why: Why,
+    *,
+    source: str = "",
+    target: str = "",
+    zone: str = "",
+    kind: str = "",
+    detail: str = "",
+    node: str = "",
+) -> str:
+    """Return why a message goes no further, for people.
+
+    Args:
+        why: The word for it.
+        source: Where the message stops.
+        target: The neighbour to which it does not go on; empty if no link leads there.
+        zone: The zone of the link between them.
+        kind: The kind of that zone.
+        detail: The control, condition or filter that refuses it.
+        node: The end of the link that has that control.
+    """
+    return SENTENCES[why].format(
+        source=source, target=target, zone=zone, kind=kind, detail=detail, node=node
+    )

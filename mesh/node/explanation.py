@@ -6,23 +6,23 @@ the message is walked from node to node by the routers' answers. Spec: DESIGN 3,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from mesh.core.conditions import condition, first_refusing
+from mesh.core.conditions import first_refusing
 from mesh.core.controls import controls_barring
-from mesh.core.direct_only import direct_only_zone_on
 from mesh.core.forwarding import crosses_external
 from mesh.core.joins import row_over
 from mesh.core.queues import Nearness
 from mesh.core.routes import PUBLISHED_HERE, Arrival, Route
 from mesh.core.routing import LocalLink, Router, local_links
 from mesh.core.walks import walks_from
+from mesh.core.ways import DeadEnd, dead_ends
 from mesh.model.control import Heartbeat, Mark, Scope, Subscription, Wish
 from mesh.model.frames import MessageClass
 from mesh.model.joins import NO_JOINS
-from mesh.model.reasons import Reason
+from mesh.model.reasons import FilterCause, NoWay, Reason, Why, sentence
 from mesh.model.subject import matches
 from mesh.model.topology import Topology
 from mesh.node.closing import close
@@ -30,14 +30,7 @@ from mesh.node.learner import DOWN_AFTER_MS, Learner
 from mesh.node.queue_choices import queue_choices
 from mesh.node.queues import OwnQueues
 
-NOT_WANTED = "no_interest"
 NO_HEADERS: Mapping[str, str] = {}
-
-NO_WAY = "no_way"
-"""No walk leads there, whatever it wants."""
-
-OFFER_MISSING = "not_resynced"
-"""A walk leads there and it wants the message, but its wish has not travelled here yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +89,15 @@ class Refusal:
     """A link that a node does not send the message over, with the one reason.
 
     Attributes:
-        text: A sentence that names the control of interest that is why; else empty.
+        cause: What lies behind the reason, where that says more.
+        text: Why, in a sentence.
         selector: The condition that the message does not meet, if that is why.
     """
 
     node: str
     neighbour: str
-    reason: str
+    reason: Reason
+    cause: FilterCause | NoWay | None = None
     text: str = ""
     selector: str = ""
 
@@ -113,15 +108,17 @@ class NotReached:
 
     Attributes:
         reason: Of the link where the way to it ends, or `no_way`.
-        link: That link as (from, to); empty texts if there is none.
+        link: That link as (from, to); None if there is none.
         wants: Whether an endpoint there subscribes to it.
-        text: A sentence that names the control of interest that is why; else empty.
+        cause: What lies behind the reason, where that says more: of `no_way`, the rule.
+        text: Why, in a sentence.
     """
 
     node: str
-    reason: str
-    link: tuple[str, str]
+    reason: Reason | NoWay
+    link: tuple[str, str] | None
     wants: bool
+    cause: Why | None = None
     text: str = ""
 
 
@@ -179,11 +176,10 @@ def explain(
                 route = routers[node].selected(route, named, raw)
             addressed = dict(route.addressed)
             told.reached.append(_reached(known, path, route))
-            for to, reason in route.refused:
-                why = _why(topology, (node, to), told, str(reason))
-                is_filter = reason is Reason.FILTER and not why
-                text = _selector(topology, (node, to), subject, headers) if is_filter else ""
-                told.refused.append(Refusal(node, to, str(reason), why, text))
+            told.refused += [
+                _refusal(topology, _link_to(routers[node], to), told, node, reason, headers)
+                for to, reason in route.refused
+            ]
             for link in _left_on(routers[node], route):
                 told.crossed.append(Crossed(node, link.neighbour, link.zone_out))
                 if link.neighbour in path:
@@ -194,8 +190,56 @@ def explain(
                 onward = addressed.get(link.neighbour, named)
                 further.append(((*path, link.neighbour), behind, onward))
         edge = further
-    told.not_reached += _not_reached(topology, known, told)
+    told.not_reached += _not_reached(topology, known, routers, told)
     return told
+
+
+def _refusal(
+    topology: Topology,
+    link: LocalLink,
+    told: Explanation,
+    node: str,
+    reason: Reason,
+    headers: Mapping[str, str],
+) -> Refusal:
+    cause: FilterCause | NoWay | None = None
+    selector = ""
+    if reason is Reason.FILTER:
+        failed = first_refusing(link.when, told.subject, headers)
+        cause = _cause(link, told) or FilterCause.SELECTOR
+        if cause is FilterCause.SELECTOR and failed is not None:
+            selector = failed.text
+    elif not link.sends:
+        cause = NoWay.ONE_WAY
+    text = _text(topology, link, told, node, cause or reason, selector)
+    return Refusal(node, link.neighbour, reason, cause, text, selector)
+
+
+def _cause(link: LocalLink, told: Explanation) -> FilterCause | None:
+    """Return what of the topology keeps the message off a link, its headers apart, or None."""
+    against = link.cause_against(told.subject, told.message_class)
+    return against or link.cause_unselected(told.subject)
+
+
+def _text(
+    topology: Topology, link: LocalLink, told: Explanation, node: str, why: Why, selector: str = ""
+) -> str:
+    """Return why a message does not leave a node on a link, in a sentence."""
+    detail, owner = selector, ""
+    if why is FilterCause.JOIN_FILTER and link.out is not None:
+        detail = link.out.filter
+    if why is FilterCause.LOCAL:
+        control = next(controls_barring(topology, (node, link.neighbour), told.subject))
+        detail, owner = str(control), control.node
+    return sentence(
+        why,
+        source=node,
+        target=link.neighbour,
+        zone=link.zone,
+        kind=link.kind,
+        detail=detail,
+        node=owner,
+    )
 
 
 def _reached(known: Mapping[str, KnownNode], path: tuple[str, ...], route: Route) -> Reached:
@@ -235,13 +279,8 @@ def _learn(learner: Learner, neighbour: str, known: KnownNode) -> None:
         learner.mark_read(neighbour, scope, mark)
 
 
-def _selector(
-    topology: Topology, step: tuple[str, str], subject: str, headers: Mapping[str, str]
-) -> str:
-    """Return the text of the first condition on a step that a message does not meet, or nothing."""
-    conditions = [condition(text) for text in topology.conditions.get(step, ())]
-    found = first_refusing(conditions, subject, headers)
-    return "" if found is None else found.text
+def _link_to(router: Router, neighbour: str) -> LocalLink:
+    return next(link for link in router.links if link.neighbour == neighbour)
 
 
 def _left_on(router: Router, route: Route) -> Iterator[LocalLink]:
@@ -251,11 +290,15 @@ def _left_on(router: Router, route: Route) -> Iterator[LocalLink]:
 
 
 def _not_reached(
-    topology: Topology, known: Mapping[str, KnownNode], told: Explanation
+    topology: Topology,
+    known: Mapping[str, KnownNode],
+    routers: Mapping[str, Router],
+    told: Explanation,
 ) -> Iterator[NotReached]:
     reached = {one.node: None for one in told.reached}
-    refused = {(one.node, one.neighbour): one.reason for one in told.refused}
+    refused = {(one.node, one.neighbour): one for one in told.refused}
     walks = walks_from(topology, told.source)
+    ends = dead_ends(topology, told.source)
     for node in sorted(topology.nodes):
         if node in reached:
             continue
@@ -265,47 +308,47 @@ def _not_reached(
             for (endpoint, filter_), wish in known[node].subscriptions.items()
             if matches(filter_, told.subject) and own.wants_every(endpoint, wish)
         ]
-        reason, link = NO_WAY, ("", "")
-        for walk in walks.get(node, ())[:1]:
-            steps = list(zip(walk.nodes, walk.nodes[1:], strict=False))
-            barred = _barred(topology, steps, told)
-            link = barred or next((step for step in steps if step in refused), ("", ""))
-            reason = str(Reason.FILTER) if barred else refused.get(link, NO_WAY)
-        text = _why(topology, link, told, reason)
-        if wishes and reason == NOT_WANTED:
-            if all(wish.noexport for wish in wishes):
-                text = f"what wants it at {node} is noexport, so it attracts nothing"
-            else:
-                reason = OFFER_MISSING
-        yield NotReached(node, reason, link, bool(wishes), text)
-
-
-def _why(topology: Topology, link: tuple[str, str], told: Explanation, reason: str) -> str:
-    """Return the sentence about what of the topology keeps a message off a link, if it does."""
-    if reason != Reason.FILTER:
-        return ""
-    for control in controls_barring(topology, link, told.subject):
-        return f"{control}, so it crosses no link of {control.node}"
-    zone = _direct_only(topology, link, told)
-    return f"zone {zone} is direct-only, so no guaranteed message crosses its links" if zone else ""
-
-
-def _direct_only(topology: Topology, link: tuple[str, str], told: Explanation) -> str | None:
-    if told.message_class is MessageClass.DIRECT:
-        return None
-    return direct_only_zone_on(topology, link)
+        if node in ends:
+            yield _at_dead_end(node, ends[node], wants=bool(wishes))
+            continue
+        steps = list(pairwise(walks[node][0].nodes))
+        links = [_link_to(routers[here], there) for here, there in steps]
+        barred = _barred(topology, zip(steps, links, strict=True), told)
+        if barred is not None:
+            step, cause, text = barred
+            yield NotReached(node, Reason.FILTER, step, bool(wishes), cause, text)
+        else:
+            at = next(refused[step] for step in steps if step in refused)
+            yield _where_refused(node, at, wishes)
 
 
 def _barred(
-    topology: Topology, steps: Sequence[tuple[str, str]], told: Explanation
-) -> tuple[str, str] | None:
-    """Return the first step of a walk that a join, a control or a zone bars, or None."""
-    for step in steps:
-        if any(controls_barring(topology, step, told.subject)) or _direct_only(
-            topology, step, told
-        ):
-            return step
-        join = topology.joins.get(step)
-        if join is not None and not matches(join.filter, told.subject):
-            return step
+    topology: Topology, steps: Iterable[tuple[tuple[str, str], LocalLink]], told: Explanation
+) -> tuple[tuple[str, str], FilterCause, str] | None:
+    """Return the first step of a walk that the topology bars, also one that is not come to.
+
+    Interest knows of no condition: where one refuses, the message has come.
+    """
+    for step, link in steps:
+        cause = _cause(link, told)
+        if cause is not None and cause is not FilterCause.SELECTOR:
+            return step, cause, _text(topology, link, told, step[0], cause)
     return None
+
+
+def _at_dead_end(node: str, end: DeadEnd, *, wants: bool) -> NotReached:
+    return NotReached(node, NoWay.NO_WAY, end.step, wants, end.reason, end.text)
+
+
+def _where_refused(node: str, at: Refusal, wishes: Sequence[Subscription]) -> NotReached:
+    """Return why a node that is wanted by no other reason is not reached: its way is refused.
+
+    What it wants may not have travelled to there yet, or does not travel at all.
+    """
+    reason, text = at.reason, at.text
+    if wishes and reason is Reason.NO_INTEREST:
+        if all(wish.noexport for wish in wishes):
+            text = f"what wants it at {node} is noexport, so it attracts nothing"
+        else:
+            reason, text = Reason.NOT_RESYNCED, f"what {node} wants is not known there yet"
+    return NotReached(node, reason, (at.node, at.neighbour), bool(wishes), at.cause, text)

@@ -48,7 +48,7 @@ def test_explain_has_the_sentence(run: Run, tmp_path: Path) -> None:
     sentence = "acme/private/> is local at b, so it crosses no link of b"
     assert [one["text"] for one in data["not_reached"]] == [sentence, sentence]
     assert data["refused"] == [
-        {"node": "a", "neighbour": "b", "reason": "filter", "text": sentence}
+        {"node": "a", "neighbour": "b", "reason": "filter", "cause": "local", "text": sentence}
     ]
     assert sentence.partition(",")[0] in " ".join(run(*asked).out.split())
 

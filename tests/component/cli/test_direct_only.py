@@ -66,6 +66,7 @@ def test_explain_names_the_zone(run: Run, tmp_path: Path) -> None:
         "node": "b",
         "neighbour": "a",
         "reason": "filter",
+        "cause": "direct_only",
         "text": sentence,
     }
     assert [(one["node"], one["text"]) for one in data["not_reached"]] == [("a", sentence)]

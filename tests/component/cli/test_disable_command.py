@@ -54,7 +54,13 @@ def test_explain_names_it(run: Run, chain: Chain) -> None:
     words = ("explain", "x/1", "--from", "a", "-f", file)
     direct = run(*words, "--class", "direct", "-o", "json").data
     assert direct["refused"] == [
-        {"node": "a", "neighbour": "b", "reason": "link_disabled", "text": ""}
+        {
+            "node": "a",
+            "neighbour": "b",
+            "reason": "link_disabled",
+            "cause": None,
+            "text": "operators have disabled the link",
+        }
     ]
     assert [one["node"] for one in direct["reached"]] == ["a"]
     assert {(one["node"], one["reason"]) for one in direct["not_reached"]} >= {

@@ -76,8 +76,8 @@ def test_laggards_are_named_and_end_with_ten(run: Run, chain: Chain) -> None:
     assert (unsaid.code, unsaid.data["known_everywhere"]) == (0, None)
     explained = run("explain", "acme/x", "--from", "a", "-f", file, "-o", "json")
     assert explained.data["not_reached"][1] == {
-        "node": "c", "reason": "not_resynced", "rule": None, "link": "a->b", "wants": True,
-        "text": "",
+        "node": "c", "reason": "not_resynced", "cause": None, "rule": None, "link": "a->b", "wants": True,
+        "text": "what c wants is not known there yet",
     }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from mesh.cli.drawing_formats import as_dot, as_mermaid
 from mesh.config.topology_file import load_topology, topology_from_mapping
+from mesh.model.reasons import SENTENCES
 from mesh.model.topology import Topology
 from mesh.operate.founding import publish
 from tests.component.cli.conftest import Mesh, Run
@@ -152,6 +153,14 @@ def test_supposed_subscriptions_need_no_mesh(run: Run) -> None:
     }
 
 
+def test_people_read_sentences_and_no_reasons(run: Run) -> None:
+    """Spec: DESIGN 4.4."""
+    told = run("explain", "x", "--from", "a2", "-f", NO_TRANSIT, "--subscribe", "d2/e=>")
+    assert not [why for why in SENTENCES if "_" in why and why in told.out]
+    assert told.out.count("the message has crossed an external link") == 2
+    assert "nobody behind this link wants it" in told.out
+
+
 def test_a_proposed_file_under_the_wishes_of_the_mesh(
     run: Run, chain: Chain, tmp_path: Path
 ) -> None:
@@ -165,8 +174,9 @@ def test_a_proposed_file_under_the_wishes_of_the_mesh(
     assert run(*explained).data["reached"][-1]["endpoints"] == ["e"]
     told = run(*explained, "--proposed", str(proposed)).data
     assert told["not_reached"][-1] == {
-        "node": "c", "reason": "no_way", "rule": "arrival_zone", "link": "b->c", "wants": True,
-        "text": "",
+        "node": "c", "reason": "no_way", "cause": "arrival_zone", "rule": "arrival_zone",
+        "link": "b->c", "wants": True,
+        "text": "the message came over zone Z, and what came over a one-hop zone does not go on in it",
     }  # fmt: skip
 
 

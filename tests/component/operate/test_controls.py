@@ -48,7 +48,7 @@ def test_explain_names_the_control_that_keeps_a_subject_local(controlled: Mesh) 
     assert (away.reason, away.link, away.text) == ("filter", ("b", "c"), SENTENCE)
     refused = {(one.node, one.neighbour): (one.reason, one.text) for one in found.refused}
     assert refused["b", "c"] == ("filter", SENTENCE)
-    assert refused["b", "a"] == ("arrival_link", "")
+    assert refused["b", "a"] == ("arrival_link", "the message came over this link")
 
 
 def test_explain_names_it_where_nothing_was_offered_either(controlled: Mesh) -> None:

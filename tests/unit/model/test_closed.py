@@ -12,11 +12,13 @@ from mesh.core.forwarding import RULES
 from mesh.lab.steps import ClassName
 from mesh.model.frames import MessageClass
 from mesh.model.queues import QueuePolicy
+from mesh.model.reasons import SENTENCES, FilterCause, NoWay, Reason
 from mesh.model.topology import WhenFull, ZoneKind
 
 PAIRS = {
     "zone kinds of topology files": (get_args(KindName), ZoneKind),
     "forwarding rules": (RULES, ZoneKind),
+    "sentences of reasons": (SENTENCES, [*Reason, *FilterCause, *NoWay]),
     "what is done about limits": (get_args(WhenFullName), WhenFull),
     "policies of queues": (get_args(PolicyName), QueuePolicy),
     "classes in scenarios": (get_args(ClassName), MessageClass),

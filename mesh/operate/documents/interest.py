@@ -1,0 +1,109 @@
+"""`mesh interest` as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from mesh.model.control import Wish
+from mesh.model.topology import Topology
+from mesh.operate.history import Past
+
+
+def interest_document(
+    topology: Topology,
+    pasts: Mapping[str, Past],
+    nodes: Sequence[str],
+    at_ms: int | None,
+    *,
+    addresses: bool = False,
+) -> dict[str, Any]:
+    """Return who wants what, since when: nodes' endpoints, and neighbours over their links.
+
+    Args:
+        topology: The topology in force.
+        pasts: What these nodes and their neighbours want or wanted; those unknown left out.
+        nodes: Of which nodes it is told.
+        at_ms: At which moment, ms since 1970; None for now.
+        addresses: Whether addresses of nodes are told, too.
+    """
+    listed = [
+        one for name in nodes for one in _wanted_at(topology, pasts, name, addresses=addresses)
+    ]
+    counts = {name: _counts(listed, name) for name in nodes}
+    return {"at": _iso(at_ms), "interest": listed, "counts": counts}
+
+
+def _wanted_at(
+    topology: Topology, pasts: Mapping[str, Past], node: str, *, addresses: bool
+) -> Iterator[dict[str, Any]]:
+    if node in pasts:
+        for one in pasts[node].subscriptions:
+            message_class = str(one.subscription.message_class)
+            yield {
+                "node": node,
+                "by": "endpoint",
+                "who": one.endpoint,
+                "zone": None,
+                "scope": None,
+                "filter": one.filter,
+                "class": message_class,
+                "wish": message_class + (", noexport" if one.subscription.noexport else ""),
+                "since": _iso(one.since_ms),
+            }
+    yield from _controls(topology, node)
+    for link in topology.links_of(node):
+        other = link.other(node)
+        for offer in pasts[other].offers if other in pasts else ():
+            scope = offer.scope
+            is_read_here = scope.zone == link.zone and scope.neighbour in ("", node)
+            if not is_read_here or (offer.filter.startswith("$node/") and not addresses):
+                continue
+            yield {
+                "node": node,
+                "by": "link",
+                "who": other,
+                "zone": link.zone,
+                "scope": str(scope),
+                "filter": offer.filter,
+                "class": offer.wish and ("guaranteed" if offer.wish.durable else "direct"),
+                "wish": offer.wish and _words(offer.wish),
+                "since": _iso(offer.since_ms),
+            }
+
+
+def _controls(topology: Topology, node: str) -> Iterator[dict[str, Any]]:
+    """Yield what the topology has a node want, or keep to itself; no clients are behind it."""
+    for control in topology.interest:
+        if control.node == node:
+            yield {
+                "node": node,
+                "by": str(control.kind),
+                "who": None,
+                "zone": None,
+                "scope": None,
+                "filter": control.filter,
+                "class": None,
+                "wish": str(control.kind),
+                "since": None,
+            }
+
+
+def _counts(entries: Sequence[Mapping[str, Any]], node: str) -> dict[str, int]:
+    by = [entry["by"] for entry in entries if entry["node"] == node]
+    return {"own": by.count("endpoint"), "links": by.count("link")}
+
+
+def _words(wish: Wish) -> str:
+    """Return what a wish asks for: durable (guaranteed waits for it), live, static."""
+    words = [word for word in ("durable", "live", "static") if getattr(wish, word)]
+    if wish.clients_offset is not None:
+        words.append(f"version {wish.clients_offset}")
+    return ", ".join(words)
+
+
+def _iso(ms: int | None) -> str | None:
+    if ms is None:
+        return None
+    return datetime.fromtimestamp(ms / 1000, tz=UTC).isoformat(timespec="seconds")

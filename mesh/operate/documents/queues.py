@@ -1,0 +1,56 @@
+"""`mesh queue list` and `show` as documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mesh.model.topology import Topology
+from mesh.operate.queues import QueueMember, QueueStatus, queue_statuses
+from mesh.transport.port import KafkaCluster
+from mesh.view.mesh_view import MeshView
+
+
+def queues_document(
+    topology: Topology, view: MeshView, kafka: Mapping[str, KafkaCluster]
+) -> dict[str, Any]:
+    """Return every queue: policy, home, members, consumers at each of them, and what waits."""
+    found = queue_statuses(topology, view, kafka)
+    return {"ok": True, "queues": [queue_document(one) for one in found]}
+
+
+def queue_document(one: QueueStatus) -> dict[str, Any]:
+    """Return one queue."""
+    members = [_member(member) for member in one.members]
+    declared = one.declared
+    return {
+        "queue": one.name,
+        "policy": str(one.policy),
+        "home": one.home,
+        "is_declared": declared is not None,
+        "max_deliveries": None if declared is None else declared.max_deliveries,
+        "max_age_s": None if declared is None else declared.max_age_s,
+        "consumers": _sum([member["consumers"] for member in members]),
+        "waiting": _sum([member["waiting"] for member in members]),
+        "members": members,
+    }
+
+
+def _member(member: QueueMember) -> dict[str, Any]:
+    return {
+        "node": member.node,
+        "kind": member.kind,
+        "filters": list(member.filters),
+        "consumers": member.consumers,
+        "movers": member.movers,
+        "waiting": member.waiting,
+        "is_counted": member.is_counted,
+        "origins": dict(member.origins),
+        "dead_letters": member.dead_letters,
+    }
+
+
+def _sum(numbers: Sequence[int | None]) -> int | None:
+    """Return the sum, or None if one of them is not known."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None

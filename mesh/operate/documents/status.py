@@ -1,0 +1,157 @@
+"""`mesh status` and `mesh links` as documents, and what others share with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mesh.codec.keys import PauseKey
+from mesh.model.control import LinkStatus, Stop
+from mesh.model.topology import Topology
+from mesh.operate.endpoint_topics import missing_endpoints, with_missing
+from mesh.operate.gates import shut_links
+from mesh.operate.status import LinkFlow, NodeStatus, link_flows, node_statuses
+from mesh.operate.stops import StoppedSource
+from mesh.transport.port import KafkaCluster
+from mesh.view.mesh_view import MeshView
+
+
+def status_document(
+    topology: Topology,
+    view: MeshView,
+    beats: Mapping[str, bool],
+    kafka: Mapping[str, KafkaCluster],
+    wall_ms: int,
+) -> dict[str, Any]:
+    """Return every node: whether it is up, its links, and whether its subscriptions are known.
+
+    Args:
+        topology: The topology in force.
+        view: Of it, refreshed.
+        beats: Which nodes are up.
+        kafka: Its Kafka clusters.
+        wall_ms: Now, ms since 1970.
+    """
+    missing = missing_endpoints(topology, view, kafka)
+    nodes = with_missing(node_statuses(topology, view, beats), missing)
+    return {
+        "mesh": topology.name,
+        "ok": all(node.is_well for node in nodes),
+        "change": _change(view, wall_ms),
+        "nodes": [_node(view, node) for node in nodes],
+    }
+
+
+def _node(view: MeshView, node: NodeStatus) -> dict[str, Any]:
+    is_heard = node.state in ("up", "starting")
+    return {
+        "node": node.node,
+        "kafka": node.kafka,
+        "state": node.state,
+        "epoch": node.epoch,
+        "uuid": node.uuid,
+        "lanes": node.lanes,
+        "endpoints": node.endpoints,
+        "subscriptions": node.subscriptions,
+        "known_everywhere": node.is_known_everywhere,
+        "open_links": [f"{a}->{b}" for a, b in node.open_links],
+        "links": dict(node.links),
+        "shut": [_shut(one) for one in shut_links(view.nodes[node.node])] if is_heard else [],
+        "stopped": [stop_document(stop) for stop in node.stops],
+        "paused": [pause_document(key, pause.why) for key, pause in node.pauses.items()],
+        "disabled": [
+            {"neighbour": other, "why": one.why} for other, one in sorted(node.disabled.items())
+        ],
+        "paused_subjects": [
+            subject_pause_document(node.node, filter_, pause.why)
+            for filter_, pause in node.subject_pauses.items()
+        ],
+        "endpoints_full": [
+            {"endpoint": one.endpoint, "state": one.state, "reason": one.reason}
+            for one in node.endpoints_full
+        ],
+    }
+
+
+def _shut(link: LinkStatus) -> Mapping[str, str]:
+    """Return a link that carries no data; of a loop the reason shows both walks. Spec: K27."""
+    return {
+        "neighbour": link.neighbour,
+        "zone": link.zone,
+        "state": link.state,
+        "reason": link.reason,
+    }
+
+
+def _change(view: MeshView, wall_ms: int) -> Mapping[str, Any] | None:
+    """Return the change of the topology that is under way, or None."""
+    change = view.change
+    if change is None or change.stage not in ("hold", "switch"):
+        return None
+    return {
+        "version": change.number,
+        "stage": str(change.stage),
+        "since_s": max(0.0, (wall_ms - view.change_ms) / 1000),
+        "holding": list(change.holding),
+    }
+
+
+def links_document(
+    topology: Topology,
+    view: MeshView,
+    beats: Mapping[str, bool],
+    kafka: Mapping[str, KafkaCluster],
+) -> dict[str, Any]:
+    """Return both directions of every link: state, what waits on it, how much is wanted.
+
+    Args:
+        topology: The topology in force.
+        view: Of it, refreshed.
+        beats: Which nodes are up.
+        kafka: Its Kafka clusters.
+    """
+    flows = link_flows(topology, view, beats, kafka)
+    return {
+        "ok": all(flow.state in ("up", "disabled") for flow in flows),
+        "links": [_flow(flow) for flow in flows],
+    }
+
+
+def _flow(flow: LinkFlow) -> dict[str, Any]:
+    return {
+        "link": f"{flow.source}->{flow.target}",
+        "zone": flow.zone,
+        "kind": flow.kind,
+        "state": flow.state,
+        "reason": flow.reason,
+        "backlog_frames": flow.backlog_frames,
+        "backlog_messages": flow.backlog_messages,
+        "wanted": flow.wanted,
+    }
+
+
+def pause_document(key: PauseKey, why: str) -> dict[str, Any]:
+    """Return a pause; `partition` is null for all."""
+    return {"from": key.neighbour, "to": key.node, "partition": key.partition, "why": why}
+
+
+def subject_pause_document(node: str, filter_: str, why: str) -> dict[str, Any]:
+    """Return the pause of a subject."""
+    return {"node": node, "filter": filter_, "why": why}
+
+
+def stop_document(stop: Stop) -> dict[str, Any]:
+    """Return a stop; `last` is null if nobody can know."""
+    return {
+        "topic": stop.topic,
+        "partition": stop.partition,
+        "reason": stop.reason,
+        "first": stop.first,
+        "last": stop.next - 1 if stop.next >= 0 else None,
+        "text": str(stop),
+    }
+
+
+def stopped_document(one: StoppedSource) -> dict[str, Any]:
+    """Return a stop and the node that stands still there."""
+    return {"node": one.node, **stop_document(one.stop)}
