@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 
 from mesh.codec.control import (
     decode_acknowledgement,
@@ -320,7 +321,35 @@ class MeshView:
             case _:
                 pass
 
+    def still(self) -> MeshView:
+        """Return a copy of what is seen now, for threads that ask while this one looks on.
+
+        The copy is not refreshed and not closed.
+        """
+        copied = copy(self)
+        copied.nodes = {name: _still(seen) for name, seen in self.nodes.items()}
+        copied.unreachable = dict(self.unreachable)
+        copied.in_force = {name: list(values) for name, values in self.in_force.items()}
+        return copied
+
     def close(self) -> None:
         """Release the readers."""
         for follower in self._followers.values():
             follower.close()
+
+
+def _still(seen: NodeView) -> NodeView:
+    return replace(
+        seen,
+        marks=dict(seen.marks),
+        offers={scope: dict(offers) for scope, offers in seen.offers.items()},
+        offered_ms=dict(seen.offered_ms),
+        acks=dict(seen.acks),
+        link_states=dict(seen.link_states),
+        subscriptions=dict(seen.subscriptions),
+        subscribed_ms=dict(seen.subscribed_ms),
+        stops=dict(seen.stops),
+        pauses=dict(seen.pauses),
+        disabled=dict(seen.disabled),
+        subject_pauses=dict(seen.subject_pauses),
+    )

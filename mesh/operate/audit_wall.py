@@ -1,0 +1,121 @@
+"""The audit as a wall: one cell for each endpoint and minute. Spec: K29, DESIGN 7."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mesh.operate.audit_trail import AuditTrail, Said
+from mesh.operate.auditing import NEWS
+from mesh.operate.minutes import MINUTE_MS
+
+MINUTES_MAX = 24 * 60
+
+
+class Cell(StrEnum):
+    """What is known of an endpoint in a minute; never `equal` for want of an answer."""
+
+    NOT_EQUAL = "not equal"
+    """A certificate differs, or something was found."""
+    UNPROVEN = "unproven"
+    """Records were gone before the auditor read them."""
+    WAITING = "waiting"
+    """Not certified yet."""
+    EQUAL = "equal"
+    """Certified: exactly what was owed."""
+    QUIET = "quiet"
+    """The auditor ran, and there was nothing to certify."""
+    BLIND = "blind"
+    """The auditor was not heard in that minute."""
+
+
+_WORST = (Cell.NOT_EQUAL, Cell.UNPROVEN, Cell.WAITING, Cell.EQUAL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wall:
+    """The minutes `first` to `last`, numbered from 1970 on, and the cells of each endpoint."""
+
+    first: int
+    last: int
+    rows: Mapping[str, Sequence[Cell]]
+
+    def counts(self) -> Mapping[Cell, int]:
+        """Return how many cells there are of each kind."""
+        cells = [cell for row in self.rows.values() for cell in row]
+        return {kind: cells.count(kind) for kind in Cell}
+
+
+def wall_of(trail: AuditTrail, endpoints: Sequence[str], end_ms: int, minutes: int) -> Wall:
+    """Return the wall of some minutes.
+
+    Args:
+        trail: What the auditor said.
+        endpoints: `node/endpoint`, whether certified or not; those that the trail names come too.
+        end_ms: The wall ends with the minute of this moment.
+        minutes: How many.
+    """
+    last = end_ms // MINUTE_MS
+    first = last - minutes + 1
+    found: dict[str, dict[int, Cell]] = {name: {} for name in endpoints}
+    for said in list(trail.certificates.values()):
+        if said.holds_at(end_ms):
+            kind = Cell.EQUAL if said.entry.get("equal") else Cell.NOT_EQUAL
+            _mark(found, str(said.entry.get("endpoint")), kind, _span(said), first, last)
+    for said in list(trail.findings.values()):
+        name, kind_of = said.entry.get("endpoint"), str(said.entry.get("kind"))
+        if name and said.holds_at(end_ms) and (kind_of not in NEWS or kind_of == "unproven"):
+            kind = Cell.UNPROVEN if kind_of == "unproven" else Cell.NOT_EQUAL
+            _mark(found, str(name), kind, _span(said), first, last)
+    for name, since in _waiting(trail, last):
+        _mark(found, name, Cell.WAITING, (since, last), first, last)
+    return Wall(
+        first=first,
+        last=last,
+        rows={
+            name: [cells.get(at) or _empty(trail, at) for at in range(first, last + 1)]
+            for name, cells in sorted(found.items())
+        },
+    )
+
+
+def _empty(trail: AuditTrail, minute: int) -> Cell:
+    return Cell.QUIET if minute in trail.heard else Cell.BLIND
+
+
+def _span(said: Said) -> tuple[int, int]:
+    """Return the minutes that something speaks for: its own word, else when it was said."""
+    first, last = said.entry.get("first_ms"), said.entry.get("last_ms")
+    if isinstance(first, (int, float)) and isinstance(last, (int, float)):
+        return int(first) // MINUTE_MS, int(last) // MINUTE_MS
+    return said.last_ms // MINUTE_MS, said.last_ms // MINUTE_MS
+
+
+def _waiting(trail: AuditTrail, last: int) -> Iterator[tuple[str, int]]:
+    """Yield endpoints that wait, and the minute since when."""
+    waiting = trail.status.get("waiting")
+    at_ms = trail.status.get("at_ms")
+    now = int(at_ms) // MINUTE_MS if isinstance(at_ms, (int, float)) else last
+    newest: dict[str, int] = {}
+    for said in list(trail.certificates.values()):
+        name = str(said.entry.get("endpoint"))
+        newest[name] = max(newest.get(name, 0), _span(said)[1] + 1)
+    for one in waiting if isinstance(waiting, list) else []:
+        name = str(one.get("endpoint"))
+        yield name, min(newest.get(name, now), now)
+
+
+def _mark(
+    found: dict[str, dict[int, Cell]],
+    name: str,
+    kind: Cell,
+    span: tuple[int, int],
+    first: int,
+    last: int,
+) -> None:
+    cells = found.setdefault(name, {})
+    for minute in range(max(first, span[0]), min(last, span[1]) + 1):
+        before = cells.get(minute)
+        if before is None or _WORST.index(kind) < _WORST.index(before):
+            cells[minute] = kind

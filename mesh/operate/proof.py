@@ -1,0 +1,132 @@
+"""How far all is proven: the one sentence that every view of a mesh begins with. Spec: DESIGN 7."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mesh.operate.audit_trail import AuditTrail, Said
+from mesh.operate.auditing import FRESH_S, NEWS
+
+
+class ProofState(StrEnum):
+    """How a mesh is proven, worst first where several hold."""
+
+    NONE = "none"
+    """No auditor has ever said anything."""
+    BLIND = "blind"
+    """The auditor is not heard: nothing newer than its last word is proven."""
+    FINDINGS = "findings"
+    """Faults were found, or certificates differ."""
+    PARTIAL = "partial"
+    """Nothing is wrong as far as is known, and something is not proven yet."""
+    PROVEN = "proven"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """How far all is proven.
+
+    Attributes:
+        state: In a word.
+        text: In a sentence without times: it changes when the state does, and not each second.
+        until_ms: Everything published before was proven; None if that cannot be said.
+        heard_ms: When the auditor spoke last; None if never.
+        open: Findings that are faults and were not taken back.
+        doubts: Why it is not proven, one line each.
+    """
+
+    state: ProofState
+    text: str
+    until_ms: int | None
+    heard_ms: int | None
+    open: int
+    doubts: tuple[str, ...]
+
+
+def proof_of(trail: AuditTrail, wall_ms: int, at_ms: int | None = None) -> Proof:
+    """Return how far all is proven.
+
+    Args:
+        trail: What the auditor says.
+        wall_ms: Now, ms since 1970.
+        at_ms: A moment gone by, for findings and certificates as of then; None is now.
+    """
+    audited = trail.audited(at_ms)
+    faults = [one for one in audited.findings if str(one.get("kind")) not in NEWS]
+    doubts = tuple(audited.doubts(wall_ms if at_ms is None else _heard_ms(trail.status) or 0))
+    heard_ms = _heard_ms(trail.status)
+    until_ms = _until_ms(trail) if at_ms is None else None
+    unequal = sum(not one.get("equal") for one in audited.certificates)
+    parts = [one for one in audited.findings if one.get("kind") in ("split", "heal")]
+    is_split = bool(parts) and parts[-1].get("kind") == "split"
+    if heard_ms is None:
+        state, text = ProofState.NONE, "No audit: no auditor has said anything here"
+    elif at_ms is None and wall_ms - heard_ms > FRESH_S * 1000:
+        state, text = ProofState.BLIND, "Audit blind: the auditor is not heard"
+    elif faults or unequal or is_split:
+        state, text = ProofState.FINDINGS, _wrong(len(faults), unequal, is_split=is_split)
+    elif doubts:
+        state, text = ProofState.PARTIAL, "Not all is proven yet"
+    else:
+        state, text = ProofState.PROVEN, "Proven, no findings"
+    if state is ProofState.BLIND and faults:
+        text += f"; {_wrong(len(faults), unequal, is_split=is_split)}"
+    return Proof(
+        state=state,
+        text=text,
+        until_ms=until_ms,
+        heard_ms=heard_ms,
+        open=len(faults),
+        doubts=doubts,
+    )
+
+
+def _wrong(faults: int, unequal: int, *, is_split: bool) -> str:
+    told = [f"{faults} finding{'' if faults == 1 else 's'} open"] if faults else []
+    if unequal and not faults:
+        told.append(f"{unequal} certificate{' differs' if unequal == 1 else 's differ'}")
+    return ", ".join([*told, *(["the mesh is split"] if is_split else [])])
+
+
+def _heard_ms(status: Mapping[str, object]) -> int | None:
+    at_ms = status.get("at_ms")
+    return int(at_ms) if isinstance(at_ms, (int, float)) else None
+
+
+def _until_ms(trail: AuditTrail) -> int | None:
+    """Return up to when everything is certified, by what the auditor says is not.
+
+    A range that waits was certified up to its last certificate, and that was written after what it
+    speaks for.
+    """
+    status = trail.status
+    heard_ms = _heard_ms(status)
+    if heard_ms is None or not trail.certificates:
+        return None
+    if not status.get("uncertified"):
+        return heard_ms
+    newest = _newest(trail.certificates.values())
+    waiting = status.get("waiting")
+    listed = waiting if isinstance(waiting, list) else []
+    if len(listed) < _number(status.get("uncertified")):
+        return min(newest.values(), default=None)  # not all that waits is spelled out
+    until = [newest.get((str(one.get("source")), str(one.get("endpoint")))) for one in listed]
+    known = [moment for moment in until if moment is not None]
+    return min(known) if len(known) == len(until) else None
+
+
+def _newest(certificates: Iterable[Said]) -> Mapping[tuple[str, str], int]:
+    """Return when each endpoint was certified last, per source."""
+    found: dict[tuple[str, str], int] = {}
+    for said in certificates:
+        key = (str(said.entry.get("source")), str(said.entry.get("endpoint")))
+        last_ms = said.entry.get("last_ms")
+        moment = int(last_ms) if isinstance(last_ms, (int, float)) else said.last_ms
+        found[key] = max(found.get(key, 0), moment)
+    return found
+
+
+def _number(value: object) -> int:
+    return int(value) if isinstance(value, (int, float)) else 0

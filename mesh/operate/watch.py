@@ -1,0 +1,173 @@
+"""A mesh that somebody looks at for hours: everything that its topics tell, second by second.
+
+One thread calls `look`, about once a second; any other takes `Watch.seen`, which nobody changes.
+Nothing is kept that the topics do not give back, no consumer group is joined, nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+
+from mesh.errors import ConfigError, ProtocolError
+from mesh.model.control import Heartbeat
+from mesh.model.topology import Topology
+from mesh.operate.audit_trail import AuditTrail
+from mesh.operate.in_force import InForce, highest_of, records_seen
+from mesh.operate.status import OBSERVE_S, observe
+from mesh.operate.traffic import Traffic
+from mesh.transport.port import KafkaCluster
+from mesh.view.mesh_view import MeshView
+
+ASK_MS = 5_000
+"""How often brokers are asked whether they answer, and for topics that did not exist yet."""
+
+Open = Callable[[Topology, Sequence[str]], Mapping[str, KafkaCluster]]
+"""Opens clients of Kafka clusters of a topology, by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A mesh at one moment.
+
+    Attributes:
+        in_force: What is in force, or what a file says where nobody has written that.
+        topology: The same, with every address that is known.
+        kafka: Clients of its Kafka clusters.
+        view: Its control topics; nobody refreshes it.
+        beats: Which nodes are up.
+        faults: Kafka clusters that do not answer, with the reason.
+        at_ms: When, ms since 1970 by this machine's clock.
+    """
+
+    in_force: InForce
+    topology: Topology
+    kafka: Mapping[str, KafkaCluster]
+    view: MeshView
+    beats: Mapping[str, bool]
+    faults: Mapping[str, str]
+    at_ms: int
+
+
+class Watch:
+    """Looks at one mesh again and again.
+
+    Args:
+        topology: As its file says it, with the addresses that are known.
+        opens: Opens clients; those of later topologies too.
+        now_ms: Monotonic clock.
+        wall_ms: This machine's clock, ms since 1970: for people, never for order.
+        executor: Reads Kafka clusters side by side.
+
+    Attributes:
+        seen: The mesh as of the last look.
+        traffic: What its ledgers tell.
+        trail: What its auditor tells.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        opens: Open,
+        now_ms: Callable[[], int],
+        wall_ms: Callable[[], int],
+        executor: Executor | None = None,
+    ) -> None:
+        self._opens = opens
+        self._now_ms = now_ms
+        self._wall_ms = wall_ms
+        self._known = topology
+        self._in_force = InForce(number=0, topology=topology)
+        self._topology = topology
+        self._kafka = dict(opens(topology, list(topology.kafka)))
+        self._view = MeshView(topology, self._kafka, now_ms, name="watch", executor=executor)
+        self._heard: dict[str, tuple[Heartbeat | None, int]] = {}
+        self._asked_ms = -ASK_MS
+        self._records = 0
+        self.traffic = Traffic(topology, self._kafka)
+        self.trail = AuditTrail(topology, self._kafka.get(topology.audit_kafka), now_ms)
+        self.seen = self._as_seen()
+
+    def begin(self, pause: Callable[[float], None]) -> None:
+        """Read what there is, and hear who is up; takes as long as `mesh status` does."""
+        self._view.refresh()
+        self._follow_topology()
+        beats = observe(self._view, self._now_ms, pause, hears_each=False)
+        now_ms = self._now_ms()
+        for node, seen in self._view.nodes.items():
+            heard_ms = now_ms if beats.get(node) else now_ms - int(OBSERVE_S * 1000) - 1
+            self._heard[node] = (seen.heartbeat, heard_ms)
+        self.look()
+
+    def look(self) -> None:
+        """Take what has come since the last look."""
+        now_ms = self._now_ms()
+        asks = now_ms - self._asked_ms >= ASK_MS
+        if asks:
+            self._asked_ms = now_ms
+            self._view.refresh()
+        else:
+            self._view.glance()
+        self._follow_topology()
+        self._listen()
+        self.traffic.look(looks_for_new=asks)
+        self.traffic.tick(now_ms / 1000)
+        self.trail.look(asks_brokers=asks)
+        self.seen = self._as_seen()
+
+    def _as_seen(self) -> Seen:
+        return Seen(
+            in_force=self._in_force,
+            topology=self._topology,
+            kafka=self._kafka,
+            view=self._view.still(),
+            beats={node: self._is_up(node) for node in self._topology.nodes},
+            faults=dict(self._view.unreachable),
+            at_ms=self._wall_ms(),
+        )
+
+    def _listen(self) -> None:
+        for node, seen in self._view.nodes.items():
+            before = self._heard.get(node, (None, 0))[0]
+            if seen.heartbeat is not before:
+                self._heard[node] = (seen.heartbeat, self._now_ms())
+
+    def _is_up(self, node: str) -> bool:
+        beat, heard_ms = self._heard.get(node, (None, 0))
+        is_fresh = self._now_ms() - heard_ms <= OBSERVE_S * 1000
+        return beat is not None and is_fresh and not self._view.is_unreachable(node)
+
+    def _follow_topology(self) -> None:
+        """Go over to the topology in force, if another one is."""
+        records = sum(map(len, self._view.in_force.values()))
+        if records == self._records:
+            return
+        self._records = records
+        try:
+            found = highest_of(records_seen(self._view))
+        except (ConfigError, ProtocolError):
+            return  # a newer version wrote it: what was in force before is shown on
+        if found is None or found.number <= self._in_force.number:
+            return
+        known = {
+            name: self._known.kafka.get(name, one) for name, one in found.topology.kafka.items()
+        }
+        topology = replace(found.topology, kafka=known)
+        fresh = [name for name in topology.kafka if name not in self._kafka]
+        try:
+            opened = self._opens(topology, fresh) if fresh else {}
+        except ConfigError:
+            return  # nobody says where a new Kafka cluster is: what is known of is shown on
+        self._kafka = {**self._kafka, **opened}
+        self._view.extend(topology, opened)
+        self.traffic.extend(topology, self._kafka)
+        self._in_force, self._topology = found, topology
+
+    def close(self) -> None:
+        """Release readers and clients."""
+        self.traffic.close()
+        self.trail.close()
+        self._view.close()
+        for cluster in self._kafka.values():
+            cluster.close()

@@ -1,0 +1,154 @@
+"""What the auditor says, over time: findings, certificates, the wall, and how far all is proven."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from mesh.config.topology_file import topology_from_mapping
+from mesh.operate.audit_trail import AuditTrail
+from mesh.operate.audit_wall import Cell, wall_of
+from mesh.operate.minutes import MINUTE_MS, MINUTES_KEPT, Minutes
+from mesh.operate.proof import ProofState, proof_of
+from mesh.transport.memory import MemoryKafka
+from mesh.transport.port import TopicSpec
+
+SPEC = {"kafka": {"k": None}, "nodes": {"a": {"kafka": "k"}}, "audit": {"kafka": "k"}}
+EQUAL = {"source": "mesh.a.in.g[0]", "block": 0, "endpoint": "a/s", "equal": True}
+DUPLICATE = {"kind": "duplicate", "endpoint": "a/s", "text": "twice", "id": "d1"}
+BROKER_TIME = {"message.timestamp.type": "LogAppendTime"}
+
+
+class Auditor:
+    """Writes as the auditor does, at times of its own."""
+
+    def __init__(self) -> None:
+        self.ms = 100 * MINUTE_MS
+        self.kafka = MemoryKafka("k", now_ms=lambda: self.ms)
+        names = [f"mesh.audit.{one}" for one in ("findings", "certificates", "status")]
+        self.kafka.admin().create(
+            [TopicSpec(name=name, partitions=1, settings=BROKER_TIME) for name in names]
+        )
+        self.trail = AuditTrail(topology_from_mapping(SPEC), self.kafka, lambda: self.ms)
+        self._writer = self.kafka.writer("auditor")
+
+    def says(self, table: str, key: str, value: Mapping[str, object] | None) -> None:
+        text = None if value is None else json.dumps(value).encode()
+        self._writer.produce(f"mesh.audit.{table}", text, key.encode(), 0)
+        self._writer.flush()
+        self.trail.look(asks_brokers=True)
+
+    def status(self, **more: object) -> None:
+        said = {"at_ms": self.ms, "uncertified": 0, "waiting": [], "endpoints": ["a/s"], **more}
+        self.says("status", "status", said)
+
+    def row(self, minutes: int = 4) -> list[Cell]:
+        return list(wall_of(self.trail, ["a/s"], self.ms, minutes).rows["a/s"])
+
+
+@pytest.fixture
+def auditor() -> Auditor:
+    return Auditor()
+
+
+def test_a_minute_without_an_answer_is_never_equal(auditor: Auditor) -> None:
+    """Blind before the auditor spoke, equal where it certified, quiet where nothing was owed."""
+    auditor.says("certificates", "c", EQUAL)
+    auditor.status()
+    auditor.ms += MINUTE_MS
+    auditor.status()
+    assert auditor.row() == [Cell.BLIND, Cell.BLIND, Cell.EQUAL, Cell.QUIET]
+
+
+def test_the_worst_of_a_minute_is_shown(auditor: Auditor) -> None:
+    """A certificate that differs, or a finding, wins over one that is equal."""
+    auditor.says("certificates", "c", EQUAL)
+    auditor.says("certificates", "d", {**EQUAL, "block": 1, "equal": False})
+    assert auditor.row(1) == [Cell.NOT_EQUAL]
+    other = Auditor()
+    other.says("certificates", "c", EQUAL)
+    other.says("findings", "d1", DUPLICATE)
+    assert other.row(1) == [Cell.NOT_EQUAL]
+    other.says("findings", "d1", None)
+    assert other.row(1) == [Cell.EQUAL]
+
+
+def test_a_range_that_waits_is_shown_since_its_last_certificate(auditor: Auditor) -> None:
+    """What is not certified yet is neither quiet nor equal."""
+    auditor.says("certificates", "c", EQUAL)
+    auditor.ms += 2 * MINUTE_MS
+    wait = {"source": "mesh.a.in.g[0]", "block": 0, "endpoint": "a/s", "to": 9, "reason": "r"}
+    auditor.status(uncertified=1, waiting=[wait])
+    assert auditor.row(3) == [Cell.EQUAL, Cell.WAITING, Cell.WAITING]
+
+
+def test_a_certificate_speaks_for_the_minutes_of_its_records(auditor: Auditor) -> None:
+    """Where it tells when its records were written, that counts, and not when it was written."""
+    first = auditor.ms - 2 * MINUTE_MS
+    auditor.says("certificates", "c", {**EQUAL, "first_ms": first, "last_ms": first + MINUTE_MS})
+    assert auditor.row(3) == [Cell.EQUAL, Cell.EQUAL, Cell.QUIET]
+
+
+def test_how_far_all_is_proven(auditor: Auditor) -> None:
+    """None, proven, findings, blind: each is told apart, and the age is no part of the sentence."""
+    assert proof_of(auditor.trail, auditor.ms).state is ProofState.NONE
+    auditor.says("certificates", "c", EQUAL)
+    auditor.status()
+    proven = proof_of(auditor.trail, auditor.ms + 2_000)
+    assert (proven.state, proven.until_ms) == (ProofState.PROVEN, auditor.ms)
+    assert proof_of(auditor.trail, auditor.ms + 3_000).text == proven.text
+    auditor.says("findings", "d1", DUPLICATE)
+    found = proof_of(auditor.trail, auditor.ms)
+    assert (found.state, found.text) == (ProofState.FINDINGS, "1 finding open")
+    blind = proof_of(auditor.trail, auditor.ms + 16_000)
+    assert blind.state is ProofState.BLIND
+    assert "1 finding open" in blind.text
+
+
+def test_nothing_is_proven_further_than_what_waits(auditor: Auditor) -> None:
+    """A range that was never certified leaves nothing to say; else its last certificate counts."""
+    auditor.says("certificates", "c", EQUAL)
+    certified = auditor.ms
+    auditor.ms += 5_000
+    wait = {"source": "mesh.a.in.g[0]", "block": 0, "endpoint": "a/s", "to": 9, "reason": "r"}
+    auditor.status(uncertified=1, waiting=[wait])
+    assert proof_of(auditor.trail, auditor.ms).until_ms == certified
+    auditor.status(uncertified=1, waiting=[{**wait, "endpoint": "a/other"}])
+    assert proof_of(auditor.trail, auditor.ms).until_ms is None
+
+
+def test_findings_of_a_moment_gone_by(auditor: Auditor) -> None:
+    """One that was taken back since then was open then; one that came later was not there."""
+    before = auditor.ms - 1
+    auditor.says("findings", "d1", DUPLICATE)
+    during = auditor.ms
+    auditor.ms += MINUTE_MS
+    auditor.says("findings", "d1", None)
+    counts = [len(auditor.trail.audited(at).findings) for at in (before, during, auditor.ms, None)]
+    assert counts == [0, 1, 0, 0]
+
+
+def test_garbage_of_a_stranger_is_passed_over(auditor: Auditor) -> None:
+    """Whoever may write there may write anything."""
+    for value in (b"\xff", b"[]", b"7", b"{"):
+        auditor._writer.produce("mesh.audit.findings", value, b"\xff", 0)
+        auditor._writer.produce("mesh.audit.status", value, b"\xff", 0)
+    auditor._writer.flush()
+    auditor.trail.look(asks_brokers=True)
+    assert not auditor.trail.findings
+    assert not auditor.trail.status
+
+
+def test_minutes_keep_a_day() -> None:
+    """What is older is neither counted nor mistaken for something newer."""
+    minutes = Minutes()
+    assert minutes.of(5) == 0
+    minutes.add(1000 * MINUTE_MS, 3)
+    minutes.add(1000 * MINUTE_MS + 59_999, 4)
+    minutes.add((1000 - MINUTES_KEPT) * MINUTE_MS, 9)
+    assert [minutes.of(at) for at in (1000 - MINUTES_KEPT, 999, 1000, 1001)] == [0, 0, 7, 0]
+    minutes.add((1000 + MINUTES_KEPT) * MINUTE_MS, 1)
+    assert list(minutes.between(1000 + MINUTES_KEPT - 1, 1000 + MINUTES_KEPT)) == [0, 1]
+    assert minutes.of(1000) == 0
