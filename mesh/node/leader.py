@@ -44,7 +44,7 @@ from mesh.node.offers import (
     scopes_of,
     scopes_offering,
 )
-from mesh.node.remembering import Remembering
+from mesh.node.remembering import Remembering, Versions
 from mesh.node.rounds import CLIENTS, Round, neighbour_of
 
 Writes = (
@@ -98,7 +98,7 @@ class Leader:
 
     # -- offers ---------------------------------------------------------------------------
 
-    def offer(self, learner: Learner, round_: Round) -> Iterator[Writes]:
+    def offer(self, learner: Learner, round_: Round, lanes: Sequence[Versions]) -> Iterator[Writes]:
         """Offer what a round in force in every lane has changed, and keep it to acknowledge it.
 
         The first time, what the control topic offers already is compared with what it should
@@ -116,7 +116,7 @@ class Leader:
             self._await(self.awaited)
             yield from learner.troubles.everything(self.stops)
         self._has_offered = True
-        yield from self.remembering.add(learner.neighbours, round_.came)
+        yield from self.remembering.add(learner.neighbours, lanes, round_)
         yield from self._ask_again(learner)
         self._apply(learner, round_)
 

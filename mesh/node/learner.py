@@ -7,7 +7,7 @@ committed by the lanes before the next. Spec: K16, K22-K26.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -266,13 +266,21 @@ class Learner:
 
         Spec: K21, K25.
         """
-        for scope in self.neighbours[name].scopes if self.offered is None else self.offered[name]:
+        for scope in self._scopes_of(name):
             source, reader = input_name(name, scope), self._scope(name, scope)
             version = versions.get(source, UNCHANGED)
             if reader is not None and self._routed.get(source, UNCHANGED) < version:
                 self._read[source] = version
                 for filter_, wish in reader.recall(learned.get(scope, ()), version).items():
                     self._gather(name, scope, filter_, wish)
+
+    def can_recall(self, name: str, versions: Mapping[str, tuple[int, int]]) -> bool:
+        """Say whether these versions are later than what this worker routes by of a neighbour."""
+        heard = [input_name(name, scope) for scope in self._scopes_of(name)]
+        return any(self._routed.get(s, UNCHANGED) < versions.get(s, UNCHANGED) for s in heard)
+
+    def _scopes_of(self, name: str) -> Iterable[Scope]:
+        return self.neighbours[name].scopes if self.offered is None else self.offered[name]
 
     def begin_again(self, name: str) -> None:
         """Have everything that a neighbour offers proven anew: the link is enabled."""
@@ -302,10 +310,9 @@ class Learner:
         late = [s for s, version in in_force.items() if self._routed.get(s, UNCHANGED) < version]
         found = []
         for name, neighbour in self.neighbours.items():
-            if not neighbour.frozen and neighbour.closed is None and neighbour.gate is None:
-                scopes = neighbour.scopes if self.offered is None else self.offered[name]
-                if any(input_name(name, scope) in late for scope in scopes):
-                    found.append(name)
+            is_read = not neighbour.frozen and neighbour.closed is None and neighbour.gate is None
+            if is_read and any(input_name(name, one) in late for one in self._scopes_of(name)):
+                found.append(name)
         return found
 
     def _scope(self, name: str, scope: Scope) -> ScopeReader | None:

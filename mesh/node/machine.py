@@ -262,7 +262,9 @@ class NodeMachine:
         close(learner.neighbours[name], self.router, Reason.LINK_DISABLED)
         learner.freeze(name, input_.learned, input_.versions)
         if (leader := self.leader) is not None:
-            yield from leader.remembering.look(learner.neighbours, self._now_ms, at_once=True)
+            lanes = list(self._lanes.values())
+            remembering = leader.remembering
+            yield from remembering.look(learner.neighbours, lanes, self._now_ms, at_once=True)
 
     def _tick(self, now_ms: int) -> Iterator[Effect]:
         self.demands.expire(now_ms)
@@ -275,7 +277,9 @@ class NodeMachine:
             yield from self.leader.heed_silence(self.learner)
             yield from self.learner.ended_leases(now_ms)
             yield from self._beat(self.leader, self._change_status())
-            yield from self.leader.remembering.look(self.learner.neighbours, now_ms)
+            if len(self._lanes) == self.topology.nodes[self.node].lanes:
+                lanes = list(self._lanes.values())
+                yield from self.leader.remembering.look(self.learner.neighbours, lanes, now_ms)
             if self._round is None:
                 # In a round the table is ahead of what may be offered.
                 yield from self._foreign.mend(self.leader, self.learner, now_ms)
@@ -414,7 +418,8 @@ class NodeMachine:
             self.is_ready = True
             yield BecameReady()
         if self.leader is not None:
-            yield from self.leader.offer(self.learner, round_)
+            lanes = list(self._lanes.values())
+            yield from self.leader.offer(self.learner, round_, lanes)
             yield from self.leader.acknowledge()
 
 

@@ -2,18 +2,21 @@
 
 Whole sets are kept when they have changed, seldom, for they may be large; what is about to be
 acknowledged is added before that, so that no start ever lacks it. What is withdrawn meanwhile
-stays in what is kept until the next whole set: too much of it only waits.
+stays in what is kept until the next whole set: too much of it only waits. Each version that is
+acknowledged is told with it, so that who finds a later one elsewhere knows that something may lack.
+Who has read less than the node's lanes have routed by keeps nothing: what stands there is newer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.scopes import ScopeReader
 from mesh.model.control import Scope, Wish, is_address
 from mesh.model.effects import WriteLearned
 from mesh.node.neighbour import Neighbour
+from mesh.node.rounds import Round, input_name
 
 REMEMBER_MS, PER_FILTER_MS = 2_000, 0.1
 """Least time between two looks at what neighbours want, and how much longer it is for each filter
@@ -21,6 +24,11 @@ that is kept: a look at many takes longer, and is not to take more of a core."""
 
 Source = tuple[str, Scope]
 """A neighbour, and a scope that it offers."""
+
+Versions = Mapping[str, tuple[int, int]]
+"""By input of interest, as lanes have routed by it."""
+
+_NEVER = (-1, -1)
 
 
 def is_kept(filter_: str, wish: Wish | None) -> bool:
@@ -35,35 +43,52 @@ class Remembering:
     _due_ms: float = 0.0
     _kept: dict[Source, tuple[str, ...]] = field(default_factory=dict)
     _added: dict[Source, None] = field(default_factory=dict)
+    _told: dict[Source, tuple[int, int]] = field(default_factory=dict)
 
     def look(
-        self, neighbours: Mapping[str, Neighbour], now_ms: int, *, at_once: bool = False
+        self,
+        neighbours: Mapping[str, Neighbour],
+        lanes: Sequence[Versions],
+        now_ms: int,
+        *,
+        at_once: bool = False,
     ) -> Iterator[WriteLearned]:
-        """Keep every proven set that is not what was kept last."""
+        """Keep every proven set that is not what was kept last.
+
+        Args:
+            neighbours: What they offer.
+            lanes: What each lane of the node routes by.
+            now_ms: The present moment.
+            at_once: Whether it is time although one was kept just now.
+        """
         if now_ms < self._due_ms and not at_once:
             return
         for name, neighbour in neighbours.items():
             for scope, reader in neighbour.scopes.items():
-                if reader.proven:
+                if reader.proven and not _is_behind(reader, input_name(name, scope), lanes):
                     yield from self._keep((name, scope), reader, reader.view.items())
         count = sum(len(filters) for filters in self._kept.values())
         self._due_ms = now_ms + REMEMBER_MS + PER_FILTER_MS * count
 
     def add(
-        self, neighbours: Mapping[str, Neighbour], came: Mapping[Source, Collection[str]]
+        self, neighbours: Mapping[str, Neighbour], lanes: Sequence[Versions], round_: Round
     ) -> Iterator[WriteLearned]:
-        """Keep what a round has brought into force, before it is acknowledged."""
-        for source, filters in came.items():
-            name, scope = source
-            reader = neighbours[name].scopes.get(scope) if name in neighbours else None
-            if reader is None or reader.mark is None:
-                continue  # its link is gone, or read anew from the beginning
-            if source not in self._kept:
-                yield from self._keep(source, reader, reader.in_force())
-                continue
-            self._added[source] = None
-            mark = reader.mark
-            yield WriteLearned(name, scope, mark.epoch, mark.number, tuple(filters), is_more=True)
+        """Keep what a round has brought into force, and its version, before it is acknowledged."""
+        for name, neighbour in neighbours.items():
+            for scope, reader in neighbour.scopes.items():
+                source, heard = (name, scope), input_name(name, scope)
+                version = round_.in_force.get(heard, _NEVER)
+                if reader.mark is None or _is_behind(reader, heard, lanes):
+                    continue  # read anew from the beginning, or not as far as others
+                came = round_.came.get(source, ())
+                if not came and version <= self._told.get(source, _NEVER):
+                    continue
+                if source not in self._kept:
+                    yield from self._keep(source, reader, reader.in_force())
+                    continue
+                self._told[source] = version
+                self._added |= dict.fromkeys([source] if came else [])
+                yield WriteLearned(name, scope, *version, tuple(came), is_more=True)
 
     def _keep(
         self, source: Source, reader: ScopeReader, entries: Iterable[tuple[str, Wish]]
@@ -74,10 +99,19 @@ class Remembering:
             return
         self._kept[source] = filters
         self._added.pop(source, None)
-        yield WriteLearned(*source, reader.mark.epoch, reader.mark.number, filters)
+        self._told[source] = (reader.mark.epoch, reader.mark.number)
+        yield WriteLearned(*source, *self._told[source], filters)
 
     def forget(self, gone: Sequence[str]) -> None:
         """Know no more what was kept of these neighbours: their links are gone."""
         for source in [one for one in self._kept if one[0] in gone]:
             del self._kept[source]
             self._added.pop(source, None)
+            self._told.pop(source, None)
+
+
+def _is_behind(reader: ScopeReader, heard: str, lanes: Sequence[Versions]) -> bool:
+    """Say whether every lane routes by more of a scope than its reader here has read."""
+    mark = reader.mark
+    routed = min((lane.get(heard, _NEVER) for lane in lanes), default=_NEVER)
+    return mark is None or (mark.epoch, mark.number) < routed

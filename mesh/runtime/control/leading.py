@@ -239,14 +239,17 @@ class ControlWriter:
         self._to(neighbour, key, encode_repair_request(request) if is_open else None)
 
     def _learned(self, learned: WriteLearned) -> None:
-        """Write a proven set in parts that fit into records, and what came since. Spec: K21."""
+        """Write a proven set in parts that fit into records, and what came since. Spec: K21.
+
+        A version by which nothing came is told where what comes next is written.
+        """
         topic, source = self.names.learned(self.node), (learned.neighbour, learned.scope)
         first = self._parts[source] if learned.is_more else 0
         number = first
         for number, part in enumerate(_parts(learned.filters), first):
             value = encode_learned(learned.epoch, learned.number, part)
             self.writer.produce(topic, value, learned_key(*source, number), 0)
-        self._parts[source] = number + 1
+        self._parts[source] = number + bool(learned.filters or not learned.is_more)
 
     def _mark(self, scope: Scope, mark: Mark | None) -> None:
         if mark is not None:

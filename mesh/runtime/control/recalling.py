@@ -3,21 +3,25 @@
 A worker may take a lane while it has heard less of a neighbour than the lane's former owner, who
 has acknowledged it: it lags, or its own way to that Kafka cluster is cut. What was acknowledged
 stands in `learned`, in the node's own Kafka cluster. The lane reads nothing before the worker goes
-by that; no time passes for an answer. Spec: K16, K21, K25.
+by that; no time passes for an answer. What the former owner routed by and had not acknowledged yet,
+because a mate did not know it, may lack there: then the lane waits until this worker hears it.
+Spec: K16, K21, K25.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import structlog
 
 from mesh.errors import TransportError
+from mesh.model.control import Scope
 from mesh.model.inputs import NeighbourLags
 from mesh.model.topics import TopicNames
-from mesh.runtime.control.leading import read_learned
+from mesh.node.rounds import input_name
+from mesh.runtime.control.leading import learned_versions, read_learned
 from mesh.runtime.host.questions import Questions
 from mesh.runtime.host.recall import Recall
 from mesh.runtime.lanes.owned import Lanes
@@ -25,6 +29,9 @@ from mesh.transport.port import TopicPartition
 
 PATIENCE_MS = 1_000
 """How long a lane waits for what its worker is about to hear anyway."""
+
+NEVER = (-1, -1)
+"""Older than every version."""
 
 log = structlog.get_logger()
 
@@ -43,6 +50,7 @@ class Recalling:
     recall: Recall
     questions: Questions
     _tried_ms: int = -PATIENCE_MS
+    _awaited: dict[str, None] = field(default_factory=dict)
 
     def step(self, lanes: Lanes, now_ms: int) -> Iterator[NeighbourLags]:
         """Yield what the node has acknowledged of neighbours of whom this worker knows less."""
@@ -56,18 +64,38 @@ class Recalling:
         if not awaited or (not is_asked and now_ms - self._tried_ms < PATIENCE_MS):
             return
         self._tried_ms = now_ms
-        place = TopicPartition(TopicNames(lanes.topology.prefix).learned(self.node), 0)
-        try:
-            records = self.questions.answer(("learned",), partial(self.recall.records, place))
-        except TransportError as error:
-            log.warning("learned.not_read", fault=str(error))
-            return
-        if records is None:
-            return
         versions: dict[str, tuple[int, int]] = {}
         for known in awaited:
             for source, version in known.items():
                 versions[source] = max(version, versions.get(source, version))
-        for name in learner.lagging(versions):
-            log.warning("neighbour.recalled", neighbour=name)
-            yield NeighbourLags(name, read_learned(records, name), versions)
+        place = TopicPartition(TopicNames(lanes.topology.prefix).learned(self.node), 0)
+        late = learner.lagging(versions)
+        try:
+            kept = self.questions.answer(("learned",), partial(_kept, self.recall, place, late))
+        except TransportError as error:
+            log.warning("learned.not_read", fault=str(error))
+            return
+        if kept is None:
+            return
+        for name in late:
+            learned, proven = kept.get(name, ({}, {}))
+            told = {input_name(name, scope): version for scope, version in proven.items()}
+            sure = {source: v for source, v in versions.items() if v <= told.get(source, NEVER)}
+            if learner.can_recall(name, sure):
+                log.warning("neighbour.recalled", neighbour=name)
+                yield NeighbourLags(name, learned, sure)
+            elif name not in self._awaited:
+                self._awaited[name] = None
+                log.warning("neighbour.awaited", neighbour=name, text="lanes read nothing before")
+
+
+_Kept = tuple[Mapping[Scope, Sequence[str]], Mapping[Scope, tuple[int, int]]]
+"""What a neighbour wanted, and at which version that was, by scope."""
+
+
+def _kept(recall: Recall, place: TopicPartition, neighbours: Sequence[str]) -> Mapping[str, _Kept]:
+    """Return what the node has kept of neighbours."""
+    records = recall.records(place)
+    return {
+        name: (read_learned(records, name), learned_versions(records, name)) for name in neighbours
+    }

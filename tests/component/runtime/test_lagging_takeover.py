@@ -73,3 +73,59 @@ def test_what_was_recalled_is_wanted_until_the_neighbour_itself_is_heard(mesh: S
     subscribe_at_b(mesh, "y/>", None)
     mesh.run()
     assert "y/>" not in machine.router.table.entries
+
+
+TWO_LANES = {**APART, "nodes": {**APART["nodes"], "a": {"kafka": "k", "lanes": 2}}}
+
+
+@pytest.mark.parametrize("silent_ms", [3_000, 60_000])
+def test_what_a_mate_did_not_know_was_not_acknowledged_and_is_waited_for(silent_ms: int) -> None:
+    """One lane has routed by it, and its worker dies: nobody may say that the node knows it. K24."""
+    mesh = SmallMesh(TWO_LANES)
+    mesh.subscribe("c", "s", ">", None)
+    mesh.world.start("a", 1)
+    mesh.run(6_000)
+    assert all(len(mesh.world.workers[one]._lanes.owned) == 1 for one in ("a", "a#1"))
+    deaf, dies = ("a", 1) if mesh.world.workers["a#1"].machine.leader else ("a#1", 0)
+    mesh.world.workers[deaf].cut(["b"])
+    mesh.run(500)
+    subscribe_at_b(mesh, "y/>")
+    mesh.run(3_000)
+    leader = mesh.world.workers["b"].machine.leader
+    mesh.world.kill("a", dies)
+    mesh.run(silent_ms)
+    assert leader.completion.state("clients").complete == -1
+    told = 0 if deaf == "a#1" else 1  # the lane that had said from where on it routes by it
+    mesh.publish(b"before", [subject("y/1")], partition=told)
+    mesh.run()
+    mesh.world.workers[deaf].cut([])
+    mesh.run(30_000)
+    assert leader.completion.state("clients").complete == 0
+    mesh.publish(b"one", [subject("y/1")], partition=1 - told)
+    mesh.run()
+    assert delivered_at_b(mesh) == [b"before", b"one"]
+
+
+def test_a_leader_that_lags_overwrites_nothing_that_its_predecessor_has_kept() -> None:
+    """The next one finds all that was acknowledged, too. Spec: K21."""
+    mesh = SmallMesh(APART)
+    mesh.subscribe("c", "s", ">", None)
+    for index in (1, 2):
+        mesh.world.start("a", index)
+    mesh.run(6_000)
+    for name in ("a#1", "a#2"):
+        mesh.world.workers[name].cut(["b"])
+    mesh.run(500)
+    for filter_ in ("x/>", "y/>", "z/>"):
+        subscribe_at_b(mesh, filter_)
+        mesh.run(5_000)
+    for index in (0, 1):
+        mesh.world.kill("a", index)
+        mesh.run(20_000)
+    for name in ("x/1", "y/1", "z/1"):
+        mesh.publish(name.encode(), [subject(name)])
+    mesh.run()
+    assert "a#2" in mesh.world.workers
+    mesh.world.workers["a#2"].cut([])
+    mesh.run(30_000)
+    assert delivered_at_b(mesh) == [b"x/1", b"y/1", b"z/1"]

@@ -8,6 +8,7 @@ from mesh.model.control import Mark, Ownership, Scope, Wish
 from mesh.model.topology import ZoneKind
 from mesh.node.neighbour import Neighbour
 from mesh.node.remembering import PER_FILTER_MS, REMEMBER_MS, Remembering
+from mesh.node.rounds import Round, input_name
 
 SCOPE = Scope("Z", "", Ownership.OWN)
 MANY = 50_000
@@ -27,7 +28,7 @@ def kept_when(count: int, until_ms: int) -> list[int]:
     for now in range(0, until_ms, 100):
         del view[next(iter(view))]
         view[f"new/{now}"] = Wish()
-        if list(remembering.look({"n": neighbour}, now)):
+        if list(remembering.look({"n": neighbour}, [], now)):
             found.append(now)
     return found
 
@@ -46,8 +47,31 @@ def test_many_filters_are_kept_the_more_seldom() -> None:
 def test_what_must_be_kept_now_does_not_wait() -> None:
     """A link that is being disabled freezes what its neighbour wants. Spec: K21."""
     neighbour, remembering = a_neighbour(MANY), Remembering()
-    list(remembering.look({"n": neighbour}, 0))
+    list(remembering.look({"n": neighbour}, [], 0))
     neighbour.scopes[SCOPE].view.clear()
-    assert not list(remembering.look({"n": neighbour}, 100))
-    (kept,) = remembering.look({"n": neighbour}, 100, at_once=True)
+    assert not list(remembering.look({"n": neighbour}, [], 100))
+    (kept,) = remembering.look({"n": neighbour}, [], 100, at_once=True)
     assert kept.filters == ()
+
+
+def test_who_has_read_less_than_the_lanes_route_by_keeps_nothing() -> None:
+    """What a former leader has kept is newer than what a lagging one would write there. K21."""
+    neighbour, remembering, heard = a_neighbour(3), Remembering(), input_name("n", SCOPE)
+    lanes = [{heard: (1, 2)}, {heard: (1, 3)}]
+    round_ = Round({heard: (1, 1)}, {}, {}, came={("n", SCOPE): ["x/0"]})
+    assert not list(remembering.add({"n": neighbour}, lanes, round_))
+    assert not list(remembering.look({"n": neighbour}, lanes, 0))
+    neighbour.scopes[SCOPE].mark = Mark(1, 2, 3, 0)
+    (kept,) = remembering.look({"n": neighbour}, lanes, 10_000)
+    assert (kept.number, len(kept.filters)) == (2, 3)
+
+
+def test_a_version_by_which_nothing_came_is_told_once() -> None:
+    """Who finds a later one in a lane knows by that whether something may lack here."""
+    neighbour, remembering, heard = a_neighbour(3), Remembering(), input_name("n", SCOPE)
+    list(remembering.look({"n": neighbour}, [], 0))
+    neighbour.scopes[SCOPE].mark = Mark(1, 3, 3, 0)
+    round_ = Round({heard: (1, 2)}, {}, {})
+    (told,) = remembering.add({"n": neighbour}, [], round_)
+    assert (told.epoch, told.number, told.filters, told.is_more) == (1, 2, (), True)
+    assert not list(remembering.add({"n": neighbour}, [], round_))
