@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mesh.cli import looking
+from mesh.cli import clock
 from mesh.cli.faults import wrong_input
-from mesh.cli.in_force import look_in_force, named
-from mesh.cli.looking import Look, look_again
 from mesh.cli.plan import against_mesh, plan_view
 from mesh.cli.render import Output, OutputOption, View, render
-from mesh.cli.target import BootstrapOption, ContextOption, FileOption, say
+from mesh.cli.session import Session, named, open_session
+from mesh.cli.target import HERE, Target, say
 from mesh.cli.topology import legal_document_or_refused, read_or_refused
 
 if TYPE_CHECKING:
@@ -55,9 +54,7 @@ def apply(
     abort: Annotated[
         bool, typer.Option("--abort", help="Go back: no node works by the new topology yet.")
     ] = False,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Put a topology in force on the running mesh, without loss and in order.
@@ -70,7 +67,8 @@ def apply(
     if abort == (proposed is not None):
         raise wrong_input("--abort", "give either a FILE, or --abort without one")
     how = How(name=str(proposed), yes=yes, allow_delete=allow_delete, wait=wait, output=output)
-    with look_in_force(file, bootstrap, context) as (found, seen):
+    with open_session(target) as seen:
+        found = seen.in_force()
         if proposed is None:
             _abort(found, seen, wait, output)
             return
@@ -106,7 +104,7 @@ class How:
 
 
 def put_in_force(
-    found: InForce, seen: Look, after: Topology, begun: Begun | None, locate: Locate, how: How
+    found: InForce, seen: Session, after: Topology, begun: Begun | None, locate: Locate, how: How
 ) -> None:
     """Show what a topology would change, ask, put it in force and tell how that went.
 
@@ -126,7 +124,7 @@ def put_in_force(
     """
     from mesh.operate.draining import FollowedProgresses
 
-    with FollowedProgresses.begun(found.topology, seen.kafka, looking.now_ms) as progresses:
+    with FollowedProgresses.begun(found.topology, seen.kafka, clock.now_ms) as progresses:
         goes_on = begun is not None and begun.is_open
         made = against_mesh(found, seen, after, locate)
         if made.is_empty and not goes_on:
@@ -138,7 +136,7 @@ def put_in_force(
         if how.output is Output.TABLE:
             render(plan_view(made, how.name, allow_delete=how.allow_delete), how.output)
         if _ask(yes=how.yes):
-            seen = look_again(seen)  # who is up may have changed while somebody thought
+            seen = seen.observed_again()  # who is up may have changed while somebody thought
         begun = _still_so(found, seen)
         with _means(seen, after, progresses) as means:
             outcome = _carry_out(found, after, begun, seen, means, how)
@@ -146,7 +144,7 @@ def put_in_force(
         _tell(outcome, made, deleted, how.output)
 
 
-def _found(topology: Topology, seen: Look) -> InForce:
+def _found(topology: Topology, seen: Session) -> InForce:
     """Write a topology as what is in force where nobody has: nodes go by their files till then.
 
     Raises:
@@ -159,7 +157,7 @@ def _found(topology: Topology, seen: Look) -> InForce:
     return InForce(number=publish(topology, seen.kafka), topology=topology)
 
 
-def _still_so(found: InForce, seen: Look) -> Begun | None:
+def _still_so(found: InForce, seen: Session) -> Begun | None:
     """Refuse what was planned against another topology than the one in force by now."""
     from mesh.operate.in_force import read_in_force
 
@@ -174,7 +172,7 @@ def _still_so(found: InForce, seen: Look) -> Begun | None:
 
 
 def _carry_out(
-    found: InForce, after: Topology, begun: Begun | None, seen: Look, means: Means, how: How
+    found: InForce, after: Topology, begun: Begun | None, seen: Session, means: Means, how: How
 ) -> Outcome:
     from mesh.operate.apply import begin_change
 
@@ -184,13 +182,13 @@ def _carry_out(
     return change.run(WAIT_S if how.wait is None else how.wait, how.wait or 0.0)
 
 
-def _abort(found: InForce, seen: Look, wait: float | None, output: Output) -> None:
+def _abort(found: InForce, seen: Session, wait: float | None, output: Output) -> None:
     from mesh.operate.apply import abort_change
     from mesh.operate.draining import FollowedProgresses
 
     begun = read_begun_last(found, seen)
     with (
-        FollowedProgresses.begun(found.topology, seen.kafka, looking.now_ms) as progresses,
+        FollowedProgresses.begun(found.topology, seen.kafka, clock.now_ms) as progresses,
         _means(seen, found.topology, progresses) as means,
     ):
         outcome = abort_change(found, begun, means).run(WAIT_S if wait is None else wait)
@@ -199,7 +197,7 @@ def _abort(found: InForce, seen: Look, wait: float | None, output: Output) -> No
 
 
 @contextmanager
-def _means(seen: Look, after: Topology, progresses: FollowedProgresses) -> Iterator[Means]:
+def _means(seen: Session, after: Topology, progresses: FollowedProgresses) -> Iterator[Means]:
     """Open the Kafka clusters that the mesh has afterwards, too."""
     from mesh.operate.apply import Means
     from mesh.view.connection import open_kafka
@@ -211,8 +209,8 @@ def _means(seen: Look, after: Topology, progresses: FollowedProgresses) -> Itera
         yield Means(
             kafka=kafka,
             view=seen.view,
-            now_ms=looking.now_ms,
-            pause=looking.pause,
+            now_ms=clock.now_ms,
+            pause=clock.pause,
             tell=say,
             beats=seen.beats,
             progresses=progresses,
@@ -222,7 +220,7 @@ def _means(seen: Look, after: Topology, progresses: FollowedProgresses) -> Itera
             more[name].close()
 
 
-def read_begun_last(found: InForce, seen: Look) -> Begun | None:
+def read_begun_last(found: InForce, seen: Session) -> Begun | None:
     """Return the change that was begun last; refuse to go on blindly.
 
     Raises:

@@ -8,24 +8,17 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
-from mesh.cli import looking
+from mesh.cli import clock
 from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.target import (
-    BootstrapOption,
-    ContextOption,
-    FileOption,
-    quiet_client_library,
-    topology_of,
-)
+from mesh.cli.session import open_clusters, running_mesh
+from mesh.cli.target import HERE, Target
 
 EXIT_FOUND = 10
 
 
 def report(
     limit: Annotated[int, typer.Option(min=1, help="Findings shown in the table.")] = 50,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show findings and certificates.
@@ -36,19 +29,13 @@ def report(
     from mesh.cli.faults import wrong_input
     from mesh.operate.auditing import read_audit
     from mesh.operate.documents.audit import audit_document
-    from mesh.view.connection import open_kafka
 
-    topology = topology_of(file, bootstrap, context)
+    topology = running_mesh(target).topology
     if not topology.audit_kafka:
         raise wrong_input("spec.audit.kafka", "there is no Kafka cluster to read from")
-    quiet_client_library()
-    kafka = open_kafka(topology, [topology.audit_kafka], client_prefix="mesh-cli")
-    cluster = kafka[topology.audit_kafka]
-    try:
-        found = read_audit(topology, cluster)
-    finally:
-        cluster.close()
-    data = audit_document(found, looking.wall_ms())
+    with open_clusters(topology, topology.audit_kafka) as kafka:
+        found = read_audit(topology, kafka[topology.audit_kafka])
+    data = audit_document(found, clock.wall_ms())
     render(View(data=data, table=lambda: _table(data, limit)), output)
     raise typer.Exit(0 if data["ok"] else EXIT_FOUND)
 

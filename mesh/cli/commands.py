@@ -77,7 +77,7 @@ COMMANDS: Sections = {
         "schema": Command("topology:schema", "JSON Schema of topology files, for editors"),
     },
     "Change a running mesh": {
-        "export": Command("in_force:export", "The topology in force, as a file"),
+        "export": Command("export:export", "The topology in force, as a file"),
         "plan": Command("plan:plan", "What a topology file would change"),
         "apply": Command("apply:apply", "Put a topology file in force, without loss"),
         "zone": CommandGroup(

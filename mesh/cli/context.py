@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.target import BootstrapOption, addresses_of
+from mesh.cli.target import BootstrapOption, Target, addresses_of, topology_of
 
 if TYPE_CHECKING:
     from mesh.config.context import Context
@@ -23,10 +23,9 @@ def add(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Name a mesh that runs already; `mesh context use` selects it."""
-    from mesh.cli.target import topology_of
     from mesh.config.context import Context, context_named, save_context
 
-    topology_of(file, bootstrap)  # a name for something broken would help nobody
+    topology_of(Target(file, tuple(bootstrap or ())))  # a name for something broken helps nobody
     save_context(Context(name, file, addresses_of(bootstrap or [])))
     _show(context_named(name), output)
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mesh.cli.link import WhyOption, check_part
-from mesh.cli.looking import Look, look
 from mesh.cli.problems import EXIT_COULD_NOT_RUN
 from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node, say
+from mesh.cli.session import Session, open_session
+from mesh.cli.target import HERE, Target, check_node, say
 
 if TYPE_CHECKING:
     from mesh.codec.keys import DisableKey
@@ -24,9 +24,7 @@ def disable_link(
     one: Annotated[str, typer.Argument(metavar="NODE", help="One end of the link.")],
     other: Annotated[str, typer.Argument(metavar="NODE", help="The other end.")],
     why: WhyOption = "",
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Take a link out of use at both ends: nothing crosses it, no interest and no heartbeat.
@@ -37,7 +35,7 @@ def disable_link(
     from mesh.model.control import Pause
     from mesh.view.disabling import ends_of
 
-    with look(file, bootstrap, context) as seen:
+    with open_session(target) as seen:
         check_part(seen, one, other, None, None)
         code = tell_ends(seen, ends_of(one, other), Pause(why), output)
     raise typer.Exit(code)
@@ -46,9 +44,7 @@ def disable_link(
 def enable_link(
     one: Annotated[str, typer.Argument(metavar="NODE", help="One end of the link.")],
     other: Annotated[str, typer.Argument(metavar="NODE", help="The other end.")],
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Put a disabled link into use again: interest is proven, then what waits is read in order.
@@ -57,13 +53,13 @@ def enable_link(
     """
     from mesh.view.disabling import ends_of
 
-    with look(file, bootstrap, context) as seen:
+    with open_session(target) as seen:
         check_part(seen, one, other, None, None)
         code = tell_ends(seen, ends_of(one, other), None, output)
     raise typer.Exit(code)
 
 
-def tell_ends(seen: Look, ends: Sequence[DisableKey], why: Pause | None, output: Output) -> int:
+def tell_ends(seen: Session, ends: Sequence[DisableKey], why: Pause | None, output: Output) -> int:
     """Have the ends of links disable them, or with None enable them; return the exit code."""
     from mesh.view.disabling import write_disabled
 
@@ -90,9 +86,7 @@ def tell_ends(seen: Look, ends: Sequence[DisableKey], why: Pause | None, output:
 def disable_node(
     node: Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")],
     why: WhyOption = "",
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Disable all links of a node, unless guaranteed messages wait on them.
@@ -102,7 +96,7 @@ def disable_node(
     """
     from mesh.model.control import Pause
 
-    with look(file, bootstrap, context) as seen:
+    with open_session(target) as seen:
         check_node(seen.topology, node, "NODE")
         waiting = _waiting(seen, node)
         if waiting:
@@ -122,28 +116,26 @@ def disable_node(
 
 def enable_node(
     node: Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")],
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Enable all links of a node again.
 
     Exit code 1: an end could not be told; repeat the command.
     """
-    with look(file, bootstrap, context) as seen:
+    with open_session(target) as seen:
         check_node(seen.topology, node, "NODE")
         code = tell_ends(seen, _ends(seen, node), None, output)
     raise typer.Exit(code)
 
 
-def _ends(seen: Look, node: str) -> Sequence[DisableKey]:
+def _ends(seen: Session, node: str) -> Sequence[DisableKey]:
     from mesh.view.disabling import ends_of
 
     return [end for other in seen.topology.neighbours(node) for end in ends_of(node, other)]
 
 
-def _waiting(seen: Look, node: str) -> Sequence[dict[str, Any]]:
+def _waiting(seen: Session, node: str) -> Sequence[dict[str, Any]]:
     """Return the outboxes of a node's links in which guaranteed messages wait, or may wait."""
     from mesh.model.frames import MessageClass
     from mesh.model.topics import TopicNames

@@ -8,14 +8,8 @@ import typer
 
 from mesh.cli.faults import wrong_input
 from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.running import running_topology
-from mesh.cli.target import (
-    BootstrapOption,
-    ContextOption,
-    FileOption,
-    check_node,
-    quiet_client_library,
-)
+from mesh.cli.session import open_clusters, running_mesh
+from mesh.cli.target import HERE, Target, check_node
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
@@ -32,9 +26,7 @@ def dlq(
     queue: Annotated[
         str, typer.Option(help="Of this queue: what its consumers gave up.", show_default=False)
     ] = "",
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List a node's dead letters: what it refused, and what one of its targets lacks, and why.
@@ -44,23 +36,17 @@ def dlq(
     """
     from mesh.operate.dead_letters import read_letters
     from mesh.operate.documents.messages import letter_document
-    from mesh.view.connection import open_kafka
 
-    topology = running_topology(file, bootstrap, context, near=node)
+    topology = running_mesh(target, near=node).topology
     check_node(topology, node, "NODE")
-    quiet_client_library()
-    kafka = open_kafka(topology, client_prefix="mesh-cli")
-    try:
-        cluster = kafka[topology.nodes[node].kafka]
+    home = topology.nodes[node].kafka
+    with open_clusters(topology, home) as kafka:
         if queue:
-            _check_queue(topology, cluster, node, queue)
+            _check_queue(topology, kafka[home], node, queue)
         found = [
             letter_document(letter)
-            for letter in read_letters(topology, cluster, node, most, queue=queue)
+            for letter in read_letters(topology, kafka[home], node, most, queue=queue)
         ]
-    finally:
-        for one in kafka.values():
-            one.close()
     columns = ("identity", "subject", "reason", "size", "target", "place", "detail")
     rows = [tuple(letter[column] for column in columns) for letter in found]
     names = tuple(column.upper() for column in columns)

@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
 
-from mesh.cli import looking
+from mesh.cli import clock
 from mesh.cli.doctor_formats import DoctorOutput, nagios_lines, prometheus_lines
 from mesh.cli.faults import wrong_input
-from mesh.cli.looking import look
 from mesh.cli.render import Output, View, grid, render
-from mesh.cli.target import (
-    BootstrapOption,
-    ContextOption,
-    FileOption,
-    quiet_client_library,
-    topology_of,
-)
+from mesh.cli.session import open_clusters, open_session
+from mesh.cli.target import HERE, Target, topology_of
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
     from mesh.operate.doctor import Category, Check, Examination
     from mesh.operate.doctor.repair import Repair
     from mesh.transport.port import KafkaCluster
-    from mesh.view.mesh_view import MeshView
 
 EXIT_UNHEALTHY = 10
 _AGAIN_S = 1.0
@@ -63,9 +55,7 @@ def doctor(
     every: Annotated[bool, typer.Option("--all", help="Show the checks that are well too.")] = (
         False
     ),
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: Annotated[
         DoctorOutput,
         typer.Option("-o", "--output", help="table for people, the others for programs"),
@@ -78,17 +68,17 @@ def doctor(
     if dry_run and not fix:
         raise wrong_input("--dry-run", "says what --fix would do; give both")
     chosen = _chosen(category or [], before_start=pre)
-    deadline_ms = looking.now_ms() + int(wait * 1000)
+    deadline_ms = clock.now_ms() + int(wait * 1000)
     repairs: Sequence[Repair] | None = None
     while True:
-        with _examination(file, bootstrap, context, patience, before_start=pre) as at:
+        with _examination(target, patience, before_start=pre) as at:
             if fix and repairs is None:
                 repairs = _repairs(at, dry_run=dry_run)
             checks = _checks(at, chosen)
         is_well = all(check.result is not Result.FAILED for check in checks)
-        if is_well or looking.now_ms() >= deadline_ms:
+        if is_well or clock.now_ms() >= deadline_ms:
             break
-        looking.pause(_AGAIN_S)
+        clock.pause(_AGAIN_S)
     _print(doctor_document(checks, repairs, ok=is_well, dry_run=dry_run), output, every=every)
     raise typer.Exit(0 if is_well else EXIT_UNHEALTHY)
 
@@ -106,15 +96,14 @@ def _chosen(names: Sequence[str], *, before_start: bool) -> Sequence[Category]:
 
 @contextmanager
 def _examination(
-    file: Path | None,
-    bootstrap: list[str] | None,
-    context: str | None,
+    target: Target,
     patience_s: float,
     *,
     before_start: bool,
 ) -> Iterator[Examination]:
     from mesh.operate.doctor import Examination
     from mesh.runtime.topics.provision import endpoint_topic, node_topics
+    from mesh.view.mesh_view import MeshView
 
     def see(
         topology: Topology,
@@ -137,38 +126,22 @@ def _examination(
                 ]
                 for node, seen in view.nodes.items()
             },
-            pause=looking.pause,
-            wall_ms=looking.wall_ms,
+            pause=clock.pause,
+            wall_ms=clock.wall_ms,
             patience_s=patience_s,
             is_before_start=before_start,
         )
 
     if before_start:
-        with _unobserved(file, bootstrap, context) as (topology, kafka, view):
+        topology = topology_of(target)
+        with (
+            open_clusters(topology) as kafka,
+            closing(MeshView(topology, kafka, clock.now_ms, name="view")) as view,
+        ):
             yield see(topology, kafka, view, dict.fromkeys(topology.nodes, False))
     else:
-        with look(file, bootstrap, context, needs_kafka=False) as seen:
+        with open_session(target, needs_kafka=False) as seen:
             yield see(seen.topology, seen.kafka, seen.view, seen.beats)
-
-
-@contextmanager
-def _unobserved(
-    file: Path | None, bootstrap: list[str] | None, context: str | None
-) -> Iterator[tuple[Topology, Mapping[str, KafkaCluster], MeshView]]:
-    """Connect without waiting for heartbeats: nobody needs to beat yet."""
-    from mesh.view.connection import open_kafka
-    from mesh.view.mesh_view import MeshView
-
-    topology = topology_of(file, bootstrap, context)
-    quiet_client_library()
-    kafka = open_kafka(topology, client_prefix="mesh-cli")
-    view = MeshView(topology, kafka, looking.now_ms, name="view")
-    try:
-        yield topology, kafka, view
-    finally:
-        view.close()
-        for cluster in kafka.values():
-            cluster.close()
 
 
 def _repairs(at: Examination, *, dry_run: bool) -> Sequence[Repair]:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mesh.cli.in_force import topology_in_question
 from mesh.cli.render import Output, as_json, standard_output
-from mesh.cli.target import BootstrapOption, ContextOption, FileOption
+from mesh.cli.target import HERE, Target
+from mesh.cli.topology import topology_in_question
 
 if TYPE_CHECKING:
     from mesh.model.topology import Link, Topology, Zone
@@ -32,9 +32,7 @@ def topology_command(
     path: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="A topology file; else what is in force.")
     ] = None,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: Annotated[
         Drawing,
         typer.Option("-o", "--output", help="text for people; mermaid and dot draw; json"),
@@ -44,7 +42,7 @@ def topology_command(
     from mesh.cli.drawing_formats import as_dot, as_mermaid
 
     asked = Output.JSON if output is Drawing.JSON else Output.TABLE
-    found = topology_in_question(path, asked, file=file, bootstrap=bootstrap, context=context)
+    found = topology_in_question(path, asked, target)
     match output:
         case Drawing.TEXT:
             text = as_text(found)

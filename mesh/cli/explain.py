@@ -10,10 +10,10 @@ import typer
 from rich.console import Group, RenderableType
 
 from mesh.cli.faults import wrong_input
-from mesh.cli.looking import Heard, look
 from mesh.cli.publish import ClassOption, class_of, headers_of
 from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node, topology_of
+from mesh.cli.session import Heard, open_session
+from mesh.cli.target import HERE, Target, check_node, topology_of
 from mesh.cli.topology import legal_or_refused
 
 if TYPE_CHECKING:
@@ -43,9 +43,7 @@ def explain(
         list[str] | None,
         typer.Option(help="NAME=VALUE, of the message: selectors may ask for it. Repeatable."),
     ] = None,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Tell who would get a message now, over which links, and why no other node would.
@@ -63,14 +61,12 @@ def explain(
     message_class, given = class_of(class_), headers_of(header or [])
     if subscribe:
         supposed = (
-            topology_of(file, bootstrap, context)
-            if proposed is None
-            else legal_or_refused(proposed, output)[0]
+            topology_of(target) if proposed is None else legal_or_refused(proposed, output)[0]
         )
         wanted = subscriptions_of(supposed, subscribe)
         topology, known, unknown = supposed, suppose(supposed, wanted), list[str]()
     else:
-        with look(file, bootstrap, context, heard=Heard.ANYBODY) as seen:
+        with open_session(target, heard=Heard.ANYBODY) as seen:
             topology, known = seen.topology, known_nodes(seen.view, seen.beats)
             unknown = [node for node in topology.nodes if seen.view.is_unreachable(node)]
         if proposed is not None:

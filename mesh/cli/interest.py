@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
-from mesh.cli import looking
+from mesh.cli import clock
 from mesh.cli.faults import wrong_input
-from mesh.cli.looking import Heard, Look, look
 from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node, say
+from mesh.cli.session import Heard, Session, open_session
+from mesh.cli.target import HERE, Target, check_node, say
 from mesh.config.scalars import duration_s
 from mesh.model.queues import Attraction, is_of_queue, member_of
 
@@ -38,9 +38,7 @@ def interest(
     addresses: Annotated[
         bool, typer.Option("--addresses", help="Also the addresses of nodes ($node/...).")
     ] = False,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show who wants what, since when: a node's endpoints, and its neighbours over their links.
@@ -50,8 +48,8 @@ def interest(
     """
     from mesh.operate.documents.interest import interest_document
 
-    at_ms = None if at is None else moment(at, looking.wall_ms())
-    with look(file, bootstrap, context, heard=Heard.NOBODY) as seen:
+    at_ms = None if at is None else moment(at, clock.wall_ms())
+    with open_session(target, heard=Heard.NOBODY) as seen:
         if node is not None:
             check_node(seen.topology, node, "NODE")
         nodes = [node] if node is not None else list(seen.topology.nodes)
@@ -81,7 +79,7 @@ def moment(text: str, wall_ms: int) -> int:
     return int(at_s * 1000)
 
 
-def _pasts(seen: Look, nodes: Sequence[str], at_ms: int | None) -> Mapping[str, Past]:
+def _pasts(seen: Session, nodes: Sequence[str], at_ms: int | None) -> Mapping[str, Past]:
     """Return what these nodes and their neighbours wanted, as far as they can be read."""
     from mesh.errors import TransportError
     from mesh.operate.history import past_of, present_of
@@ -98,7 +96,7 @@ def _pasts(seen: Look, nodes: Sequence[str], at_ms: int | None) -> Mapping[str, 
             continue
         cluster = seen.kafka[seen.topology.nodes[name].kafka]
         try:
-            found[name] = past_of(seen.topology, cluster, name, at_ms, looking.now_ms)
+            found[name] = past_of(seen.topology, cluster, name, at_ms, clock.now_ms)
         except TransportError as exc:
             say(f"warning: what {name} wants is not known: {exc}")
     return found

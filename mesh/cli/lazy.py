@@ -66,8 +66,12 @@ def _built(name: str, entry: Entry) -> TyperCommand | TyperGroup:
                 rich_markup_mode=None,
             )
         case Command(place):
+            from mesh.cli.target import with_target_options
+
             module, function = place.split(":")
             alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-            alone.command(name)(getattr(import_module(f"mesh.cli.{module}"), function))
+            alone.command(name)(
+                with_target_options(getattr(import_module(f"mesh.cli.{module}"), function))
+            )
             command: TyperCommand = cast("TyperCommand", typer.main.get_command(alone))
             return command

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mesh.cli.faults import wrong_input
-from mesh.cli.looking import Look, look
 from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.session import Session, open_session
 from mesh.cli.stops import AcceptOption, WaitOption, resume_stopped
-from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node, say
+from mesh.cli.target import HERE, Target, check_node, say
 
 if TYPE_CHECKING:
     from mesh.codec.keys import PauseKey
@@ -46,9 +46,7 @@ def pause_link(
     source: FromOption = None,
     partition: PartitionOption = None,
     why: WhyOption = "",
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Have a link's messages wait where they are; interest and heartbeats go on.
@@ -59,7 +57,7 @@ def pause_link(
     from mesh.operate.documents.status import pause_document
     from mesh.operate.pauses import keys_of, write_pauses
 
-    with look(file, bootstrap, context) as seen:
+    with open_session(target) as seen:
         check_part(seen, one, other, source, partition)
         keys = keys_of(one, other, source=source, partition=partition)
         write_pauses(seen.topology, seen.kafka, keys, Pause(why))
@@ -74,9 +72,7 @@ def resume_link(
     partition: PartitionOption = None,
     accept_gap: AcceptOption = False,
     wait: WaitOption = 30.0,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """End the pauses of a link. Show what it has lost; with --accept-gap announce that and go on.
@@ -87,7 +83,7 @@ def resume_link(
     from mesh.operate.pauses import pauses_on_link, write_pauses
     from mesh.operate.stops import stops_on_link
 
-    with look(file, bootstrap, context) as seen:
+    with open_session(target) as seen:
         check_part(seen, one, other, source, partition)
         known = pauses_on_link(seen.view, one, other)
         paused = {
@@ -106,7 +102,9 @@ def resume_link(
     raise typer.Exit(code)
 
 
-def check_part(seen: Look, one: str, other: str, source: str | None, partition: int | None) -> None:
+def check_part(
+    seen: Session, one: str, other: str, source: str | None, partition: int | None
+) -> None:
     """Refuse ends without a link, and parts of a link that do not exist.
 
     Raises:

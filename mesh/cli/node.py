@@ -42,7 +42,7 @@ def run(
     from mesh.runtime.serve import Serving
 
     legal = load_legal_topology(file)
-    check_addresses(bootstrap, legal)
+    check_addresses(bootstrap or [], legal)
     topology = with_addresses(legal, addresses_of(bootstrap or []))
     if node not in topology.nodes:
         raise wrong_input(f"{file}: spec.nodes", f"has no node {node!r}: check the name")

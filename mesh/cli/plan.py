@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mesh.cli.faults import wrong_input
-from mesh.cli.in_force import look_in_force, named
-from mesh.cli.looking import Look
 from mesh.cli.render import Output, OutputOption, View, as_json, render
-from mesh.cli.target import BootstrapOption, ContextOption, FileOption
+from mesh.cli.session import Session, named, open_session
+from mesh.cli.target import HERE, Target
 from mesh.cli.topology import legal_or_refused
 from mesh.errors import ConfigError
 
@@ -40,9 +39,7 @@ def plan(
             "--allow-delete", help="Accept that unread messages are lost with their topics."
         ),
     ] = False,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Tell what a topology file would change in the running mesh. Nothing is changed.
@@ -54,13 +51,14 @@ def plan(
     topology, document = legal_or_refused(proposed, output)
     locate = document.within("spec").where
     if from_file is not None:
-        if file is not None or bootstrap or context is not None:
+        if target != HERE:
             raise wrong_input(
                 "--from", "looks at no mesh; leave --file, --bootstrap, --context out"
             )
         made = _against_file(from_file, topology, locate, output)
     else:
-        with look_in_force(file, bootstrap, context) as (found, seen):
+        with open_session(target) as seen:
+            found = seen.in_force()
             made = against_mesh(found, seen, topology, locate)
     if not allow_delete and (problems := lost_by(made.unread, locate)):
         raise ConfigError(problems)
@@ -100,7 +98,7 @@ def _against_file(from_file: Path, topology: Topology, locate: Locate, output: O
     return make_plan(base, topology, compare_topics(base.topology, topology, old, new, {}))
 
 
-def against_mesh(found: InForce, seen: Look, topology: Topology, locate: Locate) -> Plan:
+def against_mesh(found: InForce, seen: Session, topology: Topology, locate: Locate) -> Plan:
     """Return what a topology would change on the mesh that is seen.
 
     Raises:

@@ -11,14 +11,8 @@ import typer
 
 from mesh.cli.faults import wrong_input
 from mesh.cli.render import Output, OutputOption, View, render
-from mesh.cli.running import running_topology
-from mesh.cli.target import (
-    BootstrapOption,
-    ContextOption,
-    FileOption,
-    check_node,
-    quiet_client_library,
-)
+from mesh.cli.session import running_mesh
+from mesh.cli.target import HERE, Target, check_node
 
 if TYPE_CHECKING:
     from mesh.client import MeshClient
@@ -40,9 +34,7 @@ def publish(
         list[str] | None, typer.Option(help="NAME=VALUE, in order; repeatable.")
     ] = None,
     count: Annotated[int, typer.Option(min=1, help="How often to publish each message.")] = 1,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Publish messages; ends when Kafka has acknowledged all of them."""
@@ -51,9 +43,8 @@ def publish(
 
     message_class = class_of(class_)
     headers = headers_of(header or [])
-    topology = running_topology(file, bootstrap, context, near=node)
+    topology = running_mesh(target, near=node).topology
     check_node(topology, node, "--node")
-    quiet_client_library()
     with connect(topology, node) as client:
         if message_class is MessageClass.GUARANTEED and client.direct_only_zone is not None:
             typer.echo(

@@ -10,19 +10,11 @@ import typer
 
 from mesh.cli.faults import wrong_input
 from mesh.cli.interrupt import interruptible
-from mesh.cli.looking import Heard, look
 from mesh.cli.publish import NodeOption
 from mesh.cli.render import Output, OutputOption, View, grid, render, standard_output
-from mesh.cli.running import running_topology
+from mesh.cli.session import Heard, open_session, running_mesh
 from mesh.cli.subscribe import EXIT_LAGGING, print_message
-from mesh.cli.target import (
-    BootstrapOption,
-    ContextOption,
-    FileOption,
-    check_node,
-    quiet_client_library,
-    say,
-)
+from mesh.cli.target import HERE, Target, check_node, say
 
 if TYPE_CHECKING:
     from mesh.client import MeshClient
@@ -33,15 +25,13 @@ QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", help="Its name.")
 
 
 def list_queues(
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List every queue: policy, home, members, consumers at each of them, and what waits."""
     from mesh.operate.documents.queues import queues_document
 
-    with look(file, bootstrap, context, heard=Heard.NOBODY) as seen:
+    with open_session(target, heard=Heard.NOBODY) as seen:
         data = queues_document(seen.topology, seen.view, seen.kafka)
     rows = [
         (
@@ -62,9 +52,7 @@ def list_queues(
 
 def show_queue(
     queue: QueueArgument,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show one queue, member by member, and where what waits was published."""
@@ -75,7 +63,7 @@ def show_queue(
     from mesh.operate.documents.queues import queue_document
     from mesh.operate.queues import queue_statuses
 
-    with look(file, bootstrap, context, heard=Heard.NOBODY) as seen:
+    with open_session(target, heard=Heard.NOBODY) as seen:
         known = {
             fold(one.name): one for one in queue_statuses(seen.topology, seen.view, seen.kafka)
         }
@@ -121,9 +109,7 @@ def consume_queue(
             "--max-deliveries", min=1, help="Then a message is a dead letter; else as declared."
         ),
     ] = None,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Print messages of a queue as one of its consumers; what was printed is acknowledged.
@@ -132,9 +118,8 @@ def consume_queue(
     """
     from mesh.client import SubjectError, connect
 
-    topology = running_topology(file, bootstrap, context, near=node)
+    topology = running_mesh(target, near=node).topology
     check_node(topology, node, "--node")
-    quiet_client_library()
     done = 0
     heard_s = time.monotonic()
     with connect(topology, node) as client:

@@ -10,22 +10,20 @@ import typer
 from rich.console import Group, RenderableType
 
 from mesh.cli.faults import wrong_input
-from mesh.cli.in_force import topology_in_question
 from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node
+from mesh.cli.target import HERE, Target, check_node
+from mesh.cli.topology import topology_in_question
 
 EXIT_NO_WAY = 10
 
 
 def route(
     source: Annotated[str, typer.Argument(metavar="A", help="Node where it is published.")],
-    target: Annotated[str, typer.Argument(metavar="B", help="Node that it is for.")],
+    to: Annotated[str, typer.Argument(metavar="B", help="Node that it is for.")],
     path: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="A topology file; else what is in force.")
     ] = None,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Tell the way from one node to another, link by link, if everybody wants everything.
@@ -34,12 +32,12 @@ def route(
     """
     from mesh.operate.documents.messages import route_document
 
-    topology = topology_in_question(path, output, file=file, bootstrap=bootstrap, context=context)
+    topology = topology_in_question(path, output, target)
     check_node(topology, source, "A")
-    check_node(topology, target, "B")
-    if source == target:
-        raise wrong_input("B", f"{target} is A itself: what is published there stays there")
-    data = route_document(topology, source, target)
+    check_node(topology, to, "B")
+    if source == to:
+        raise wrong_input("B", f"{to} is A itself: what is published there stays there")
+    data = route_document(topology, source, to)
     is_reached = data["reached"]
     render(View(data=data, table=lambda: _way_table(data) if is_reached else data["text"]), output)
     raise typer.Exit(0 if is_reached else EXIT_NO_WAY)

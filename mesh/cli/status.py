@@ -9,18 +9,16 @@ from typing import Any
 import typer
 from rich.console import Group, RenderableType
 
-from mesh.cli import looking
-from mesh.cli.looking import Heard, look
+from mesh.cli import clock
 from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.target import BootstrapOption, ContextOption, FileOption
+from mesh.cli.session import Heard, open_session
+from mesh.cli.target import HERE, Target
 
 EXIT_UNHEALTHY = 10
 
 
 def status(
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show every node: up or down, its links, and whether its subscriptions are known.
@@ -29,8 +27,8 @@ def status(
     """
     from mesh.operate.documents.status import status_document
 
-    with look(file, bootstrap, context, heard=Heard.ANYBODY) as seen:
-        wall_ms = looking.wall_ms()
+    with open_session(target, heard=Heard.ANYBODY) as seen:
+        wall_ms = clock.wall_ms()
         data = status_document(seen.topology, seen.view, seen.beats, seen.kafka, wall_ms)
     render(View(data=data, table=lambda: _status_table(data["nodes"], data["change"])), output)
     raise typer.Exit(0 if data["ok"] else EXIT_UNHEALTHY)
@@ -133,9 +131,7 @@ def _link_states(states: Mapping[str, str]) -> str:
 
 
 def links(
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show both directions of every link: state, what waits on it and how much is wanted.
@@ -144,7 +140,7 @@ def links(
     """
     from mesh.operate.documents.status import links_document
 
-    with look(file, bootstrap, context, heard=Heard.ANYBODY) as seen:
+    with open_session(target, heard=Heard.ANYBODY) as seen:
         data = links_document(seen.topology, seen.view, seen.beats, seen.kafka)
     listed = data["links"]
     rows = [tuple("?" if value is None else value for value in one.values()) for one in listed]

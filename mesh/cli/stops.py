@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Group
 
-from mesh.cli import looking
+from mesh.cli import clock
 from mesh.cli.faults import wrong_input
-from mesh.cli.looking import Look, look
 from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node
+from mesh.cli.session import Session, open_session
+from mesh.cli.target import HERE, Target, check_node
 
 if TYPE_CHECKING:
     from mesh.operate.stops import StoppedSource
@@ -29,9 +29,7 @@ def resume_node(
     node: Annotated[str, typer.Argument(help="Name of the node.")],
     accept_gap: AcceptOption = False,
     wait: WaitOption = 30.0,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show what was lost of what clients published at a node; with --accept-gap go on.
@@ -40,7 +38,7 @@ def resume_node(
     """
     from mesh.operate.stops import stops_at_ingress
 
-    with look(file, bootstrap, context) as seen:
+    with open_session(target) as seen:
         check_node(seen.topology, node, "NODE")
         found = stops_at_ingress(seen.topology, seen.view, node)
         code = resume_stopped(seen, f"ingress of {node}", found, accept_gap, wait, output)
@@ -48,7 +46,7 @@ def resume_node(
 
 
 def resume_stopped(
-    seen: Look,
+    seen: Session,
     what: str,
     found: Sequence[StoppedSource],
     accept_gap: bool,
@@ -83,8 +81,8 @@ def resume_stopped(
             seen.kafka,
             seen.view,
             found,
-            now_ms=looking.now_ms,
-            pause=looking.pause,
+            now_ms=clock.now_ms,
+            pause=clock.pause,
             limit_s=wait_s,
         )
     data = {

@@ -8,9 +8,9 @@ import typer
 
 from mesh.cli.faults import wrong_input
 from mesh.cli.link import WhyOption
-from mesh.cli.looking import look
 from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node, say
+from mesh.cli.session import open_session
+from mesh.cli.target import HERE, Target, check_node, say
 
 FilterArgument = Annotated[
     str, typer.Argument(metavar="FILTER", help="Which subjects, as in a subscription.")
@@ -22,9 +22,7 @@ def pause_subject(
     filter_: FilterArgument,
     node: NodeOption,
     why: WhyOption = "",
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Have a node take nothing that is published there under a filter, of either class.
@@ -40,7 +38,7 @@ def pause_subject(
 
     if (fault := filter_fault(filter_)) is not None:
         raise wrong_input("FILTER", fault)
-    with look(file, bootstrap, context) as seen:
+    with open_session(target) as seen:
         check_node(seen.topology, node, "--node")
         write_subject_pause(seen.topology, seen.kafka, SubjectPauseKey(node, filter_), Pause(why))
     _show([subject_pause_document(node, filter_, why)], "paused", output)
@@ -49,9 +47,7 @@ def pause_subject(
 def resume_subject(
     filter_: FilterArgument,
     node: NodeOption,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """End the pause of exactly this filter; what waited is taken in order."""
@@ -59,7 +55,7 @@ def resume_subject(
     from mesh.codec.keys import SubjectPauseKey
     from mesh.operate.documents.status import subject_pause_document
 
-    with look(file, bootstrap, context) as seen:
+    with open_session(target) as seen:
         check_node(seen.topology, node, "--node")
         paused = seen.view.nodes[node].subject_pauses
         if filter_ not in paused:
@@ -73,15 +69,13 @@ def resume_subject(
 
 def list_subjects(
     node: Annotated[str | None, typer.Option(help="Only this node.")] = None,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show what is paused, and where."""
     from mesh.operate.documents.status import subject_pause_document
 
-    with look(file, bootstrap, context) as seen:
+    with open_session(target) as seen:
         if node is not None:
             check_node(seen.topology, node, "--node")
         found = [

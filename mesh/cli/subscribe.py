@@ -15,15 +15,8 @@ from mesh.cli.faults import wrong_input
 from mesh.cli.interrupt import interruptible
 from mesh.cli.publish import ClassOption, NodeOption, class_of
 from mesh.cli.render import Output, OutputOption, View, render, standard_output
-from mesh.cli.running import running_topology
-from mesh.cli.target import (
-    BootstrapOption,
-    ContextOption,
-    FileOption,
-    check_node,
-    quiet_client_library,
-    say,
-)
+from mesh.cli.session import running_mesh
+from mesh.cli.target import HERE, Target, check_node, say
 from mesh.model.control import EndpointKind
 from mesh.model.queues import QueuePolicy
 
@@ -72,9 +65,7 @@ def subscribe(
     policy: Annotated[
         str | None, typer.Option(help="Of a queue: every, local, home or any.")
     ] = None,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Subscribe an endpoint to a filter; with --follow or --count print what arrives.
@@ -87,9 +78,8 @@ def subscribe(
 
     message_class, asked = class_of(class_), _policy_of(policy)
     kind = EndpointKind.QUEUE if queue or asked is not None else EndpointKind.CHANNEL
-    topology = running_topology(file, bootstrap, context, near=node)
+    topology = running_mesh(target, near=node).topology
     check_node(topology, node, "--node")
-    quiet_client_library()
     code = 0
     with connect(topology, node) as client:
         try:
@@ -123,9 +113,7 @@ def unsubscribe(
     endpoint: EndpointOption,
     wait: WaitOption = True,
     timeout: TimeoutOption = 60.0,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """End a subscription.
@@ -135,9 +123,8 @@ def unsubscribe(
     from mesh.client import SubjectError, connect
     from mesh.model.subject import check_filter
 
-    topology = running_topology(file, bootstrap, context, near=node)
+    topology = running_mesh(target, near=node).topology
     check_node(topology, node, "--node")
-    quiet_client_library()
     with connect(topology, node) as client:
         try:
             check_filter(filter_)

@@ -1,12 +1,14 @@
-"""Which mesh a command speaks to: a file, or the context in force, with addresses on top."""
+"""Which mesh a command line names: a file, or the context in force, with addresses on top."""
 
 from __future__ import annotations
 
-import logging
+import functools
+import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,76 +17,138 @@ from mesh.cli.faults import wrong_input
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
 
-FileOption = Annotated[
-    Path | None, typer.Option("-f", "--file", help="Topology file; else the context in force.")
-]
 BootstrapOption = Annotated[
     list[str] | None,
     typer.Option(help="NAME=HOST:PORT of a Kafka cluster; wins over file and context. Repeatable."),
 ]
-ContextOption = Annotated[
-    str | None, typer.Option("-c", "--context", help="Context to use; see `mesh context ls`.")
-]
+_OPTIONS: Mapping[str, Any] = {
+    "file": Annotated[
+        Path | None, typer.Option("-f", "--file", help="Topology file; else the context in force.")
+    ],
+    "bootstrap": BootstrapOption,
+    "context": Annotated[
+        str | None, typer.Option("-c", "--context", help="Context to use; see `mesh context ls`.")
+    ],
+}
 
 
-def topology_of(
-    file: Path | None, bootstrap: list[str] | None, context: str | None = None
-) -> Topology:
-    """Return the legal topology that a command speaks to, with every address that is known.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stated:
+    """A mesh as its file, or the file of its context, states it.
 
-    Raises:
-        ConfigError: There is none, it is wrong, or an option is.
+    Attributes:
+        plain: The legal topology as the file says it.
+        addresses: Where Kafka clusters are, by context and options; they win over the file.
+        context: Name of the context; empty if a file was named.
     """
-    from mesh.model.topology import with_addresses
 
-    return with_addresses(*target_of(file, bootstrap, context))
+    plain: Topology
+    addresses: Mapping[str, str]
+    context: str = ""
+
+    @property
+    def topology(self) -> Topology:
+        """The topology with every address that is known."""
+        from mesh.model.topology import with_addresses
+
+        return with_addresses(self.plain, self.addresses)
 
 
-def target_of(
-    file: Path | None,
-    bootstrap: list[str] | None,
-    context: str | None = None,
-    *,
-    knows_all: bool = True,
-) -> tuple[Topology, Mapping[str, str]]:
-    """Return the legal topology that a command speaks to as its file says it, and addresses.
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The options by which a command line names a mesh; see `with_target_options`."""
 
-    Args:
-        file: Option of the command.
-        bootstrap: Option of the command.
-        context: Option of the command.
-        knows_all: Whether the file has every Kafka cluster that may be named.
+    file: Path | None = None
+    bootstrap: tuple[str, ...] = ()
+    context: str | None = None
 
-    Raises:
-        ConfigError: There is none, it is wrong, or an option is.
-    """
-    from mesh.config.context import context_named, current_context
-    from mesh.config.legal import load_legal_topology
+    def stated(self) -> Stated:
+        """Return the mesh as its file states it.
 
-    addresses: dict[str, str] = {}
-    if file is None:
-        found = context_named(context) if context is not None else current_context()
+        Whether `bootstrap` names only Kafka clusters that exist is checked by `check_addresses`,
+        when it is known which do.
+
+        Raises:
+            ConfigError: There is none, it is wrong, or an option is.
+        """
+        from mesh.config.context import context_named, current_context
+        from mesh.config.legal import load_legal_topology
+
+        given = addresses_of(self.bootstrap)
+        if self.file is not None:
+            if self.context is not None:
+                message = "is for commands without --file; leave one of them out"
+                raise wrong_input("--context", message)
+            return Stated(plain=load_legal_topology(self.file), addresses=given)
+        found = context_named(self.context) if self.context is not None else current_context()
         if found is None:
             raise wrong_input(
                 "--file", "no topology: give -f FILE, or select a context by `mesh context use`"
             )
-        file = found.file
-        addresses.update(found.addresses)
-    elif context is not None:
-        raise wrong_input("--context", "is for commands without --file; leave one of them out")
-    topology = load_legal_topology(file)
-    if knows_all:
-        check_addresses(bootstrap, topology)
-    return topology, {**addresses, **addresses_of(bootstrap or [])}
+        plain = load_legal_topology(found.file)
+        return Stated(plain=plain, addresses={**found.addresses, **given}, context=found.name)
+
+    def check_addresses(self, topology: Topology) -> None:
+        """Refuse an address of a Kafka cluster that does not exist.
+
+        Raises:
+            ConfigError: There is none of that name.
+        """
+        check_addresses(self.bootstrap, topology)
 
 
-def check_addresses(bootstrap: list[str] | None, topology: Topology) -> None:
+HERE = Target()
+"""The context in force."""
+
+
+def topology_of(target: Target) -> Topology:
+    """Return the topology of a file or context, with every address that is known.
+
+    Raises:
+        ConfigError: There is none, it is wrong, or an option is.
+    """
+    stated = target.stated()
+    target.check_addresses(stated.plain)
+    return stated.topology
+
+
+def with_target_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that takes --file, --bootstrap and --context for its parameter `target`."""
+    signature = inspect.signature(command, eval_str=True)
+    if "target" not in signature.parameters:
+        return command
+
+    @functools.wraps(command)
+    def with_options(
+        *,
+        file: Path | None = None,
+        bootstrap: list[str] | None = None,
+        context: str | None = None,
+        **given: object,
+    ) -> None:
+        command(target=Target(file, tuple(bootstrap or ()), context), **given)
+
+    parameters: list[inspect.Parameter] = []
+    for one in signature.parameters.values():
+        if one.name == "target":
+            parameters += [
+                inspect.Parameter(name, one.kind, default=None, annotation=annotation)
+                for name, annotation in _OPTIONS.items()
+            ]
+        else:
+            parameters.append(one)
+    with_options.__annotations__ = {one.name: one.annotation for one in parameters}
+    vars(with_options)["__signature__"] = signature.replace(parameters=parameters)
+    return with_options
+
+
+def check_addresses(bootstrap: Sequence[str], topology: Topology) -> None:
     """Refuse an address of a Kafka cluster that does not exist.
 
     Raises:
         ConfigError: There is none of that name.
     """
-    for name in addresses_of(bootstrap or []):
+    for name in addresses_of(bootstrap):
         if name not in topology.kafka:
             known = ", ".join(topology.kafka)
             raise wrong_input(
@@ -92,7 +156,7 @@ def check_addresses(bootstrap: list[str] | None, topology: Topology) -> None:
             )
 
 
-def addresses_of(options: list[str]) -> dict[str, str]:
+def addresses_of(options: Sequence[str]) -> dict[str, str]:
     """Return `--bootstrap NAME=HOST:PORT` options as a mapping.
 
     Raises:
@@ -127,11 +191,6 @@ def check_node(topology: Topology, node: str, where: str) -> str:
         hint = nearest(node, list(topology.nodes))
         raise wrong_input(where, f"no node is called {node!r}{hint}", code="UNKNOWN_NODE")
     return node
-
-
-def quiet_client_library() -> None:
-    """Keep connection trouble out of the way: commands say in one line what failed."""
-    logging.getLogger("mesh.kafka").setLevel(logging.CRITICAL)
 
 
 def say(line: str) -> None:

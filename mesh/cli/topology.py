@@ -11,7 +11,7 @@ from rich.console import RenderableType
 
 from mesh.cli.problems import EXIT_WRONG_INPUT, print_lines
 from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.target import check_node
+from mesh.cli.target import Target, check_node
 from mesh.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
@@ -97,3 +97,12 @@ def _refuse(problems: Sequence[Problem], output: Output) -> NoReturn:
         listed = [problem.as_mapping() for problem in problems]
         render(View(data={"legal": False, "problems": listed}, table=lambda: ""), output)
     raise typer.Exit(EXIT_WRONG_INPUT)
+
+
+def topology_in_question(path: Path | None, output: Output, target: Target) -> Topology:
+    """Return the topology of a file that a command was given, else the one in force."""
+    from mesh.cli.session import running_mesh
+
+    if path is not None:
+        return legal_or_refused(path, output)[0]
+    return running_mesh(target).in_force().topology

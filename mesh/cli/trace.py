@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
-from mesh.cli.looking import Heard, look
 from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.target import BootstrapOption, ContextOption, FileOption, say
+from mesh.cli.session import Heard, open_session
+from mesh.cli.target import HERE, Target, say
 
 if TYPE_CHECKING:
     from mesh.operate.trace import Trace
@@ -29,9 +29,7 @@ def trace(
     last: Annotated[
         int, typer.Option(min=1, help="Newest records looked at in each outbox and endpoint.")
     ] = 100_000,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Find a message in its ingress, the frames that carried it, and its deliveries.
@@ -41,7 +39,7 @@ def trace(
     from mesh.operate.documents.messages import trace_document
     from mesh.operate.trace import Tracer
 
-    with look(file, bootstrap, context, heard=Heard.NOBODY) as seen:
+    with open_session(target, heard=Heard.NOBODY) as seen:
         tracer = Tracer(seen.topology, seen.kafka, seen.view, last)
         found = tracer.trace(tracer.find(message))
     data = trace_document(found)

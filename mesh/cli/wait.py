@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mesh.cli import looking
+from mesh.cli import clock
 from mesh.cli.faults import wrong_input
-from mesh.cli.looking import Look, look
 from mesh.cli.render import Output, OutputOption, View, render
-from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node
+from mesh.cli.session import Session, open_session
+from mesh.cli.target import HERE, Target, check_node
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,9 +28,7 @@ def wait(
         typer.Option(min=0, help="The version that `mesh subscribe` told; else the newest."),
     ] = None,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds.")] = 60.0,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Wait until every live node that can be reached knows every subscription.
@@ -39,7 +37,7 @@ def wait(
     """
     if version is not None and node is None:
         raise wrong_input("--version", "a version is of one node; give its name, mesh wait NODE")
-    with look(file, bootstrap, context) as seen:
+    with open_session(target) as seen:
         if node is not None:
             check_node(seen.topology, node, "NODE")
         nodes = [node] if node is not None else list(seen.topology.nodes)
@@ -63,7 +61,7 @@ def wait(
     raise typer.Exit(0 if is_known else EXIT_LAGGING)
 
 
-def _wait(seen: Look, wanted: Mapping[str, int], timeout_s: float) -> Sequence[str]:
+def _wait(seen: Session, wanted: Mapping[str, int], timeout_s: float) -> Sequence[str]:
     """Return what is not settled when time is over; nothing once all is."""
     from mesh.operate.settled import laggards
     from mesh.view.laggards import is_excused
@@ -74,10 +72,10 @@ def _wait(seen: Look, wanted: Mapping[str, int], timeout_s: float) -> Sequence[s
             seen.beats[source] and seen.beats[reader]
         )
 
-    deadline = looking.now_ms() + int(timeout_s * 1000)
+    deadline = clock.now_ms() + int(timeout_s * 1000)
     while True:
         late = list(laggards(seen.topology, seen.view, wanted, {}, excused))
-        if not late or looking.now_ms() >= deadline:
+        if not late or clock.now_ms() >= deadline:
             return late
-        looking.pause(_LOOK_S)
+        clock.pause(_LOOK_S)
         seen.view.refresh()

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mesh.cli.faults import wrong_input
-from mesh.cli.in_force import in_force_of, look_in_force
 from mesh.cli.render import Output, OutputOption, View, render
-from mesh.cli.target import BootstrapOption, ContextOption, FileOption, check_node
+from mesh.cli.session import open_session, running_mesh
+from mesh.cli.target import HERE, Target, check_node
 from mesh.cli.zone_change import Asked, put_edit_in_force
 from mesh.cli.zone_tables import list_table, show_table
 from mesh.cli.zone_words import names_of, pairs_of
@@ -66,9 +66,7 @@ def create(
     allow_delete: DeleteOption = False,
     dry_run: DryRunOption = False,
     wait: WaitOption = None,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Make a zone. Without --nodes and --links it has no members yet, and does nothing.
@@ -98,8 +96,8 @@ def create(
         return with_zone(before, name, {**zone, "links": [list(pair) for pair in pairs]})
 
     asked = Asked(
-        yes=yes, allow_delete=allow_delete, dry_run=dry_run, wait=wait, file=file,
-        bootstrap=bootstrap, context=context, output=output,
+        yes=yes, allow_delete=allow_delete, dry_run=dry_run, wait=wait,
+        target=target, output=output,
     )  # fmt: skip
     put_edit_in_force(f"zone create {name}", edit, asked)
 
@@ -110,9 +108,7 @@ def delete(
     allow_delete: DeleteOption = False,
     dry_run: DryRunOption = False,
     wait: WaitOption = None,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Delete a zone; with its links and their topics only with --allow-delete."""
@@ -127,8 +123,8 @@ def delete(
         return without_zone(before, zone)
 
     asked = Asked(
-        yes=yes, allow_delete=allow_delete, dry_run=dry_run, wait=wait, file=file,
-        bootstrap=bootstrap, context=context, output=output,
+        yes=yes, allow_delete=allow_delete, dry_run=dry_run, wait=wait,
+        target=target, output=output,
     )  # fmt: skip
     put_edit_in_force(f"zone delete {zone}", edit, asked)
 
@@ -141,9 +137,7 @@ def add(
     allow_delete: DeleteOption = False,
     dry_run: DryRunOption = False,
     wait: WaitOption = None,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Add nodes to a zone of nodes, each linked to all others, or links to a zone of links."""
@@ -156,8 +150,8 @@ def add(
 
     _one_of(nodes, link)
     asked = Asked(
-        yes=yes, allow_delete=allow_delete, dry_run=dry_run, wait=wait, file=file,
-        bootstrap=bootstrap, context=context, output=output,
+        yes=yes, allow_delete=allow_delete, dry_run=dry_run, wait=wait,
+        target=target, output=output,
     )  # fmt: skip
     put_edit_in_force(f"zone add {zone}", edit, asked)
 
@@ -170,9 +164,7 @@ def remove(
     allow_delete: DeleteOption = False,
     dry_run: DryRunOption = False,
     wait: WaitOption = None,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Remove nodes or links from a zone; without any it stays, and does nothing."""
@@ -185,8 +177,8 @@ def remove(
 
     _one_of(nodes, link)
     asked = Asked(
-        yes=yes, allow_delete=allow_delete, dry_run=dry_run, wait=wait, file=file,
-        bootstrap=bootstrap, context=context, output=output,
+        yes=yes, allow_delete=allow_delete, dry_run=dry_run, wait=wait,
+        target=target, output=output,
     )  # fmt: skip
     put_edit_in_force(f"zone remove {zone}", edit, asked)
 
@@ -197,17 +189,15 @@ def rename(
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     wait: WaitOption = None,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Give a zone another title. Its name is its identity and stays; nobody pauses."""
     from mesh.config.zone_edits import retitled
 
     asked = Asked(
-        yes=yes, allow_delete=False, dry_run=dry_run, wait=wait, file=file,
-        bootstrap=bootstrap, context=context, output=output,
+        yes=yes, allow_delete=False, dry_run=dry_run, wait=wait,
+        target=target, output=output,
     )  # fmt: skip
     put_edit_in_force(f"zone rename {zone}", lambda before: retitled(before, zone, title), asked)
 
@@ -216,15 +206,13 @@ def list_zones(
     node: Annotated[
         str | None, typer.Option(help="Only the zones that this node belongs to.")
     ] = None,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List the zones in force."""
     from mesh.operate.documents.zones import zone_document
 
-    found, _ = in_force_of(file, bootstrap, context)
+    found = running_mesh(target).in_force()
     topology = found.topology
     if node is not None:
         check_node(topology, node, "--node")
@@ -239,16 +227,15 @@ def list_zones(
 
 def show(
     zone: ZoneArgument,
-    file: FileOption = None,
-    bootstrap: BootstrapOption = None,
-    context: ContextOption = None,
+    target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show a zone in force: its members, and each link as both its ends see it."""
     from mesh.config.zone_edits import zone_of
     from mesh.operate.documents.zones import ends_document, zone_document
 
-    with look_in_force(file, bootstrap, context) as (found, seen):
+    with open_session(target) as seen:
+        found = seen.in_force()
         one = zone_of(found.topology, zone)
         states = [ends_document(seen.view, seen.beats, link) for link in one.links]
         data = {**zone_document(found.topology, one), "version": found.number, "states": states}

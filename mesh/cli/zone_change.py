@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mesh.cli.apply import How, put_in_force, read_begun_last
-from mesh.cli.in_force import look_in_force
 from mesh.cli.plan import against_mesh, plan_view
 from mesh.cli.render import Output, render
+from mesh.cli.session import Session, open_session
+from mesh.cli.target import Target
 
 if TYPE_CHECKING:
-    from mesh.cli.looking import Look
     from mesh.config.located import KeyPath
     from mesh.errors import Problem
     from mesh.model.topology import Topology
@@ -35,9 +34,7 @@ class Asked:
     allow_delete: bool
     dry_run: bool
     wait: float | None
-    file: Path | None
-    bootstrap: list[str] | None
-    context: str | None
+    target: Target
     output: Output
 
 
@@ -54,7 +51,8 @@ def put_edit_in_force(command: str, edit: Edit, asked: Asked) -> None:
         NotBegunError: As for `put_in_force`.
         NotInTimeError: As for `put_in_force`.
     """
-    with look_in_force(asked.file, asked.bootstrap, asked.context) as (found, seen):
+    with open_session(asked.target) as seen:
+        found = seen.in_force()
         begun = read_begun_last(found, seen)
         after = _wanted(found, begun, edit, asked.output)
         if asked.dry_run:
@@ -103,7 +101,7 @@ def _in_one_line(problems: Sequence[Problem], output: Output) -> Sequence[Proble
     return [replace(problems[0], message=message)]
 
 
-def _show_plan(found: InForce, seen: Look, after: Topology, command: str, asked: Asked) -> None:
+def _show_plan(found: InForce, seen: Session, after: Topology, command: str, asked: Asked) -> None:
     from mesh.errors import ConfigError
     from mesh.operate.plan import lost_by
 

@@ -67,7 +67,7 @@ def chain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[Mes
         "mesh.view.connection.open_kafka", lambda *_args, **_options: mesh.world.kafka
     )
     monkeypatch.setattr("mesh.client.connect", lambda _topology, node: mesh.client(node))
-    monkeypatch.setattr("mesh.cli.looking.now_ms", mesh.now_ms)
-    monkeypatch.setattr("mesh.cli.looking.pause", mesh.pause)
+    monkeypatch.setattr("mesh.cli.clock.now_ms", mesh.now_ms)
+    monkeypatch.setattr("mesh.cli.clock.pause", mesh.pause)
     yield mesh, str(file)
     mesh.close()

@@ -36,8 +36,8 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Started:
                 name: nodes.kafka[name] for name in (topology.kafka if names is None else names)
             },
         )
-        monkeypatch.setattr("mesh.cli.looking.now_ms", nodes.now_ms)
-        monkeypatch.setattr("mesh.cli.looking.pause", nodes.pause)
+        monkeypatch.setattr("mesh.cli.clock.now_ms", nodes.now_ms)
+        monkeypatch.setattr("mesh.cli.clock.pause", nodes.pause)
         files = [tmp_path / "mesh.yaml", tmp_path / "new.yaml"]
         for topology, file in zip(addressed, files, strict=True):
             write_topology(topology, file)
@@ -170,7 +170,7 @@ def test_status_tells_of_a_change_under_way(
     run: Run, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nodes, mesh, new = started(*MOVED)
-    monkeypatch.setattr("mesh.cli.looking.wall_ms", nodes.now_ms)
+    monkeypatch.setattr("mesh.cli.clock.wall_ms", nodes.now_ms)
     assert run("status", "-f", mesh, "-o", "json").data["change"] is None
     nodes.stuck = {"b": Stage.HOLD}
     run("apply", new, "-f", mesh, "--wait", "3")

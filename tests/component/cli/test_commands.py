@@ -65,3 +65,14 @@ def test_help_loads_no_command() -> None:
 def test_a_command_loads_itself_alone() -> None:
     """What a command does not name is not there, however many commands there are."""
     assert loaded_by("schema") == loaded_by("--help") | {"topology", "target", "faults"}
+
+
+@pytest.mark.parametrize("line", ["status", "queue consume", "zone create", "plan"])
+def test_every_command_that_speaks_to_a_mesh_takes_the_same_three_options(line: str) -> None:
+    """Made of one parameter, behind the command's name."""
+    found: Any = typer.main.get_command(app)
+    for word in line.split():
+        found = found.commands[word]
+    options = [option for one in found.params for option in one.opts]
+    assert {"-f", "--file", "--bootstrap", "-c", "--context"} <= set(options)
+    assert "--target" not in options

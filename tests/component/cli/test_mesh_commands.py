@@ -15,7 +15,7 @@ import click
 import pytest
 import typer.main
 
-from mesh.cli import looking
+from mesh.cli import clock
 from mesh.cli.main import app
 from mesh.transport.port import TopicPartition, TopicSpec
 from tests.component.cli.conftest import Mesh, Run
@@ -234,7 +234,7 @@ def test_audit_report_is_ok_only_where_something_is_proven(run: Run, chain: Chai
         return told.code, told.data["doubts"]
 
     def alive(seconds_ago: float = 0.0) -> None:
-        at_ms = int((looking.wall_ms() / 1000 - seconds_ago) * 1000)
+        at_ms = int((clock.wall_ms() / 1000 - seconds_ago) * 1000)
         tell("status", "position", at_ms=at_ms, endpoints=["c/e"])
 
     alive()

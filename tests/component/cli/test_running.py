@@ -96,3 +96,16 @@ def test_an_address_may_be_of_what_only_the_mesh_knows(
     assert asked == ["", "far.test:1"]
     wrong = run("status", "-f", old, "--bootstrap", "near=far.test:1")
     assert (wrong.code, "known here: left, right, far" in wrong.err) == (2, True)
+
+
+@pytest.mark.parametrize("line", ["status", "route a b", "publish x y -n a", "audit report"])
+def test_on_a_terminal_every_command_names_the_mesh_that_it_spoke_to(
+    line: str, run: Run, chain: Chain, old: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On standard error, so that no script reads it."""
+    mesh, _ = chain
+    run("context", "add", "tests", "-f", old)
+    assert "of context" not in run(*line.split(), "-c", "tests").err
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    told = run(*line.split(), "-c", "tests")
+    assert f"mesh {mesh.topology.name} of context tests, version 1\n" in told.err

@@ -1,0 +1,295 @@
+"""The one way into a running mesh: what is in force there, its Kafka clusters, what they show.
+
+A file or context only says how to reach a mesh; by what it works, `mesh.config` says.
+Spec: kafka.md 1 (`mesh.config`), K27.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from mesh.cli import clock
+from mesh.cli.target import Stated, Target, say
+
+if TYPE_CHECKING:
+    from mesh.model.topology import Topology
+    from mesh.operate.in_force import InForce, Records
+    from mesh.transport.port import KafkaCluster
+    from mesh.view.mesh_view import MeshView
+
+THREADS_MAX = 16
+"""How many Kafka clusters are read side by side."""
+SHORT_HASH = 12
+"""Digits of a hash that people are shown."""
+
+
+class Heard(StrEnum):
+    """Whose heartbeats a command needs."""
+
+    NOBODY = "nobody"
+    ANYBODY = "anybody"
+    """One fresh beat on each Kafka cluster tells which other beats are fresh: quick."""
+    EACH = "each"
+    """Who is up is up now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A mesh by the topology in force.
+
+    Attributes:
+        topology: What is in force, else what the file says, with every address that is known.
+        plain: The topology as the file says it, without addresses.
+        found: What is in force; None where nobody has written that.
+    """
+
+    topology: Topology
+    plain: Topology
+    found: InForce | None
+
+    def in_force(self) -> InForce:
+        """Return what is in force; else the file stands for it, and the user is told."""
+        from mesh.operate.in_force import InForce
+
+        if self.found is not None:
+            return self.found
+        say(
+            "warning: mesh.config does not say what is in force (`mesh up` writes it); "
+            "the topology file stands for it"
+        )
+        return InForce(number=0, topology=self.plain)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session(Running):
+    """A running mesh as a command sees it.
+
+    Attributes:
+        kafka: Clients of all its Kafka clusters.
+        view: Its control topics, read to their ends.
+        beats: Which nodes are up, as far as `heard` asked for it.
+    """
+
+    kafka: Mapping[str, KafkaCluster]
+    view: MeshView
+    beats: Mapping[str, bool]
+
+    def observed_again(self) -> Session:
+        """Return the same session with who beats now."""
+        from mesh.operate.status import observe
+
+        return replace(self, beats=observe(self.view, clock.now_ms, clock.pause))
+
+
+@contextmanager
+def open_session(
+    target: Target, *, needs_kafka: bool = True, heard: Heard = Heard.EACH
+) -> Iterator[Session]:
+    """Open the mesh that a command line names, by what is in force there.
+
+    Kafka clusters that do not answer are named, and what the others hold is shown.
+
+    Args:
+        target: Options of the command.
+        needs_kafka: Whether there is nothing to tell without a single Kafka cluster.
+        heard: Whose heartbeats are waited for.
+
+    Raises:
+        ConfigError: There is no mesh, or an option is wrong.
+        TransportUnavailableError: Not one Kafka cluster answers.
+    """
+    from mesh.errors import TransportUnavailableError
+    from mesh.operate.in_force import highest_of, records_seen
+    from mesh.operate.status import observe
+    from mesh.view.mesh_view import MeshView
+
+    stated = target.stated()
+    with ExitStack() as opened:
+        kafka: dict[str, KafkaCluster] = {}
+        pool = opened.enter_context(ThreadPoolExecutor(max_workers=THREADS_MAX))
+
+        def look_at(topology: Topology) -> MeshView:
+            _open_more(opened, kafka, topology)
+            view = MeshView(topology, kafka, clock.now_ms, name="view", executor=pool)
+            opened.callback(view.close)
+            view.refresh()
+            return view
+
+        topology = stated.topology
+        view = look_at(topology)
+        found = _record_or_file(lambda: highest_of(records_seen(view)), is_needed=needs_kafka)
+        if found is not None:
+            known, topology = topology, _reachable(found.topology, stated)
+            if _places_of(topology) != _places_of(known):
+                view = look_at(topology)
+            else:
+                _open_more(opened, kafka, topology)
+        target.check_addresses(topology)
+        _name_mesh(stated, found)
+        beats = dict.fromkeys(topology.nodes, False)
+        if heard is not Heard.NOBODY:
+            beats |= observe(view, clock.now_ms, clock.pause, hears_each=heard is Heard.EACH)
+        if needs_kafka and view.unreachable and len(view.unreachable) == len(kafka):
+            raise TransportUnavailableError(next(iter(view.unreachable.values())))
+        for fault in view.unreachable.values() if needs_kafka else ():
+            say(f"warning: {fault}")
+        yield Session(
+            topology=topology,
+            plain=stated.plain,
+            found=found,
+            kafka=kafka,
+            view=view,
+            beats=beats,
+        )
+
+
+def running_mesh(target: Target, *, near: str | None = None) -> Running:
+    """Return what is in force in the mesh that a command line names; nothing else is read.
+
+    Args:
+        target: Options of the command.
+        near: A node whose Kafka cluster alone is asked: whoever publishes there needs no other.
+
+    Raises:
+        ConfigError: There is no mesh, an option is wrong, or a newer version wrote the record.
+        TransportUnavailableError: Not one Kafka cluster answers.
+    """
+    from mesh.operate.in_force import highest_of
+
+    stated = target.stated()
+    topology = stated.topology
+    home = topology.nodes.get(near or "")
+    with open_clusters(topology, None if home is None else home.kafka) as kafka:
+        records = _records_side_by_side(kafka, topology.prefix)
+    found = highest_of(records)
+    if near is None:
+        for fault in records.silent.values():
+            say(f"warning: {fault}")
+    if found is not None:
+        topology = _reachable(found.topology, stated)
+    target.check_addresses(topology)
+    _name_mesh(stated, found)
+    return Running(topology=topology, plain=stated.plain, found=found)
+
+
+@contextmanager
+def open_clusters(
+    topology: Topology, only: str | None = None
+) -> Iterator[Mapping[str, KafkaCluster]]:
+    """Open the Kafka clusters of a topology, or one of them, for as long as this lasts.
+
+    Raises:
+        ConfigError: One has no address, or a secret cannot be had.
+    """
+    with ExitStack() as opened:
+        kafka: dict[str, KafkaCluster] = {}
+        _open_more(opened, kafka, topology, only)
+        yield kafka
+
+
+def _open_more(
+    opened: ExitStack, kafka: dict[str, KafkaCluster], topology: Topology, only: str | None = None
+) -> None:
+    """Open those Kafka clusters of a topology that are not open yet."""
+    from mesh.view.connection import open_kafka
+
+    quiet_client_library()
+    wanted = topology.kafka if only is None else [only]
+    fresh = [name for name in wanted if name not in kafka]
+    more = open_kafka(topology, fresh, client_prefix="mesh-cli") if fresh else {}
+    for name, cluster in more.items():
+        if name not in kafka:
+            kafka[name] = cluster
+            opened.callback(cluster.close)
+
+
+def quiet_client_library() -> None:
+    """Keep connection trouble out of the way: commands say in one line what failed."""
+    logging.getLogger("mesh.kafka").setLevel(logging.CRITICAL)
+
+
+def named(found: InForce) -> str:
+    """Return which topology in force it is, for people."""
+    name = found.topology.name
+    if not found.number:
+        return f"{name} as its file says it"
+    return f"{name}, version {found.number} ({found.hash[:SHORT_HASH]})"
+
+
+def _name_mesh(stated: Stated, found: InForce | None) -> None:
+    """Tell people at a terminal which mesh a command speaks to."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return
+    name = stated.plain.name if found is None else found.topology.name
+    by = f" of context {stated.context}" if stated.context else ""
+    version = "" if found is None else f", version {found.number}"
+    say(f"mesh {name}{by}{version}")
+
+
+def _record_or_file(record: Callable[[], InForce | None], *, is_needed: bool) -> InForce | None:
+    """Return what is in force, or None where the file stands for it.
+
+    Raises:
+        ConfigError: It is not known to this version, and needed.
+        ProtocolError: It was written by a newer one, and is needed.
+    """
+    from mesh.errors import ConfigError, ProtocolError
+
+    try:
+        return record()
+    except (ConfigError, ProtocolError) as error:
+        if is_needed:
+            raise
+        say(f"warning: the topology file stands for what is in force: {error}")
+        return None
+
+
+def _records_side_by_side(kafka: Mapping[str, KafkaCluster], prefix: str) -> Records:
+    """Return the records of all Kafka clusters; several dead ones are waited for but once.
+
+    Whoever may publish but not read `mesh.config` finds no record and goes by the file.
+
+    Raises:
+        TransportUnavailableError: Not one answers.
+        ProtocolError: A record was written by a newer version.
+    """
+    from mesh.errors import TransportUnavailableError
+    from mesh.operate.in_force import Records, read_records
+
+    with ThreadPoolExecutor(max_workers=max(1, len(kafka))) as pool:
+        asked = [pool.submit(read_records, {name: one}, prefix) for name, one in kafka.items()]
+        parts = [one.result() for one in asked]
+    silent = {name: fault for part in parts for name, fault in part.silent.items()}
+    denied = [name for part in parts for name in part.denied]
+    if silent and len(silent) == len(kafka) and len(denied) < len(silent):
+        raise TransportUnavailableError(next(iter(silent.values())))
+    return Records(
+        found={name: record for part in parts for name, record in part.found.items()},
+        silent=silent,
+        denied=denied,
+    )
+
+
+def _reachable(found: Topology, stated: Stated) -> Topology:
+    """Return what is in force with the ways to its Kafka clusters that the file knows."""
+    from mesh.model.topology import with_addresses
+
+    known = stated.plain.kafka
+    kafka = {name: known.get(name, one) for name, one in found.kafka.items()}
+    return with_addresses(replace(found, kafka=kafka), stated.addresses)
+
+
+def _places_of(topology: Topology) -> object:
+    """Return what decides which topics are read where to see a mesh."""
+    nodes = {
+        node: (one.kafka, frozenset(topology.neighbours(node)))
+        for node, one in topology.nodes.items()
+    }
+    return topology.prefix, nodes
