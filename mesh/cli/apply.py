@@ -77,7 +77,7 @@ def apply(
             document.value.get("kind") == "Plan" if isinstance(document.value, Mapping) else False
         )
         part = document.within("document") if kept else document
-        topology = legal_document_or_refused(part, output)
+        topology = legal_document_or_refused(part, output, lambda: found.topology)
         begun = read_begun_last(found, seen)
         if kept and (begun is None or not begun.is_open):
             _refuse_moved_on(document, found)

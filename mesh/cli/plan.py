@@ -10,10 +10,10 @@ import typer
 
 from mesh.cli.faults import wrong_input
 from mesh.cli.render import Output, OutputOption, View, as_json, render
-from mesh.cli.session import Session, named, open_session
+from mesh.cli.session import Session, named, open_session, running_mesh
 from mesh.cli.target import HERE, Target
 from mesh.cli.topology import legal_or_refused
-from mesh.errors import ConfigError
+from mesh.errors import ConfigError, MeshError
 
 if TYPE_CHECKING:
     from mesh.config.located import Locate
@@ -46,9 +46,19 @@ def plan(
 
     Exit codes: 0 no change, 3 changes, 2 the file is illegal or a living mesh cannot follow it.
     """
+    from mesh.config.legal import load_legal_topology
     from mesh.operate.plan import lost_by
 
-    topology, document = legal_or_refused(proposed, output)
+    def before() -> Topology | None:
+        """Return what the file is to follow, as far as that can be known."""
+        try:
+            if from_file is not None:
+                return load_legal_topology(from_file)
+            return running_mesh(target).in_force().topology
+        except MeshError:
+            return None
+
+    topology, document = legal_or_refused(proposed, output, before)
     locate = document.within("spec").where
     if from_file is not None:
         if target != HERE:

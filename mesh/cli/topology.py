@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -63,10 +63,20 @@ def _walks_table(reached: Mapping[str, Sequence[Sequence[str]]]) -> RenderableTy
     return grid(("NODE", "HOPS", "WALK"), rows)
 
 
-def legal_or_refused(file: Path, output: Output) -> tuple[Topology, Document]:
+Before = Callable[[], "Topology | None"]
+"""Finds the topology that one in question is to follow, if there is one."""
+
+
+def _nothing_before() -> None:
+    return None
+
+
+def legal_or_refused(
+    file: Path, output: Output, since: Before = _nothing_before
+) -> tuple[Topology, Document]:
     """Return a legal topology and its document, or print what is wrong and end with 2."""
     document = read_or_refused(file, output)
-    return legal_document_or_refused(document, output), document
+    return legal_document_or_refused(document, output, since), document
 
 
 def read_or_refused(file: Path, output: Output) -> Document:
@@ -79,12 +89,14 @@ def read_or_refused(file: Path, output: Output) -> Document:
         _refuse(exc.problems, output)
 
 
-def legal_document_or_refused(document: Document, output: Output) -> Topology:
+def legal_document_or_refused(
+    document: Document, output: Output, since: Before = _nothing_before
+) -> Topology:
     """Return the legal topology of a document, or print what is wrong and end with 2."""
     from mesh.config.legal import legal_topology_of
 
     try:
-        return legal_topology_of(document)
+        return legal_topology_of(document, since)
     except ConfigError as exc:
         _refuse(exc.problems, output)
 

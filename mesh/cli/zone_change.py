@@ -83,7 +83,7 @@ def _wanted(found: InForce, begun: Begun | None, edit: Edit, output: Output) -> 
 
     before = found.topology
     try:
-        return legal_topology_from(edit(before), _where, name=before.name)
+        return legal_topology_from(edit(before), _where, name=before.name, since=before)
     except ConfigError as error:
         if begun is None or not begun.is_open or begun.change.topology != published_text(before):
             raise ConfigError(_in_one_line(error.problems, output)) from error

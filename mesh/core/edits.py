@@ -35,16 +35,19 @@ class Edit:
         operation: What to do.
         link: The link as it is now.
         zone: Where it is put, or where it is removed from.
+        is_new: Whether the link is one that the change adds.
     """
 
     operation: Operation
     link: Link
     zone: str
+    is_new: bool = False
 
     @property
-    def rank(self) -> tuple[bool, tuple[str, str], str, str]:
-        """Return the order among edits: move before remove, then by name."""
+    def rank(self) -> tuple[bool, bool, tuple[str, str], str, str]:
+        """Return the order among edits: of new links first, move before remove, then by name."""
         return (
+            not self.is_new,
             self.operation is Operation.REMOVE,
             self.link.ends,
             self.zone,
@@ -54,20 +57,22 @@ class Edit:
     def __str__(self) -> str:
         """Return the edit as advice."""
         first, second = self.link.ends
+        what = "the new link" if self.is_new else "link"
         if self.operation is Operation.REMOVE:
-            return f"remove link {first}-{second} from zone {self.zone}"
-        return f"move link {first}-{second} from zone {self.link.zone} to zone {self.zone}"
+            return f"remove {what} {first}-{second} from zone {self.zone}"
+        return f"move {what} {first}-{second} from zone {self.link.zone} to zone {self.zone}"
 
     def as_mapping(self) -> Mapping[str, object]:
         """Return the edit for scripts. Spec: lab.md 3."""
         return {"op": str(self.operation), "link": list(self.link.ends), "zone": self.zone}
 
 
-def smallest_edit(topology: Topology) -> Sequence[Edit]:
+def smallest_edit(topology: Topology, since: Topology | None = None) -> Sequence[Edit]:
     """Return the fewest operations that make a topology legal.
 
-    Of edits with equally many operations the one with most moves is taken, then the first by
-    name. The links of a cluster zone are not edited, for a cluster is always fully linked; no
+    Of edits with equally many operations the one that touches fewest links of before is taken,
+    then the one with most moves, then the first by name. The links of a cluster zone are not
+    edited, for a cluster is always fully linked; no
     link is moved into or out of an exclusive zone, whose members are in no other; a join is only
     removed, for as a link of another zone it would carry other messages. A `nodes:` zone of
     another kind becomes one of explicit links.
@@ -77,16 +82,21 @@ def smallest_edit(topology: Topology) -> Sequence[Edit]:
     it is the best found so far of the smallest size; or, if there is none, removals of which none
     can be left out; or nothing beyond `REMOVALS_MAX`.
 
+    Args:
+        topology: The one in question.
+        since: The one that it is to follow, if there is one: of two ways out, what the change
+            adds is rather to go than what was there.
+
     Returns:
         Operations in order; none if the topology is legal.
 
     Spec: lab.md 3.
     """
-    search = _Search.over(topology)
+    search = _Search.over(topology, since)
     try:
         return search.smallest()
     except _ExhaustedError:
-        return search.best or _removals(_Search.over(topology))
+        return search.best or _removals(_Search.over(topology, since))
 
 
 class _ExhaustedError(Exception):
@@ -101,6 +111,7 @@ class _Search:
         graph: As edited so far.
         zones: Of the topology.
         targets: Zones that a link can be moved to, sorted.
+        new: Links that the change adds.
         sources: Nodes, the one that showed a conflict last first: it often shows the next.
         seen: Sets of edits tried, for the same can be reached in any order.
         best: Best edit of the present size.
@@ -110,14 +121,16 @@ class _Search:
     graph: Graph
     zones: Mapping[str, Zone]
     targets: Sequence[str]
+    new: frozenset[Link]
     sources: list[str]
     seen: set[frozenset[Edit]] = field(default_factory=set)
     best: tuple[Edit, ...] | None = None
     branches: int = 0
 
     @classmethod
-    def over(cls, topology: Topology) -> _Search:
+    def over(cls, topology: Topology, since: Topology | None) -> _Search:
         """Return a search that has tried nothing yet."""
+        new = () if since is None else set(topology.links) - set(since.links)
         return cls(
             graph=Graph.of(topology),
             zones=topology.zones,
@@ -126,6 +139,7 @@ class _Search:
                 for name, zone in topology.zones.items()
                 if zone.kind in _HOLDS_LISTED_LINKS and not zone.exclusive
             ),
+            new=frozenset(new),
             sources=sorted(topology.nodes),
         )
 
@@ -200,8 +214,8 @@ class _Search:
                 if is_external in alone:
                     continue
                 alone[is_external] = None
-            yield Edit(Operation.MOVE, link, name)
-        yield Edit(Operation.REMOVE, link, link.zone)
+            yield Edit(Operation.MOVE, link, name, link in self.new)
+        yield Edit(Operation.REMOVE, link, link.zone, link in self.new)
 
     def apply(self, edit: Edit) -> None:
         """Change the graph."""
@@ -224,13 +238,14 @@ def _result(edit: Edit) -> Link:
     return Link(edit.zone, edit.link.ends)
 
 
-def _rank(edit: Edit) -> tuple[bool, tuple[str, str], str, str]:
+def _rank(edit: Edit) -> tuple[bool, bool, tuple[str, str], str, str]:
     return edit.rank
 
 
-def _ranks(edits: Sequence[Edit]) -> tuple[int, Sequence[tuple[object, ...]]]:
+def _ranks(edits: Sequence[Edit]) -> tuple[int, int, Sequence[tuple[object, ...]]]:
+    old = sum(not edit.is_new for edit in edits)
     removals = sum(edit.operation is Operation.REMOVE for edit in edits)
-    return removals, [edit.rank for edit in edits]
+    return old, removals, [edit.rank for edit in edits]
 
 
 def _removals(search: _Search) -> Sequence[Edit]:
@@ -240,7 +255,8 @@ def _removals(search: _Search) -> Sequence[Edit]:
         if len(edits) >= REMOVALS_MAX:
             return ()
         movable = [x for x in conflict.loop() if search.zones[x.zone].kind is not ZoneKind.CLUSTER]
-        edit = Edit(Operation.REMOVE, movable[0], movable[0].zone)
+        link = min(movable, key=lambda one: one not in search.new)
+        edit = Edit(Operation.REMOVE, link, link.zone, link in search.new)
         search.apply(edit)
         edits.append(edit)
     budget = search.graph.expanded + EXPANDED_MAX

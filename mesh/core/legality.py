@@ -34,7 +34,9 @@ def is_legal(topology: Topology) -> bool:
     return first_conflict(Graph.of(topology), sorted(topology.nodes)) is None
 
 
-def judge(topology: Topology, locate: Locate | None = None) -> Sequence[Problem]:
+def judge(
+    topology: Topology, locate: Locate | None = None, since: Topology | None = None
+) -> Sequence[Problem]:
     """Return one problem per loop that makes a topology illegal; none if it is legal.
 
     Each names the first source and node that show the loop, and both walks. The edit is the
@@ -43,13 +45,14 @@ def judge(topology: Topology, locate: Locate | None = None) -> Sequence[Problem]
     Args:
         topology: Checked for form.
         locate: Gives the place of a path below `spec`; without it the path is the place.
+        since: The topology that it is to follow, if there is one; see `smallest_edit`.
 
     Spec: DESIGN 3, lab.md 3.
     """
     found = conflicts(topology)
     if not found:
         return ()
-    edit = smallest_edit(topology)
+    edit = smallest_edit(topology, since)
     place = locate or _dotted
     return [_problem(conflict, edit, place) for conflict in found]
 

@@ -53,7 +53,10 @@ def propose(before: Mesh, patch: Mapping[str, object], locate: Locate) -> Propos
         topology = topology_from_mapping(spec, locate, name=before.topology.name)
     except ConfigError as error:
         return Proposal(mesh=None, problems=error.problems)
-    problems = [*judge(topology, locate), *unchangeable(before.topology, topology, locate)]
+    problems = [
+        *judge(topology, locate, before.topology),
+        *unchangeable(before.topology, topology, locate),
+    ]
     if problems:
         return Proposal(mesh=None, problems=problems)
     return Proposal(mesh=Mesh(spec=spec, topology=topology))

@@ -206,3 +206,29 @@ def test_large_legal_topology_is_quick(mesh_of: MeshOf) -> None:
     began = monotonic()
     assert is_legal(mesh_of(*cities, chain))
     assert monotonic() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "advice"),
+    [
+        (
+            ["Z multi-hop a-b a-c a-d"],
+            ["Z multi-hop a-b a-c a-d b-d"],
+            "remove the new link b-d from zone Z",
+        ),
+        (
+            [*CITIES, CHAIN],
+            [*CITIES, CHAIN + " tk3-ny1"],
+            "remove the new link ny1-tk3 from zone WO",
+        ),
+        (["Z multi-hop a-b"], ["Z multi-hop a-b b-c a-c"], "remove the new link a-c from zone Z"),
+    ],
+)
+def test_what_a_change_adds_is_rather_to_go_than_what_was_there(
+    before: list[str], after: list[str], advice: str, mesh_of: MeshOf
+) -> None:
+    """A new star's ray, a short cut past a backbone. Without a before the first by name goes."""
+    proposed = mesh_of(*after)
+    [problem, *_] = judge(proposed, None, mesh_of(*before))
+    assert problem.message.endswith(f"; {advice}")
+    assert "new" not in judge(proposed)[0].message
