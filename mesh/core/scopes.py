@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mesh.core.digest import MODULUS, entry_digest
 from mesh.model.control import Mark, Wish
@@ -19,7 +19,8 @@ class ScopeReader:
 
     Attributes:
         view: Exactly what the control topic says, up to the newest mark.
-        ghosts: Entries no longer in `view` that stay in force until the next proof.
+        ghosts: Entries no longer in `view`, or not as strong there, that stay in force until the
+            next proof.
         pending: Adverts since the newest mark.
         mark: Newest mark, or None.
         proven: Whether `view` agrees with it.
@@ -55,9 +56,9 @@ class ScopeReader:
             self._replace(filter_, wish, changes)
         self.pending.clear()
         self.proven = (len(self.view), self._digest) == (mark.count, mark.digest % MODULUS)
-        if self.proven and (mark.epoch, mark.number) >= self.recalled:
+        if self.proven and self._has_come_as_far():
             for filter_ in self.ghosts:
-                changes[filter_] = None
+                changes[filter_] = self.view.get(filter_)
             self.ghosts.clear()
         return changes
 
@@ -71,8 +72,15 @@ class ScopeReader:
             return
         self.view[filter_] = wish
         self._digest = (self._digest + entry_digest(filter_, wish)) % MODULUS
+        ghost = self.ghosts.get(filter_)
+        if ghost is not None and ghost.durable > wish.durable and not self._has_come_as_far():
+            return  # what the node has acknowledged is stronger, and newer
         if wish != self.ghosts.pop(filter_, before):
             changes[filter_] = wish
+
+    def _has_come_as_far(self) -> bool:
+        """Say whether the newest mark is no older than what the node has acknowledged."""
+        return self.mark is not None and (self.mark.epoch, self.mark.number) >= self.recalled
 
     def is_older(self, version: tuple[int, int] | None) -> bool:
         """Say whether nothing is read yet, or less than what was proven at a version."""
@@ -86,8 +94,13 @@ class ScopeReader:
 
         Spec: K21.
         """
-        unseen = [filter_ for filter_ in filters if filter_ not in self.view]
-        frozen = {filter_: Wish(durable=True, live=False) for filter_ in unseen}
+        frozen: dict[str, Wish] = {}
+        for filter_ in filters:
+            seen = self.view.get(filter_)
+            if seen is None:
+                frozen[filter_] = Wish(durable=True, live=False)
+            elif not seen.durable:  # read while only direct endpoints wanted it
+                frozen[filter_] = replace(seen, durable=True)
         self.ghosts.update(frozen)
         return dict(frozen)
 
@@ -105,8 +118,7 @@ class ScopeReader:
 
     def in_force(self) -> Iterator[tuple[str, Wish]]:
         """Yield every entry in force, unproven removals included."""
-        yield from self.view.items()
-        yield from self.ghosts.items()
+        yield from {**self.view, **self.ghosts}.items()
 
 
 @dataclass(slots=True)

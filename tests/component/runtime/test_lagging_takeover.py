@@ -75,6 +75,28 @@ def test_what_was_recalled_is_wanted_until_the_neighbour_itself_is_heard(mesh: S
     assert "y/>" not in machine.router.table.entries
 
 
+def test_a_filter_that_was_known_of_a_direct_endpoint_alone_is_recalled_too() -> None:
+    """The standby knows the filter; that guaranteed messages are to wait for it is new. K21."""
+    mesh = SmallMesh(APART)
+    mesh.subscribe("c", "s", ">", None)
+    mesh.world.start("a", 1)
+    writer = mesh.world.kafka["far"].writer("client")
+    live = b'{"class": "direct"}'
+    writer.produce(mesh.names.clients("b"), live, subscription_key("live", "y/>"), 0)
+    mesh.run(6_000)
+    mesh.world.workers["a#1"].cut(["b"])
+    mesh.run(500)
+    subscribe_at_b(mesh, "y/>")
+    mesh.run(6_000)
+    mesh.world.kill("a", 0)
+    mesh.run(20_000)
+    mesh.publish(b"y", [subject("y/1")])
+    mesh.run()
+    mesh.world.workers["a#1"].cut([])
+    mesh.run(30_000)
+    assert delivered_at_b(mesh) == [b"y"]
+
+
 TWO_LANES = {**APART, "nodes": {**APART["nodes"], "a": {"kafka": "k", "lanes": 2}}}
 
 

@@ -58,3 +58,19 @@ def test_events_out_of_order_leave_no_wrong_number() -> None:
     reader.advert("a", WISH)
     assert reader.marked(written("a").next_mark(1)) == {"a": WISH}
     assert reader.proven
+
+
+def test_what_was_acknowledged_for_guaranteed_is_stronger_than_what_was_read_for_direct() -> None:
+    """A filter that only direct endpoints wanted when it was read. Spec: K21, K23."""
+    direct, writer, reader = Wish(durable=False, live=True), ScopeWriter(), ScopeReader()
+    writer.change("a", None, direct)
+    reader.advert("a", direct)
+    reader.marked(writer.next_mark(1))
+    both = Wish(durable=True, live=True)
+    assert reader.recall(["a"], (1, 3)) == {"a": both}
+    assert dict(reader.in_force()) == {"a": both}
+    reader.advert("a", direct)
+    assert reader.marked(writer.next_mark(1)) == {}  # older than what was acknowledged
+    assert dict(reader.in_force()) == {"a": both}
+    assert reader.marked(writer.next_mark(1)) == {"a": direct}  # as new: it has ended since
+    assert dict(reader.in_force()) == {"a": direct}
