@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +15,11 @@ import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import typer.main
 from kubernetes_validate.utils import all_versions  # type: ignore[import-untyped]
+from ruamel.yaml import YAML
 
 from mesh.cli.main import app
 from mesh.cli.node import level_of
+from mesh.config.context import current_context
 from mesh.config.legal import load_legal_topology
 from mesh.runtime.port.server import Port, parse_address
 from streaming.config import arguments
@@ -41,6 +44,20 @@ EVERYTHING: Mapping[str, Any] = {
     "image": {"repository": "registry.example/mesh", "tag": "1.2.3", "pullPolicy": "Always"},
     "imagePullSecrets": [{"name": "pull"}],
     "podDisruptionBudget": {"enabled": True, "maxUnavailable": "50%"},
+    "networkPolicy": {"enabled": True, "from": [{"podSelector": {}}], "kafkaPorts": [9093]},
+    "grafana": {"enabled": True},
+    "extraInitContainers": [
+        {
+            "name": "before",
+            "image": "before:1",
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            },
+            "resources": {"limits": {"memory": "32Mi"}},
+        }
+    ],
     "serviceAccount": {"create": True, "name": "mesh", "annotations": {"a": "b"}},
     "labels": {"team": "events"},
     "annotations": {"note": "yes"},
@@ -81,6 +98,13 @@ EVERYTHING: Mapping[str, Any] = {
     },
     "test": {"waitSeconds": 5, "extraArgs": ["--category", "kafka"]},
 }
+COPIES = [
+    ("files/alerts.yaml", "infra/prometheus/alerts.yaml"),
+    *(
+        (f"files/dashboards/{path.name}", f"infra/grafana/{path.name}")
+        for path in sorted((CHART.parents[1] / "infra" / "grafana").glob("*.json"))
+    ),
+]
 MATRIX: Mapping[str, Mapping[str, Any]] = {
     "base": BASE,
     "everything": EVERYTHING,
@@ -148,10 +172,11 @@ def test_manifests_are_valid(render: Render, values: Mapping[str, Any], version:
 
 
 def test_pods_are_restricted(render: Render, values: Mapping[str, Any]) -> None:
-    """Every pod keeps the restricted profile, asks for resources and gets no token."""
+    """Every pod keeps the restricted profile and asks for resources; one alone has a token."""
     for pod in pods(render(values)):
         spec = pod["spec"]
-        assert spec["automountServiceAccountToken"] is False
+        is_rollout = pod["metadata"]["labels"]["app.kubernetes.io/component"] == "rollout"
+        assert spec["automountServiceAccountToken"] is is_rollout
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         for container in [*spec["containers"], *spec.get("initContainers", [])]:
@@ -326,8 +351,8 @@ def test_each_node_has_its_own_secrets_environment_and_place(render: Render) -> 
 
     assert secrets(own) == {"kafka-tokyo": "own", "kafka-newyork": "far"}
     assert secrets(other) == {"kafka-tokyo": "all"}
-    assert [one["name"] for one in own["containers"][0]["env"]] == ["A", "B"]
-    assert [one["name"] for one in other["containers"][0]["env"]] == ["A"]
+    assert [one["name"] for one in own["containers"][0]["env"]][1:] == ["A", "B"]
+    assert [one["name"] for one in other["containers"][0]["env"]][1:] == ["A"]
     assert own["nodeSelector"] == {"disk": "fast"}
     assert "tolerations" not in own
     assert other["nodeSelector"] == {"kubernetes.io/os": "linux"}
@@ -358,9 +383,11 @@ def test_an_evaluation_needs_no_kafka(render: Render) -> None:
         assert "volumeClaimTemplates" not in broker["spec"]
         addresses.add(f"{name}={address}")
     commands = [worker(manifests)["command"]]
-    jobs = of_kind(manifests, "Job").values()
-    commands += [job["spec"]["template"]["spec"]["containers"][0]["command"] for job in jobs]
-    assert len(commands) == 3
+    jobs = of_kind(manifests, "Job")
+    commands += [
+        jobs[f"rel-trellis-mesh-{name}"]["spec"]["template"]["spec"]["containers"][0]["command"]
+        for name in ("apply", "doctor")
+    ]
     for command in commands:
         assert addresses == {command[i + 1] for i, w in enumerate(command) if w == "--bootstrap"}
     with pytest.raises(helm_python.HelmRenderError, match="the brokers are named by"):
@@ -380,6 +407,136 @@ def test_a_changed_topology_is_applied_by_a_job_that_can_fail_the_upgrade(render
     assert str(parsed["proposed"]) == str(parsed["file"]) == "/etc/mesh/mesh.yaml"
     assert job["spec"]["activeDeadlineSeconds"] > parsed["wait"]
     assert "rel-trellis-mesh-apply" not in of_kind(render(BASE), "Job")
+
+
+def test_an_illegal_topology_is_found_before_anything_changes(render: Render) -> None:
+    """A job that runs first brings the file that it judges, and nothing of the release."""
+    manifests = render(BASE)
+    job = of_kind(manifests, "Job")["rel-trellis-mesh-validate"]
+    brought = of_kind(manifests, "ConfigMap")["rel-trellis-mesh-validate"]
+    weights = []
+    for one in (brought, job):
+        notes = one["metadata"]["annotations"]
+        assert notes["helm.sh/hook"] == "pre-install,pre-upgrade,pre-rollback"
+        weights.append(int(notes["helm.sh/hook-weight"]))
+    assert weights == sorted(set(weights))
+    spec = job["spec"]["template"]["spec"]
+    assert spec["serviceAccountName"] == "default"
+    assert [v["configMap"]["name"] for v in spec["volumes"] if "configMap" in v] == [
+        brought["metadata"]["name"]
+    ]
+    kept = of_kind(manifests, "ConfigMap")["rel-trellis-mesh-topology"]
+    assert brought["data"] == kept["data"]
+    parsed = parsed_by(["validate"], spec["containers"][0]["command"][2:])
+    assert str(parsed["file"]) == "/etc/mesh/mesh.yaml"
+    for values in (MATRIX["own config map"], {"topology": {**BASE["topology"], "validate": False}}):
+        assert "rel-trellis-mesh-validate" not in of_kind(render(values), "Job")
+
+
+def test_pods_are_restarted_by_a_job_that_may_do_nothing_else(render: Render) -> None:
+    """Its role names each pod of the workers and no other; its arguments each workload."""
+    manifests = render(EVERYTHING)
+    workloads = of_kind(manifests, "StatefulSet")
+    assert {one["spec"]["updateStrategy"]["type"] for one in workloads.values()} == {"OnDelete"}
+    role = of_kind(manifests, "Role")["rel-trellis-mesh-rollout"]
+    named = {rule["resources"][0]: rule for rule in role["rules"]}
+    assert set(named) == {"statefulsets", "pods"}
+    assert set(named["statefulsets"]["resourceNames"]) == set(workloads)
+    assert named["statefulsets"]["verbs"] == ["get"]
+    assert set(named["pods"]["resourceNames"]) == {
+        f"{name}-{number}"
+        for name, one in workloads.items()
+        for number in range(one["spec"]["replicas"])
+    }
+    assert named["pods"]["verbs"] == ["get", "delete"]
+    spec = of_kind(manifests, "Job")["rel-trellis-mesh-rollout"]["spec"]["template"]["spec"]
+    assert spec["serviceAccountName"] == role["metadata"]["name"]
+    assert spec["containers"][0]["args"] == [
+        f"{name}={one['spec']['replicas']}" for name, one in sorted(workloads.items())
+    ]
+    without = render({**EVERYTHING, "rollout": {"enabled": False}})
+    assert not of_kind(without, "Role", "RoleBinding")
+    workload = of_kind(without, "StatefulSet")["rel-trellis-mesh-tk1"]
+    assert workload["spec"]["updateStrategy"]["type"] == "RollingUpdate"
+
+
+def test_an_image_has_a_registry_and_a_tag_or_a_digest(render: Render) -> None:
+    """What a mirror of a registry needs; a digest wins over a tag."""
+
+    def image(**settings: str) -> str:
+        return str(worker(render({**BASE, "image": {"repository": "mesh", **settings}}))["image"])
+
+    digest = f"sha256:{'0a' * 32}"
+    assert image(tag="2") == "mesh:2"
+    assert image(registry="registry.example/", tag="2") == "registry.example/mesh:2"
+    assert image(tag="2", digest=digest) == f"mesh@{digest}"
+    assert image() == "mesh:0.1.0"
+
+
+def test_commands_in_a_pod_know_their_mesh(
+    render: Render, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`kubectl exec POD -- mesh status` needs neither a file nor addresses."""
+    manifests = render(EVERYTHING)
+    container = worker(manifests)
+    brought = of_kind(manifests, "ConfigMap")["rel-trellis-mesh-context"]["data"]
+    where = {one["name"]: one.get("value") for one in container["env"]}["XDG_CONFIG_HOME"]
+    mounted = next(one for one in container["volumeMounts"] if one["name"] == "context")
+    assert mounted["mountPath"] == f"{where}/trellis-mesh"
+    for name, text in brought.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    found = current_context(folder=tmp_path, environment={})
+    assert found is not None
+    assert str(found.file) == "/etc/mesh/mesh.yaml"
+    assert found.addresses == {"tokyo": "kafka.tokyo.svc:9092"}
+
+
+@pytest.mark.parametrize(("copy", "kept"), COPIES, ids=str)
+def test_the_chart_carries_what_infra_has(copy: str, kept: str) -> None:
+    """Helm packs nothing from outside of the chart's folder."""
+    assert (CHART / copy).read_text() == (CHART.parents[1] / kept).read_text(), (
+        f"cp {kept} helm/trellis-mesh/{copy}"
+    )
+
+
+def test_alerts_and_dashboards_are_what_prometheus_and_grafana_read(render: Render) -> None:
+    """Placeholders of alerts are Prometheus' own: Helm leaves them alone."""
+    on = {"enabled": True, "labels": {"a": "b"}}
+    manifests = render({**BASE, "prometheusRule": on, "grafana": on})
+    rule = of_kind(manifests, "PrometheusRule")["rel-trellis-mesh"]
+    assert rule["spec"] == YAML(typ="safe").load((CHART / "files/alerts.yaml").read_text())
+    boards = of_kind(manifests, "ConfigMap")["rel-trellis-mesh-dashboards"]
+    assert {json.loads(text)["title"] for text in boards["data"].values()}
+    assert rule["metadata"]["labels"]["a"] == boards["metadata"]["labels"]["a"] == "b"
+
+
+def test_a_network_policy_covers_workers_and_leaves_out_who_asks_others(render: Render) -> None:
+    """Brokers are asked by clients, and the rollout asks the API server: both stay open."""
+    values = {
+        **EVERYTHING,
+        "evaluationKafka": {"enabled": True},
+        "networkPolicy": {"enabled": True},
+    }
+    manifests = render(values)
+    policy = of_kind(manifests, "NetworkPolicy")["rel-trellis-mesh"]["spec"]
+    [left_out] = policy["podSelector"]["matchExpressions"]
+    wanted = policy["podSelector"]["matchLabels"].items()
+    components = {
+        labels["app.kubernetes.io/component"]
+        for pod in pods(manifests)
+        if wanted <= (labels := pod["metadata"]["labels"]).items()
+    }
+    assert components - {*left_out["values"]} == {"worker", "audit", "doctor", "validate"}
+    assert {*left_out["values"]} <= components
+    [ingress] = policy["ingress"]
+    assert [one["port"] for one in ingress["ports"]] == [8080]
+    assert "from" not in ingress
+
+
+def test_budgets_are_for_nodes_that_can_spare_a_worker(render: Render) -> None:
+    """A budget of one worker would either forbid every drain or say nothing."""
+    found = render({**BASE, "nodes": {"tk1": {"workers": 2}, "NY1": None}})
+    assert set(of_kind(found, "PodDisruptionBudget")) == {"rel-trellis-mesh-tk1"}
 
 
 def test_prometheus_finds_the_workers(render: Render) -> None:

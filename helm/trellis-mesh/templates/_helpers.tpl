@@ -112,8 +112,15 @@ spec:
 {{- toJson $found -}}
 {{- end -}}
 
+{{/* A digest says more than a tag. */}}
 {{- define "mesh.image" -}}
-{{- printf "%s:%s" .image.repository (default .root.Chart.AppVersion .image.tag) -}}
+{{- with .image.registry }}{{ . | trimSuffix "/" }}/{{ end -}}
+{{- .image.repository -}}
+{{- with .image.digest }}@{{ . }}{{ else }}:{{ default $.root.Chart.AppVersion $.image.tag }}{{ end -}}
+{{- end -}}
+
+{{- define "mesh.workers" -}}
+{{- if hasKey .settings "workers" }}{{ .settings.workers }}{{ else }}{{ .root.Values.workers }}{{ end -}}
 {{- end -}}
 
 {{/* The name of an evaluation broker's workload and service. */}}
@@ -122,7 +129,8 @@ spec:
 {{- include "mesh.short" (dict "text" $name "max" 52) -}}
 {{- end -}}
 
-{{- define "mesh.bootstrapArgs" -}}
+{{/* Addresses of Kafka clusters that win over the topology's, as JSON. */}}
+{{- define "mesh.addresses" -}}
 {{- $addresses := dict -}}
 {{- if .Values.evaluationKafka.enabled -}}
 {{- range $name, $_ := dig "kafka" (dict) .Values.topology.spec -}}
@@ -130,8 +138,12 @@ spec:
 {{- end -}}
 {{- end -}}
 {{- range $name, $address := .Values.bootstrap -}}{{- $_ := set $addresses $name $address -}}{{- end -}}
+{{- toJson $addresses -}}
+{{- end -}}
+
+{{- define "mesh.bootstrapArgs" -}}
 {{- $words := list -}}
-{{- range $name, $address := $addresses -}}
+{{- range $name, $address := include "mesh.addresses" . | fromJson -}}
 {{- $words = concat $words (list "--bootstrap" (printf "%s=%s" $name $address)) -}}
 {{- end -}}
 {{- if $words }}{{ toYaml $words }}{{ end -}}
@@ -148,10 +160,14 @@ spec:
 {{- toJson (dict "Values" $values "Chart" (dict "Name" .root.Chart.Name) "Release" (dict "Name" .root.Release.Name)) -}}
 {{- end -}}
 
-{{/* What every pod has in common but its containers. */}}
-{{- define "mesh.podCommon" -}}
+{{/* Nobody but the rollout needs a token. */}}
+{{- define "mesh.account" -}}
 serviceAccountName: {{ include "mesh.serviceAccount" . }}
 automountServiceAccountToken: false
+{{- end -}}
+
+{{/* What every pod has in common but its account and its containers. */}}
+{{- define "mesh.podCommon" -}}
 enableServiceLinks: false
 securityContext:
   {{- toYaml .Values.podSecurityContext | nindent 2 }}
@@ -178,14 +194,15 @@ affinity:
 
 {{/* Of these three the argument is {root, settings}: settings are those of one node. */}}
 {{- define "mesh.env" -}}
-{{- $env := dict -}}
-{{- with concat .root.Values.extraEnv (default list .settings.extraEnv) }}{{ $_ := set $env "env" . }}{{ end -}}
+{{- $own := list (dict "name" "XDG_CONFIG_HOME" "value" "/etc/mesh/config") -}}
+{{- $env := dict "env" (concat $own .root.Values.extraEnv (default list .settings.extraEnv)) -}}
 {{- with .root.Values.extraEnvFrom }}{{ $_ := set $env "envFrom" . }}{{ end -}}
-{{- if $env }}{{ toYaml $env }}{{ end -}}
+{{- toYaml $env -}}
 {{- end -}}
 
 {{- define "mesh.volumeMounts" -}}
 - {name: topology, mountPath: /etc/mesh/mesh.yaml, subPath: mesh.yaml, readOnly: true}
+- {name: context, mountPath: /etc/mesh/config/trellis-mesh, readOnly: true}
 - {name: tmp, mountPath: /tmp}
 {{- range $name, $_ := merge (dict) (default dict .settings.credentials) .root.Values.credentials }}
 - {name: {{ include "mesh.credentialVolume" $name }}, mountPath: {{ printf "/etc/mesh/kafka/%s" $name | quote }}, readOnly: true}
@@ -198,6 +215,8 @@ affinity:
 {{- define "mesh.volumes" -}}
 - name: topology
   configMap: {name: {{ include "mesh.configMap" .root }}}
+- name: context
+  configMap: {name: {{ include "mesh.fullname" .root }}-context}
 - name: tmp
   emptyDir: {}
 {{- range $name, $settings := merge (dict) (default dict .settings.credentials) .root.Values.credentials }}

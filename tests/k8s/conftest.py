@@ -1,0 +1,90 @@
+"""A cluster: the one that MESH_TEST_KUBECONFIG names, else one of our own on this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mesh.local.jars import cache_folder
+from tests.conftest import Unavailable
+from tests.docker_engine import docker_engine, kafka_image, node_image
+from tests.k8s.cluster import LocalCluster, lacking_here
+from tests.k8s.kube import Kube
+from tests.k8s.programs import build
+
+__all__ = ["docker_engine", "kafka_image", "node_image"]
+
+NAMESPACE = "mesh-test"
+RESTRICTED = f"""
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: {NAMESPACE}
+  labels: {{pod-security.kubernetes.io/enforce: restricted}}
+"""
+
+
+@pytest.fixture(scope="session")
+def kube(
+    request: pytest.FixtureRequest,
+    unavailable: Unavailable,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Kube]:
+    """A namespace that admits restricted pods alone, in a cluster that has our images."""
+    given = os.environ.get("MESH_TEST_KUBECONFIG")
+    if given:
+        yield from _within(_given(given, unavailable))
+        return
+    reason = lacking_here()
+    if reason is not None:
+        unavailable("k8s", f"MESH_TEST_KUBECONFIG is not set, and here: {reason}")
+    images = [request.getfixturevalue(name) for name in ("node_image", "kafka_image")]
+    programs = build(cache_folder(os.environ.get("MESH_CACHE")), print)
+    cluster = LocalCluster(programs, tmp_path_factory.mktemp("cluster"))
+    try:
+        cluster.start()
+        for image in images:
+            cluster.load(image)
+        way = f"--kubeconfig={cluster.kubeconfig}"
+        kubectl = cluster.inside([str(programs / "kubernetes"), "kubectl", way])
+        helm = cluster.inside([str(programs / "helm"), way])
+        yield from _within(Kube(kubectl, helm, NAMESPACE, _images(*images, policy="Never")))
+    finally:
+        cluster.stop()
+        shutil.rmtree(cluster.folder / "containerd", ignore_errors=True)
+
+
+def _given(kubeconfig: str, unavailable: Unavailable) -> Kube:
+    """Return a cluster of somebody else, which can get the images that are named."""
+    node, kafka = os.environ.get("MESH_NODE_IMAGE"), os.environ.get("MESH_KAFKA_IMAGE")
+    lacking = [name for name in ("kubectl", "helm") if shutil.which(name) is None]
+    if lacking or not (node and kafka):
+        unavailable(
+            "k8s",
+            "MESH_TEST_KUBECONFIG wants kubectl and helm on the path, and images that the cluster "
+            "can get in MESH_NODE_IMAGE and MESH_KAFKA_IMAGE",
+        )
+    way = f"--kubeconfig={Path(kubeconfig).absolute()}"
+    images = _images(node, kafka, policy="IfNotPresent")
+    return Kube(["kubectl", way], ["helm", way], NAMESPACE, images)
+
+
+def _images(node: str, kafka: str, *, policy: str) -> Mapping[str, Any]:
+    def named(image: str) -> Mapping[str, str]:
+        repository, _, tag = image.rpartition(":")
+        return {"repository": repository, "tag": tag, "pullPolicy": policy}
+
+    return {"image": named(node), "evaluationKafka": {"enabled": True, "image": named(kafka)}}
+
+
+def _within(kube: Kube) -> Iterator[Kube]:
+    kube.kubectl("apply", "-f", "-", give=RESTRICTED)
+    try:
+        yield kube
+    finally:
+        kube.try_kubectl("delete", "namespace", NAMESPACE, "--wait=false")

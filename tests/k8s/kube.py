@@ -1,0 +1,114 @@
+"""A Kubernetes cluster as tests use it: kubectl, Helm, and waiting for what they tell."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+CHART = Path(__file__).parents[2] / "helm" / "trellis-mesh"
+POLL_S = 0.25
+T = TypeVar("T")
+
+
+def until(what: str, ask: Callable[[], T | None], timeout_s: float = 60.0) -> T:
+    """Ask until there is an answer; fails with what was waited for."""
+    end_s = time.monotonic() + timeout_s
+    while (answer := ask()) is None:
+        assert time.monotonic() < end_s, f"waited {timeout_s:.0f} s in vain until {what}"
+        time.sleep(POLL_S)
+    return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Kube:
+    """One namespace of a cluster.
+
+    Attributes:
+        kubectl_command, helm_command: How the programs are started, with the way to the cluster.
+        namespace: Where everything happens.
+        images: Values of the chart that name our images.
+    """
+
+    kubectl_command: Sequence[str]
+    helm_command: Sequence[str]
+    namespace: str
+    images: Mapping[str, Any]
+
+    def kubectl(self, *arguments: str, give: str | None = None) -> str:
+        """Return what kubectl says."""
+        done = self.try_kubectl(*arguments, give=give)
+        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}{done.stdout}"
+        return done.stdout
+
+    def try_kubectl(
+        self, *arguments: str, give: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run kubectl, whatever becomes of it."""
+        command = [*self.kubectl_command, "-n", self.namespace, *arguments]
+        return subprocess.run(
+            command, input=give or "", capture_output=True, text=True, check=False, timeout=240
+        )
+
+    def objects(self, kind: str, **labels: str) -> list[Mapping[str, Any]]:
+        """Return the objects of a kind that have these labels of `app.kubernetes.io`."""
+        selector = ",".join(f"app.kubernetes.io/{name}={value}" for name, value in labels.items())
+        found = json.loads(self.kubectl("get", kind, "-l", selector, "-o", "json"))
+        return list(found["items"])
+
+    def workers(self) -> dict[str, Mapping[str, Any]]:
+        """Return the pods of workers by name."""
+        return {one["metadata"]["name"]: one for one in self.objects("pods", component="worker")}
+
+    def mesh(self, pod: str, *arguments: str) -> str:
+        """Return what a command of the command line says in a pod."""
+        return self.kubectl("exec", pod, "-c", "worker", "--", "mesh", *arguments)
+
+    def try_helm(
+        self, command: str, release: str, values: Mapping[str, Any] | None = None, *more: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run Helm, whatever becomes of it; values go through standard input."""
+        arguments = [*self.helm_command, "-n", self.namespace, command, release]
+        if command in ("install", "upgrade"):
+            arguments.append(str(CHART))
+        if values is not None:
+            arguments += ["-f", "-"]
+        return subprocess.run(
+            [*arguments, *more],
+            input=json.dumps({**self.images, **(values or {})}),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
+
+    def helm(
+        self, command: str, release: str, values: Mapping[str, Any] | None = None, *more: str
+    ) -> str:
+        """Return what Helm says."""
+        done = self.try_helm(command, release, values, *more)
+        assert done.returncode == 0, f"helm {command}: {done.stderr}{done.stdout}{self.told()}"
+        return done.stdout
+
+    def told(self) -> str:
+        """Return what pods and events tell, for whoever looks into a failure."""
+        pods = self.try_kubectl("get", "pods", "-o", "wide").stdout
+        events = self.try_kubectl("get", "events", "--sort-by=.lastTimestamp").stdout
+        jobs = "".join(
+            self.try_kubectl("logs", one["metadata"]["name"], "--tail=20").stdout
+            for kind in ("apply", "rollout", "validate", "doctor")
+            for one in self.objects("pods", component=kind)
+        )
+        return f"\n{pods}\n{chr(10).join(events.splitlines()[-25:])}\n{jobs}"
+
+
+def is_ready(pod: Mapping[str, Any]) -> bool:
+    """Say whether a pod is ready and stays."""
+    conditions = pod.get("status", {}).get("conditions", [])
+    return "deletionTimestamp" not in pod["metadata"] and any(
+        one["type"] == "Ready" and one["status"] == "True" for one in conditions
+    )
