@@ -58,6 +58,8 @@ COMMANDS: Sections = {
             {"report": Command("audit:report", "Findings and certificates")},
         ),
         "dlq": Command("dlq:dlq", "Dead letters of a node, and why they are dead"),
+        "dashboard": Command("dashboard:dashboard", "Serve the page of a mesh"),
+        "api": Command("dashboard:api", "Serve the API alone"),
         "wait": Command("wait:wait", "Wait until every subscription is known everywhere"),
     },
     "Follow messages": {

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
 
 from mesh.cli import clock
-from mesh.cli.faults import wrong_input
 from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.session import Heard, Session, open_session
 from mesh.cli.target import HERE, Target, check_node, say
-from mesh.config.scalars import duration_s
 from mesh.model.queues import Attraction, is_of_queue, member_of
 
 if TYPE_CHECKING:
@@ -47,6 +44,7 @@ def interest(
     clients that have ended since then are not shown; what it offered for them is.
     """
     from mesh.operate.documents.interest import interest_document
+    from mesh.operate.history import moment
 
     at_ms = None if at is None else moment(at, clock.wall_ms())
     with open_session(target, heard=Heard.NOBODY) as seen:
@@ -56,27 +54,6 @@ def interest(
         pasts = _pasts(seen, nodes, at_ms)
         data = interest_document(seen.topology, pasts, nodes, at_ms, addresses=addresses)
     render(View(data=data, table=lambda: _table(data["interest"], data["counts"])), output)
-
-
-def moment(text: str, wall_ms: int) -> int:
-    """Return a moment in ms since 1970.
-
-    Args:
-        text: ISO 8601, in local time without an offset; or a duration, for so long ago.
-        wall_ms: Now, likewise.
-
-    Raises:
-        ConfigError: It is neither, or lies in the future.
-    """
-    ago = duration_s(text)
-    try:
-        at_s = wall_ms / 1000 - ago if ago is not None else datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError) as exc:
-        message = f"{text[:60]!r} is no time; write 2026-05-04T10:00:00, or 15m for so long ago"
-        raise wrong_input("--at", message) from exc
-    if at_s * 1000 > wall_ms:
-        raise wrong_input("--at", f"{text[:60]!r} is in the future; give a time gone by")
-    return int(at_s * 1000)
 
 
 def _pasts(seen: Session, nodes: Sequence[str], at_ms: int | None) -> Mapping[str, Past]:

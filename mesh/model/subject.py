@@ -40,6 +40,23 @@ def matches(filter_: str, subject: str) -> bool:
     return all(want in (ANY_LEVEL, level) for want, level in zip(wanted, levels, strict=False))
 
 
+def overlap(one: str, other: str) -> bool:
+    """Return whether some subject is selected by both of two valid filters.
+
+    A subject counts as the filter that selects it alone.
+    """
+    first, second = one.split("/"), other.split("/")
+    starts = (first[0], second[0])
+    if any(level.startswith("$") for level in starts) and any(s in _WILDCARDS for s in starts):
+        return False
+    for mine, its in zip(first, second, strict=False):
+        if ANY_REST in (mine, its):
+            return True
+        if mine != its and ANY_LEVEL not in (mine, its):
+            return False
+    return len(first) == len(second)
+
+
 def subject_fault(subject: str) -> str | None:
     """Return why a text is no subject that a client may publish to, or None if it is one.
 

@@ -8,17 +8,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from mesh.codec.control import decode_advert
 from mesh.codec.keys import AdvertKey, parse_control_key, parse_subscription_key
 from mesh.codec.subscriptions import decode_subscription
-from mesh.errors import ProtocolError
+from mesh.config.scalars import duration_s
+from mesh.errors import ConfigError, Problem, ProtocolError
 from mesh.model.control import Scope, Subscription, Wish
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.view.mesh_view import NodeView
+
+
+def moment(text: str, wall_ms: int, where: str = "--at") -> int:
+    """Return a moment in ms since 1970.
+
+    Args:
+        text: ISO 8601, in local time without an offset; or a duration, for so long ago.
+        wall_ms: Now, likewise.
+        where: What it was given as, for problems.
+
+    Raises:
+        ConfigError: It is neither, or lies in the future.
+    """
+    ago = duration_s(text)
+    try:
+        at_s = wall_ms / 1000 - ago if ago is not None else datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError) as exc:
+        message = f"{text[:60]!r} is no time; write 2026-05-04T10:00:00, or 15m for so long ago"
+        raise ConfigError([Problem(code="BAD_VALUE", message=message, where=where)]) from exc
+    if at_s * 1000 > wall_ms:
+        message = f"{text[:60]!r} is in the future; give a time gone by"
+        raise ConfigError([Problem(code="BAD_VALUE", message=message, where=where)])
+    return int(at_s * 1000)
+
 
 Entries = dict[tuple[Scope, str], Record]
 

@@ -15,7 +15,8 @@ from mesh.model.control import Heartbeat
 from mesh.model.topology import Topology
 from mesh.operate.audit_trail import AuditTrail
 from mesh.operate.in_force import InForce, highest_of, records_seen
-from mesh.operate.status import OBSERVE_S, observe
+from mesh.operate.state_history import StateHistory
+from mesh.operate.status import OBSERVE_S, LinkFlow, NodeStatus, link_flows, node_statuses, observe
 from mesh.operate.traffic import Traffic
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
@@ -38,6 +39,8 @@ class Seen:
         view: Its control topics; nobody refreshes it.
         beats: Which nodes are up.
         faults: Kafka clusters that do not answer, with the reason.
+        nodes: Every node, in the order of the file.
+        flows: Every direction of a link; how much waits is not asked.
         at_ms: When, ms since 1970 by this machine's clock.
     """
 
@@ -47,6 +50,8 @@ class Seen:
     view: MeshView
     beats: Mapping[str, bool]
     faults: Mapping[str, str]
+    nodes: Sequence[NodeStatus]
+    flows: Sequence[LinkFlow]
     at_ms: int
 
 
@@ -64,6 +69,7 @@ class Watch:
         seen: The mesh as of the last look.
         traffic: What its ledgers tell.
         trail: What its auditor tells.
+        history: States of nodes (`tk1`) and directions of links (`tk1->ny1`).
     """
 
     def __init__(
@@ -87,6 +93,7 @@ class Watch:
         self._records = 0
         self.traffic = Traffic(topology, self._kafka)
         self.trail = AuditTrail(topology, self._kafka.get(topology.audit_kafka), now_ms)
+        self.history = StateHistory()
         self.seen = self._as_seen()
 
     def begin(self, pause: Callable[[float], None]) -> None:
@@ -114,16 +121,23 @@ class Watch:
         self.traffic.look(looks_for_new=asks)
         self.traffic.tick(now_ms / 1000)
         self.trail.look(asks_brokers=asks)
-        self.seen = self._as_seen()
+        self.seen = seen = self._as_seen()
+        states = {one.node: one.state for one in seen.nodes}
+        states |= {f"{one.source}->{one.target}": one.state for one in seen.flows}
+        self.history.note(states, seen.at_ms)
 
     def _as_seen(self) -> Seen:
+        topology, view = self._topology, self._view.still()
+        beats = {node: self._is_up(node) for node in topology.nodes}
         return Seen(
             in_force=self._in_force,
-            topology=self._topology,
+            topology=topology,
             kafka=self._kafka,
-            view=self._view.still(),
-            beats={node: self._is_up(node) for node in self._topology.nodes},
-            faults=dict(self._view.unreachable),
+            view=view,
+            beats=beats,
+            faults=dict(view.unreachable),
+            nodes=node_statuses(topology, view, beats),
+            flows=link_flows(topology, view, beats, {}),
             at_ms=self._wall_ms(),
         )
 

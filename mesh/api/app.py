@@ -1,0 +1,90 @@
+"""The application: API, probes and page, behind the guard."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from importlib.resources import files
+
+from fastapi import FastAPI, Request, Response
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import JSONResponse, PlainTextResponse
+
+from mesh.api.feed import Feed
+from mesh.api.guard import Access, Guard
+from mesh.api.live import Live
+from mesh.api.page_files import add_page
+from mesh.api.problems import ProblemDocument, answer_errors
+from mesh.api.routes import routes_of
+
+
+def application(live: Live, feed: Feed, access: Access, *, has_page: bool) -> Guard:
+    """Return the whole application.
+
+    Args:
+        live: The mesh.
+        feed: Its changes.
+        access: Who may ask.
+        has_page: Whether the page is served too.
+    """
+    app = FastAPI(
+        title="Trellis",
+        summary="What a mesh does, why, and how far that is proven. Nothing can be changed here.",
+        version=version("trellis-mesh"),
+        docs_url=None,  # the bundled page loads its scripts from elsewhere
+        redoc_url=None,
+        openapi_url=None,
+    )
+    answer_errors(app)
+    app.include_router(routes_of(live, feed))
+    _add_probes(app, live)
+    _add_openapi(app, access)
+    if has_page:
+        add_page(app, files("mesh.api").joinpath("page"), access.root_path)
+    return Guard(app, access)
+
+
+def _add_probes(app: FastAPI, live: Live) -> None:
+    def verdict(holds: bool, text: str) -> Response:
+        told = f"ok: {text}\n" if holds else f"not so: {text}\n"
+        return PlainTextResponse(told, status_code=200 if holds else 503)
+
+    @app.get("/livez", include_in_schema=False)
+    async def livez() -> Response:
+        """Say whether the loop goes round, whatever Kafka does."""
+        return verdict(live.is_live, f"the mesh was looked at {live.idle_s:.1f} s ago")
+
+    @app.get("/startupz", include_in_schema=False)
+    async def startupz() -> Response:
+        """Say whether the mesh was read once."""
+        return verdict(live.is_begun, "the mesh was read")
+
+    @app.get("/readyz", include_in_schema=False)
+    async def readyz() -> Response:
+        """Say whether questions are answered from what was read just now."""
+        is_ready = live.is_live and live.is_begun
+        return verdict(is_ready, "questions are answered")
+
+
+def _add_openapi(app: FastAPI, access: Access) -> None:
+    @app.get("/openapi.json", include_in_schema=False)
+    async def openapi(_request: Request) -> Response:
+        """Describe the API."""
+        return JSONResponse(openapi_document(app, access.root_path))
+
+
+def openapi_document(app: FastAPI, root_path: str) -> dict[str, object]:
+    """Return the OpenAPI document, every error a problem document."""
+    document = get_openapi(
+        title=app.title,
+        version=app.version,
+        summary=app.summary,
+        routes=app.routes,
+        servers=[{"url": root_path or "/"}],
+    )
+    schemas = document["components"]["schemas"]
+    described = ProblemDocument.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas |= described.pop("$defs", {})
+    schemas["ProblemDocument"] = described
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    return dict(document)

@@ -1,0 +1,212 @@
+"""One mesh, one node, one link, one wall: what a view shows beside its lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from mesh.api.items import endpoint_items, interest_items, link_items, node_items
+from mesh.api.live import Live, proof_document
+from mesh.core.reach import tree_from
+from mesh.core.walks import Graph
+from mesh.model.queues import Attraction
+from mesh.model.reasons import Reason, sentence
+from mesh.model.subject import overlap
+from mesh.model.topology import Topology
+from mesh.operate.audit_wall import wall_of
+from mesh.operate.documents.audit import audit_document
+from mesh.operate.minutes import MINUTE_MS
+from mesh.operate.proof import proof_of
+
+CARRIED_MAX = 1_000
+"""Filters of a link that are shown with those behind it who want them."""
+
+HISTORY_MINUTES = 60
+
+
+def mesh_document(live: Live, at_ms: int | None) -> dict[str, Any]:
+    """Return the mesh as a whole: what is in force, Kafka clusters, how far all is proven."""
+    seen, traffic, trail = live.seen, live.watch.traffic, live.watch.trail
+    return {
+        "mesh": seen.topology.name,
+        "version": seen.in_force.number,
+        "hash": seen.in_force.hash,
+        "prefix": seen.topology.prefix,
+        "at_ms": seen.at_ms if at_ms is None else at_ms,
+        "is_now": at_ms is None,
+        "kafka": [
+            {
+                "name": name,
+                "answers": name not in seen.faults,
+                "fault": seen.faults.get(name),
+                "nodes": sorted(n for n, one in seen.topology.nodes.items() if one.kafka == name),
+                "region": asdict(live.places.regions[name])
+                if name in live.places.regions
+                else None,
+            }
+            for name in seen.topology.kafka
+        ],
+        "nodes": len(seen.topology.nodes),
+        "links": len(seen.topology.links),
+        "zones": [
+            {"zone": name, "title": zone.title, "kind": str(zone.kind)}
+            for name, zone in seen.topology.zones.items()
+        ],
+        "proof": proof_document(proof_of(trail, seen.at_ms, at_ms)),
+        "on_record": {
+            "traffic_since_ms": traffic.since_ms,
+            "states_since_ms": live.watch.history.since_ms,
+            "audit_since_ms": min(trail.heard) * MINUTE_MS if trail.heard else None,
+        },
+    }
+
+
+def _region(live: Live, kafka: str) -> Mapping[str, float] | None:
+    region = live.places.regions.get(kafka)
+    return None if region is None else asdict(region)
+
+
+def node_document(live: Live, node: str, at_ms: int | None) -> dict[str, Any]:
+    """Return one node: what it says of itself, its endpoints and who asks it for what."""
+    row = dict(node_items(live, at_ms))[node]
+    links = [
+        {"link": one["link"], "state": one["state"], "per_s": one["per_s"]}
+        for _, one in link_items(live, at_ms)
+        if node in (one["source"], one["target"])
+    ]
+    endpoints = [one for _, one in endpoint_items(live, node)]
+    return {**row, "directions": links, "ends": endpoints, "commands": _node_commands(node)}
+
+
+def _node_commands(node: str) -> list[str]:
+    return ["mesh status", f"mesh interest {node}", f"mesh dlq {node}"]
+
+
+def link_document(live: Live, source: str, target: str, at_ms: int | None) -> dict[str, Any]:
+    """Return one direction of a link: what it carries and for whom, and what it does not."""
+    row = dict(link_items(live, at_ms))[f"{source}->{target}"]
+    traffic = live.watch.traffic
+    flow = traffic.links.get((source, target))
+    refused = dict(traffic.not_forwarded.get((source, target), ()))
+    wanted = [
+        one
+        for _, one in interest_items(live, "", source, at_ms)
+        if one["by"] == "link" and one["who"] == target
+    ]
+    behind = _endpoints_behind(live, source, target)
+    findings = [
+        said.entry
+        for said in list(live.watch.trail.findings.values())
+        if said.holds_at(at_ms) and said.entry.get("link") == f"{source}->{target}"
+    ]
+    now = (live.seen.at_ms if at_ms is None else at_ms) // MINUTE_MS
+    return {
+        **row,
+        "carries": [_carried(one, behind) for one in wanted[:CARRIED_MAX]],
+        "carries_more": max(0, len(wanted) - CARRIED_MAX),
+        "refused": [
+            {"reason": reason, "messages": count, "text": _sentence(live, reason, source, target)}
+            for reason, count in sorted(refused.items(), key=lambda pair: -pair[1])
+        ],
+        "counted_since_ms": traffic.since_ms,
+        "last_minute": [] if flow is None or at_ms is not None else [sum(x) for x in flow.per_s],
+        "minutes": _minutes(live, source, target, now),
+        "findings": findings,
+        "commands": [
+            "mesh links",
+            f"mesh link pause {source} {target}",
+            f"mesh link resume {source} {target}",
+            f"mesh link disable {source} {target}",
+        ],
+    }
+
+
+def _minutes(live: Live, source: str, target: str, now: int) -> list[Mapping[str, Any]]:
+    """Return the rates of the last hour, as far as they are on record."""
+    traffic = live.watch.traffic
+    flow = traffic.links.get((source, target))
+    return [
+        {
+            "at_ms": minute * MINUTE_MS,
+            "per_s": round(sum(flow.of_minute(minute)), 1) if flow is not None else 0.0,
+        }
+        for minute in range(now - HISTORY_MINUTES, now)
+        if traffic.is_on_record(minute * MINUTE_MS)
+    ]
+
+
+def _carried(row: Mapping[str, Any], behind: Mapping[str, list[str]]) -> dict[str, Any]:
+    attraction = Attraction.parse(row["filter"])
+    filter_ = row["filter"] if attraction is None else attraction.filter
+    wanting = [
+        endpoint
+        for endpoint, filters in behind.items()
+        if any(overlap(filter_, one) for one in filters)
+    ]
+    return {
+        "filter": row["filter"],
+        "readable": filter_,
+        "queue": None if attraction is None else attraction.queue,
+        "wish": row["wish"],
+        "since": row["since"],
+        "for": wanting,
+    }
+
+
+def _endpoints_behind(live: Live, source: str, target: str) -> Mapping[str, list[str]]:
+    """Return the endpoints of nodes that messages of a node come to over this link first."""
+    seen = live.seen
+    found: dict[str, list[str]] = {}
+    for node in nodes_behind(seen.topology, source, target):
+        for endpoint, filter_ in sorted(seen.view.nodes[node].subscriptions):
+            found.setdefault(f"{node}/{endpoint}", []).append(filter_)
+    return found
+
+
+def nodes_behind(topology: Topology, source: str, target: str) -> list[str]:
+    """Return the nodes that messages of a node come to over its link to a neighbour."""
+    tree = tree_from(Graph.of(topology), source)
+    return [node for node, visit in tree.items() if visit.walk().nodes[1] == target]
+
+
+def _sentence(live: Live, reason: str, source: str, target: str) -> str:
+    """Return why a link does not carry messages, as commands say it."""
+    if reason not in Reason.__members__.values():
+        return reason.replace("_", " ")
+    topology = live.seen.topology
+    link = next(one for one in topology.links if set(one.ends) == {source, target})
+    kind = str(topology.kind_of(link))
+    return sentence(
+        Reason(reason), source=source, target=target, zone=link.zone, kind=kind, node=source
+    )
+
+
+def audit_now(live: Live, at_ms: int | None) -> dict[str, Any]:
+    """Return what `mesh audit report` prints but its lists, and how far all is proven."""
+    trail = live.watch.trail
+    told = audit_document(trail.audited(at_ms), live.seen.at_ms)
+    del told["findings"], told["certificates"]
+    return {
+        **told,
+        "proof": proof_document(proof_of(trail, live.seen.at_ms, at_ms)),
+        "fault": trail.fault or None,
+        "batch": trail.status.get("batch"),
+        "endpoints": trail.status.get("endpoints", []),
+    }
+
+
+def wall_document(live: Live, minutes: int, at_ms: int | None) -> dict[str, Any]:
+    """Return the audit by endpoint and minute."""
+    names = [name for name, one in endpoint_items(live) if one["class"] == "guaranteed"]
+    end_ms = live.seen.at_ms if at_ms is None else at_ms
+    wall = wall_of(live.watch.trail, names, end_ms, minutes)
+    return {
+        "first_ms": wall.first * MINUTE_MS,
+        "last_ms": wall.last * MINUTE_MS,
+        "rows": [
+            {"endpoint": name, "cells": [str(cell) for cell in cells]}
+            for name, cells in wall.rows.items()
+        ],
+        "counts": {str(kind): count for kind, count in wall.counts().items()},
+    }

@@ -1,0 +1,74 @@
+"""One feed of changes for all viewers: numbered, kept for a while, written out once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from json import dumps
+from secrets import token_hex
+from typing import Any
+
+from sse_starlette import ServerSentEvent
+
+KEPT_MAX = 600
+"""Changes that can be had again after a cut: ten minutes at one a second."""
+
+
+class Feed:
+    """Changes of the mesh, in order. Used by one event loop.
+
+    The name of a run stands in each id: after a restart nobody goes on from a number that now
+    means something else.
+    """
+
+    def __init__(self) -> None:
+        self._run = token_hex(4)
+        self._last = 0
+        self._kept: deque[tuple[int, str]] = deque(maxlen=KEPT_MAX)
+        self._news = asyncio.Event()
+        self._is_over = False
+
+    def publish(self, changes: Mapping[str, Any]) -> None:
+        """Hand a change to everybody."""
+        self._last += 1
+        self._kept.append((self._last, dumps(changes, ensure_ascii=False, separators=(",", ":"))))
+        self._wake()
+
+    def end(self) -> None:
+        """Let every viewer go."""
+        self._is_over = True
+        self._wake()
+
+    def _wake(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    async def follow(self, last_id: str = "") -> AsyncIterator[ServerSentEvent]:
+        """Yield where the feed stands, or what was missed, then every change as it comes.
+
+        Args:
+            last_id: The id that the viewer saw last; empty for a new one.
+        """
+        position = self._position(last_id)
+        if position is None:
+            # A viewer that was away for too long, or comes from another run, reads all anew.
+            yield self._event("reset" if last_id else "here", self._last, "{}")
+            position = self._last
+        while not self._is_over:
+            news = self._news
+            for number, text in [one for one in self._kept if one[0] > position]:
+                yield self._event("change", number, text)
+                position = number
+            await news.wait()
+
+    def _position(self, last_id: str) -> int | None:
+        run, _, number = last_id.partition("-")
+        if run != self._run or not number.isdecimal() or not number.isascii():
+            return None
+        position = int(number)
+        oldest = self._kept[0][0] if self._kept else self._last + 1
+        return position if oldest - 1 <= position <= self._last else None
+
+    def _event(self, kind: str, number: int, text: str) -> ServerSentEvent:
+        return ServerSentEvent(data=text, event=kind, id=f"{self._run}-{number}")

@@ -1,0 +1,193 @@
+"""Who may ask, under which name, and what browsers may do with the answers.
+
+On loopback nobody logs in. Elsewhere a token is asked for, or the header of a proxy that the
+operator names. The `Host` of a request is checked, or a page from elsewhere could have its own name
+lead to this address (DNS rebinding) and read everything.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from html import escape
+from ipaddress import ip_address
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mesh.api.problems import problem
+from mesh.errors import Problem
+
+PROBES = ("/livez", "/readyz", "/startupz")
+LOGIN = "/login"
+COOKIE = "mesh_session"
+BODY_BYTES_MAX = 1_100_000
+"""A topology file may have a mebibyte."""
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Who may ask.
+
+    Attributes:
+        hosts: Names by which clients may call this server.
+        token: What clients show; empty if nobody needs one.
+        user_header: Header by which a proxy in front says who asks; empty without one.
+        embedders: Origins whose pages may show ours in a frame.
+        root_path: Where a proxy serves this, as in `/trellis`; empty at its root.
+    """
+
+    hosts: Sequence[str] = LOOPBACK
+    token: str = ""
+    user_header: str = ""
+    embedders: Sequence[str] = ()
+    root_path: str = ""
+
+    @property
+    def session(self) -> str:
+        """What the cookie of somebody who showed the token holds; it does not give it away."""
+        return hmac.new(self.token.encode(), b"mesh session", sha256).hexdigest()
+
+    @property
+    def policy(self) -> str:
+        """The content security policy of the page."""
+        frames = " ".join(self.embedders) or "'none'"
+        return (
+            "default-src 'self'; base-uri 'none'; object-src 'none'; form-action 'self'; "
+            f"frame-ancestors {frames}"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine reaches an address."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Guard:
+    """Lets those through who may ask, and sets the headers of every answer."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+        self._hosts = {host.lower(): None for host in access.hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._set_headers(MutableHeaders(scope=message))
+            await send(message)
+
+        answer = await self._refusal(scope, receive)
+        if answer is not None:
+            await answer(scope, receive, guarded)
+        else:
+            await self._app(scope, receive, guarded)
+
+    def _set_headers(self, headers: MutableHeaders) -> None:
+        headers["Content-Security-Policy"] = self._access.policy
+        headers["X-Content-Type-Options"] = "nosniff"
+        headers["Referrer-Policy"] = "no-referrer"
+        headers["Cross-Origin-Resource-Policy"] = "same-origin"
+        headers["Cross-Origin-Opener-Policy"] = "same-origin"
+
+    async def _refusal(self, scope: Scope, receive: Receive) -> Response | None:
+        path, headers = scope["path"], Headers(scope=scope)
+        if path in PROBES:
+            return None
+        host = _host_of(headers.get("host", ""))
+        if host not in self._hosts:
+            text = f"this server does not go by the name {host[:80]!r}; see --allowed-host"
+            return problem(421, text, [Problem(code="HOST", message=text)])
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length) > BODY_BYTES_MAX:
+            text = f"the body has {length[:20]} bytes, and at most {BODY_BYTES_MAX} are read"
+            return problem(413, text, [Problem(code="TOO_LARGE", message=text)])
+        if not self._access.token and not self._access.user_header:
+            return None
+        request = Request(scope, receive)
+        if path == LOGIN and self._access.token:
+            return await self._login(request)
+        if self._may_ask(request):
+            return None
+        if request.method == "GET" and "text/html" in headers.get("accept", ""):
+            if self._access.token:
+                return RedirectResponse(f"{self._access.root_path}{LOGIN}", status_code=303)
+            return problem(401, "the proxy in front of this server did not say who asks")
+        text = "give the token: Authorization: Bearer TOKEN"
+        answer = problem(401, text, [Problem(code="TOKEN", message=text)])
+        answer.headers["WWW-Authenticate"] = 'Bearer realm="mesh"'
+        return answer
+
+    def _may_ask(self, request: Request) -> bool:
+        access = self._access
+        if access.user_header and request.headers.get(access.user_header, "").strip():
+            return True
+        if not access.token:
+            return False
+        shown = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
+        cookie = request.cookies.get(COOKIE, "")
+        return _is_same(shown, access.token) or _is_same(cookie, access.session)
+
+    async def _login(self, request: Request) -> Response:
+        if request.method != "POST":
+            return self._form("")
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > 10_000:
+                return problem(413, "a token is shorter")
+        shown = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
+        if not _is_same(shown, self._access.token):
+            return self._form("That is not the token.", status=401)
+        answer = RedirectResponse(f"{self._access.root_path}/", status_code=303)
+        answer.set_cookie(
+            COOKIE,
+            self._access.session,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+            path=self._access.root_path or "/",
+        )
+        return answer
+
+    def _form(self, fault: str, *, status: int = 200) -> HTMLResponse:
+        root = escape(self._access.root_path)
+        told = f'<p role="alert">{escape(fault)}</p>' if fault else ""
+        return HTMLResponse(
+            '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Log in</title>'
+            '<meta name="viewport" content="width=device-width">'
+            f'<link rel="stylesheet" href="{root}/static/page.css"></head>'
+            f'<body class="login"><main><h1>Trellis</h1>{told}'
+            f'<form method="post" action="{root}{LOGIN}"><label for="token">Token</label>'
+            '<input id="token" name="token" type="password" autocomplete="current-password" '
+            'required autofocus><button type="submit">Log in</button></form></main></body></html>',
+            status_code=status,
+        )
+
+
+def _host_of(header: str) -> str:
+    """Return the name of a `Host` header without its port."""
+    if header.startswith("["):
+        return header[1:].partition("]")[0].lower()
+    return header.partition(":")[0].lower()
+
+
+def _is_same(one: str, other: str) -> bool:
+    return bool(other) and hmac.compare_digest(one.encode(), other.encode())

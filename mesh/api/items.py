@@ -1,0 +1,217 @@
+"""The lists of the API: what a command prints of each thing, and beside it what only a watch knows.
+
+Each function returns (key, item) pairs, sorted by their keys, for `mesh.api.lists.page_of`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mesh.api.live import Live, rounded
+from mesh.model.control import EndpointKind
+from mesh.model.queues import Attraction
+from mesh.model.subject import overlap
+from mesh.operate.audit_trail import Said
+from mesh.operate.dead_letters import read_letters
+from mesh.operate.documents.interest import interest_document
+from mesh.operate.documents.messages import letter_document
+from mesh.operate.documents.queues import queues_document
+from mesh.operate.documents.status import links_document, status_document
+from mesh.operate.documents.zones import ends_document, zone_document
+from mesh.operate.history import Past, past_of, present_of
+from mesh.operate.minutes import MINUTE_MS
+from mesh.operate.traffic import Flow
+
+Items = Sequence[tuple[str, Mapping[str, Any]]]
+
+
+def node_items(live: Live, at_ms: int | None) -> Items:
+    """Return every node; at a moment gone by only what is on record of that."""
+    seen = live.seen
+    told = status_document(seen.topology, seen.view, seen.beats, seen.kafka, seen.at_ms)
+    found: list[tuple[str, Mapping[str, Any]]] = []
+    for row in told["nodes"]:
+        name = row["node"]
+        x, y = live.places.nodes.get(name, (0.0, 0.0))
+        taken = live.watch.traffic.taken.get(name)
+        more: dict[str, Any] = {
+            "place": {"x": x, "y": y},
+            "published": _rates(live, taken, at_ms),
+        }
+        if at_ms is not None:
+            row = {"node": name, "kafka": row["kafka"], "state": live.watch.history.at(name, at_ms)}
+        else:
+            more["since_ms"] = live.watch.history.began_ms(name)
+        found.append((name, {**row, **more}))
+    return sorted(found, key=lambda pair: pair[0])
+
+
+def link_items(live: Live, at_ms: int | None) -> Items:
+    """Return every direction of a link with its rates."""
+    seen = live.seen
+    told = links_document(seen.topology, seen.view, seen.beats, seen.kafka)
+    found: list[tuple[str, Mapping[str, Any]]] = []
+    for row in told["links"]:
+        source, target = row["link"].split("->")
+        rates = _rates(live, live.watch.traffic.links.get((source, target)), at_ms)
+        more: dict[str, Any] = {"source": source, "target": target, "per_s": rates}
+        if at_ms is not None:
+            state = live.watch.history.at(row["link"], at_ms)
+            row = {key: row[key] for key in ("link", "zone", "kind")} | {"state": state}
+        else:
+            more["since_ms"] = live.watch.history.began_ms(row["link"])
+        found.append((row["link"], {**row, **more}))
+    return sorted(found, key=lambda pair: pair[0])
+
+
+def zone_items(live: Live) -> Items:
+    """Return every zone with the states of its links."""
+    seen = live.seen
+    return [
+        (
+            name,
+            {
+                **zone_document(seen.topology, zone),
+                "states": [ends_document(seen.view, seen.beats, link) for link in zone.links],
+            },
+        )
+        for name, zone in sorted(seen.topology.zones.items())
+    ]
+
+
+def endpoint_items(live: Live, node: str = "") -> Items:
+    """Return every endpoint: its filters, its rate and its certificates."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, seen in live.seen.view.nodes.items():
+        if name not in live.seen.topology.nodes or (node and name != node):
+            continue
+        for (endpoint, filter_), one in sorted(seen.subscriptions.items()):
+            item = found.setdefault(
+                f"{name}/{endpoint}",
+                {
+                    "endpoint": f"{name}/{endpoint}",
+                    "node": name,
+                    "name": endpoint,
+                    "kind": str(one.kind),
+                    "class": str(one.message_class),
+                    "subscriptions": [],
+                    "delivered": _rates(
+                        live, live.watch.traffic.delivered.get((name, endpoint)), None
+                    ),
+                    "certified": _certified(live, f"{name}/{endpoint}"),
+                },
+            )
+            since = seen.subscribed_ms[endpoint, filter_]
+            item["subscriptions"].append(
+                {"filter": filter_, "since_ms": since, "noexport": one.noexport}
+            )
+    return sorted(found.items(), key=lambda pair: pair[0])
+
+
+def _certified(live: Live, endpoint: str) -> dict[str, Any]:
+    said = [
+        one
+        for one in list(live.watch.trail.certificates.values())
+        if one.entry.get("endpoint") == endpoint
+    ]
+    return {
+        "certificates": len(said),
+        "equal": sum(bool(one.entry.get("equal")) for one in said),
+        "last_ms": max((one.last_ms for one in said), default=None),
+    }
+
+
+def queue_items(live: Live) -> Items:
+    """Return every queue."""
+    seen = live.seen
+    told = queues_document(seen.topology, seen.view, seen.kafka)
+    return sorted(((one["queue"], one) for one in told["queues"]), key=lambda pair: pair[0])
+
+
+def letter_items(live: Live, node: str, queue: str, most: int) -> Items:
+    """Return the newest dead letters of a node."""
+    topology = live.seen.topology
+    cluster = live.seen.kafka[topology.nodes[node].kafka]
+    letters = read_letters(topology, cluster, node, most, queue=queue)
+    found = [letter_document(letter) for letter in letters]
+    return sorted(((one["place"], one) for one in found), key=lambda pair: pair[0])
+
+
+def interest_items(live: Live, filter_: str, node: str, at_ms: int | None) -> Items:
+    """Return who wants what, of what overlaps with a filter or a subject; now or then."""
+    topology = live.seen.topology
+    nodes = [node] if node else list(topology.nodes)
+    pasts = dict(_pasts(live, nodes, at_ms))
+    told = interest_document(topology, pasts, nodes, at_ms)
+    found = []
+    for row in told["interest"]:
+        attraction = Attraction.parse(row["filter"])
+        wanted = row["filter"] if attraction is None else attraction.filter
+        if not filter_ or overlap(wanted, filter_):
+            key = f"{row['node']} {row['by']} {row['who']} {row['zone']} {row['filter']}"
+            found.append((key, row))
+    return sorted(found, key=lambda pair: pair[0])
+
+
+def _pasts(live: Live, nodes: Sequence[str], at_ms: int | None) -> Iterator[tuple[str, Past]]:
+    seen = live.seen
+    wanted = dict.fromkeys(nodes)
+    for name in nodes:
+        wanted |= dict.fromkeys(seen.topology.neighbours(name))
+    for name in wanted:
+        if seen.view.is_unreachable(name):
+            continue  # said beside the list
+        if at_ms is None:
+            yield name, present_of(seen.view.nodes[name])
+        else:
+            cluster = seen.kafka[seen.topology.nodes[name].kafka]
+            yield name, past_of(seen.topology, cluster, name, at_ms, live.now_ms)
+
+
+def finding_items(live: Live, kind: str, at_ms: int | None) -> Items:
+    """Return findings, the newest first."""
+    found = [
+        (f"{(1 << 45) - said.first_ms:015d} {said.key}", _finding(said))
+        for said in list(live.watch.trail.findings.values())
+        if said.holds_at(at_ms) and (not kind or said.entry.get("kind") == kind)
+    ]
+    return sorted(found, key=lambda pair: pair[0])
+
+
+def _finding(said: Said) -> Mapping[str, Any]:
+    entry = dict(said.entry)
+    entry.setdefault("id", said.key)
+    return {**entry, "first_said_ms": said.first_ms, "last_said_ms": said.last_ms}
+
+
+def certificate_items(
+    live: Live, endpoint: str, from_ms: int | None, to_ms: int | None, at_ms: int | None
+) -> Items:
+    """Return certificates, by source, block and endpoint, issued in a time."""
+    found = [
+        (said.key, {**said.entry, "issued_ms": said.last_ms})
+        for said in list(live.watch.trail.certificates.values())
+        if said.holds_at(at_ms)
+        and (not endpoint or said.entry.get("endpoint") == endpoint)
+        and (from_ms is None or said.last_ms >= from_ms)
+        and (to_ms is None or said.last_ms <= to_ms)
+    ]
+    return sorted(found, key=lambda pair: pair[0])
+
+
+def _rates(live: Live, flow: Flow | None, at_ms: int | None) -> dict[str, Any] | None:
+    """Return messages per second by class; None if they are not on record."""
+    if at_ms is not None and not live.watch.traffic.is_on_record(at_ms):
+        return None
+    if flow is None:
+        return {"guaranteed": 0.0, "direct": 0.0}
+    pair = flow.rates if at_ms is None else flow.of_minute(at_ms // MINUTE_MS)
+    return {"guaranteed": rounded(pair[0]), "direct": rounded(pair[1])}
+
+
+def queues_at(live: Live, node: str) -> Sequence[str]:
+    """Return the names of the queues that a node subscribes."""
+    subscriptions = live.seen.view.nodes[node].subscriptions
+    names = {end: None for (end, _), one in subscriptions.items() if one.kind is EndpointKind.QUEUE}
+    return sorted(names)

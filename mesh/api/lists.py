@@ -1,0 +1,54 @@
+"""Lists in pages, and answers that need not be sent again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from json import dumps
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+
+LIMIT_DEFAULT = 1_000
+LIMIT_MAX = 10_000
+
+Item = Mapping[str, Any]
+
+
+class ItemList(BaseModel):
+    """One page of a list."""
+
+    items: list[dict[str, Any]]
+    next: str | None = Field(description="Give it as `cursor` for the next page; null at the end.")
+
+
+def page_of(items: Sequence[tuple[str, Item]], cursor: str, limit: int) -> dict[str, Any]:
+    """Return one page of a list that is sorted by its keys.
+
+    What comes or goes meanwhile moves no other item to another page.
+
+    Args:
+        items: (key, item), sorted.
+        cursor: The key that the page before ended with; empty for the first one.
+        limit: Items on a page.
+    """
+    rest = [pair for pair in items if pair[0] > cursor] if cursor else list(items)
+    shown = rest[:limit]
+    return {
+        "items": [item for _, item in shown],
+        "next": shown[-1][0] if len(rest) > limit else None,
+    }
+
+
+def answer(request: Request, data: Mapping[str, Any]) -> Response:
+    """Return a document, or that what the client has is still true."""
+    body = dumps(data, ensure_ascii=False, separators=(",", ":"), default=str)
+    tag = f'"{blake2b(body.encode("utf-8", "replace"), digest_size=12).hexdigest()}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(
+        body.encode("utf-8", "replace"), media_type=JSONResponse.media_type, headers=headers
+    )

@@ -1,0 +1,170 @@
+"""Looks at the mesh once a second, beside the server, and tells the feed what has changed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+
+from mesh.errors import MeshError
+from mesh.operate.places import Places, places_of
+from mesh.operate.proof import Proof, proof_of
+from mesh.operate.watch import Seen, Watch
+
+LOOK_S = 1.0
+LIVE_S = 60.0
+"""A loop that has not gone round for so long hangs: Kafka clusters that are dead take seconds."""
+
+log = structlog.get_logger("mesh.api")
+
+Publish = Callable[[Mapping[str, Any]], None]
+
+
+class Live:
+    """Keeps a watch looking, in a thread of its own.
+
+    Args:
+        watch: The mesh.
+        publish: Takes what has changed; called from that thread.
+        now_s: Monotonic clock.
+
+    Attributes:
+        watch: The mesh.
+        places: Where its nodes are drawn.
+        begun: Set once everything was read.
+    """
+
+    def __init__(
+        self, watch: Watch, publish: Publish, now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.watch = watch
+        self.places: Places = places_of(watch.seen.topology)
+        self.begun = threading.Event()
+        self._publish = publish
+        self._now_s = now_s
+        self._looked_s = now_s()
+        self._stopping = threading.Event()
+        self._told: dict[str, Any] = {}
+        self._number = watch.seen.in_force.number
+        self._thread = threading.Thread(target=self._run, name="live", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more; returns when the last look is over."""
+        self._stopping.set()
+        self._thread.join()
+        self.watch.close()
+
+    def now_ms(self) -> int:
+        """Monotonic time."""
+        return int(self._now_s() * 1000)
+
+    @property
+    def idle_s(self) -> float:
+        """For how many seconds the loop has not gone round."""
+        return self._now_s() - self._looked_s
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether everything was read once."""
+        return self.begun.is_set()
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the loop goes round, whatever Kafka does."""
+        return self.idle_s < LIVE_S and self._thread.is_alive()
+
+    @property
+    def seen(self) -> Seen:
+        """The mesh as of the last look."""
+        return self.watch.seen
+
+    def proof(self) -> Proof:
+        """How far all is proven now."""
+        return proof_of(self.watch.trail, self.seen.at_ms)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            began_s = self._now_s()
+            try:
+                if self.is_begun:
+                    self.watch.look()
+                else:
+                    self.watch.begin(self._pause)
+                self._tell()
+                self.begun.set()
+            except MeshError as error:
+                log.warning("look.failed", why=" ".join(str(error).split()))
+            self._looked_s = self._now_s()
+            self._stopping.wait(max(0.05, LOOK_S - (self._looked_s - began_s)))
+
+    def _pause(self, seconds: float) -> None:
+        self._stopping.wait(seconds)
+
+    def _tell(self) -> None:
+        if self.seen.in_force.number != self._number:
+            self._number = self.seen.in_force.number
+            self.places = places_of(self.seen.topology, self.places)
+        present = state_of(self)
+        changes = changed(self._told, present)
+        self._told = present
+        if changes and self.is_begun:
+            self._publish({"at_ms": self.seen.at_ms, **changes})
+
+
+def state_of(live: Live) -> dict[str, Any]:
+    """Return what viewers follow, small: the rest is asked for when somebody looks at it."""
+    seen, traffic, proof = live.seen, live.watch.traffic, live.proof()
+    links: dict[str, tuple[str, float, float]] = {}
+    for one in seen.flows:
+        flow = traffic.links.get((one.source, one.target))
+        guaranteed, direct = flow.rates if flow is not None else (0.0, 0.0)
+        links[f"{one.source}->{one.target}"] = (one.state, rounded(guaranteed), rounded(direct))
+    return {
+        "version": seen.in_force.number,
+        "nodes": {one.node: (one.state, one.subscriptions) for one in seen.nodes},
+        "links": links,
+        "faults": dict(seen.faults),
+        "proof": proof_document(proof),
+        "audit": live.watch.trail.version,
+    }
+
+
+def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what differs: of nodes and links only those that do."""
+    found: dict[str, Any] = {}
+    for name, value in after.items():
+        old = before.get(name)
+        if value == old:
+            continue
+        if name in ("nodes", "links") and isinstance(old, dict):
+            value = {key: one for key, one in value.items() if old.get(key) != one}
+            if not value:
+                continue
+        found[name] = value
+    return found
+
+
+def proof_document(proof: Proof) -> dict[str, Any]:
+    """Return how far all is proven."""
+    return {
+        "state": str(proof.state),
+        "text": proof.text,
+        "until_ms": proof.until_ms,
+        "heard_ms": proof.heard_ms,
+        "open": proof.open,
+        "doubts": list(proof.doubts),
+    }
+
+
+def rounded(rate: float) -> float:
+    """Return a rate with three digits: what does not matter is not sent again and again."""
+    if rate >= 100:
+        return float(round(rate))
+    return round(rate, 1)

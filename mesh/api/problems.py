@@ -1,0 +1,139 @@
+"""Every error as a problem document. Source: RFC 9457."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from mesh.errors import ConfigError, MeshError, Problem, TransportError
+
+MEDIA_TYPE = "application/problem+json"
+
+UNKNOWN = ("UNKNOWN_NODE", "UNKNOWN_QUEUE", "UNKNOWN_LINK", "UNKNOWN_MESSAGE_TOPIC", "NOT_FOUND")
+"""Codes of problems that say that there is no such thing: 404, where others are 422."""
+
+
+class ProblemItem(BaseModel):
+    """One thing that is wrong, as commands print it with `-o json`."""
+
+    code: str
+    message: str
+    where: str = ""
+    walks: list[list[str]] = Field(default_factory=list)
+    edit: list[Any] = Field(default_factory=list)
+
+
+class ProblemDocument(BaseModel):
+    """Why a request could not be answered."""
+
+    model_config = ConfigDict(title="Problem")
+
+    type: str = "about:blank"
+    title: str = Field(description="The status in words.")
+    status: int
+    detail: str = Field(description="What is wrong and what to do, in one line.")
+    problems: list[ProblemItem] = Field(default_factory=list)
+
+
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    code: {
+        "description": text,
+        "content": {
+            MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}},
+        },
+    }
+    for code, text in (
+        (401, "No valid token"),
+        (404, "There is no such thing"),
+        (422, "The request is wrong"),
+        (503, "Kafka does not answer, or nothing was read yet"),
+    )
+}
+"""What every path may answer besides its own; for the OpenAPI document."""
+
+
+class RefusedError(MeshError):
+    """A request that is not answered.
+
+    Attributes:
+        status: Of HTTP.
+        code: A word for scripts.
+    """
+
+    def __init__(self, status: HTTPStatus, text: str, code: str = "") -> None:
+        self.status = status
+        self.code = code or status.name
+        super().__init__(text)
+
+
+def wrong(where: str, message: str, code: str = "BAD_VALUE") -> ConfigError:
+    """Return the error for one wrong parameter."""
+    return ConfigError([Problem(code=code, message=message, where=where)])
+
+
+def problem(status: int, detail: str, problems: Sequence[Problem] = ()) -> JSONResponse:
+    """Return a problem document as the answer."""
+    return JSONResponse(
+        {
+            "type": "about:blank",
+            "title": HTTPStatus(status).phrase,
+            "status": status,
+            "detail": " ".join(detail.split()),
+            "problems": [one.as_mapping() for one in problems],
+        },
+        status_code=status,
+        media_type=MEDIA_TYPE,
+        headers={"Cache-Control": "no-store"},
+    )
+
+
+def answer_errors(app: FastAPI) -> None:
+    """Have an application answer all errors in this form."""
+    app.add_exception_handler(MeshError, _mesh_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http_error)
+
+
+async def _mesh_error(_request: Request, error: Exception) -> JSONResponse:
+    match error:
+        case ConfigError(problems=problems):
+            is_unknown = all(one.code in UNKNOWN for one in problems)
+            text = problems[0].line() if problems else str(error)
+            return problem(404 if is_unknown else 422, text, problems)
+        case RefusedError(status=status, code=code):
+            return problem(status, str(error), [Problem(code=code, message=str(error))])
+        case TransportError():
+            message = " ".join(str(error).split())
+            return problem(503, message, [Problem(code="TRANSPORT", message=message)])
+        case _:
+            return problem(500, f"{type(error).__name__}: {error}")
+
+
+async def _invalid(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    problems = [
+        Problem(
+            code="BAD_VALUE",
+            message=str(one["msg"]),
+            where=".".join(str(part) for part in one["loc"] if part not in ("query", "path")),
+        )
+        for one in error.errors()
+    ]
+    return problem(422, problems[0].line(), problems)
+
+
+async def _http_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        shown = request.url.path[:200]
+        return problem(404, f"there is nothing at {shown}; /openapi.json tells what there is")
+    answered = problem(error.status_code, str(error.detail))
+    answered.headers.update(error.headers or {})
+    return answered

@@ -1,0 +1,270 @@
+"""The paths of the API. Each asks one question and gives the document that answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from sse_starlette import EventSourceResponse
+
+from mesh.api import details, items
+from mesh.api.feed import Feed
+from mesh.api.guard import BODY_BYTES_MAX
+from mesh.api.lists import LIMIT_DEFAULT, LIMIT_MAX, ItemList, answer, page_of
+from mesh.api.live import Live
+from mesh.api.problems import RESPONSES, RefusedError, wrong
+from mesh.api.questions import explained, known_link, known_node, planned, routed, traced
+from mesh.model.frames import MessageClass
+from mesh.model.names import name_fault
+from mesh.model.subject import filter_fault
+from mesh.operate.audit_wall import MINUTES_MAX
+from mesh.operate.history import moment
+from mesh.operate.trace import SCANNED_MAX
+
+PING_S = 15
+LETTERS_MAX = 10_000
+
+At = Annotated[
+    str,
+    Query(
+        max_length=64,
+        description="A moment gone by: 2026-05-04T10:00:00Z, or 15m for a quarter of an hour ago.",
+    ),
+]
+Cursor = Annotated[str, Query(max_length=2_000, description="`next` of the page before.")]
+Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
+NodeName = Annotated[str, Query(max_length=64, description="Only of this node.")]
+
+
+def routes_of(live: Live, feed: Feed) -> APIRouter:
+    """Return all paths under /api/v1.
+
+    Args:
+        live: The mesh.
+        feed: Its changes.
+    """
+
+    def begun() -> None:
+        if not live.is_begun:
+            raise RefusedError(
+                HTTPStatus.SERVICE_UNAVAILABLE, "the mesh is being read; ask again", "STARTING"
+            )
+
+    def moment_of(at: str, where: str = "at") -> int | None:
+        return moment(at, live.seen.at_ms, where) if at else None
+
+    router = APIRouter(prefix="/api/v1", responses=RESPONSES, dependencies=[Depends(begun)])
+    _add_lists(router, live, moment_of)
+    _add_details(router, live, moment_of)
+    _add_questions(router, live)
+
+    @router.get("/events", response_class=EventSourceResponse)
+    async def events(request: Request) -> Response:
+        """Follow changes (server-sent events): `here` at once, then `change`; or `reset`."""
+        last_id = request.headers.get("last-event-id", "")[:64]
+        return EventSourceResponse(
+            feed.follow(last_id), ping=PING_S, headers={"Cache-Control": "no-store"}
+        )
+
+    return router
+
+
+Moment = Callable[..., int | None]
+
+
+def _add_lists(router: APIRouter, live: Live, moment_of: Moment) -> None:
+    def listed(request: Request, found: items.Items, cursor: str, limit: int) -> Response:
+        return answer(request, page_of(found, cursor, limit))
+
+    @router.get("/nodes", response_model=ItemList)
+    def nodes(
+        request: Request, at: At = "", cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT
+    ) -> Response:
+        """Every node, as `mesh status` has it, with its place on the map and its rate."""
+        return listed(request, items.node_items(live, moment_of(at)), cursor, limit)
+
+    @router.get("/zones", response_model=ItemList)
+    def zones(request: Request, cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT) -> Response:
+        """Every zone, as `mesh zone show` has it."""
+        return listed(request, items.zone_items(live), cursor, limit)
+
+    @router.get("/links", response_model=ItemList)
+    def links(
+        request: Request, at: At = "", cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT
+    ) -> Response:
+        """Both directions of every link, as `mesh links` has them, with their rates."""
+        return listed(request, items.link_items(live, moment_of(at)), cursor, limit)
+
+    @router.get("/endpoints", response_model=ItemList)
+    def endpoints(
+        request: Request, node: NodeName = "", cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT
+    ) -> Response:
+        """Every endpoint: what it subscribes, what it gets, how far that is certified."""
+        if node:
+            known_node(live, node, "node")
+        return listed(request, items.endpoint_items(live, node), cursor, limit)
+
+    @router.get("/queues", response_model=ItemList)
+    def queues(request: Request, cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT) -> Response:
+        """Every queue, as `mesh queue show` has it."""
+        return listed(request, items.queue_items(live), cursor, limit)
+
+    @router.get("/dead-letters", response_model=ItemList)
+    def dead_letters(
+        request: Request,
+        node: Annotated[str, Query(max_length=64, description="Whose.")],
+        queue: Annotated[
+            str, Query(max_length=64, description="Of this queue: what its consumers gave up.")
+        ] = "",
+        most: Annotated[int, Query(ge=1, le=LETTERS_MAX)] = 1_000,
+        cursor: Cursor = "",
+        limit: Limit = LIMIT_DEFAULT,
+    ) -> Response:
+        """Dead letters of a node, as `mesh dlq` has them: what is known of them, no payloads."""
+        known_node(live, node, "node")
+        if queue and (name_fault(queue) or queue not in items.queues_at(live, node)):
+            raise wrong("queue", f"{node} has no queue {queue[:80]!r}", "UNKNOWN_QUEUE")
+        return listed(request, items.letter_items(live, node, queue, most), cursor, limit)
+
+    @router.get("/interest", response_model=ItemList)
+    def interest(
+        request: Request,
+        filter: Annotated[  # noqa: A002 - what users call it
+            str, Query(max_length=1_000, description="Only what overlaps with it.")
+        ] = "",
+        node: NodeName = "",
+        at: At = "",
+        cursor: Cursor = "",
+        limit: Limit = LIMIT_DEFAULT,
+    ) -> Response:
+        """Who wants what, since when, as `mesh interest` has it; now, or at a moment gone by."""
+        if filter and (fault := filter_fault(filter)) is not None:
+            raise wrong("filter", fault)
+        if node:
+            known_node(live, node, "node")
+        found = items.interest_items(live, filter, node, moment_of(at))
+        return listed(request, found, cursor, limit)
+
+    @router.get("/findings", response_model=ItemList)
+    def findings(
+        request: Request,
+        kind: Annotated[str, Query(max_length=64, description="Only of this kind.")] = "",
+        at: At = "",
+        cursor: Cursor = "",
+        limit: Limit = LIMIT_DEFAULT,
+    ) -> Response:
+        """What the auditor found and did not take back, the newest first."""
+        return listed(request, items.finding_items(live, kind, moment_of(at)), cursor, limit)
+
+    @router.get("/certificates", response_model=ItemList)
+    def certificates(
+        request: Request,
+        from_: Annotated[str, Query(alias="from", max_length=64)] = "",
+        to: Annotated[str, Query(max_length=64)] = "",
+        endpoint: Annotated[str, Query(max_length=200)] = "",
+        at: At = "",
+        cursor: Cursor = "",
+        limit: Limit = LIMIT_DEFAULT,
+    ) -> Response:
+        """Certificates issued in a time."""
+        begin, end = moment_of(from_, "from"), moment_of(to, "to")
+        found = items.certificate_items(live, endpoint, begin, end, moment_of(at))
+        return listed(request, found, cursor, limit)
+
+    @router.get("/roles", response_model=ItemList)
+    def roles(request: Request, cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT) -> Response:
+        """Roles on trees and who holds them; none before the tree layer runs on Kafka."""
+        return listed(request, [], cursor, limit)
+
+
+def _add_details(router: APIRouter, live: Live, moment_of: Moment) -> None:
+    @router.get("/mesh", response_model=dict[str, Any])
+    def mesh(request: Request, at: At = "") -> Response:
+        """The mesh as a whole, and how far all is proven."""
+        return answer(request, details.mesh_document(live, moment_of(at)))
+
+    @router.get("/nodes/{node}", response_model=dict[str, Any])
+    def node(request: Request, node: str, at: At = "") -> Response:
+        """One node, its links and its endpoints."""
+        known_node(live, node, "node")
+        return answer(request, details.node_document(live, node, moment_of(at)))
+
+    @router.get("/links/{source}/{target}", response_model=dict[str, Any])
+    def link(request: Request, source: str, target: str, at: At = "") -> Response:
+        """One direction of a link: what it carries and for whom, what not and why."""
+        known_link(live, source, target)
+        return answer(request, details.link_document(live, source, target, moment_of(at)))
+
+    @router.get("/audit", response_model=dict[str, Any])
+    def audit(request: Request, at: At = "") -> Response:
+        """How the audit stands, as `mesh audit report` says it."""
+        return answer(request, details.audit_now(live, moment_of(at)))
+
+    @router.get("/audit/wall", response_model=dict[str, Any])
+    def wall(
+        request: Request,
+        minutes: Annotated[int, Query(ge=1, le=MINUTES_MAX)] = 60,
+        at: At = "",
+    ) -> Response:
+        """The audit by endpoint and minute."""
+        return answer(request, details.wall_document(live, minutes, moment_of(at)))
+
+
+def _add_questions(router: APIRouter, live: Live) -> None:
+    @router.get("/explain", response_model=dict[str, Any])
+    def explain(
+        request: Request,
+        subject: Annotated[str, Query(max_length=1_000)],
+        from_: Annotated[str, Query(alias="from", max_length=64)],
+        class_: Annotated[MessageClass, Query(alias="class")] = MessageClass.GUARANTEED,
+        header: Annotated[list[str] | None, Query(max_length=64)] = None,
+    ) -> Response:
+        """Who would get a message now, over which links, and why nobody else; `mesh explain`."""
+        return answer(request, explained(live, subject, from_, class_, header or []))
+
+    @router.get("/route", response_model=dict[str, Any])
+    def route(
+        request: Request,
+        from_: Annotated[str, Query(alias="from", max_length=64)],
+        to: Annotated[str, Query(max_length=64)],
+    ) -> Response:
+        """The way from one node to another, or why there is none; `mesh route`."""
+        return answer(request, routed(live, from_, to))
+
+    @router.get("/trace/{message:path}", response_model=dict[str, Any])
+    def trace(
+        request: Request,
+        message: str,
+        last: Annotated[int, Query(ge=1, le=SCANNED_MAX)] = SCANNED_MAX,
+    ) -> Response:
+        """One message hop by hop; `mesh trace`."""
+        return answer(request, traced(live, message[:1_000], last))
+
+    @router.post(
+        "/plan",
+        response_model=dict[str, Any],
+        openapi_extra={
+            "requestBody": {
+                "required": True,
+                "content": {"application/yaml": {"schema": {"type": "string"}}},
+            }
+        },
+    )
+    async def plan(
+        request: Request,
+        allow_delete: Annotated[
+            bool, Query(description="Accept that unread messages are lost with their topics.")
+        ] = False,
+    ) -> Response:
+        """What the topology file in the body would change; nothing is changed; `mesh plan`."""
+        body = bytearray()
+        async for part in request.stream():
+            body += part
+            if len(body) > BODY_BYTES_MAX:
+                text = f"at most {BODY_BYTES_MAX} bytes are read"
+                raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, "TOO_LARGE")
+        made = await run_in_threadpool(planned, live, bytes(body), allow_delete=allow_delete)
+        return answer(request, made)

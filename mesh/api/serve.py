@@ -1,0 +1,182 @@
+"""A server in a process of its own: one event loop, one thread that looks at the mesh."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+
+from mesh.api.app import application
+from mesh.api.feed import Feed
+from mesh.api.guard import LOOPBACK, Access, is_loopback
+from mesh.api.live import Live
+from mesh.errors import ConfigError, Problem, StartError
+from mesh.model.topology import Topology
+from mesh.operate.watch import Watch
+from mesh.transport.port import KafkaCluster
+from mesh.view.connection import open_kafka
+
+THREADS_MAX = 16
+GRACE_S = 3
+CONNECTIONS_MAX = 500
+WAIT_S = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a server is told.
+
+    Attributes:
+        host, port: Where it listens; port 0 takes a free one.
+        allowed_hosts: Further names by which clients call it.
+        token, user_header, embedders, root_path: See `mesh.api.guard.Access`.
+        has_page: Whether the page is served beside the API.
+    """
+
+    host: str
+    port: int
+    allowed_hosts: Sequence[str] = ()
+    token: str = ""
+    user_header: str = ""
+    embedders: Sequence[str] = ()
+    root_path: str = ""
+    has_page: bool = True
+
+    def access(self) -> Access:
+        """Return who may ask.
+
+        Raises:
+            ConfigError: Anybody on the network could, without showing anything.
+        """
+        if not is_loopback(self.host) and not (self.token or self.user_header):
+            message = (
+                "is no loopback address, so everybody who reaches it could read all: set "
+                "MESH_TOKEN, or name the header of a proxy that logs people in by --user-header"
+            )
+            raise ConfigError([Problem(code="NO_TOKEN", message=message, where="--listen")])
+        own = [self.host] if self.host not in ("", "0.0.0.0", "::") else []  # noqa: S104 - compared
+        return Access(
+            hosts=tuple(dict.fromkeys((*LOOPBACK, *own, *self.allowed_hosts))),
+            token=self.token,
+            user_header=self.user_header,
+            embedders=self.embedders,
+            root_path=self.root_path.rstrip("/"),
+        )
+
+
+def serve(topology: Topology, settings: Settings, announce: Callable[[str], None]) -> None:
+    """Serve until told to stop by SIGINT or SIGTERM.
+
+    Args:
+        topology: The mesh, with the addresses of its Kafka clusters.
+        settings: Where and to whom.
+        announce: Told the address once it can be asked.
+
+    Raises:
+        ConfigError: The settings let everybody in, or no address of a Kafka cluster is known.
+        StartError: The address cannot be listened on.
+    """
+    access = settings.access()
+    listener = _listen(settings)
+    port = listener.getsockname()[1]
+    shown = settings.host if settings.host not in ("", "0.0.0.0", "::") else "localhost"  # noqa: S104
+    host = f"[{shown}]" if ":" in shown else shown
+    with ThreadPoolExecutor(max_workers=THREADS_MAX) as pool:
+        watch = Watch(topology, _open, _now_ms, _wall_ms, pool)
+        asyncio.run(
+            _run(
+                watch,
+                access,
+                listener,
+                has_page=settings.has_page,
+                announce=lambda: announce(f"http://{host}:{port}{access.root_path}/"),
+            )
+        )
+
+
+async def _run(
+    watch: Watch,
+    access: Access,
+    listener: socket.socket,
+    *,
+    has_page: bool,
+    announce: Callable[[], None],
+) -> None:
+    loop = asyncio.get_running_loop()
+    feed = Feed()
+
+    def publish(changes: Mapping[str, Any]) -> None:
+        loop.call_soon_threadsafe(feed.publish, changes)
+
+    live = Live(watch, publish)
+    config = uvicorn.Config(
+        application(live, feed, access, has_page=has_page),
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=GRACE_S,
+        limit_concurrency=CONNECTIONS_MAX,
+    )
+    server = _Server(config)
+    live.start()
+    announcing = asyncio.create_task(_announce_when(server, live, announce))
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        feed.end()
+        announcing.cancel()
+        await asyncio.to_thread(live.stop)
+
+
+class _Server(uvicorn.Server):
+    """Says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listens = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen."""
+        await super().startup(sockets)
+        self.listens.set()
+
+
+async def _announce_when(server: _Server, live: Live, announce: Callable[[], None]) -> None:
+    await server.listens.wait()
+    while not await asyncio.to_thread(live.begun.wait, WAIT_S):
+        pass  # in slices, for nothing ends a thread that waits
+    announce()
+
+
+def _listen(settings: Settings) -> socket.socket:
+    where = f"{settings.host}:{settings.port}"
+    try:
+        family = socket.getaddrinfo(settings.host or None, settings.port, type=socket.SOCK_STREAM)
+        listener = socket.socket(family[0][0], socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        text = f"cannot listen on {where}: {error.strerror or error}; name another address"
+        raise StartError(text) from error
+    return listener
+
+
+def _open(topology: Topology, names: Sequence[str]) -> Mapping[str, KafkaCluster]:
+    return open_kafka(topology, names, client_prefix="mesh-api")
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+def _wall_ms() -> int:
+    """Return this machine's clock: for people, never for order."""
+    return time.time_ns() // 1_000_000

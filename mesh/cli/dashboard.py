@@ -1,0 +1,95 @@
+"""`mesh dashboard` and `mesh api`: a server for people and scripts that ask a mesh."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from mesh.cli.session import quiet_client_library, running_mesh
+from mesh.cli.target import HERE, Target
+from mesh.errors import StartError
+
+LISTEN_DEFAULT = "127.0.0.1:8080"
+
+ListenOption = Annotated[
+    str, typer.Option(help="HOST:PORT. Beyond loopback MESH_TOKEN or --user-header is needed.")
+]
+HostOption = Annotated[
+    list[str] | None,
+    typer.Option("--allowed-host", help="A further name by which clients call it. Repeatable."),
+]
+RootOption = Annotated[
+    str, typer.Option("--root-path", help="Where a proxy serves it, as in /trellis.")
+]
+HeaderOption = Annotated[
+    str, typer.Option("--user-header", help="Header by which a proxy says who is logged in.")
+]
+EmbedOption = Annotated[
+    list[str] | None,
+    typer.Option("--embed", help="Origin of a portal that may frame the page. Repeatable."),
+]
+
+
+def dashboard(
+    listen: ListenOption = LISTEN_DEFAULT,
+    allowed_host: HostOption = None,
+    root_path: RootOption = "",
+    user_header: HeaderOption = "",
+    embed: EmbedOption = None,
+    target: Target = HERE,
+) -> None:
+    """Serve the page of a mesh, and the API under it; print the address once it can be asked.
+
+    Topics are read, nothing is written, no consumer group is joined. With MESH_TOKEN in the
+    environment, whoever asks must show it.
+    """
+    _serve(listen, allowed_host, root_path, user_header, embed, target, page=True)
+
+
+def api(
+    listen: ListenOption = LISTEN_DEFAULT,
+    allowed_host: HostOption = None,
+    root_path: RootOption = "",
+    user_header: HeaderOption = "",
+    target: Target = HERE,
+) -> None:
+    """Serve the API of a mesh, without its page; /openapi.json describes it."""
+    _serve(listen, allowed_host, root_path, user_header, None, target, page=False)
+
+
+def _serve(
+    listen: str,
+    hosts: list[str] | None,
+    root_path: str,
+    user_header: str,
+    embed: list[str] | None,
+    target: Target,
+    *,
+    page: bool,
+) -> None:
+    for package in ("fastapi", "uvicorn", "sse_starlette"):
+        if find_spec(package) is None:
+            raise StartError(f"{package} is not installed: pip install 'trellis-mesh[api]'")
+    from mesh.api.serve import Settings, serve
+    from mesh.runtime.host.logs import set_up_logs
+    from mesh.runtime.port.server import parse_address
+
+    host, port = parse_address(listen)
+    settings = Settings(
+        host=host,
+        port=port,
+        allowed_hosts=tuple(hosts or ()),
+        token=os.environ.get("MESH_TOKEN", ""),
+        user_header=user_header,
+        embedders=tuple(embed or ()),
+        root_path=root_path,
+        has_page=page,
+    )
+    settings.access()  # refused before anything is read
+    topology = running_mesh(target).topology
+    quiet_client_library()
+    set_up_logs()
+    serve(topology, settings, typer.echo)
