@@ -15,6 +15,9 @@ from mesh.operate.proof import Proof, proof_of
 from mesh.operate.watch import Seen, Watch
 
 LOOK_S = 1.0
+LOOK_MIN_S = 0.05
+"""Others get a turn between two looks, however long one takes."""
+
 LIVE_S = 60.0
 """A loop that has not gone round for so long hangs: Kafka clusters that are dead take seconds."""
 
@@ -30,6 +33,7 @@ class Live:
         watch: The mesh.
         publish: Takes what has changed; called from that thread.
         now_s: Monotonic clock.
+        pause: Lets time pass, once: at the first look.
 
     Attributes:
         watch: The mesh.
@@ -38,7 +42,11 @@ class Live:
     """
 
     def __init__(
-        self, watch: Watch, publish: Publish, now_s: Callable[[], float] = time.monotonic
+        self,
+        watch: Watch,
+        publish: Publish,
+        now_s: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], object] | None = None,
     ) -> None:
         self.watch = watch
         self.places: Places = places_of(watch.seen.topology)
@@ -47,6 +55,7 @@ class Live:
         self._now_s = now_s
         self._looked_s = now_s()
         self._stopping = threading.Event()
+        self._pause = pause or self._stopping.wait
         self._told: dict[str, Any] = {}
         self._number = watch.seen.in_force.number
         self._thread = threading.Thread(target=self._run, name="live", daemon=True)
@@ -89,23 +98,24 @@ class Live:
         """How far all is proven now."""
         return proof_of(self.watch.trail, self.seen.at_ms)
 
+    def look(self) -> None:
+        """Look once, and tell what has changed; the first time everything is read."""
+        try:
+            if self.is_begun:
+                self.watch.look()
+            else:
+                self.watch.begin(self._pause)
+            self._tell()
+            self.begun.set()
+        except MeshError as error:
+            log.warning("look.failed", why=" ".join(str(error).split()))
+        self._looked_s = self._now_s()
+
     def _run(self) -> None:
         while not self._stopping.is_set():
             began_s = self._now_s()
-            try:
-                if self.is_begun:
-                    self.watch.look()
-                else:
-                    self.watch.begin(self._pause)
-                self._tell()
-                self.begun.set()
-            except MeshError as error:
-                log.warning("look.failed", why=" ".join(str(error).split()))
-            self._looked_s = self._now_s()
-            self._stopping.wait(max(0.05, LOOK_S - (self._looked_s - began_s)))
-
-    def _pause(self, seconds: float) -> None:
-        self._stopping.wait(seconds)
+            self.look()
+            self._stopping.wait(max(LOOK_MIN_S, LOOK_S - (self._looked_s - began_s)))
 
     def _tell(self) -> None:
         if self.seen.in_force.number != self._number:

@@ -57,7 +57,9 @@ def routes_of(live: Live, feed: Feed) -> APIRouter:
         return moment(at, live.seen.at_ms, where) if at else None
 
     router = APIRouter(prefix="/api/v1", responses=RESPONSES, dependencies=[Depends(begun)])
-    _add_lists(router, live, moment_of)
+    _add_parts(router, live, moment_of)
+    _add_waiting(router, live, moment_of)
+    _add_proofs(router, live, moment_of)
     _add_details(router, live, moment_of)
     _add_questions(router, live)
 
@@ -75,28 +77,29 @@ def routes_of(live: Live, feed: Feed) -> APIRouter:
 Moment = Callable[..., int | None]
 
 
-def _add_lists(router: APIRouter, live: Live, moment_of: Moment) -> None:
-    def listed(request: Request, found: items.Items, cursor: str, limit: int) -> Response:
-        return answer(request, page_of(found, cursor, limit))
+def _listed(request: Request, found: items.Items, cursor: str, limit: int) -> Response:
+    return answer(request, page_of(found, cursor, limit))
 
+
+def _add_parts(router: APIRouter, live: Live, moment_of: Moment) -> None:
     @router.get("/nodes", response_model=ItemList)
     def nodes(
         request: Request, at: At = "", cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT
     ) -> Response:
         """Every node, as `mesh status` has it, with its place on the map and its rate."""
-        return listed(request, items.node_items(live, moment_of(at)), cursor, limit)
+        return _listed(request, items.node_items(live, moment_of(at)), cursor, limit)
 
     @router.get("/zones", response_model=ItemList)
     def zones(request: Request, cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT) -> Response:
         """Every zone, as `mesh zone show` has it."""
-        return listed(request, items.zone_items(live), cursor, limit)
+        return _listed(request, items.zone_items(live), cursor, limit)
 
     @router.get("/links", response_model=ItemList)
     def links(
         request: Request, at: At = "", cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT
     ) -> Response:
         """Both directions of every link, as `mesh links` has them, with their rates."""
-        return listed(request, items.link_items(live, moment_of(at)), cursor, limit)
+        return _listed(request, items.link_items(live, moment_of(at)), cursor, limit)
 
     @router.get("/endpoints", response_model=ItemList)
     def endpoints(
@@ -105,12 +108,14 @@ def _add_lists(router: APIRouter, live: Live, moment_of: Moment) -> None:
         """Every endpoint: what it subscribes, what it gets, how far that is certified."""
         if node:
             known_node(live, node, "node")
-        return listed(request, items.endpoint_items(live, node), cursor, limit)
+        return _listed(request, items.endpoint_items(live, node), cursor, limit)
 
+
+def _add_waiting(router: APIRouter, live: Live, moment_of: Moment) -> None:
     @router.get("/queues", response_model=ItemList)
     def queues(request: Request, cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT) -> Response:
         """Every queue, as `mesh queue show` has it."""
-        return listed(request, items.queue_items(live), cursor, limit)
+        return _listed(request, items.queue_items(live), cursor, limit)
 
     @router.get("/dead-letters", response_model=ItemList)
     def dead_letters(
@@ -127,7 +132,7 @@ def _add_lists(router: APIRouter, live: Live, moment_of: Moment) -> None:
         known_node(live, node, "node")
         if queue and (name_fault(queue) or queue not in items.queues_at(live, node)):
             raise wrong("queue", f"{node} has no queue {queue[:80]!r}", "UNKNOWN_QUEUE")
-        return listed(request, items.letter_items(live, node, queue, most), cursor, limit)
+        return _listed(request, items.letter_items(live, node, queue, most), cursor, limit)
 
     @router.get("/interest", response_model=ItemList)
     def interest(
@@ -146,8 +151,10 @@ def _add_lists(router: APIRouter, live: Live, moment_of: Moment) -> None:
         if node:
             known_node(live, node, "node")
         found = items.interest_items(live, filter, node, moment_of(at))
-        return listed(request, found, cursor, limit)
+        return _listed(request, found, cursor, limit)
 
+
+def _add_proofs(router: APIRouter, live: Live, moment_of: Moment) -> None:
     @router.get("/findings", response_model=ItemList)
     def findings(
         request: Request,
@@ -157,7 +164,7 @@ def _add_lists(router: APIRouter, live: Live, moment_of: Moment) -> None:
         limit: Limit = LIMIT_DEFAULT,
     ) -> Response:
         """What the auditor found and did not take back, the newest first."""
-        return listed(request, items.finding_items(live, kind, moment_of(at)), cursor, limit)
+        return _listed(request, items.finding_items(live, kind, moment_of(at)), cursor, limit)
 
     @router.get("/certificates", response_model=ItemList)
     def certificates(
@@ -172,12 +179,12 @@ def _add_lists(router: APIRouter, live: Live, moment_of: Moment) -> None:
         """Certificates issued in a time."""
         begin, end = moment_of(from_, "from"), moment_of(to, "to")
         found = items.certificate_items(live, endpoint, begin, end, moment_of(at))
-        return listed(request, found, cursor, limit)
+        return _listed(request, found, cursor, limit)
 
     @router.get("/roles", response_model=ItemList)
     def roles(request: Request, cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT) -> Response:
         """Roles on trees and who holds them; none before the tree layer runs on Kafka."""
-        return listed(request, [], cursor, limit)
+        return _listed(request, [], cursor, limit)
 
 
 def _add_details(router: APIRouter, live: Live, moment_of: Moment) -> None:

@@ -47,7 +47,7 @@ BACKLOG_FRAMES_MAX = 5_000
 def observe(
     view: MeshView,
     now_ms: Callable[[], int],
-    pause: Callable[[float], None],
+    pause: Callable[[float], object],
     limit_s: float = OBSERVE_S,
     *,
     hears_each: bool = True,

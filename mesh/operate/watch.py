@@ -96,7 +96,7 @@ class Watch:
         self.history = StateHistory()
         self.seen = self._as_seen()
 
-    def begin(self, pause: Callable[[float], None]) -> None:
+    def begin(self, pause: Callable[[float], object]) -> None:
         """Read what there is, and hear who is up; takes as long as `mesh status` does."""
         self._view.refresh()
         self._follow_topology()

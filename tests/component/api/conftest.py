@@ -1,0 +1,155 @@
+"""The API over a simulated mesh: a real server on loopback; the test lets the mesh live."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import structlog
+import uvicorn
+
+from mesh.api.app import application
+from mesh.api.feed import Feed
+from mesh.api.guard import Access
+from mesh.api.live import Live
+from mesh.config.topology_file import topology_from_mapping
+from mesh.model.topology import Topology
+from mesh.operate.watch import Watch
+from tests.component.in_memory_mesh import CHAIN, Mesh
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server answered."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(slots=True)
+class Api:
+    """A mesh, a server that shows it, and a client."""
+
+    mesh: Mesh
+    access: Access
+    live: Live = field(init=False)
+    feed: Feed = field(init=False)
+    url: str = field(init=False)
+    _server: uvicorn.Server = field(init=False)
+    _thread: threading.Thread = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.feed = Feed()
+        mesh = self.mesh
+        watch = Watch(
+            mesh.topology,
+            lambda _topology, names: {name: mesh.world.kafka[name] for name in names},
+            mesh.now_ms,
+            mesh.now_ms,
+        )
+        self.live = Live(watch, self._publish, lambda: mesh.now_ms() / 1000, mesh.pause)
+        app = application(self.live, self.feed, self.access, has_page=True)
+        config = uvicorn.Config(app, port=0, log_config=None, lifespan="off", server_header=False)
+        self._server = uvicorn.Server(config)
+        loop_is_set = threading.Event()
+
+        def run() -> None:
+            self._loop = asyncio.new_event_loop()
+            loop_is_set.set()
+            self._loop.run_until_complete(self._server.serve())
+
+        self._thread = threading.Thread(target=run, daemon=True)
+        self._thread.start()
+        loop_is_set.wait(10)
+        deadline = threading.Event()
+        while not self._server.started:
+            deadline.wait(0.01)
+        port = self._server.servers[0].sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+
+    _loop: asyncio.AbstractEventLoop = field(init=False)
+
+    def _publish(self, changes: Mapping[str, Any]) -> None:
+        self._loop.call_soon_threadsafe(self.feed.publish, changes)
+
+    def lives(self, seconds: int) -> None:
+        """Let the mesh live, and look at it every second."""
+        for _ in range(seconds):
+            self.mesh.pause(1)
+            self.live.look()
+
+    def ask(self, path: str, body: bytes | None = None, **headers: str) -> Answer:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        request = urllib.request.Request(self.url + path, data=body, headers=named)
+        opener = urllib.request.build_opener(_NoRedirects())
+        try:
+            with opener.open(request, timeout=30) as answer:
+                return Answer(answer.status, dict(answer.headers), answer.read())
+        except urllib.error.HTTPError as error:
+            return Answer(error.code, dict(error.headers), error.read())
+
+    def get(self, path: str) -> Any:
+        answer = self.ask(f"/api/v1/{path}")
+        assert answer.status == 200, answer.body
+        return answer.data
+
+    def refused(self, path: str, status: int, body: bytes | None = None, **headers: str) -> str:
+        """Return the one line of a problem document."""
+        answer = self.ask(path, body, **headers)
+        assert answer.status == status, answer.body
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.data["status"] == status
+        assert "Traceback" not in answer.data["detail"]
+        return str(answer.data["detail"])
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self.feed.end)
+        self._server.should_exit = True
+        self._thread.join(10)
+        self.live.watch.close()
+        self.mesh.close()
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+MakeApi = Callable[..., Api]
+
+
+@pytest.fixture
+def api_of() -> Iterator[MakeApi]:
+    """`api_of(topology)`: a server that shows a mesh of that topology."""
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    made: list[Api] = []
+
+    def make(topology: Topology, *, access: Access | None = None, begun: bool = True) -> Api:
+        api = Api(Mesh(topology), access or Access())
+        made.append(api)
+        if begun:
+            api.live.look()
+        return api
+
+    yield make
+    for api in made:
+        api.close()
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def api(api_of: MakeApi) -> Api:
+    """The chain a-b-c."""
+    return api_of(topology_from_mapping(CHAIN))

@@ -1,0 +1,244 @@
+"""What the API answers: the documents of commands, lists in pages, the past, and one-line problems."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from mesh.config.topology_file import topology_from_mapping
+from mesh.config.topology_writer import write_topology
+from mesh.model.topology import with_addresses
+from tests.component.api.conftest import Api, MakeApi
+from tests.component.cli.conftest import Run, run
+from tests.component.in_memory_mesh import CHAIN
+
+__all__ = ["run"]  # the fixture
+
+
+def test_lists_wrap_what_commands_print(api: Api) -> None:
+    """Nodes, zones, links and endpoints: one item each, sorted, with what only a watch knows."""
+    api.mesh.subscribe("c", "all", ">")
+    api.mesh.publish("a", "x/y")
+    api.lives(2)
+    assert [one["node"] for one in api.get("nodes")["items"]] == ["a", "b", "c"]
+    links = api.get("links")["items"]
+    assert [one["link"] for one in links] == ["a->b", "b->a", "b->c", "c->b"]
+    assert {one["state"] for one in links} == {"up"}
+    assert links[0]["per_s"]["guaranteed"] > 0
+    assert links[1]["per_s"] == {"guaranteed": 0.0, "direct": 0.0}
+    assert api.get("zones")["items"][0]["links"] == [["a", "b"], ["b", "c"]]
+    (endpoint,) = api.get("endpoints")["items"]
+    assert endpoint["endpoint"] == "c/all"
+    assert endpoint["subscriptions"][0]["filter"] == ">"
+    assert api.get("roles") == {"items": [], "next": None}
+
+
+def test_a_list_comes_in_pages(api: Api) -> None:
+    """`next` is the cursor of the next page, and null at the end."""
+    first = api.get("nodes?limit=2")
+    assert [one["node"] for one in first["items"]] == ["a", "b"]
+    second = api.get(f"nodes?limit=2&cursor={first['next']}")
+    assert [one["node"] for one in second["items"]] == ["c"]
+    assert second["next"] is None
+
+
+@pytest.mark.parametrize(
+    ("path", "arguments"),
+    [
+        ("explain?subject=x/y&from=a", ("explain", "x/y", "--from", "a")),
+        (
+            "explain?subject=q&from=c&class=direct",
+            ("explain", "q", "--from", "c", "--class", "direct"),
+        ),
+        ("route?from=a&to=c", ("route", "a", "c")),
+        ("trace/mesh.a.in.g/0/0", ("trace", "mesh.a.in.g/0/0")),
+        ("trace/mesh.a.in.g/0/9", ("trace", "mesh.a.in.g/0/9")),
+    ],
+)
+def test_questions_are_answered_as_commands_answer_them(
+    api: Api,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    path: str,
+    arguments: tuple[str, ...],
+) -> None:
+    """The body is what `-o json` prints, whatever the exit code says."""
+    mesh = api.mesh
+    mesh.subscribe("c", "all", "x/>")
+    mesh.publish("a", "x/y")
+    api.lives(2)
+    addresses = {"left": "left.test:9092", "right": "right.test:9092"}
+    write_topology(with_addresses(mesh.topology, addresses), tmp_path / "chain.yaml")
+    monkeypatch.setattr("mesh.view.connection.open_kafka", lambda *_a, **_o: mesh.world.kafka)
+    monkeypatch.setattr("mesh.cli.clock.now_ms", mesh.now_ms)
+    monkeypatch.setattr("mesh.cli.clock.pause", mesh.pause)
+    ended = run(*arguments, "-f", str(tmp_path / "chain.yaml"), "-o", "json")
+    assert ended.code in (0, 10)
+    assert api.get(path) == ended.data
+
+
+def test_a_plan_is_made_and_nothing_changes(api: Api, tmp_path: Path) -> None:
+    """The topology file is the body; changes and none are both an answer."""
+    moved = {**CHAIN, "zones": {"Z": {"kind": "multi-hop", "links": [["a", "c"], ["b", "c"]]}}}
+    write_topology(topology_from_mapping(moved, name="mesh"), tmp_path / "after.yaml")
+    answer = api.ask("/api/v1/plan", (tmp_path / "after.yaml").read_bytes())
+    assert answer.status == 200
+    assert answer.data["kind"] == "Plan"
+    assert [move["old"]["nodes"] for move in answer.data["reach"]["moves"]]
+    api.lives(2)
+    assert [one["link"] for one in api.get("links")["items"]] == ["a->b", "b->a", "b->c", "c->b"]
+
+
+def test_an_illegal_plan_is_refused_with_walks_and_edit(api: Api, tmp_path: Path) -> None:
+    """As `mesh validate` prints it, and the file is called as it was sent."""
+    links = [["a", "b"], ["b", "c"], ["a", "c"]]
+    ring = {**CHAIN, "zones": {"Z": {"kind": "multi-hop", "links": links}}}
+    write_topology(topology_from_mapping(ring, name="mesh"), tmp_path / "ring.yaml")
+    answer = api.ask("/api/v1/plan", (tmp_path / "ring.yaml").read_bytes())
+    assert answer.status == 422
+    (problem,) = answer.data["problems"]
+    assert len(problem["walks"]) == 2
+    assert problem["edit"][0]["op"] == "remove"
+    assert "/tmp" not in answer.body.decode()
+    assert "proposed.yaml" in answer.data["detail"]
+
+
+def test_a_link_tells_what_it_carries_for_whom_and_what_not(api: Api) -> None:
+    """Filters with the endpoints behind it, and each reason with its sentence and count."""
+    api.mesh.subscribe("c", "all", "x/>")
+    api.mesh.publish("a", "x/y")
+    api.mesh.publish("a", "nobody")
+    api.lives(2)
+    link = api.get("links/a/b")
+    assert [(one["filter"], one["for"]) for one in link["carries"]] == [("x/>", ["c/all"])]
+    assert [(one["reason"], one["messages"], one["text"]) for one in link["refused"]] == [
+        ("no_interest", 1, "nobody behind this link wants it")
+    ]
+    assert "mesh link pause a b" in link["commands"]
+    assert api.get("nodes/c")["ends"][0]["endpoint"] == "c/all"
+
+
+def test_interest_is_found_by_subject_and_by_filter(api: Api) -> None:
+    """A subject finds the filters that select it; a filter those that overlap with it."""
+    api.mesh.subscribe("c", "eu", "orders/eu/>")
+    api.mesh.subscribe("c", "all", "orders/>")
+    api.lives(1)
+
+    def found(text: str) -> set[str]:
+        rows = api.get(f"interest?node=c&filter={quote(text)}")["items"]
+        return {one["filter"] for one in rows if one["by"] == "endpoint"}
+
+    assert found("orders/us/1") == {"orders/>"}
+    assert found("orders/*/1") == {"orders/>", "orders/eu/>"}
+    assert found("other") == set()
+
+
+def test_the_past_is_told_as_far_as_it_is_on_record(api: Api) -> None:
+    """A state of then is shown, and what nobody noted is null and never what holds now."""
+    api.mesh.subscribe("c", "all", ">")
+    api.lives(3)
+    api.mesh.world.kill("b")
+    api.lives(70)
+    states = {one["node"]: one["state"] for one in api.get("nodes?at=60s")["items"]}
+    assert states["b"] == "down"
+    assert {one["node"]: one["state"] for one in api.get("nodes?at=72s")["items"]}["b"] == "up"
+    before = api.get("links?at=15m")["items"][0]
+    assert (before["state"], before["per_s"]) == (None, None)
+    assert api.get("mesh?at=1m")["is_now"] is False
+
+
+def test_what_has_not_changed_is_not_sent_again(api: Api) -> None:
+    """ETag and If-None-Match."""
+    first = api.ask("/api/v1/zones")
+    again = api.ask("/api/v1/zones", If_None_Match=first.headers["etag"])
+    assert (again.status, again.body) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "says"),
+    [
+        ("explain?subject=a//b&from=a", 422, "empty level"),
+        ("explain?subject=a/b&from=zz", 404, "no node is called 'zz'"),
+        ("explain?from=a", 422, "subject"),
+        ("explain?subject=a&from=a&class=fast", 422, "class"),
+        ("explain?subject=a&from=a&header=x", 422, "NAME=VALUE"),
+        ("route?from=a&to=a", 422, "where it starts"),
+        ("route?from=a&to=q", 404, "no node"),
+        ("trace/nonsense", 422, "no message"),
+        ("trace/mesh.zz.in.g/0/1", 422, "no ingress topic"),
+        ("interest?filter=%3E/a", 422, ">"),
+        ("interest?node=zz", 404, "no node"),
+        ("nodes?at=2999-01-01T00:00:00Z", 422, "in the future"),
+        ("nodes?at=yesterday", 422, "no time"),
+        ("nodes?limit=0", 422, "limit"),
+        ("nodes/zz", 404, "no node"),
+        ("links/a/c", 404, "no link leads from a to c"),
+        ("dead-letters?node=zz", 404, "no node"),
+        ("dead-letters?node=a&queue=zz", 404, "no queue"),
+        ("certificates?from=2999-01-01", 422, "in the future"),
+        ("audit/wall?minutes=100000", 422, "minutes"),
+        ("nothing", 404, "there is nothing at"),
+        ("nodes/%3Cimg%20src=x%3E", 404, "no node"),
+    ],
+)
+def test_what_is_wrong_is_a_problem_in_one_line(
+    api: Api, path: str, status: int, says: str
+) -> None:
+    """RFC 9457 for every error."""
+    assert says in api.refused(f"/api/v1/{path}", status)
+
+
+def test_nothing_can_be_changed(api: Api) -> None:
+    """Other methods than asking are refused, and a body that is too large is not read."""
+    assert api.ask("/api/v1/nodes", b"{}").status == 405
+    text = api.refused("/api/v1/plan", 413, b"x" * 2_000_000)
+    assert "at most" in text
+    assert "kind" in api.refused("/api/v1/plan", 422, b"kind: Scenario")
+    assert api.refused("/api/v1/plan", 422, b"\xff\xfe\x00")
+
+
+def test_before_the_mesh_was_read_nothing_is_answered(api_of: MakeApi) -> None:
+    """503, and the probes tell."""
+    api = api_of(topology_from_mapping(CHAIN), begun=False)
+    assert "being read" in api.refused("/api/v1/nodes", 503)
+    assert api.ask("/startupz").status == 503
+    api.live.look()
+    assert api.ask("/startupz").status == 200
+
+
+def test_a_kafka_cluster_that_is_down_is_named_and_the_rest_is_shown(api: Api) -> None:
+    """Its nodes are unreachable; what asks it says so, and nothing else fails."""
+    api.lives(2)
+    api.mesh.world.kafka["right"].available = False
+    api.lives(8)
+    kafka = {one["name"]: one for one in api.get("mesh")["kafka"]}
+    assert kafka["left"]["answers"]
+    assert not kafka["right"]["answers"]
+    assert kafka["right"]["fault"]
+    states = {one["node"]: one["state"] for one in api.get("nodes")["items"]}
+    assert states == {"a": "up", "b": "unreachable", "c": "unreachable"}
+    assert api.get("explain?subject=x&from=a")["unknown"] == ["b", "c"]
+    assert api.refused("/api/v1/dead-letters?node=b", 503)
+    for path in ("links", "zones", "endpoints", "queues", "interest", "findings", "audit"):
+        api.get(path)
+
+
+def test_hostile_names_are_only_data(api: Api) -> None:
+    """Markup and odd letters in a subject come back as they are, in JSON."""
+    subject = '<img src=x onerror="alert(1)"/\u202eabc'
+    told = api.get(f"explain?subject={quote(subject, safe='')}&from=a")
+    assert told["subject"] == subject
+    raw = api.ask("/api/v1/nodes/%3Cscript%3E")
+    assert raw.headers["content-type"] == "application/problem+json"
+    assert raw.headers["x-content-type-options"] == "nosniff"
+
+
+def test_json_of_answers_is_compact_utf8(api: Api) -> None:
+    """Answers are JSON in UTF-8."""
+    answer = api.ask("/api/v1/mesh")
+    assert answer.headers["content-type"] == "application/json"
+    assert json.loads(answer.body)["mesh"] == "mesh"

@@ -1,0 +1,91 @@
+"""The feed: where it stands at once, then changes only, and nothing is missed over a cut."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from tests.component.api.conftest import Api
+
+
+class Viewer:
+    """Reads server-sent events."""
+
+    def __init__(self, api: Api, last_id: str = "") -> None:
+        self._http = http.client.HTTPConnection(urlsplit(api.url).netloc, timeout=10)
+        headers = {"Last-Event-ID": last_id} if last_id else {}
+        self._http.request("GET", "/api/v1/events", headers=headers)
+        answer = self._http.getresponse()
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        self._lines = iter(answer.readline, b"")
+        self.id = ""
+
+    def events(self) -> Iterator[tuple[str, dict[str, object]]]:
+        kind, data = "", ""
+        for raw in self._lines:
+            name, _, value = raw.decode().rstrip("\r\n").partition(": ")
+            if name == "id":
+                self.id = value
+            elif name == "event":
+                kind = value
+            elif name == "data":
+                data = value
+            elif not name and kind:
+                yield kind, json.loads(data)
+                kind, data = "", ""
+
+    def close(self) -> None:
+        self._http.close()
+
+
+def test_a_new_viewer_is_told_where_the_feed_stands_then_changes(api: Api) -> None:
+    """One event with an id at once; then only what differs."""
+    api.lives(3)
+    viewer = Viewer(api)
+    events = viewer.events()
+    assert next(events) == ("here", {})
+    assert viewer.id
+    api.mesh.subscribe("c", "all", ">")
+    api.lives(1)
+    kind, change = next(events)
+    assert kind == "change"
+    assert change["nodes"] == {"c": ["up", 1]}
+    assert "links" not in change
+    viewer.close()
+
+
+def test_after_a_cut_nothing_is_missed(api: Api) -> None:
+    """The changes since the last id come, in order; others do not."""
+    viewer = Viewer(api)
+    events = viewer.events()
+    next(events)
+    for number in range(3):
+        api.mesh.subscribe("c", f"e{number}", ">")
+        api.lives(1)
+    next(events)
+    viewer.close()
+    back = Viewer(api, viewer.id)
+    events = back.events()
+    found = [next(events)[1]["nodes"] for _ in range(2)]
+    assert found == [{"c": ["up", 2]}, {"c": ["up", 3]}]
+    back.close()
+
+
+def test_an_id_that_is_gone_is_said_so(api: Api) -> None:
+    """Another run's, one from the future, and no id at all: the viewer reads all anew."""
+    api.lives(1)
+    run = api.feed._run
+    for last_id in ("deadbeef-1", f"{run}-999999", f"{run}-", "x", "<img>", f"{run}-\xb2"):
+        viewer = Viewer(api, last_id)
+        assert next(viewer.events())[0] == "reset"
+        viewer.close()
+
+
+def test_a_mesh_at_rest_says_nothing(api: Api) -> None:
+    """Changes only: a look that finds none is not told."""
+    api.lives(12)
+    before = api.feed._last
+    api.lives(3)
+    assert api.feed._last == before

@@ -1,0 +1,99 @@
+"""Who may ask, by which name, and what browsers are told."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+import pytest
+
+from mesh.api.guard import Access
+from mesh.api.serve import Settings
+from mesh.config.topology_file import topology_from_mapping
+from mesh.errors import ConfigError
+from tests.component.api.conftest import Api, MakeApi
+from tests.component.in_memory_mesh import CHAIN
+
+TOKEN = "a long token"
+
+
+@pytest.fixture
+def guarded(api_of: MakeApi) -> Api:
+    """A server that wants a token."""
+    return api_of(topology_from_mapping(CHAIN), access=Access(token=TOKEN))
+
+
+def test_a_strange_name_is_refused(api: Api) -> None:
+    """A page from elsewhere whose name leads here reads nothing; probes are exempt."""
+    assert "evil.test" in api.refused("/api/v1/nodes", 421, Host="evil.test:80")
+    assert api.ask("/api/v1/nodes", Host="LOCALHOST:1").status == 200
+    assert api.ask("/livez", Host="10.1.2.3:8080").status in (200, 503)
+
+
+def test_a_token_is_asked_for(guarded: Api) -> None:
+    """As a header; a wrong one, none, and part of one are refused."""
+    assert guarded.ask("/api/v1/nodes", Authorization=f"Bearer {TOKEN}").status == 200
+    for wrong in ("", "Bearer", "Bearer x", f"Bearer {TOKEN[:-1]}", "Basic abc"):
+        answer = guarded.ask("/api/v1/nodes", Authorization=wrong)
+        assert answer.status == 401
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+    assert guarded.ask("/openapi.json").status == 401
+    assert guarded.ask("/livez").status in (200, 503)
+
+
+def test_a_browser_logs_in_by_a_form(guarded: Api) -> None:
+    """Navigation and the feed cannot send a header: a cookie, out of reach of scripts."""
+    sent = guarded.ask("/map", Accept="text/html")
+    assert (sent.status, sent.headers["location"]) == (303, "/login")
+    form = guarded.ask("/login")
+    assert form.status == 200
+    assert b'type="password"' in form.body
+    wrong = guarded.ask("/login", urlencode({"token": "x"}).encode())
+    assert wrong.status == 401
+    assert "set-cookie" not in wrong.headers
+    right = guarded.ask("/login", urlencode({"token": TOKEN}).encode())
+    assert right.status == 303
+    cookie = right.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "samesite=strict" in cookie.lower()
+    assert TOKEN not in cookie
+    assert guarded.ask("/api/v1/nodes", Cookie=cookie.partition(";")[0]).status == 200
+    assert guarded.ask("/api/v1/nodes", Cookie="mesh_session=x").status == 401
+
+
+def test_a_proxy_may_say_who_asks(api_of: MakeApi) -> None:
+    """Only by the header that the operator named."""
+    access = Access(user_header="X-Forwarded-User")
+    api = api_of(topology_from_mapping(CHAIN), access=access)
+    assert api.ask("/api/v1/nodes", X_Forwarded_User="ada").status == 200
+    assert api.ask("/api/v1/nodes", X_Forwarded_User=" ").status == 401
+    assert api.ask("/api/v1/nodes", X_Remote_User="ada").status == 401
+
+
+def test_beyond_loopback_somebody_must_be_asked_for() -> None:
+    """Else the server does not start."""
+    for host in ("0.0.0.0", "::", "", "10.0.0.1", "mesh.example"):
+        with pytest.raises(ConfigError, match="MESH_TOKEN"):
+            Settings(host=host, port=1).access()
+        assert Settings(host=host, port=1, token="t").access().token == "t"
+    for host in ("127.0.0.1", "localhost", "::1", "127.1.2.3"):
+        assert Settings(host=host, port=1).access().token == ""
+
+
+def test_browsers_load_nothing_from_elsewhere(api: Api) -> None:
+    """The policy stands on every answer, and no origin is let in by CORS."""
+    for path in ("/", "/api/v1/nodes", "/static/nothing.js", "/api/v1/nothing"):
+        headers = api.ask(path, Origin="http://evil.test").headers
+        policy = headers["content-security-policy"]
+        assert policy.startswith("default-src 'self';")
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "access-control-allow-origin" not in headers
+
+
+def test_a_portal_may_show_it_in_a_frame(api_of: MakeApi) -> None:
+    """If the operator names it."""
+    access = Access(embedders=("https://portal.example",))
+    api = api_of(topology_from_mapping(CHAIN), access=access)
+    assert (
+        "frame-ancestors https://portal.example" in api.ask("/").headers["content-security-policy"]
+    )
