@@ -58,6 +58,18 @@ class SubjectError(MeshError, ValueError):
     """A text is no valid subject or filter; the text says why."""
 
 
+class RoleRefusedError(MeshError):
+    """The node does not do what an application asked of the tree layer; nothing has changed.
+
+    Attributes:
+        code: A fixed word, such as `EXCLUSIVE_HELD`.
+    """
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(f"{text} [{code}]")
+        self.code = code
+
+
 class StartError(MeshError):
     """Something the mesh needs could not be had: Java, a broker, a port. Exit code 1."""
 

@@ -13,6 +13,7 @@ from mesh.client.messages import Deliveries
 from mesh.client.outbound import checked_size
 from mesh.client.pressure import Pressure
 from mesh.client.refusals import refusal
+from mesh.client.roles import Roles
 from mesh.client.subject_pauses import SubjectPauses
 from mesh.client.subscribed import subscriptions_in
 from mesh.codec.keys import subscription_key
@@ -108,6 +109,7 @@ class MeshClient:
         self._view: MeshView | None = None
         self._checked: dict[str, None] = {}
         self._streams: list[Deliveries | QueueConsumer] = []
+        self._applications: list[Roles] = []
         self._handed_over = 0
         self._in_flight_bytes = 0
         self._failed = 0
@@ -375,8 +377,34 @@ class MeshClient:
         self._streams.append(consumer)
         return consumer
 
+    def roles(self, app: str, *, lease_s: float = 10.0, is_new: bool = True) -> Roles:
+        """Return an application that takes roles and sends to roles; `with` opens it.
+
+        Args:
+            app: Its name; two of one name at one node are one application.
+            lease_s: How long it lives without a word.
+            is_new: End what an application of this name held before.
+
+        Raises:
+            SubjectError: The name or the lease is none.
+        """
+        roles = Roles(
+            self._kafka,
+            self._topology,
+            self._node,
+            app,
+            lease_s=lease_s,
+            now_ms=self._now_ms,
+            pause=self._pause,
+            is_new=is_new,
+        )
+        self._applications.append(roles)
+        return roles
+
     def close(self) -> None:
         """Release everything; messages that were not flushed may be lost."""
+        for application in self._applications:
+            application.leave()
         for stream in self._streams:
             with suppress(TransportError):  # what a queue was not told is handed out once more
                 stream.close()

@@ -73,6 +73,7 @@ def topics_read_of(topology: Topology, reader: str, writer: str) -> Sequence[str
     """Return the topics of a neighbour that a node reads; over a join one end alone reads."""
     names = TopicNames(topology.prefix)
     topics = [names.control(writer), names.to_control(writer, reader)]
+    topics.append(names.to_trees(writer, reader))
     if topology.sends(writer, reader):
         topics += [names.outbox(writer, reader, message_class) for message_class in MessageClass]
     return topics

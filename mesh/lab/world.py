@@ -22,6 +22,7 @@ from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_consumer import MemoryConsumer
 from mesh.transport.memory_group import MemoryMembership
 from mesh.transport.port import KafkaCluster, Reader
+from mesh.trees.settings import Settings as TreeSettings
 
 REST_MS = (1, 20)
 """Shortest and longest time between two turns of a worker that has something to do."""
@@ -68,6 +69,8 @@ class World:
         workers: The running workers, by name; the first of a node is called as the node is.
         turns: Turns taken so far.
         troubles: How often Kafka's troubles ended a worker or kept one from starting.
+        trees: Settings of the tree layer; None for workers without, so that what does not need it
+            does not pay for it.
     """
 
     topology: Topology
@@ -78,6 +81,7 @@ class World:
     workers: dict[str, Worker] = field(default_factory=dict)
     turns: int = 0
     troubles: int = 0
+    trees: TreeSettings | None = None
     _cut: dict[str, Sequence[str]] = field(default_factory=dict)
     _slow: dict[str, Sequence[SlowLink]] = field(default_factory=dict)
     _intakes: dict[str, SlowIntake] = field(default_factory=dict)
@@ -127,6 +131,7 @@ class World:
                 SteppedErrands(),
                 lambda: f"{self._random.getrandbits(64):016x}",
                 connect=lambda topology, kafka: self._connect(topology, kafka, node),
+                trees=self.trees,
             )
         except TransportUnavailableError:
             self.troubles += 1

@@ -41,6 +41,22 @@ class TopicNames:
         """Frames of the node for one neighbour."""
         return f"{self.prefix}{node}.to.{neighbour}.{message_class.letter}"
 
+    def to_trees(self, node: str, neighbour: str) -> str:
+        """Frames of the node's tree layer for one neighbour."""
+        return f"{self.prefix}{node}.to.{neighbour}.t"
+
+    def roles(self, node: str) -> str:
+        """What roles applications of the node want, and how long they live."""
+        return f"{self.prefix}{node}.roles"
+
+    def sends(self, node: str) -> str:
+        """Where applications of the node send to roles, and answer."""
+        return f"{self.prefix}{node}.sends"
+
+    def app(self, node: str, app: str) -> str:
+        """What an application of the node is told."""
+        return f"{self.prefix}{node}.app.{app}"
+
     def endpoint(self, node: str, endpoint: str) -> str:
         """Deliveries to one endpoint."""
         return f"{self.prefix}{node}.ep.{endpoint}"

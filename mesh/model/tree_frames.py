@@ -211,6 +211,7 @@ class Cause(StrEnum):
     RECOVERY_INCOMPLETE = "recovery_incomplete"
     SWEPT = "swept"
     APPLICATION_GONE = "application_gone"
+    NODE_RESTARTED = "node_restarted"
 
 
 @dataclass(frozen=True, slots=True)

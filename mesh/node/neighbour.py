@@ -66,6 +66,12 @@ class Neighbour:
             return None
         return while_down(wish) if self.is_down else wish
 
+    @property
+    def may_talk(self) -> bool:
+        """Whether the tree layer may speak over the link, whatever data do. Spec: tree_layer 13."""
+        is_shut = self.closed is Reason.LINK_DISABLED or self.gate is not None
+        return not (is_shut or self.is_down)
+
     def status(self, stops: Sequence[Stop]) -> LinkStatus:
         """Return the link's state as people see it, given what is stopped of it."""
         reason = ""

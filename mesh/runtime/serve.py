@@ -32,6 +32,7 @@ from mesh.runtime.topics.provision import HEADROOM_BYTES, refuse_aliases
 from mesh.runtime.worker import Worker
 from mesh.transport.kafka import RealKafka
 from mesh.transport.port import KafkaCluster, Reader
+from mesh.trees.settings import Settings as TreeSettings
 
 TURN_S = 0.1
 """Longest wait for records in one turn: how soon signals and timers are seen."""
@@ -202,6 +203,7 @@ class Serving:
                 ThreadedErrands(),
                 lambda: str(uuid.uuid4()),
                 connect=self._connect,
+                trees=TreeSettings(),
             )
             opened.pop_all()
         return worker

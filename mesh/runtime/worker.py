@@ -58,6 +58,7 @@ from mesh.runtime.lanes.sources import Sources
 from mesh.runtime.topics.provision import config_topic, node_topics
 from mesh.runtime.topics.targets import Targets
 from mesh.runtime.topics.upkeep import Upkeep
+from mesh.runtime.trees.service import TreeService
 from mesh.transport.port import (
     Admin,
     KafkaCluster,
@@ -67,6 +68,7 @@ from mesh.transport.port import (
     TopicPartition,
     Writer,
 )
+from mesh.trees.settings import Settings as TreeSettings
 
 TICK_MS = 100
 FLUSH_MS = 1_000
@@ -88,6 +90,7 @@ class Worker:
         new_uuid: Makes the node's identity at its very first start.
         connect: Opens Kafka clusters that a change of the topology brings.
         beside: What it does beside its lanes; None before it knows its node.
+        trees: Settings of the tree layer; None for a worker without.
     """
 
     topology: Topology
@@ -100,6 +103,7 @@ class Worker:
     new_uuid: Callable[[], str]
     machine: NodeMachine | None = None
     connect: Connect | None = None
+    trees: TreeSettings | None = None
     _changing: Changing = field(init=False)
     _home: KafkaCluster = field(init=False)
     _names: TopicNames = field(init=False)
@@ -113,6 +117,7 @@ class Worker:
     _leadership: Leadership = field(init=False)
     _lanes: Lanes | None = None
     beside: Besides | None = None
+    tree_service: TreeService | None = None
     _looks: Looks = field(init=False)
     _ticked_ms: int = -TICK_MS
     _flushed_ms: int = 0
@@ -172,6 +177,18 @@ class Worker:
             now,
         )
         self._changing.parts += [self._listener, self._leadership]
+        if self.trees is not None:
+            self.tree_service = TreeService(
+                self.topology,
+                self.node,
+                self._home,
+                self._admins,
+                self.readers,
+                self.intake,
+                self._questions,
+                self.trees,
+            )
+            self._changing.parts.append(self.tree_service)
 
     @property
     def membership(self) -> Membership | None:
@@ -249,6 +266,7 @@ class Worker:
         lanes.direct.write_due(list(lanes.owned.values()))
         for input_ in self._leadership.write():
             self._step(input_)
+        self._follow_trees(now)
         return bool(records)
 
     def patience(self, timeout_s: float) -> float:
@@ -256,6 +274,17 @@ class Worker:
         if self._leadership.is_under_way or self._questions.are_open:
             timeout_s = min(timeout_s, LOOK_S)
         return timeout_s if self._lanes is None else self._lanes.patience(timeout_s)
+
+    def _follow_trees(self, now: int) -> None:
+        if self.tree_service is None or self.machine is None:
+            return
+        self.tree_service.follow(self._leadership.incarnation, now)
+        links = [
+            name
+            for name, neighbour in self.machine.learner.neighbours.items()
+            if neighbour.may_talk and name not in self._cut
+        ]
+        self.tree_service.step(links, now)
 
     def _go_on_beside(self, now: int) -> Iterator[Input]:
         if self.beside is not None:
@@ -265,9 +294,12 @@ class Worker:
     def _sort(self, records: Sequence[Record]) -> Mapping[TopicPartition, Sequence[Record]]:
         """Feed control records to the machine; return the others by partition, in order."""
         found: dict[TopicPartition, Sequence[Record]] = {}
+        trees = self.tree_service
         for at, group in by_partition(records).items():
             if self._listener.has(at.topic, at.partition):
                 self._hear(group)
+            elif trees is not None and trees.has(at.topic):
+                trees.take(group, self.clock.now_ms())
             else:
                 found[at] = group
         return found
@@ -425,11 +457,15 @@ class Worker:
         """Commit what is open and leave the group at once; who leads next says all anew."""
         if self._lanes is not None:
             self._lanes.keep(frozenset())
+        if self.tree_service is not None:
+            self.tree_service.close(self.clock.now_ms())
         self.abandon()
 
     def abandon(self) -> None:
         """Leave the group and release everything; what is not committed never happened."""
         self.errands.close()  # one that goes on after the leaving would fence a successor
+        if self.tree_service is not None:
+            self.tree_service.abandon()
         self._admission.close()
         if self.beside is not None:
             self.beside.close()

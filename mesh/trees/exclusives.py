@@ -5,10 +5,10 @@ Spec: tree_layer 5.4 (H15).
 
 from __future__ import annotations
 
+from mesh.model.tree_apps import Loss, RoleLost
 from mesh.model.trees import Address, Extent, InstanceId
 from mesh.trees.installing import remove_instance, role_routes, wipe
 from mesh.trees.node import Node
-from mesh.trees.outputs import Loss, RoleLost
 from mesh.trees.records import LocalRole
 
 

@@ -5,11 +5,12 @@ Spec: tree_layer 7.2, 7.3 (H13, H15, H16, H21).
 
 from __future__ import annotations
 
+from mesh.model.tree_apps import Unpartitioned
 from mesh.model.tree_frames import ColourSpread, Heal, HealNotice, Hello
 from mesh.model.trees import Colour, Extent
 from mesh.trees.colours import SCOPES, adopt, colour_of
 from mesh.trees.node import Node
-from mesh.trees.outputs import ColourReason, Unpartitioned
+from mesh.trees.outputs import ColourReason
 from mesh.trees.publishing import publish_exclusives
 
 

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mesh.model.tree_frames import PLAIN, Frame, Options
-from mesh.model.trees import NO_INSTANCE, Address, Extent, InstanceId, MessageId, TreeId
+from mesh.model.tree_apps import (
+    AnswerGiven,
+    ExclusiveCleared,
+    RoleWish,
+    SendWanted,
+    TreeEvicted,
+)
+from mesh.model.tree_frames import Frame
+from mesh.model.trees import Address
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +60,6 @@ class PortClosed:
 
 
 @dataclass(frozen=True, slots=True)
-class RoleWish:
-    """A role that an application takes.
-
-    Attributes:
-        iid: Of the instance; 0, as a rule, for a fresh one.
-    """
-
-    address: Address
-    is_exclusive: bool = False
-    extent: Extent = Extent.CLOUD
-    protocol: str = ""
-    iid: InstanceId = NO_INSTANCE
-
-
-@dataclass(frozen=True, slots=True)
 class RolesAdded:
     """An application takes roles; several go in one frame per link. Spec: 5.2, 5.5."""
 
@@ -88,56 +80,6 @@ class AppGone:
     """An application has ended: its roles go, and nobody waits for its answers. Spec: 13."""
 
     app: str
-
-
-@dataclass(frozen=True, slots=True)
-class ExclusiveCleared:
-    """Whoever holds this exclusive role no longer does, alive or dead. Spec: 5.3."""
-
-    address: Address
-
-
-@dataclass(frozen=True, slots=True)
-class SendWanted:
-    """An application sends to a role.
-
-    Attributes:
-        call: The application's own word for it; every answer carries it.
-    """
-
-    app: str
-    call: str
-    address: Address
-    payload: bytes = b""
-    header: bytes = b""
-    options: Options = PLAIN
-    iid: InstanceId = NO_INSTANCE
-    protocol: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerGiven:
-    """An application answers what was delivered to one of its instances. Spec: 6.5, 8.
-
-    Attributes:
-        grants: Give the sender the role `granted` (default: the one that was addressed).
-        gives_up: ... and lose it here: the role moves.
-    """
-
-    app: str
-    mid: MessageId
-    payload: bytes | None = None
-    is_last: bool = True
-    grants: bool = False
-    gives_up: bool = False
-    granted: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TreeEvicted:
-    """Forget the routes of a tree, as when the cache is full. Spec: 5.15."""
-
-    tree: TreeId
 
 
 Input = (

@@ -5,10 +5,10 @@ Spec: tree_layer 5.9, 6.9, 7.1.
 
 from __future__ import annotations
 
+from mesh.model.tree_apps import PartitionSuspected
 from mesh.trees.colours import recolour_after_loss
 from mesh.trees.installing import lose_link
 from mesh.trees.node import Link, Node
-from mesh.trees.outputs import PartitionSuspected
 from mesh.trees.recovery import lose_branches
 from mesh.trees.replying import lose_replies
 

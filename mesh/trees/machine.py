@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
+from mesh.model.tree_apps import AnswerGiven, ExclusiveCleared, SendWanted, TreeEvicted
 from mesh.model.tree_frames import (
     Body,
     Bulk,
@@ -42,9 +43,7 @@ from mesh.trees.edges import read_edge
 from mesh.trees.evicting import evict, make_room
 from mesh.trees.heals import meet, read_heal, read_notice
 from mesh.trees.inputs import (
-    AnswerGiven,
     AppGone,
-    ExclusiveCleared,
     FrameRead,
     Input,
     LinkClosed,
@@ -53,9 +52,7 @@ from mesh.trees.inputs import (
     PortOpened,
     RolesAdded,
     RolesRemoved,
-    SendWanted,
     Ticked,
-    TreeEvicted,
 )
 from mesh.trees.late_routes import read_reopen
 from mesh.trees.links import close_link, open_link, read_frame, restart, say_hello, tick_links

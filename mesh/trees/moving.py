@@ -6,15 +6,14 @@ null and must treat the role as lost. Spec: tree_layer 5.13.
 
 from __future__ import annotations
 
+from mesh.model.tree_apps import AnswerGiven, Loss, RoleLost
 from mesh.model.tree_frames import Grant, RouteBreak
 from mesh.model.trees import Extent
 from mesh.trees.colours import need_colour
 from mesh.trees.exclusives import drop_local, is_beaten
-from mesh.trees.inputs import AnswerGiven
 from mesh.trees.installing import install, remove_instance, remove_routes_over, role_routes
 from mesh.trees.node import Node
-from mesh.trees.outputs import Loss, RoleLost, RoleTaken
-from mesh.trees.publishing import Parcel, host, publish
+from mesh.trees.publishing import Parcel, host, publish, taken
 from mesh.trees.records import LocalRole, Session
 from mesh.trees.routes import Route
 
@@ -88,7 +87,7 @@ def take(node: Node, session: Session, grant: Grant) -> None:
         return
     need_colour(node)
     host(node, one)
-    node.outputs.append(RoleTaken(session.app, address, iid, is_granted=True))
+    node.outputs.append(taken(one, is_granted=True))
     if not grant.give_up:
         parcel = Parcel()
         publish(node, one, parcel)

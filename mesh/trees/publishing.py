@@ -11,16 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from mesh.model.tree_apps import Loss, Refused, RoleTaken, RoleWish
 from mesh.model.tree_frames import Bulk, Publish
 from mesh.model.trees import Address, Extent, InstanceId, MessageId, clock_of, name_fault
 from mesh.trees.colours import need_colour
 from mesh.trees.exclusives import drop_local, give_way, holder, is_beaten
-from mesh.trees.inputs import RolesAdded, RolesRemoved, RoleWish
+from mesh.trees.inputs import RolesAdded, RolesRemoved
 from mesh.trees.installing import install, remove_instance, role_routes, wipe
 from mesh.trees.node import Node
-from mesh.trees.outputs import Loss, Refused, RoleTaken
 from mesh.trees.records import LocalRole
 from mesh.trees.routes import Route
+
+BULK_MAX = 1_000
+"""Publishes in one frame: with the longest names it stays below what a topic allows."""
 
 
 @dataclass(slots=True)
@@ -32,7 +35,9 @@ class Parcel:
     def send(self, node: Node) -> None:
         """Write one frame per link."""
         for link, several in self.publishes.items():
-            node.transmit(link, several[0] if len(several) == 1 else Bulk(tuple(several)))
+            for first in range(0, len(several), BULK_MAX):
+                part = several[first : first + BULK_MAX]
+                node.transmit(link, part[0] if len(part) == 1 else Bulk(tuple(part)))
 
 
 def add_roles(node: Node, wanted: RolesAdded) -> None:
@@ -41,7 +46,7 @@ def add_roles(node: Node, wanted: RolesAdded) -> None:
     for wish in wanted.wishes:
         if fault := _fault(node, wanted.app, wish):
             code, text = fault
-            node.outputs.append(Refused(wanted.app, wish.address.role, code, text))
+            node.outputs.append(Refused(wanted.app, wish.address.role, code, text, wish.address))
             continue
         need_colour(node)
         node.clock += 1
@@ -50,7 +55,7 @@ def add_roles(node: Node, wanted: RolesAdded) -> None:
             wanted.app, wish.address, iid, wish.is_exclusive, wish.extent, wish.protocol
         )
         host(node, one)
-        node.outputs.append(RoleTaken(wanted.app, wish.address, iid, is_granted=False))
+        node.outputs.append(taken(one, is_granted=False))
         publish(node, one, parcel)
     parcel.send(node)
 
@@ -62,10 +67,15 @@ def remove_roles(node: Node, wanted: RolesRemoved) -> None:
         held = [one for one in node.instances(address).values() if one.app == wanted.app]
         if not held:
             text = f"application {wanted.app!r} does not hold {address.role!r}; nothing was done"
-            node.outputs.append(Refused(wanted.app, address.role, "NOT_HELD", text))
+            node.outputs.append(Refused(wanted.app, address.role, "NOT_HELD", text, address))
         for one in held:
             unpublish(node, one, parcel)
     parcel.send(node)
+
+
+def taken(one: LocalRole, *, is_granted: bool) -> RoleTaken:
+    """Return what the application is told of a role that it holds."""
+    return RoleTaken(one.app, one.address, one.iid, is_granted, one.is_exclusive, one.extent)
 
 
 def host(node: Node, one: LocalRole) -> None:

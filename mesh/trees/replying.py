@@ -5,12 +5,11 @@ Spec: tree_layer 6.4, 6.5, 6.9, 6.10.
 
 from __future__ import annotations
 
+from mesh.model.tree_apps import AnswerGiven, Refused
 from mesh.model.tree_frames import Cause, Grant, Reply, ReplyKind
 from mesh.model.trees import Address, InstanceId
-from mesh.trees.inputs import AnswerGiven
 from mesh.trees.moving import give, grant_fault, lose_grant, repoint, take
 from mesh.trees.node import Node
-from mesh.trees.outputs import Refused
 from mesh.trees.records import LocalRole, Session, Source
 from mesh.trees.sending import forward
 from mesh.trees.settling import say, settle

@@ -5,13 +5,12 @@ Spec: tree_layer 6.1-6.3, 5.11 (H10, H18).
 
 from __future__ import annotations
 
+from mesh.model.tree_apps import Delivered, Refused, SendWanted
 from mesh.model.tree_frames import Cause, Reply, ReplyKind, RouteBreak, Send
 from mesh.model.trees import Address, InstanceId, name_fault
-from mesh.trees.inputs import SendWanted
 from mesh.trees.installing import remove_routes_over, role_routes
 from mesh.trees.late_routes import enter, pass_on
 from mesh.trees.node import Node
-from mesh.trees.outputs import Delivered, Refused
 from mesh.trees.records import LocalRole, Session
 from mesh.trees.recovery import is_built, is_recovering, recover
 from mesh.trees.settling import say, settle

@@ -5,10 +5,10 @@ Spec: tree_layer 6.4 (H12).
 
 from __future__ import annotations
 
+from mesh.model.tree_apps import Answered
 from mesh.model.tree_frames import Cause, Grant, Reply, ReplyKind
 from mesh.trees.late_routes import leave
 from mesh.trees.node import Node
-from mesh.trees.outputs import Answered
 from mesh.trees.records import Session
 
 

@@ -11,6 +11,7 @@ from mesh.model.control import Change, Stage
 from mesh.model.topology import Topology
 from mesh.runtime.topics.provision import node_topics
 from mesh.transport.port import KafkaCluster
+from mesh.trees.settings import Settings
 from mesh.view.change_records import ConfigWriters
 from mesh.view.mesh_view import MeshView
 
@@ -28,9 +29,9 @@ CHAIN: Mapping[str, object] = {
 class Mesh:
     """A world with all its topics, and clients that let it live on while they wait."""
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, *, trees: Settings | None = None) -> None:
         self.topology = topology
-        self.world = World(topology, seed=3)
+        self.world = World(topology, seed=3, trees=trees)
         for node, declared in topology.nodes.items():
             kafka = self.world.kafka[declared.kafka]
             kafka.admin().create(node_topics(topology, node))

@@ -117,6 +117,13 @@ class Leadership:
         return self._control is not None
 
     @property
+    def incarnation(self) -> tuple[str, int] | None:
+        """Uuid and epoch of the node as this worker leads it, None if it does not."""
+        if self._control is None or self.uuid is None:
+            return None
+        return self.uuid, self._epoch
+
+    @property
     def is_under_way(self) -> bool:
         """Whether the control topics are being taken."""
         return self._taking is not None

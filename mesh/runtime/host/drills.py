@@ -174,7 +174,8 @@ def _topics_of(link: SlowLink, node: str, names: TopicNames) -> Sequence[str]:
     """Return what a node reads of a neighbour."""
     other = link.neighbour
     outboxes = [names.outbox(other, node, message_class) for message_class in MessageClass]
-    return [names.control(other), names.to_control(other, node), *outboxes]
+    control = [names.control(other), names.to_control(other, node)]
+    return [*control, names.to_trees(other, node), *outboxes]
 
 
 class WallClock:

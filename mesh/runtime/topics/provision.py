@@ -35,6 +35,15 @@ _COMPACTED = {
 }
 _LOGGED = {"cleanup.policy": "delete", "retention.ms": _WEEK_MS, **_BROKER_TIME}
 
+_PASSING = {
+    "cleanup.policy": "delete",
+    "retention.ms": "600000",
+    "retention.bytes": str(64 << 20),
+    "segment.bytes": str(16 << 20),
+    **_BROKER_TIME,
+}
+"""Of what is of use for a moment, and never read again."""
+
 
 def node_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
     """Return every topic that a node owns but its endpoints."""
@@ -52,6 +61,7 @@ def node_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
         (names.learned(node), 1, _COMPACTED),
         (names.lanes(node), lanes, _LOGGED),
         (names.config(), 1, _COMPACTED),
+        (names.roles(node), 1, _COMPACTED),
     ]
     for message_class in MessageClass:
         kept = _kept(message_class)
@@ -62,7 +72,25 @@ def node_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
             if topology.sends(node, neighbour)
         ]
     wanted += [(names.to_control(node, neighbour), 1, _COMPACTED) for neighbour in neighbours]
-    return [_spec(topology, *topic) for topic in wanted]
+    wanted += [(names.to_trees(node, neighbour), 1, _PASSING) for neighbour in neighbours]
+    return [
+        *(_spec(topology, *topic) for topic in wanted),
+        _of_applications(topology, names.sends(node)),
+    ]
+
+
+def app_topic(topology: Topology, node: str, app: str) -> TopicSpec:
+    """Return the topic of what one application is told."""
+    return _of_applications(topology, TopicNames(topology.prefix).app(node, app))
+
+
+def _of_applications(topology: Topology, name: str) -> TopicSpec:
+    """Return a topic whose records are JSON: base64 makes three bytes four."""
+    spec = _spec(topology, name, 1, _PASSING)
+    limit = str(topology.max_message_bytes * 4 // 3 + HEADROOM_BYTES)
+    return TopicSpec(
+        name=name, partitions=1, settings={**spec.settings, "max.message.bytes": limit}
+    )
 
 
 def config_topic(topology: Topology) -> TopicSpec:

@@ -4,6 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from mesh.model.tree_apps import (
+    AnswerGiven,
+    Delivered,
+    ExclusiveCleared,
+    Refused,
+    RoleTaken,
+    RoleWish,
+    SendWanted,
+    TreeEvicted,
+    Unpartitioned,
+)
 from mesh.model.tree_frames import (
     Cause,
     Frame,
@@ -16,18 +27,7 @@ from mesh.model.tree_frames import (
     Send,
 )
 from mesh.model.trees import Extent, InstanceId, MessageId
-from mesh.trees.inputs import (
-    AnswerGiven,
-    AppGone,
-    ExclusiveCleared,
-    FrameRead,
-    PortClosed,
-    RolesAdded,
-    RoleWish,
-    SendWanted,
-    TreeEvicted,
-)
-from mesh.trees.outputs import Delivered, Refused, RoleTaken, Unpartitioned
+from mesh.trees.inputs import AppGone, FrameRead, PortClosed, RolesAdded
 from mesh.trees.settings import Settings
 from tests.sim.trees.rules import check_call, check_quiet, hosts, inside
 from tests.sim.trees.trial import builder_frames
@@ -430,7 +430,7 @@ def test_29_a_dead_holder_is_cleared() -> None:
     mesh.run()
     mesh.crash("d")
     mesh.run()
-    mesh.step("a", ExclusiveCleared(address("t", "e")))
+    mesh.step("a", ExclusiveCleared("", address("t", "e")))
     mesh.run()
     low = RoleWish(address("t", "e"), is_exclusive=True, iid=InstanceId(5))
     assert codes(mesh.step("b", RolesAdded(APP, (low,)))) == []
@@ -672,7 +672,7 @@ def test_44_three_trees_in_a_cache_of_two() -> None:
     mesh.send("a", "r", tree="t")
     mesh.run(for_ms=400)
     pinned = address("t", "r").tree
-    mesh.step("b", TreeEvicted(pinned))
+    mesh.step("b", TreeEvicted("", pinned))
     assert pinned in inside(mesh, "b").trees
 
 
@@ -681,7 +681,7 @@ def test_45_forgotten_everywhere_and_found_again() -> None:
     mesh = world(roles="c")
     ask(mesh, "a")
     for node in "abc":
-        mesh.step(node, TreeEvicted(address("t", "r").tree))
+        mesh.step(node, TreeEvicted("", address("t", "r").tree))
     call = mesh.send("a", "r")
     mesh.run()
     check_call(mesh, call)

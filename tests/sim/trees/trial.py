@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
+from mesh.model.tree_apps import ExclusiveCleared, TreeEvicted
 from mesh.model.trees import tree_id
-from mesh.trees.inputs import ExclusiveCleared, TreeEvicted
 from mesh.trees.settings import Settings
 from tests.sim.trees.rules import check_always, check_call, check_quiet, hosts
 from tests.sim.trees.world import BUILDING, Call, World, address
@@ -182,7 +182,7 @@ def _send(random: Random, world: World, node: str = "") -> Call:
 def _evict(random: Random, world: World) -> None:
     for node in list(world.nodes):
         if random.random() < 0.5:
-            world.step(node, TreeEvicted(tree_id(random.choice(TREES))))
+            world.step(node, TreeEvicted("", tree_id(random.choice(TREES))))
 
 
 def _move(random: Random, world: World) -> None:
@@ -196,4 +196,4 @@ def _move(random: Random, world: World) -> None:
 
 def _clear(random: Random, world: World) -> None:
     node = random.choice(list(world.nodes))
-    world.step(node, ExclusiveCleared(address(random.choice(TREES), "x1")))
+    world.step(node, ExclusiveCleared("", address(random.choice(TREES), "x1")))

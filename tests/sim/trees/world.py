@@ -14,10 +14,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
+from mesh.model.tree_apps import (
+    Answered,
+    AnswerGiven,
+    Delivered,
+    Refused,
+    RoleLost,
+    RoleWish,
+    SendWanted,
+)
 from mesh.model.tree_frames import Frame, Options, ReplyKind
 from mesh.model.trees import Address, Extent, InstanceId, MessageId, tree_id
 from mesh.trees.inputs import (
-    AnswerGiven,
     FrameRead,
     Input,
     LinkClosed,
@@ -25,12 +33,10 @@ from mesh.trees.inputs import (
     PortOpened,
     RolesAdded,
     RolesRemoved,
-    RoleWish,
-    SendWanted,
     Ticked,
 )
 from mesh.trees.machine import TreeNode
-from mesh.trees.outputs import Answered, Delivered, Output, Refused, RoleLost, Transmit
+from mesh.trees.outputs import Output, Transmit
 from mesh.trees.settings import Settings
 
 APP = "app"

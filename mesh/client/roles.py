@@ -1,0 +1,563 @@
+"""Roles on trees: take them, send to whoever holds them, answer. Spec: tree_layer 8, 13.
+
+```python
+with client.roles("desk") as roles:
+    roles.add("trading", "pricing")
+    for reply in roles.send("trading", "risk", b"how much?"):
+        print(reply.payload, reply.is_last)
+    for message in roles.messages(timeout_s=10):
+        message.answer(b"42")
+```
+
+The application lives as long as its lease is renewed, which `step` does: whoever waits for replies
+or messages steps, and whoever does neither calls it at least every few seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+from uuid import uuid4
+
+from mesh.codec.tree_apps import (
+    decode_told,
+    encode_lease,
+    encode_said,
+    encode_wish,
+    lease_key,
+    role_key,
+)
+from mesh.errors import (
+    DecodeError,
+    RoleRefusedError,
+    SubjectError,
+    TransportDeniedError,
+    TransportUnavailableError,
+)
+from mesh.model.names import name_fault
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.model.tree_apps import (
+    LEASE_MS,
+    Answered,
+    AnswerGiven,
+    AppSaid,
+    AppTold,
+    Delivered,
+    ExclusiveCleared,
+    Expired,
+    PartitionSuspected,
+    Refused,
+    RoleKey,
+    RoleLost,
+    RoleTaken,
+    RoleWish,
+    SendWanted,
+    Served,
+    TreeEvicted,
+    Unpartitioned,
+)
+from mesh.model.tree_frames import Cause, Options, ReplyKind
+from mesh.model.trees import NO_INSTANCE, Address, Extent, InstanceId, tree_id
+from mesh.model.trees import name_fault as role_fault
+from mesh.transport.port import BEGINNING, KafkaCluster, Reader, TopicPartition, Writer
+
+POLL_S = 0.05
+READ_LIMIT = 500
+OPEN_S = 30.0
+"""How long a node may take to serve an application."""
+
+TIMEOUT_S = 30.0
+"""How long whoever waits for replies waits unless it says otherwise."""
+
+RENEWALS = 3
+"""How often a lease is renewed before it would end."""
+
+News = RoleTaken | RoleLost | PartitionSuspected | Unpartitioned | Refused
+"""What an application may listen to beside messages: roles granted and lost, links lost, heals,
+answers that were refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleReply:
+    """One answer to a send.
+
+    Attributes:
+        kind: `data`, `null` (somebody may have got it, and cannot answer), `not_found`, `grant`
+            (the role is here now), or `end`: nobody says anything more.
+        payload: Of data; with `one_response` the first of `items`. None else.
+        is_last: Nothing comes behind it.
+        items: With `one_response` the answers of all.
+        cause: Of a null.
+    """
+
+    kind: ReplyKind
+    payload: bytes | None
+    is_last: bool
+    items: tuple[bytes, ...] = ()
+    cause: Cause | None = None
+
+
+@dataclass(slots=True)
+class Call:
+    """A send that waits for its replies; iterate over it to get them, the last one included.
+
+    Attributes:
+        name: What records call it.
+        replies: What has come so far.
+        refusal: Why the node did not send it, or None.
+    """
+
+    name: str
+    timeout_s: float
+    replies: list[RoleReply] = field(default_factory=list)
+    refusal: Refused | None = None
+    _roles: Roles = field(kw_only=True, repr=False)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the last reply is here."""
+        return bool(self.replies) and self.replies[-1].is_last
+
+    def __iter__(self) -> Iterator[RoleReply]:
+        """Yield each reply as it comes.
+
+        Raises:
+            TimeoutError: The last one has not come within the timeout.
+            RoleRefusedError: The node does not do what was asked for.
+        """
+        deadline = self._roles.deadline(self.timeout_s)
+        given = 0
+        while True:
+            while given < len(self.replies):
+                yield self.replies[given]
+                given += 1
+            if self.is_done:
+                return
+            if self.refusal is not None:
+                raise RoleRefusedError(self.refusal.code, self.refusal.text)
+            self._roles.wait_until(deadline, f"{self.name}: no last reply")
+
+    def wait(self) -> list[RoleReply]:
+        """Return all replies once the last is here; raises as iterating does."""
+        return list(self)
+
+
+@dataclass(frozen=True, slots=True)
+class RoleMessage:
+    """A message for a role of this application.
+
+    Attributes:
+        address: Tree, as its UUID, and role.
+        wants_answer: Whether somebody waits; else an answer would be refused.
+        is_endpoint: Nobody further on gets it, as far as is known.
+        hops: Links that it crossed.
+    """
+
+    address: Address
+    payload: bytes
+    header: bytes
+    protocol: str
+    wants_answer: bool
+    is_endpoint: bool
+    hops: int
+    _delivered: Delivered = field(repr=False)
+    _roles: Roles = field(repr=False)
+
+    def answer(self, payload: bytes | None = None, *, is_last: bool = True) -> None:
+        """Answer; None says only that nothing is said. Behind the last answer comes nothing."""
+        mid = self._delivered.mid
+        self._roles.say(AnswerGiven(self._roles.app, mid, payload, is_last))
+
+    def grant(self, payload: bytes | None = None, *, give_up: bool, role: str = "") -> None:
+        """Answer, and give the sender the role.
+
+        Args:
+            payload: As in `answer`.
+            give_up: Lose it here: it moves. Without, the sender takes the role too.
+            role: Which one, if another than that of the message.
+        """
+        given = AnswerGiven(
+            self._roles.app, self._delivered.mid, payload, grants=True, gives_up=give_up,
+            granted=role,
+        )  # fmt: skip
+        self._roles.say(given)
+
+
+class Roles:
+    """One application at one node. One thread uses it.
+
+    Args:
+        kafka: The node's Kafka cluster.
+        topology, node: Where.
+        app: Name of the application; two of one name are one application.
+        lease_s: How long it lives without a word.
+        now_ms, pause: Clock, and what lets time pass.
+        is_new: End what an application of this name held before.
+    """
+
+    def __init__(
+        self,
+        kafka: KafkaCluster,
+        topology: Topology,
+        node: str,
+        app: str,
+        *,
+        lease_s: float = LEASE_MS / 1000,
+        now_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
+        pause: Callable[[float], None] = time.sleep,
+        is_new: bool = True,
+    ) -> None:
+        if (fault := name_fault(app)) is not None:
+            raise SubjectError(f"application: {fault}")
+        if not 0 < lease_s <= 86_400:
+            raise SubjectError(f"a lease of {lease_s:g} s; write seconds above 0, at most a day")
+        self.app = app
+        self.lost_messages = 0
+        self.listener: Callable[[News], None] | None = None
+        self._kafka = kafka
+        self._node = node
+        self._names = TopicNames(topology.prefix)
+        self._lease_ms = int(lease_s * 1000)
+        self._now_ms, self._pause = now_ms, pause
+        self._is_new = is_new
+        self._word = uuid4().hex[:12]
+        self._sent = 0
+        self._renewed_ms = 0
+        self._epoch: int | None = None
+        self._answered = ""
+        self._wishes: dict[RoleKey, RoleWish] = {}
+        self._held: dict[Address, InstanceId] = {}
+        self._calls: dict[str, Call] = {}
+        self._refused: dict[Address | str, Refused] = {}
+        self._messages: deque[RoleMessage] = deque()
+        self._writer: Writer | None = None
+        self._reader: Reader | None = None
+
+    # -- life -----------------------------------------------------------------------------
+
+    def open(self, timeout_s: float = OPEN_S) -> Self:
+        """Have the node serve this application.
+
+        Raises:
+            TransportDeniedError: The node has no topics of the tree layer.
+            TransportUnavailableError: It does not serve within the time.
+        """
+        admin, place = self._kafka.admin(), TopicPartition(self._names.app(self._node, self.app), 0)
+        roles = self._names.roles(self._node)
+        if roles not in admin.describe([roles]):
+            raise TransportDeniedError(
+                f"topic {roles} does not exist: start node {self._node}, or `mesh up`",
+                topics=[roles],
+            )
+        begin = admin.ends([place]).get(place, BEGINNING)
+        self._writer = self._kafka.writer("roles")
+        if self._is_new:
+            self._writer.produce(roles, None, lease_key(self.app), 0)
+        self._renew(self._word)
+        deadline = self.deadline(timeout_s)
+        while place not in admin.ends([place]):
+            self._refuse_late(deadline)
+            self._pause(POLL_S)
+        self._reader = self._kafka.reader("app")
+        self._reader.assign({place: begin})
+        while self._answered != self._word:
+            self._refuse_late(deadline)
+            self.step(POLL_S)
+        return self
+
+    def _refuse_late(self, deadline: int) -> None:
+        if self._now_ms() > deadline:
+            raise TransportUnavailableError(
+                f"node {self._node} does not serve application {self.app}: does it run?"
+            )
+
+    def close(self) -> None:
+        """End the application: its roles are gone at once."""
+        if self._writer is not None:
+            self._writer.produce(self._names.roles(self._node), None, lease_key(self.app), 0)
+            self._writer.flush(POLL_S * 20)
+        self.leave()
+
+    def leave(self) -> None:
+        """Release everything without a word: the lease runs out."""
+        if self._writer is not None:
+            self._writer.close()
+        if self._reader is not None:
+            self._reader.close()
+        self._writer = self._reader = None
+
+    def __enter__(self) -> Self:
+        return self.open() if self._writer is None else self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # -- roles ----------------------------------------------------------------------------
+
+    def add(
+        self,
+        tree: str,
+        role: str,
+        *,
+        exclusive: bool = False,
+        extent: Extent = Extent.CLOUD,
+        protocol: str = "",
+        timeout_s: float = TIMEOUT_S,
+    ) -> InstanceId:
+        """Take a role; return the id of the instance once the node has it in force.
+
+        Raises:
+            SubjectError: A name is none.
+            RoleRefusedError: Somebody else holds it alone, for example.
+            TimeoutError: The node has not said so in time.
+        """
+        wish = RoleWish(_address(tree, role), exclusive, extent, protocol)
+        return self.add_all([(tree, wish)], timeout_s=timeout_s)[0]
+
+    def add_all(
+        self, wishes: Iterable[tuple[str, RoleWish]], *, timeout_s: float = TIMEOUT_S
+    ) -> list[InstanceId]:
+        """Take several roles, each on a tree by name or UUID, in one go; raises as `add` does."""
+        wanted = list(wishes)
+        for tree, wish in wanted:
+            key = RoleKey(self.app, tree, wish.address.role)
+            self._refused.pop(wish.address, None)
+            self._wishes[key] = wish
+            self._write_role(key, wish)
+        deadline = self.deadline(timeout_s)
+        for _, wish in wanted:
+            while wish.address not in self._held:
+                if (refused := self._refused.pop(wish.address, None)) is not None:
+                    raise RoleRefusedError(refused.code, refused.text)
+                self.wait_until(deadline, f"role {wish.address.role} is not in force")
+        return [self._held[wish.address] for _, wish in wanted]
+
+    def remove(self, tree: str, role: str) -> None:
+        """Give a role up."""
+        address = _address(tree, role)
+        keys = [key for key, wish in self._wishes.items() if wish.address == address]
+        for key in keys or [RoleKey(self.app, tree, role)]:
+            self._wishes.pop(key, None)
+            self._write_role(key, None)
+        self._held.pop(address, None)
+
+    @property
+    def held(self) -> dict[Address, InstanceId]:
+        """The roles that this application holds now."""
+        return dict(self._held)
+
+    def clear(self, tree: str, role: str) -> None:
+        """End whoever holds a role alone, dead or alive: before taking over from one who died."""
+        self.say(ExclusiveCleared(self.app, _address(tree, role)))
+
+    def evict(self, tree: str) -> None:
+        """Have the node forget the routes of a tree, as when its cache is full."""
+        self.say(TreeEvicted(self.app, _address(tree, "any").tree))
+
+    # -- sending and receiving ------------------------------------------------------------
+
+    def send(
+        self,
+        tree: str,
+        role: str,
+        payload: bytes = b"",
+        *,
+        header: bytes = b"",
+        one_way: bool = False,
+        one_instance: bool = False,
+        one_response: bool = False,
+        local_realm: bool = False,
+        iid: InstanceId = NO_INSTANCE,
+        protocol: str = "",
+        timeout_s: float = TIMEOUT_S,
+    ) -> Call:
+        """Send to whoever holds a role; iterate over what is returned to get the replies.
+
+        Args:
+            tree: Name or UUID of the tree.
+            role: To whom.
+            payload: What.
+            header: What else, for whoever looks at messages on their way.
+            one_way: No replies: best effort.
+            one_instance: To one of the holders, the nearest.
+            one_response: All answers in one reply.
+            local_realm: To holders in the node's realm only.
+            iid: To one instance.
+            protocol: To those who listen to it.
+            timeout_s: How long to wait for the last reply.
+
+        Raises:
+            SubjectError: A name is none.
+        """
+        self._sent += 1
+        name = f"{self._word}-{self._sent}"
+        options = Options(one_way, one_instance, one_response, local_realm)
+        call = Call(name, timeout_s, _roles=self)
+        if one_way:
+            call.replies.append(RoleReply(ReplyKind.END, None, is_last=True))
+        else:
+            self._calls[name] = call
+        address = _address(tree, role)
+        self.say(SendWanted(self.app, name, address, payload, header, options, iid, protocol))
+        return call
+
+    def say(self, said: AppSaid) -> None:
+        """Write a record for the node."""
+        writer = self._open_writer()
+        key, value = encode_said(said)
+        writer.produce(self._names.sends(self._node), value, key, 0)
+
+    def messages(self, *, timeout_s: float = TIMEOUT_S) -> Iterator[RoleMessage]:
+        """Yield messages for this application's roles until none has come for so long."""
+        while True:
+            deadline = self.deadline(timeout_s)
+            while not self._messages:
+                if self._now_ms() > deadline:
+                    return
+                self.step(POLL_S)
+            yield self._messages.popleft()
+
+    def step(self, timeout_s: float = 0.0) -> bool:
+        """Read what is there, and renew the lease; return whether anything came."""
+        if self._reader is None:
+            raise TransportUnavailableError(f"application {self.app} is not open; call `open`")
+        if self._now_ms() - self._renewed_ms >= self._lease_ms // RENEWALS:
+            self._renew()
+        records = self._reader.read(timeout_s, READ_LIMIT)
+        for record in records:
+            try:
+                self._take(decode_told(self.app, record.value() or b""))
+            except DecodeError:
+                self.lost_messages += 1
+        if not records:
+            self._pause(0)
+        return bool(records)
+
+    def deadline(self, timeout_s: float) -> int:
+        """Return the moment until which somebody waits."""
+        return self._now_ms() + int(timeout_s * 1000)
+
+    def wait_until(self, deadline: int, what: str) -> None:
+        """Step once more, or raise TimeoutError if it is too late."""
+        if self._now_ms() > deadline:
+            raise TimeoutError(f"{what} from node {self._node} in time")
+        self.step(POLL_S)
+
+    # -- records --------------------------------------------------------------------------
+
+    def _take(self, told: AppTold) -> None:
+        match told:
+            case Delivered():
+                self._messages.append(self._message(told))
+            case Answered():
+                data = told.items[0] if told.items else None
+                payload = data if told.kind is ReplyKind.DATA else None
+                self._reply(
+                    told.call,
+                    RoleReply(told.kind, payload, told.is_last, told.items, told.cause),
+                )
+            case RoleTaken():
+                self._held[told.address] = told.iid
+                if told.is_granted:
+                    key = RoleKey(self.app, told.address.tree, told.address.role)
+                    self._wishes[key] = RoleWish(told.address, told.is_exclusive, told.extent)
+                    self._write_role(key, self._wishes[key])
+                    self._listen(told)
+            case RoleLost():
+                self._forget(told.address)
+                self._listen(told)
+            case Refused():
+                self._take_refusal(told)
+            case PartitionSuspected() | Unpartitioned():
+                self._listen(told)
+            case Served():
+                self._serve(told)
+            case Expired():
+                self._say_all_again()
+
+    def _message(self, told: Delivered) -> RoleMessage:
+        return RoleMessage(
+            told.address,
+            told.payload,
+            told.header,
+            told.protocol,
+            told.wants_answer,
+            told.is_endpoint,
+            told.hops,
+            _delivered=told,
+            _roles=self,
+        )
+
+    def _reply(self, name: str, reply: RoleReply) -> None:
+        call = self._calls.get(name)
+        if call is None:
+            return
+        call.replies.append(reply)
+        if reply.is_last:
+            del self._calls[name]
+
+    def _take_refusal(self, told: Refused) -> None:
+        if told.call in self._calls:
+            self._calls.pop(told.call).refusal = told
+        elif told.address is None:
+            self._listen(told)
+        elif told.code not in ("ROLE_HELD", "NOT_HELD"):
+            self._forget(told.address)
+            self._refused[told.address] = told
+
+    def _forget(self, address: Address) -> None:
+        self._held.pop(address, None)
+        for key in [key for key, wish in self._wishes.items() if wish.address == address]:
+            del self._wishes[key]
+
+    def _serve(self, told: Served) -> None:
+        """Take note of who serves; a new incarnation knows nothing of what was sent before."""
+        self._answered = told.hello or self._answered
+        if self._epoch is not None and self._epoch != told.epoch:
+            null = RoleReply(ReplyKind.NULL, None, is_last=True, cause=Cause.NODE_RESTARTED)
+            for name in list(self._calls):
+                self._reply(name, null)
+        self._epoch = told.epoch
+
+    def _say_all_again(self) -> None:
+        self._held.clear()
+        self._renew()
+        for key, wish in self._wishes.items():
+            self._write_role(key, wish)
+
+    def _listen(self, news: News) -> None:
+        if self.listener is not None:
+            self.listener(news)
+
+    def _renew(self, hello: str = "") -> None:
+        self._renewed_ms = self._now_ms()
+        value = encode_lease(self._lease_ms, hello)
+        self._open_writer().produce(self._names.roles(self._node), value, lease_key(self.app), 0)
+
+    def _write_role(self, key: RoleKey, wish: RoleWish | None) -> None:
+        topic = self._names.roles(self._node)
+        self._open_writer().produce(topic, encode_wish(wish), role_key(key), 0)
+
+    def _open_writer(self) -> Writer:
+        if self._writer is None:
+            raise TransportUnavailableError(f"application {self.app} is not open; call `open`")
+        return self._writer
+
+
+def _address(tree: str, role: str) -> Address:
+    if (fault := role_fault(role)) is not None:
+        raise SubjectError(f"role: {fault}")
+    try:
+        return Address(tree_id(tree), role)
+    except ValueError as error:
+        raise SubjectError(f"tree: {error}") from error

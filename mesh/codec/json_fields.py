@@ -1,0 +1,125 @@
+"""One JSON object that a stranger wrote, taken apart key by key; one line says what is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode
+from binascii import Error as NotBase64Error
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import TypeVar
+
+from mesh.errors import DecodeError
+
+E = TypeVar("E", bound=StrEnum)
+
+_SHOWN_MAX = 80
+_DIGITS = re.compile("[0-9a-fA-F]{1,32}")
+
+
+class JsonFields:
+    """The keys of an object that nobody has taken yet.
+
+    Args:
+        data: The bytes of the record.
+
+    Raises:
+        DecodeError: They are no JSON object. Every method raises it too, for a value that its key
+            cannot have.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        try:
+            found = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            text = str(error).partition("\n")[0]
+            raise DecodeError(f"the value is no JSON: {text}; write an object") from error
+        if not isinstance(found, dict):
+            raise DecodeError(f"the value is no JSON object: {shown(found)}")
+        self._left: dict[str, object] = found
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """Take a text; without a default it must be there."""
+        value = self._left.pop(key, default)
+        if value is None:
+            raise DecodeError(f"{key} is missing; write a text")
+        if not isinstance(value, str):
+            raise DecodeError(f"{key} must be a text, not {shown(value)}")
+        return value
+
+    def flag(self, key: str, *, default: bool = False) -> bool:
+        """Take true or false."""
+        value = self._left.pop(key, default)
+        if not isinstance(value, bool):
+            raise DecodeError(f"{key} must be true or false, not {shown(value)}")
+        return value
+
+    def seconds_ms(self, key: str, default_ms: int) -> int:
+        """Take a time in seconds, above 0 and at most a day, in milliseconds."""
+        value = self._left.pop(key, None)
+        if value is None:
+            return default_ms
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 < float(value) <= _DAY_S:  # type: ignore[arg-type] # a number
+            raise DecodeError(f"{key} must be seconds above 0, at most a day, not {shown(value)}")
+        return max(1, int(float(value) * 1000))  # type: ignore[arg-type] # a number
+
+    def number(self, key: str, default: int | None = None) -> int:
+        """Take a whole number that is not below 0."""
+        value = self._left.pop(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise DecodeError(f"{key} must be a whole number, not {shown(value)}")
+        return value
+
+    def word(self, key: str, kind: type[E], default: E | None = None) -> E:
+        """Take one of a few words."""
+        value = self._left.pop(key, default)
+        words = [one.value for one in kind]
+        if value not in words:
+            raise DecodeError(f"{key} must be one of {', '.join(words)}, not {shown(value)}")
+        return kind(str(value))
+
+    def hexadecimal(self, key: str, default: int | None = None) -> int:
+        """Take a number of 128 bits as it is shown: 32 hexadecimal digits at most."""
+        text = self._left.pop(key, None)
+        if text is None and default is not None:
+            return default
+        if not isinstance(text, str) or _DIGITS.fullmatch(text) is None:
+            raise DecodeError(f"{key} must be at most 32 hexadecimal digits, not {shown(text)}")
+        return int(text, 16)
+
+    def content(self, key: str) -> bytes | None:
+        """Take bytes: a text, or base64 under the key with 64 behind it; None if neither."""
+        text, coded = self._left.pop(key, None), self._left.pop(f"{key}64", None)
+        if text is None and coded is None:
+            return None
+        if text is not None and coded is not None:
+            raise DecodeError(f"{key} and {key}64 are both there; write one of them")
+        value, name = (text, key) if coded is None else (coded, f"{key}64")
+        if not isinstance(value, str):
+            raise DecodeError(f"{name} must be a text, not {shown(value)}")
+        try:
+            return value.encode() if coded is None else b64decode(value, validate=True)
+        except (UnicodeEncodeError, NotBase64Error, ValueError) as error:
+            raise DecodeError(f"{name} cannot be read: {error}") from error
+
+    def contents(self, key: str) -> tuple[bytes, ...]:
+        """Take a list of contents, each an object with `text` or `text64`."""
+        listed = self._left.pop(key, [])
+        if not isinstance(listed, list):
+            raise DecodeError(f"{key} must be a list, not {shown(listed)}")
+        return tuple(JsonFields(json.dumps(one).encode()).content("text") or b"" for one in listed)
+
+    def end(self, known: Iterable[str]) -> None:
+        """Refuse what was not taken: a slip of the pen would be passed over in silence."""
+        for key in self._left:
+            raise DecodeError(f"{shown(key)} is no key here; there are {', '.join(known)}")
+
+
+_DAY_S = 86_400
+
+
+def shown(value: object) -> str:
+    """Return a value as one short line."""
+    return json.dumps(value, default=str)[:_SHOWN_MAX]

@@ -1,0 +1,255 @@
+"""What an application and the tree layer of its node say to each other.
+
+The application says what it wants on `roles` and `sends` of its node, and is told on `app.APP`.
+Spec: tree_layer 8, 13; kafka.md 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from mesh.model.tree_frames import PLAIN, Cause, Options, ReplyKind
+from mesh.model.trees import NO_INSTANCE, Address, Colour, Extent, InstanceId, MessageId, TreeId
+
+LEASE_MS = 10_000
+"""How long an application lives without a word unless it says otherwise. Spec: 13."""
+
+
+class RoleKey(NamedTuple):
+    """Who wants which role, in the words of the record's key: a tree may go by a name."""
+
+    app: str
+    tree: str
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoleWish:
+    """A role that an application takes.
+
+    Attributes:
+        iid: Of the instance; 0, as a rule, for a fresh one.
+    """
+
+    address: Address
+    is_exclusive: bool = False
+    extent: Extent = Extent.CLOUD
+    protocol: str = ""
+    iid: InstanceId = NO_INSTANCE
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSaid:
+    """A record of `roles`: a role is wanted, or with None no longer."""
+
+    key: RoleKey
+    wish: RoleWish | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSaid:
+    """A record of `roles`: an application lives for so long, or with None no longer.
+
+    Attributes:
+        hello: Its own word; who leads the node says it back at once. "" asks for nothing.
+    """
+
+    app: str
+    lease_ms: int | None
+    hello: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SendWanted:
+    """An application sends to a role.
+
+    Attributes:
+        call: The application's own word for it; every answer carries it.
+    """
+
+    app: str
+    call: str
+    address: Address
+    payload: bytes = b""
+    header: bytes = b""
+    options: Options = PLAIN
+    iid: InstanceId = NO_INSTANCE
+    protocol: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerGiven:
+    """An application answers what was delivered to one of its instances. Spec: 6.5, 8.
+
+    Attributes:
+        grants: Give the sender the role `granted` (default: the one that was addressed).
+        gives_up: ... and lose it here: the role moves.
+    """
+
+    app: str
+    mid: MessageId
+    payload: bytes | None = None
+    is_last: bool = True
+    grants: bool = False
+    gives_up: bool = False
+    granted: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExclusiveCleared:
+    """Whoever holds this exclusive role no longer does, alive or dead. Spec: 5.3."""
+
+    app: str
+    address: Address
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEvicted:
+    """Forget the routes of a tree, as when the cache is full. Spec: 5.15."""
+
+    app: str
+    tree: TreeId
+
+
+AppSaid = SendWanted | AnswerGiven | ExclusiveCleared | TreeEvicted
+"""Records of `sends`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A message for an instance of this application.
+
+    Attributes:
+        wants_answer: False for one-way messages: an answer would be refused.
+        is_endpoint: Nobody further on gets it, as far as is known here.
+    """
+
+    app: str
+    mid: MessageId
+    address: Address
+    iid: InstanceId
+    protocol: str
+    header: bytes
+    payload: bytes
+    wants_answer: bool
+    is_endpoint: bool
+    hops: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer to what this application sent.
+
+    Attributes:
+        kind: DATA, NULL, NOT_FOUND, GRANT, or END: nobody says anything more.
+        is_last: Exactly one answer of a call is; behind it comes nothing.
+    """
+
+    app: str
+    call: str
+    kind: ReplyKind
+    is_last: bool
+    items: tuple[bytes, ...] = ()
+    cause: Cause | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoleTaken:
+    """The application holds the role from now on, by its wish or by a grant."""
+
+    app: str
+    address: Address
+    iid: InstanceId
+    is_granted: bool
+    is_exclusive: bool = False
+    extent: Extent = Extent.CLOUD
+
+
+class Loss(StrEnum):
+    """Why a role was lost."""
+
+    HIGHER_HOLDER = "a higher holder took it"
+    CLEARED = "it was cleared"
+    GRANTED = "it was granted away"
+
+
+@dataclass(frozen=True, slots=True)
+class RoleLost:
+    """The application no longer holds the role."""
+
+    app: str
+    address: Address
+    iid: InstanceId
+    why: Loss
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What was asked for is not done, and nothing has changed.
+
+    Attributes:
+        code: A fixed word, in capitals.
+        text: What, where, what to do.
+        address: The role that was asked for, if it was one.
+    """
+
+    app: str
+    call: str
+    code: str
+    text: str
+    address: Address | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSuspected:
+    """A tree link was lost; whether the mesh is split a census can tell. Spec: 7.4."""
+
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unpartitioned:
+    """Parts that were apart are one again: `near` and `far` are the ends of the link."""
+
+    id: MessageId
+    scope: Extent
+    near: str
+    far: str
+    colour: Colour
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A new incarnation of the node serves the application: open sends get no more answers.
+
+    Attributes:
+        hello: What the application said, if this answers it.
+    """
+
+    app: str
+    uuid: str
+    epoch: int
+    hello: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """The application was silent for longer than its lease: its roles are gone."""
+
+    app: str
+
+
+AppTold = (
+    Delivered
+    | Answered
+    | RoleTaken
+    | RoleLost
+    | Refused
+    | PartitionSuspected
+    | Unpartitioned
+    | Served
+    | Expired
+)
+"""Records of `app.APP`."""

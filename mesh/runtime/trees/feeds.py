@@ -1,0 +1,161 @@
+"""What the tree layer reads: frames of neighbours and sends from their end, wishes from the start.
+
+Nothing is replayed of what passes: what was written before this node listened is nobody's.
+Spec: tree_layer 12; kafka.md 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from mesh.errors import TransportError
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.runtime.host.intake import Intake
+from mesh.runtime.host.questions import Questions
+from mesh.transport.port import BEGINNING, Admin, Reader, TopicPartition
+
+RETRY_MS = 1_000
+"""How often a topic is looked for that is not there, or whose Kafka cluster does not answer."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Feed:
+    """A topic that is read or looked for.
+
+    Attributes:
+        neighbour: Whose frames it has, "" for the own topics.
+        from_end: Whether only what comes is read.
+        end: Where it ended when it was found; None before that.
+        tried_ms: When it was looked for in vain.
+    """
+
+    place: TopicPartition
+    kafka: str
+    neighbour: str
+    from_end: bool = True
+    end: int | None = None
+    tried_ms: int | None = None
+
+
+@dataclass(slots=True)
+class Feeds:
+    """The topics that one incarnation reads, on the worker's readers.
+
+    Attributes:
+        topology, node: Whose.
+        admins, readers: Per Kafka cluster.
+        intake: Forgets what was fetched of topics that are read no more.
+        questions: Ask where topics end.
+    """
+
+    topology: Topology
+    node: str
+    admins: Mapping[str, Admin]
+    readers: Mapping[str, Reader]
+    intake: Intake
+    questions: Questions
+    _feeds: dict[str, _Feed] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """List the own topics; they are looked for as time passes."""
+        names, kafka = self._names, self.topology.nodes[self.node].kafka
+        for topic, from_end in ((names.roles(self.node), False), (names.sends(self.node), True)):
+            self._feeds[topic] = _Feed(TopicPartition(topic, 0), kafka, "", from_end)
+
+    @property
+    def _names(self) -> TopicNames:
+        return TopicNames(self.topology.prefix)
+
+    def neighbour(self, topic: str) -> str | None:
+        """Return whose frames a topic has, "" for the own topics, None if it is not read."""
+        feed = self._feeds.get(topic)
+        return None if feed is None or feed.end is None else feed.neighbour
+
+    def end(self, topic: str) -> int | None:
+        """Return where a topic ended when it was found, None before."""
+        feed = self._feeds.get(topic)
+        return None if feed is None else feed.end
+
+    def listen_to(self, neighbours: Collection[str]) -> Sequence[str]:
+        """Read frames of exactly these; return those that are read no more."""
+        gone = [
+            feed.neighbour
+            for feed in self._feeds.values()
+            if feed.neighbour and feed.neighbour not in neighbours
+        ]
+        for name in gone:
+            self._leave(self._names.to_trees(name, self.node))
+        for name in neighbours:
+            topic = self._names.to_trees(name, self.node)
+            if topic not in self._feeds:
+                kafka = self.topology.nodes[name].kafka
+                self._feeds[topic] = _Feed(TopicPartition(topic, 0), kafka, name)
+        return gone
+
+    def find(self, now_ms: int) -> Iterator[str]:
+        """Look for what is not read yet; yield neighbours whose frames are read from now on."""
+        wanted: dict[str, list[_Feed]] = {}
+        for feed in self._feeds.values():
+            is_due = feed.tried_ms is None or now_ms - feed.tried_ms >= RETRY_MS
+            if feed.end is None and is_due and feed.kafka in self.readers:
+                wanted.setdefault(feed.kafka, []).append(feed)
+        for kafka, feeds in wanted.items():
+            places = [feed.place for feed in feeds]
+            try:
+                ends = self.questions.answer(("trees", kafka), partial(self._ends, kafka, places))
+            except TransportError as error:
+                log.info("trees.unreachable", kafka=kafka, fault=str(error))
+                for feed in feeds:
+                    feed.tried_ms = now_ms
+                continue
+            for feed in feeds if ends is not None else ():
+                yield from self._found(feed, ends or {}, now_ms)
+
+    def _ends(self, kafka: str, places: Sequence[TopicPartition]) -> Mapping[str, int | None]:
+        ends = self.admins[kafka].ends(places)
+        return {place.topic: ends.get(place) for place in places}
+
+    def _found(self, feed: _Feed, ends: Mapping[str, int | None], now_ms: int) -> Iterator[str]:
+        topic = feed.place.topic
+        if topic not in ends:
+            return  # it was not asked for yet
+        end = ends[topic]
+        if end is None:
+            feed.tried_ms = now_ms
+            return
+        feed.end = end
+        start = end if feed.from_end else BEGINNING
+        self.readers[feed.kafka].assign({feed.place: start})
+        if not feed.from_end:
+            self.intake.watch(feed.kafka, feed.place)
+        if feed.neighbour:
+            yield feed.neighbour
+
+    def _leave(self, topic: str) -> None:
+        feed = self._feeds.pop(topic)
+        if feed.end is not None:
+            self.intake.unwatch(feed.place)
+            self.readers[feed.kafka].unassign([feed.place])
+            self.intake.forget([feed.place])
+
+    def has_read(self, topic: str) -> bool:
+        """Say whether all that a topic held when it was found has been read."""
+        feed = self._feeds[topic]
+        if feed.end is None:
+            return False
+        if self.intake.positions.get(feed.place, BEGINNING) < feed.end:
+            return False
+        self.intake.unwatch(feed.place)
+        return True
+
+    def close(self) -> None:
+        """Read nothing any more."""
+        for topic in list(self._feeds):
+            self._leave(topic)

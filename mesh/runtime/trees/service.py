@@ -1,0 +1,250 @@
+"""The tree layer of a node, run by the worker that leads it.
+
+One incarnation lives as long as the leadership: takeover and restart are a crash with loss of
+memory, after which `roles` tells what applications want. Spec: tree_layer 12, 13.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+import structlog
+
+from mesh.codec.tree_apps import decode_roles, decode_said
+from mesh.codec.trees import decode_frame
+from mesh.errors import DecodeError, ProtocolError
+from mesh.model.effects import Relinked
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.model.tree_apps import AnswerGiven, AppSaid, LeaseSaid, RoleSaid, SendWanted
+from mesh.runtime.host.intake import Intake, by_partition
+from mesh.runtime.host.questions import Questions
+from mesh.runtime.trees.feeds import Feeds
+from mesh.runtime.trees.writing import TreeWriter
+from mesh.transport.port import Admin, KafkaCluster, Reader, Record
+from mesh.trees.applications import Applications, NodeInput, RolesCaughtUp, RolesRead
+from mesh.trees.inputs import FrameRead, LinkClosed, LinkOpened, Ticked
+from mesh.trees.machine import TreeNode
+from mesh.trees.settings import Settings
+
+REST_MS = 1_000
+"""How long a link rests whose frames cannot be read."""
+
+LOOK_MS = 1_000
+"""How often lost records are counted, and applications that are gone forgotten."""
+
+LEAVE_S = 1.0
+"""How long a node that stops waits for its last frames to be written."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Incarnation:
+    """What lives as long as the worker leads."""
+
+    id: tuple[str, int]
+    apps: Applications
+    feeds: Feeds
+    writer: TreeWriter
+    open: dict[str, None] = field(default_factory=dict)
+    resting: dict[str, int] = field(default_factory=dict)
+    has_roles: bool = False
+    looked_ms: int = 0
+
+
+@dataclass(slots=True)
+class TreeService:
+    """The tree layer of one worker.
+
+    Attributes:
+        topology, node: Whose.
+        home: The node's own Kafka cluster.
+        admins, readers: Per Kafka cluster.
+        intake: Of the worker.
+        questions: What waits for brokers.
+        settings: Of the tree node.
+        refused: Records that could not be read, by topic.
+    """
+
+    topology: Topology
+    node: str
+    home: KafkaCluster
+    admins: Mapping[str, Admin]
+    readers: Mapping[str, Reader]
+    intake: Intake
+    questions: Questions
+    settings: Settings = field(default_factory=Settings)
+    refused: Counter[str] = field(default_factory=Counter)
+    _now: _Incarnation | None = None
+
+    @property
+    def applications(self) -> Applications | None:
+        """What it knows, None while this worker does not lead."""
+        return None if self._now is None else self._now.apps
+
+    def has(self, topic: str) -> bool:
+        """Say whether records of this topic are for the tree layer."""
+        return self._now is not None and self._now.feeds.neighbour(topic) is not None
+
+    def relink(self, relinked: Relinked, now_ms: int) -> None:
+        """Follow another topology; links that are gone close with the next step."""
+        self.topology = relinked.topology
+        if self._now is not None:
+            self._now.feeds.topology = self._now.writer.topology = relinked.topology
+            self._close_links(self._now, relinked.gone, now_ms)
+
+    def follow(self, incarnation: tuple[str, int] | None, now_ms: int) -> None:
+        """Begin when this worker has taken the lead, end when it has lost it.
+
+        Args:
+            incarnation: Uuid and epoch of the node, None if another worker leads.
+            now_ms: The present moment.
+        """
+        if self._now is not None and self._now.id != incarnation:
+            self._end(self._now, patience_s=0.0)
+        if self._now is None and incarnation is not None:
+            self._begin(*incarnation, now_ms)
+
+    def _begin(self, uuid: str, epoch: int, now_ms: int) -> None:
+        number = int.from_bytes(sha256(f"{uuid} {epoch}".encode()).digest()[:8], "big")
+        realm = self.topology.nodes[self.node].realm or ""
+        tree_node = TreeNode(self.node, uuid, epoch, number, realm, self.settings)
+        self._now = _Incarnation(
+            (uuid, epoch),
+            Applications(tree_node, uuid, epoch),
+            Feeds(self.topology, self.node, self.admins, self.readers, self.intake, self.questions),
+            TreeWriter(self.topology, self.node, self.home, self.questions),
+            looked_ms=now_ms,
+        )
+
+    # -- one turn -------------------------------------------------------------------------
+
+    def take(self, records: Sequence[Record], now_ms: int) -> None:
+        """Take records of topics that are for the tree layer, in their order."""
+        for place, group in by_partition(records).items():
+            now = self._now
+            whose = None if now is None else now.feeds.neighbour(place.topic)
+            if now is None or whose is None:
+                continue
+            if whose:
+                self._read_frames(now, whose, group, now_ms)
+            elif place.topic == TopicNames(self.topology.prefix).roles(self.node):
+                self._read_roles(now, group, now_ms)
+            else:
+                self._read_sends(now, group, now_ms)
+
+    def step(self, links: Collection[str], now_ms: int) -> None:
+        """Do what is due.
+
+        Args:
+            links: Neighbours with whom the tree layer may speak now.
+            now_ms: The present moment.
+        """
+        now = self._now
+        if now is None:
+            return
+        for link in [link for link, until_ms in now.resting.items() if now_ms >= until_ms]:
+            del now.resting[link]
+        may_open = [link for link in links if link not in now.resting]
+        self._close_links(now, [link for link in now.open if link not in may_open], now_ms)
+        now.feeds.listen_to(may_open)
+        for link in now.feeds.find(now_ms):
+            now.open[link] = None
+            self._give(now, LinkOpened(link), now_ms)
+        if not now.has_roles and now.feeds.has_read(
+            TopicNames(self.topology.prefix).roles(self.node)
+        ):
+            now.has_roles = True
+            self._give(now, RolesCaughtUp(), now_ms)
+        wakes_ms = now.apps.wakes_ms
+        if wakes_ms is not None and wakes_ms <= now_ms:
+            self._give(now, Ticked(), now_ms)
+        now.writer.see_to(now_ms)
+        if now_ms - now.looked_ms >= LOOK_MS:
+            now.looked_ms = now_ms
+            now.writer.count_lost()
+            now.writer.forget(now.apps.names)
+
+    def _give(self, now: _Incarnation, input_: NodeInput, now_ms: int) -> None:
+        now.writer.perform(now.apps.step(input_, now_ms))
+
+    def _close_links(self, now: _Incarnation, links: Sequence[str], now_ms: int) -> None:
+        for link in links:
+            if link in now.open:
+                del now.open[link]
+                self._give(now, LinkClosed(link), now_ms)
+        now.feeds.listen_to([link for link in now.open if link not in links])
+
+    # -- records --------------------------------------------------------------------------
+
+    def _read_frames(
+        self, now: _Incarnation, link: str, records: Sequence[Record], now_ms: int
+    ) -> None:
+        for record in records:
+            if link not in now.open:
+                return
+            try:
+                frame = decode_frame(record.key() or b"", record.value() or b"")
+            except ProtocolError as error:
+                self._refuse(record, error)
+                now.resting[link] = now_ms + REST_MS
+                self._close_links(now, [link], now_ms)
+                return
+            self._give(now, FrameRead(link, frame), now_ms)
+
+    def _read_roles(self, now: _Incarnation, records: Sequence[Record], now_ms: int) -> None:
+        said: list[RoleSaid | LeaseSaid] = []
+        for record in records:
+            try:
+                said.append(decode_roles(record.key(), record.value()))
+            except ProtocolError as error:
+                self._refuse(record, error)
+        self._give(now, RolesRead(said), now_ms)
+
+    def _read_sends(self, now: _Incarnation, records: Sequence[Record], now_ms: int) -> None:
+        limit = self.topology.max_message_bytes
+        for record in records:
+            try:
+                said = decode_said(self.node, record.key(), record.value())
+                _check_size(said, limit)
+            except ProtocolError as error:
+                self._refuse(record, error)
+                continue
+            self._give(now, said, now_ms)
+
+    def _refuse(self, record: Record, error: Exception) -> None:
+        self.refused[record.topic()] += 1
+        log.warning("trees.refused", topic=record.topic(), offset=record.offset(), fault=str(error))
+
+    # -- the end --------------------------------------------------------------------------
+
+    def close(self, now_ms: int) -> None:
+        """Say goodbye on all links, and end."""
+        if self._now is not None:
+            self._close_links(self._now, list(self._now.open), now_ms)
+            self._end(self._now, patience_s=LEAVE_S)
+
+    def abandon(self) -> None:
+        """End as in a crash: neighbours find out by themselves."""
+        if self._now is not None:
+            self._end(self._now, patience_s=0.0)
+
+    def _end(self, now: _Incarnation, *, patience_s: float) -> None:
+        self.questions.forget("trees")
+        now.feeds.close()
+        now.writer.close(patience_s)
+        self._now = None
+
+
+def _check_size(said: AppSaid, limit: int) -> None:
+    size = 0
+    if isinstance(said, SendWanted):
+        size = len(said.payload) + len(said.header)
+    elif isinstance(said, AnswerGiven):
+        size = len(said.payload or b"")
+    if size > limit:
+        raise DecodeError(f"the payload has {size} bytes; at most {limit} are allowed")

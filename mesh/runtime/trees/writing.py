@@ -1,0 +1,135 @@
+"""What the tree layer writes: frames, what applications are told, and ends of wishes.
+
+One plain idempotent writer, so that records of a topic stay in order. The topic of an application
+is made when it is first told something; until then what it is told waits.
+Spec: tree_layer 12; kafka.md 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from mesh.codec.tree_apps import encode_told, encode_wish, lease_key, role_key
+from mesh.codec.trees import encode_frame
+from mesh.errors import LocalProtocolError, TransportError
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.runtime.host.questions import Questions
+from mesh.runtime.topics.provision import app_topic
+from mesh.transport.port import Admin, KafkaCluster, Writer
+from mesh.trees.applications import DropLease, Effect, Tell, WriteRole
+from mesh.trees.outputs import Transmit
+
+RETRY_MS = 1_000
+WAITING_MAX = 1_000
+"""Records that wait for the topic of an application; the oldest are left out beyond that."""
+
+APPS_AT_ONCE = 200
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class TreeWriter:
+    """Writes for one incarnation.
+
+    Attributes:
+        topology, node: Whose.
+        home: The node's own Kafka cluster.
+        questions: Make topics beside the loop.
+        lost: Records that were not written.
+    """
+
+    topology: Topology
+    node: str
+    home: KafkaCluster
+    questions: Questions
+    lost: int = 0
+    _writer: Writer = field(init=False)
+    _names: TopicNames = field(init=False)
+    _admin: Admin = field(init=False)
+    _made: dict[str, None] = field(default_factory=dict)
+    _waiting: dict[str, list[bytes]] = field(default_factory=dict)
+    _tried_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        """Open the writer."""
+        self._writer = self.home.writer("trees")
+        self._names = TopicNames(self.topology.prefix)
+        self._admin = self.home.admin()
+
+    def perform(self, effects: Sequence[Effect]) -> None:
+        """Write what a step asks for, in its order."""
+        for effect in effects:
+            match effect:
+                case Transmit():
+                    self._transmit(effect)
+                case Tell(app, told):
+                    self._tell(app, encode_told(told))
+                case WriteRole(key, wish):
+                    topic = self._names.roles(self.node)
+                    self._writer.produce(topic, encode_wish(wish), role_key(key), 0)
+                case DropLease(app):
+                    topic = self._names.roles(self.node)
+                    self._writer.produce(topic, None, lease_key(app), 0)
+
+    def _transmit(self, effect: Transmit) -> None:
+        try:
+            key, value = encode_frame(effect.frame)
+        except LocalProtocolError as error:
+            # Its number is missing then, so that the neighbour finds the link down.
+            log.warning("trees.not_written", link=effect.link, fault=str(error))
+            return
+        self._writer.produce(self._names.to_trees(self.node, effect.link), value, key, 0)
+
+    def _tell(self, app: str, value: bytes) -> None:
+        if app in self._made:
+            self._writer.produce(self._names.app(self.node, app), value, None, 0)
+            return
+        waiting = self._waiting.setdefault(app, [])
+        waiting.append(value)
+        if len(waiting) > WAITING_MAX:
+            del waiting[0]
+            self.lost += 1
+
+    def see_to(self, now_ms: int) -> None:
+        """Make topics of applications that are told something for the first time."""
+        is_rest = self._tried_ms is not None and now_ms - self._tried_ms < RETRY_MS
+        if not self._waiting or is_rest:
+            return
+        apps = list(self._waiting)[:APPS_AT_ONCE]
+        try:
+            made = self.questions.answer(("trees", "apps"), partial(self._make, apps))
+        except TransportError as error:
+            self._tried_ms = now_ms
+            log.warning("trees.no_topic", apps=apps[:5], fault=str(error))
+            return
+        for app in made or ():
+            self._made[app] = None
+            for value in self._waiting.pop(app, ()):
+                self._tell(app, value)
+
+    def _make(self, apps: Sequence[str]) -> Sequence[str]:
+        self._admin.create([app_topic(self.topology, self.node, app) for app in apps])
+        return apps
+
+    def forget(self, apps: Sequence[str]) -> None:
+        """Keep nothing of applications that are none of these any more."""
+        for app in [app for app in self._made if app not in apps]:
+            del self._made[app]
+
+    def count_lost(self) -> None:
+        """Take note of what brokers did not take."""
+        if failed := self._writer.failed():
+            self.lost += failed
+            log.warning("trees.lost", records=failed)
+
+    def close(self, patience_s: float) -> None:
+        """Write what was asked for, if that is possible within the time, and release all."""
+        if patience_s > 0:
+            self._writer.flush(patience_s)
+        self._writer.close()

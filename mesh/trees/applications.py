@@ -1,0 +1,354 @@
+"""The applications of one node: how long each lives, what roles it wants, what it is told.
+
+A role is a wish of an application that lives. Every record of an application renews its lease; one
+that ends takes its roles along, and what waited for its answers ends at that moment. What the
+node takes away, or does not give, is taken out of `roles` at once, so that no restart brings it
+back. Spec: tree_layer 13.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from mesh.model.tree_apps import (
+    LEASE_MS,
+    Answered,
+    AnswerGiven,
+    AppSaid,
+    AppTold,
+    Delivered,
+    ExclusiveCleared,
+    Expired,
+    LeaseSaid,
+    PartitionSuspected,
+    Refused,
+    RoleKey,
+    RoleLost,
+    RoleSaid,
+    RoleTaken,
+    RoleWish,
+    SendWanted,
+    Served,
+    TreeEvicted,
+    Unpartitioned,
+)
+from mesh.model.trees import Address, tree_id
+from mesh.trees.inputs import (
+    AppGone,
+    FrameRead,
+    Input,
+    LinkClosed,
+    LinkOpened,
+    PortOpened,
+    RolesAdded,
+    RolesRemoved,
+    Ticked,
+)
+from mesh.trees.machine import TreeNode
+from mesh.trees.outputs import ColourChanged, Output, Transmit, TreeBuilt
+
+
+@dataclass(frozen=True, slots=True)
+class RolesRead:
+    """Records of `roles`, in order."""
+
+    said: Sequence[RoleSaid | LeaseSaid]
+
+
+@dataclass(frozen=True, slots=True)
+class RolesCaughtUp:
+    """All that `roles` held when this incarnation began was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Write for an application."""
+
+    app: str
+    told: AppTold
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRole:
+    """Write a wish on `roles`, or with None its end."""
+
+    key: RoleKey
+    wish: RoleWish | None
+
+
+@dataclass(frozen=True, slots=True)
+class DropLease:
+    """Write on `roles` that an application lives no more."""
+
+    app: str
+
+
+NodeInput = RolesRead | RolesCaughtUp | AppSaid | LinkOpened | LinkClosed | FrameRead | Ticked
+Effect = Transmit | Tell | WriteRole | DropLease
+
+
+@dataclass(slots=True)
+class _App:
+    """One application.
+
+    Attributes:
+        until_ms: When its lease ends.
+        wishes: What stands for it on `roles`.
+        granted: Roles that came by a grant, and for which no wish stands yet.
+        ports: Protocols that it listens to.
+        hello: Its word, until it is said back.
+    """
+
+    lease_ms: int = LEASE_MS
+    until_ms: int = 0
+    wishes: dict[RoleKey, RoleWish] = field(default_factory=dict)
+    granted: dict[Address, None] = field(default_factory=dict)
+    ports: dict[str, None] = field(default_factory=dict)
+    hello: str = ""
+
+
+@dataclass(slots=True)
+class Applications:
+    """One incarnation of a node's tree layer, and the applications that it serves.
+
+    Attributes:
+        node: Decides where messages go.
+        uuid, epoch: Of the node, as applications are told.
+        refused: How much was refused, by code.
+    """
+
+    node: TreeNode
+    uuid: str
+    epoch: int
+    refused: Counter[str] = field(default_factory=Counter)
+    _apps: dict[str, _App] = field(default_factory=dict)
+    _early: list[AppSaid] = field(default_factory=list)
+    _dropped: Counter[RoleKey] = field(default_factory=Counter)
+    _is_caught_up: bool = False
+    _now_ms: int = 0
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Return the applications that live."""
+        return list(self._apps)
+
+    @property
+    def wakes_ms(self) -> int | None:
+        """Return by when the next `Ticked` is due, None while nothing is awaited."""
+        due = [app.until_ms for app in self._apps.values()]
+        if (at_ms := self.node.wakes_ms) is not None:
+            due.append(at_ms)
+        return min(due, default=None)
+
+    def step(self, input_: NodeInput, now_ms: int) -> list[Effect]:
+        """Take one input; return what is to be done, in this order."""
+        self._now_ms = max(self._now_ms, now_ms)
+        return list(self._take(input_))
+
+    def _take(self, input_: NodeInput) -> Iterator[Effect]:
+        match input_:
+            case RolesRead(said):
+                yield from self._read(said)
+            case RolesCaughtUp():
+                yield from self._begin()
+            case SendWanted() | AnswerGiven() | ExclusiveCleared() | TreeEvicted():
+                yield from self._hear(input_)
+            case Ticked():
+                yield from self._end_leases()
+                yield from self._tree(input_)
+            case LinkOpened() | LinkClosed() | FrameRead():
+                yield from self._tree(input_)
+            case _:
+                assert_never(input_)
+
+    # -- what applications say ------------------------------------------------------------
+
+    def _begin(self) -> Iterator[Effect]:
+        """Serve whoever lives: all at once, so that what is long gone was never there."""
+        self._is_caught_up = True
+        for name, app in list(self._apps.items()):
+            yield from self._adopt(name)
+            yield from self._add(name, list(app.wishes.values()))
+        early, self._early = self._early, []
+        for said in early:
+            yield from self._hear(said)
+
+    def _hear(self, said: AppSaid) -> Iterator[Effect]:
+        if not self._is_caught_up:
+            self._early.append(said)
+            return
+        if said.app:
+            yield from self._live(said.app)
+        yield from self._tree(said)
+
+    def _read(self, said: Sequence[RoleSaid | LeaseSaid]) -> Iterator[Effect]:
+        """Take records of `roles`; what one application adds in a row is added at once."""
+        wishes: list[RoleWish] = []
+        of = ""
+        for one in said:
+            app = one.key.app if isinstance(one, RoleSaid) else one.app
+            is_more = isinstance(one, RoleSaid) and self._is_news(one)
+            if wishes and (app != of or not is_more):
+                yield from self._add(of, wishes)
+                wishes = []
+            of = app
+            if isinstance(one, LeaseSaid):
+                yield from self._lease(one)
+            elif one.wish is None:
+                yield from self._unsay(one.key)
+            else:
+                yield from self._live(app)
+                if is_more and (yield from self._note(one.key, one.wish)):
+                    wishes.append(one.wish)
+        if wishes:
+            yield from self._add(of, wishes)
+
+    def _is_news(self, said: RoleSaid) -> bool:
+        app = self._apps.get(said.key.app)
+        known = app.wishes.get(said.key) if app is not None else None
+        return said.wish is not None and said.wish != known
+
+    def _lease(self, said: LeaseSaid) -> Iterator[Effect]:
+        if said.lease_ms is None:
+            if said.app in self._apps:
+                yield from self._part(said.app)
+            return
+        yield from self._live(said.app)
+        app = self._apps[said.app]
+        app.lease_ms, app.until_ms = said.lease_ms, self._now_ms + said.lease_ms
+        if said.hello and self._is_caught_up:
+            yield Tell(said.app, Served(said.app, self.uuid, self.epoch, said.hello))
+        elif said.hello:
+            app.hello = said.hello
+
+    def _live(self, name: str) -> Iterator[Effect]:
+        """Renew a lease; whoever is new is served from now on."""
+        app = self._apps.get(name)
+        if app is None:
+            app = self._apps[name] = _App()
+            if self._is_caught_up:
+                yield from self._adopt(name)
+        app.until_ms = self._now_ms + app.lease_ms
+
+    def _adopt(self, name: str) -> Iterator[Effect]:
+        self._apps[name].ports[""] = None
+        yield from self._tree(PortOpened(name))
+        yield Tell(name, Served(name, self.uuid, self.epoch, self._apps[name].hello))
+
+    def _add(self, name: str, wishes: Sequence[RoleWish]) -> Iterator[Effect]:
+        if not self._is_caught_up or not wishes:
+            return
+        ports = self._apps[name].ports
+        for protocol in dict.fromkeys(one.protocol for one in wishes):
+            if protocol not in ports:
+                ports[protocol] = None
+                yield from self._tree(PortOpened(name, protocol))
+        yield from self._tree(RolesAdded(name, wishes))
+
+    def _note(self, key: RoleKey, wish: RoleWish) -> Generator[Effect, None, bool]:
+        """Keep a wish; return whether it must be fulfilled, for a granted role is here already."""
+        app = self._apps[key.app]
+        twin = next(
+            (one for one in app.wishes if one != key and _address(one) == wish.address), None
+        )
+        if twin is not None:
+            text = f"application {key.app!r} wants it as {twin.tree!r} already; nothing was done"
+            yield self._drop(key)
+            yield Tell(key.app, Refused(key.app, key.role, "ROLE_HELD", text, wish.address))
+            return False
+        former = app.wishes.get(key)
+        app.wishes[key] = wish
+        if former is not None and self._is_caught_up:
+            yield from self._tree(RolesRemoved(key.app, (former.address,)))
+        return app.granted.pop(wish.address, True) is True
+
+    def _unsay(self, key: RoleKey) -> Iterator[Effect]:
+        """Take the end of a wish; the one that this node has written itself is no news."""
+        if self._dropped[key] > 0:
+            self._dropped[key] -= 1
+            app = self._apps.get(key.app)
+            if app is not None and key in app.wishes:
+                yield WriteRole(key, app.wishes[key])  # wanted anew before it was taken out
+            return
+        del self._dropped[key]
+        app = self._apps.get(key.app)
+        address = _address(key)
+        if app is not None and (key in app.wishes or address in app.granted):
+            app.wishes.pop(key, None)
+            app.granted.pop(address, None)
+            if self._is_caught_up:
+                yield from self._tree(RolesRemoved(key.app, (address,)))
+
+    def _end_leases(self) -> Iterator[Effect]:
+        if not self._is_caught_up:
+            return
+        for name in [one for one, app in self._apps.items() if app.until_ms <= self._now_ms]:
+            yield from self._part(name)
+            yield DropLease(name)
+            yield Tell(name, Expired(name))
+
+    def _part(self, name: str) -> Iterator[Effect]:
+        """Let an application go with all that it holds and waits for."""
+        app = self._apps.pop(name)
+        for key in app.wishes:
+            yield self._drop(key)
+        if self._is_caught_up:
+            yield from self._tree(AppGone(name))
+
+    def _drop(self, key: RoleKey) -> WriteRole:
+        self._dropped[key] += 1
+        return WriteRole(key, None)
+
+    # -- what the tree node says ----------------------------------------------------------
+
+    def _tree(self, input_: Input) -> Iterator[Effect]:
+        for output in self.node.step(input_, self._now_ms):
+            yield from self._pass_on(output)
+
+    def _pass_on(self, output: Output) -> Iterator[Effect]:
+        match output:
+            case Transmit():
+                yield output
+            case Delivered() | Answered():
+                yield Tell(output.app, output)
+            case RoleTaken():
+                if output.is_granted and output.app in self._apps:
+                    self._apps[output.app].granted[output.address] = None
+                yield Tell(output.app, output)
+            case RoleLost():
+                yield from self._forget(output.app, output.address)
+                yield Tell(output.app, output)
+            case Refused():
+                self.refused[output.code] += 1
+                if output.address is not None and output.code not in _HELD_ALREADY:
+                    yield from self._forget(output.app, output.address)
+                if output.app:
+                    yield Tell(output.app, output)
+            case PartitionSuspected() | Unpartitioned():
+                for name in self._apps:
+                    yield Tell(name, output)
+            case TreeBuilt() | ColourChanged():
+                pass
+            case _:
+                assert_never(output)
+
+    def _forget(self, name: str, address: Address) -> Iterator[Effect]:
+        """Take out of `roles` what an application does not hold."""
+        app = self._apps.get(name)
+        if app is None:
+            return
+        app.granted.pop(address, None)
+        for key in [key for key, wish in app.wishes.items() if wish.address == address]:
+            del app.wishes[key]
+            yield self._drop(key)
+
+
+def _address(key: RoleKey) -> Address:
+    return Address(tree_id(key.tree), key.role)
+
+
+_HELD_ALREADY = ("ROLE_HELD", "NOT_HELD")
+"""Refusals that leave what the application holds as it is."""

@@ -1,0 +1,224 @@
+"""Roles over whole workers on in-memory Kafka: taken, sent to, answered, lost and found again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from mesh.client.roles import Call, Roles
+from mesh.config.topology_file import topology_from_mapping
+from mesh.errors import RoleRefusedError
+from mesh.model.tree_frames import Cause, ReplyKind
+from mesh.trees.settings import Settings
+from tests.component.in_memory_mesh import CHAIN, Mesh
+
+Open = Callable[..., Roles]
+
+
+@pytest.fixture
+def mesh() -> Iterator[Mesh]:
+    made = Mesh(topology_from_mapping(CHAIN), trees=Settings())
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def application(mesh: Mesh) -> Open:
+    def opened(node: str, app: str = "app", **options: object) -> Roles:
+        return mesh.client(node).roles(app, **options).open()  # type: ignore[arg-type]
+
+    return opened
+
+
+def serve(*applications: Roles) -> None:
+    """Let applications answer what came, with their names."""
+    for one in applications:
+        one.step()
+        while one._messages:
+            message = one._messages.popleft()
+            if message.wants_answer:
+                message.answer(f"{one._node}: {message.payload.decode()}".encode())
+
+
+def finished(call: Call, *others: Roles) -> Call:
+    for _ in range(2_000):
+        serve(*others)
+        call._roles.step()
+        if call.is_done or call.refusal is not None:
+            return call
+    raise AssertionError(f"no last reply: {call}")
+
+
+def live(mesh: Mesh, seconds: float, *applications: Roles) -> None:
+    """Let time pass; these applications answer, and renew their leases."""
+    until = mesh.now_ms() + int(seconds * 1000)
+    while mesh.now_ms() < until:
+        mesh.pause(0.1)
+        serve(*applications)
+
+
+def payloads(call: Call) -> list[str]:
+    return sorted(one.payload.decode() for one in call.replies if one.payload is not None)
+
+
+def test_a_role_is_sent_to_over_two_links_and_answers(application: Open) -> None:
+    host, sender = application("c"), application("a")
+    host.add("desk-7", "pricing")
+    call = finished(sender.send("desk-7", "pricing", b"how much?"), host)
+    assert payloads(call) == ["c: how much?"]
+    assert sum(one.is_last for one in call.replies) == 1
+    again = finished(sender.send("desk-7", "pricing", b"and now?"), host)
+    assert payloads(again) == ["c: and now?"]
+
+
+def test_who_is_not_there_is_not_found(application: Open) -> None:
+    call = finished(application("a").send("desk-7", "nobody"))
+    assert [one.kind for one in call.replies] == [ReplyKind.NOT_FOUND]
+
+
+def test_a_bridge_that_is_killed_and_comes_back_finds_roles_again(
+    mesh: Mesh, application: Open
+) -> None:
+    """Nobody publishes anything: the first send recovers. Spec: tree_layer 12."""
+    host, sender = application("c"), application("a")
+    host.add("desk-7", "pricing")
+    assert payloads(finished(sender.send("desk-7", "pricing", b"1"), host)) == ["c: 1"]
+    mesh.world.kill("b")
+    assert not payloads(finished(sender.send("desk-7", "pricing", b"2"), host))
+    mesh.world.start("b")
+    for number in range(3, 40):
+        call = finished(sender.send("desk-7", "pricing", str(number).encode()), host)
+        if payloads(call):
+            return
+        live(mesh, 1, host, sender)
+    raise AssertionError("the role is not found again")
+
+
+def test_a_node_that_comes_back_gives_its_applications_their_roles_again(
+    mesh: Mesh, application: Open
+) -> None:
+    host, sender = application("c"), application("a")
+    host.add("desk-7", "pricing")
+    host.add("desk-7", "risk", exclusive=True)
+    mesh.world.kill("c")
+    mesh.world.start("c")
+    live(mesh, 15, host, sender)
+    for role in ("pricing", "risk"):
+        call = finished(sender.send("desk-7", role, b"again"), host)
+        assert payloads(call) == ["c: again"]
+    assert len(host.held) == 2
+
+
+def test_open_sends_end_with_a_null_when_the_senders_node_restarts(
+    mesh: Mesh, application: Open
+) -> None:
+    host, sender = application("c"), application("a")
+    host.add("desk-7", "pricing")
+    call = sender.send("desk-7", "pricing", b"never answered")
+    live(mesh, 1, sender)
+    mesh.world.kill("a")
+    mesh.world.start("a")
+    live(mesh, 15, host, sender)
+    assert [(one.kind, one.cause, one.is_last) for one in call.replies] == [
+        (ReplyKind.NULL, Cause.NODE_RESTARTED, True)
+    ]
+
+
+def test_an_application_that_dies_loses_its_roles_and_owes_nothing_more(
+    mesh: Mesh, application: Open
+) -> None:
+    host, sender = application("c", lease_s=3), application("a")
+    host.add("desk-7", "pricing")
+    call = sender.send("desk-7", "pricing", b"wait")
+    live(mesh, 1, sender)
+    host.leave()
+    live(mesh, 5, sender)
+    assert [(one.kind, one.cause, one.is_last) for one in call.replies] == [
+        (ReplyKind.NULL, Cause.APPLICATION_GONE, True)
+    ]
+    gone = finished(sender.send("desk-7", "pricing", b"gone?"))
+    assert [one.kind for one in gone.replies] == [ReplyKind.NOT_FOUND]
+    mesh.world.kill("c")
+    mesh.world.start("c")
+    live(mesh, 15, sender)
+    gone = finished(sender.send("desk-7", "pricing", b"gone?"))
+    assert [one.kind for one in gone.replies] == [ReplyKind.NOT_FOUND]
+
+
+def test_an_application_that_slept_too_long_says_again_what_it_wants(
+    mesh: Mesh, application: Open
+) -> None:
+    host, sender = application("c", lease_s=2), application("a")
+    host.add("desk-7", "pricing")
+    live(mesh, 6, sender)
+    live(mesh, 2, host, sender)
+    assert payloads(finished(sender.send("desk-7", "pricing", b"1"), host)) == ["c: 1"]
+
+
+def test_a_role_moves_to_who_asked_for_it_and_no_restart_brings_it_back(
+    mesh: Mesh, application: Open
+) -> None:
+    """Grant and give up. Spec: tree_layer 5.13, 13."""
+    host, sender, other = application("c"), application("a"), application("b")
+    host.add("desk-7", "lead", exclusive=True)
+    call = sender.send("desk-7", "lead", b"yours?")
+    for _ in range(200):
+        host.step()
+        if host._messages:
+            break
+    host._messages.popleft().grant(b"take it", give_up=True)
+    finished(call, host, other)
+    assert [one.kind for one in call.replies] == [ReplyKind.DATA]
+    assert (len(host.held), len(sender.held)) == (0, 1)
+    for node in ("c", "a"):
+        mesh.world.kill(node)
+        mesh.world.start(node)
+        live(mesh, 15, host, sender, other)
+        assert (len(host.held), len(sender.held)) == (0, 1)
+        call = finished(other.send("desk-7", "lead", b"who?"), sender, host)
+        assert payloads(call) == ["a: who?"]
+
+
+def test_a_cut_and_a_heal_are_told_and_the_far_side_is_found(mesh: Mesh, application: Open) -> None:
+    host, sender = application("c"), application("a")
+    told: list[str] = []
+    sender.listener = lambda news: told.append(type(news).__name__)
+    host.add("desk-7", "pricing")
+    assert payloads(finished(sender.send("desk-7", "pricing", b"1"), host)) == ["c: 1"]
+    mesh.world.cut("a", ["b"])
+    live(mesh, 12, host, sender)
+    assert told == ["PartitionSuspected"]
+    lone = finished(sender.send("desk-7", "pricing", b"2"), host)
+    assert [one.kind for one in lone.replies] == [ReplyKind.NOT_FOUND]
+    mesh.world.cut("a", [])
+    live(mesh, 3, host, sender)
+    assert told == ["PartitionSuspected", "Unpartitioned"]
+    assert payloads(finished(sender.send("desk-7", "pricing", b"3"), host)) == ["c: 3"]
+
+
+def test_what_is_said_wrongly_changes_nothing_and_stops_nothing(
+    mesh: Mesh, application: Open
+) -> None:
+    host, sender = application("c"), application("a")
+    writer = mesh.world.kafka["left"].writer("stranger")
+    for key, value in ((b"app", b"{"), (None, b"{}"), (b"a b", b"{}"), (b"app", b'{"do": "fly"}')):
+        writer.produce("mesh.a.sends", value, key, 0)
+        writer.produce("mesh.a.roles", b"\xff", key, 0)
+        writer.produce("mesh.a.to.b.t", value, key, 0)
+    host.add("desk-7", "pricing")
+    live(mesh, 5, host, sender)
+    assert payloads(finished(sender.send("desk-7", "pricing", b"1"), host)) == ["c: 1"]
+    service = mesh.world.workers["a"].tree_service
+    assert service is not None
+    assert service.refused == {"mesh.a.sends": 4, "mesh.a.roles": 4}
+    assert mesh.world.workers["b"].tree_service.refused["mesh.a.to.b.t"] >= 1  # type: ignore[union-attr]
+
+
+def test_an_exclusive_role_that_is_held_is_refused(application: Open) -> None:
+    host, sender = application("c"), application("a")
+    host.add("desk-7", "lead", exclusive=True)
+    finished(sender.send("desk-7", "lead", b"1"), host)
+    with pytest.raises(RoleRefusedError, match="EXCLUSIVE_HELD"):
+        sender.add("desk-7", "lead")
+    assert not sender.held

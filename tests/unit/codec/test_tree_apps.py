@@ -1,0 +1,172 @@
+"""What applications and the tree layer write each other: both ways, and what is refused."""
+
+import json
+import random
+
+import pytest
+
+from mesh.codec.tree_apps import (
+    decode_roles,
+    decode_said,
+    decode_told,
+    encode_lease,
+    encode_said,
+    encode_told,
+    encode_wish,
+    lease_key,
+    role_key,
+)
+from mesh.errors import DecodeError
+from mesh.model.tree_apps import (
+    Answered,
+    AnswerGiven,
+    AppSaid,
+    AppTold,
+    Delivered,
+    ExclusiveCleared,
+    Expired,
+    LeaseSaid,
+    Loss,
+    PartitionSuspected,
+    Refused,
+    RoleKey,
+    RoleLost,
+    RoleSaid,
+    RoleTaken,
+    RoleWish,
+    SendWanted,
+    Served,
+    TreeEvicted,
+    Unpartitioned,
+)
+from mesh.model.tree_frames import Cause, Options, ReplyKind
+from mesh.model.trees import Address, Colour, Extent, InstanceId, MessageId, tree_id
+
+MUTATIONS = 100_000
+PLACE = Address(tree_id("desk-7"), "pricing")
+IID, MID = InstanceId((1 << 127) + 5), MessageId(77)
+SAID: list[AppSaid] = [
+    SendWanted("me", "c1", PLACE, b"text", b"\xff\x00", Options(one_way=True), IID, "v2"),
+    SendWanted("me", "c1", PLACE),
+    AnswerGiven("me", MID, b"\xfe", is_last=False),
+    AnswerGiven("me", MID, b"yours", grants=True, gives_up=True, granted="other"),
+    AnswerGiven("me", MID),
+    ExclusiveCleared("me", PLACE),
+    TreeEvicted("me", PLACE.tree),
+]
+TOLD: list[AppTold] = [
+    Delivered("me", MID, PLACE, IID, "v2", b"\xff", b"text", True, False, 3),
+    Answered("me", "c1", ReplyKind.DATA, True, (b"one", b"\xff\xfe", b"")),
+    Answered("me", "c1", ReplyKind.NULL, False, (), Cause.LINK_DOWN),
+    RoleTaken("me", PLACE, IID, True, True, Extent.REALM),
+    RoleLost("me", PLACE, IID, Loss.GRANTED),
+    Refused("me", "c1", "BAD_NAME", "role: nothing", PLACE),
+    Refused("me", "c1", "BAD_OPTIONS", "drop one"),
+    PartitionSuspected("ny1"),
+    Unpartitioned(MID, Extent.CLOUD, "b", "c", Colour(7, 9)),
+    Served("me", "uuid", 4, "word"),
+    Expired("me"),
+]
+
+
+@pytest.mark.parametrize("said", SAID, ids=lambda one: type(one).__name__)
+def test_what_an_application_says_comes_back_as_it_was(said: AppSaid) -> None:
+    assert decode_said("tk1", *encode_said(said)) == said
+
+
+@pytest.mark.parametrize("told", TOLD, ids=lambda one: type(one).__name__)
+def test_what_an_application_is_told_comes_back_as_it_was(told: AppTold) -> None:
+    assert decode_told("me", encode_told(told)) == told
+
+
+def test_wishes_and_leases_come_back_as_they_were() -> None:
+    key = RoleKey("me", "desk-7", "pricing")
+    wish = RoleWish(PLACE, is_exclusive=True, extent=Extent.REALM, protocol="v2", iid=IID)
+    assert decode_roles(role_key(key), encode_wish(wish)) == RoleSaid(key, wish)
+    assert decode_roles(role_key(key), None) == RoleSaid(key, None)
+    assert decode_roles(lease_key("me"), encode_lease(2_500, "x")) == LeaseSaid("me", 2_500, "x")
+    assert decode_roles(lease_key("me"), None) == LeaseSaid("me", None)
+
+
+def test_the_shortest_wish_and_lease_are_an_empty_object() -> None:
+    """What a person types with kcat."""
+    assert decode_roles(b"me desk-7 pricing", b"{}") == RoleSaid(
+        RoleKey("me", "desk-7", "pricing"), RoleWish(PLACE)
+    )
+    assert decode_roles(b"me", b"{}") == LeaseSaid("me", 10_000)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        (None, b"{}", "key is missing"),
+        (b"\xff", b"{}", "no UTF-8"),
+        (b"me  pricing", b"{}", "tree: a name is empty"),
+        (b"me desk-7", b"{}", "APP TREE ROLE"),
+        (b"me desk-7 pricing more", b"{}", "APP TREE ROLE"),
+        (b"m.e", b"{}", "application: 'm.e' is no name"),
+        (b"me", b'{"lease_s": 0}', "lease_s must be seconds above 0"),
+        (b"me", b'{"lease_s": true}', "lease_s must be seconds"),
+        (b"me", b'{"lease": 5}', '"lease" is no key here'),
+        (b"me desk-7 pricing", b"[]", "no JSON object"),
+        (b"me desk-7 pricing", b"{", "no JSON"),
+        (b"me desk-7 pricing", b'{"exclusive": "yes"}', "exclusive must be true or false"),
+        (b"me desk-7 pricing", b'{"extent": "moon"}', "extent must be one of cloud, realm, node"),
+    ],
+)
+def test_a_wish_that_is_none_is_refused_in_a_line(
+    key: bytes | None, value: bytes, told: str
+) -> None:
+    with pytest.raises(DecodeError) as caught:
+        decode_roles(key, value)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"do": "send", "tree": "t", "role": "r"}, "call is missing"),
+        ({"do": "send", "call": "c", "role": "r"}, "tree is missing"),
+        ({"do": "send", "call": "c", "tree": "t", "role": "a b"}, "role: 'a b' has spaces"),
+        ({"do": "send", "call": "c", "tree": "t", "role": "r", "oneway": True}, '"oneway" is no'),
+        ({"do": "send", "call": "c", "tree": "t", "role": "r", "node": "ny1"}, "this is tk1"),
+        ({"do": "send", "call": "c", "tree": "t", "role": "r", "iid": "g"}, "iid must be"),
+        (
+            {"do": "send", "call": "c", "tree": "t", "role": "r", "payload": "", "payload64": ""},
+            "write one of them",
+        ),
+        ({"do": "answer"}, "id must be"),
+        ({"do": "answer", "id": "5", "payload64": "*"}, "payload64 cannot be read"),
+        ({"do": "fly"}, "do must be one of"),
+        ({}, "do is missing"),
+    ],
+)
+def test_a_send_that_is_none_is_refused_in_a_line(said: dict[str, object], told: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        decode_said("tk1", b"me", json.dumps(said).encode())
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_damaged_records_of_applications_are_refused_and_nothing_else_happens() -> None:
+    """Bytes changed, cut and added, a hundred thousand times: a record, or one clear error."""
+    chance = random.Random(2)
+    records = [encode_said(said) for said in SAID]
+    records += [(b"me desk-7 pricing", b'{"exclusive": true}'), (b"me", b'{"lease_s": 5}')]
+    told = list[str]()
+    for _ in range(MUTATIONS):
+        key, value = chance.choice(records)
+        damaged = bytearray(key if chance.random() < 0.2 else value)
+        is_key = bytes(damaged) == key
+        for _ in range(chance.randint(1, 3)):
+            at = chance.randrange(len(damaged) + 1)
+            damaged[at : at + chance.randrange(3)] = chance.randbytes(chance.randrange(3))
+        pair = (bytes(damaged), value) if is_key else (key, bytes(damaged))
+        for decode in (lambda *pair: decode_said("tk1", *pair), decode_roles):
+            try:
+                decode(*pair)
+            except DecodeError as error:
+                told.append(str(error))
+    assert len(told) > MUTATIONS
+    assert not [one for one in told if "\n" in one or not one]
