@@ -129,7 +129,9 @@ def test_a_wait_ends_when_something_is_due() -> None:
     assert bench.inner.timeouts == [0.1, 0.02]
 
 
-@pytest.mark.parametrize("topic", ["mesh.b.control", "mesh.b.to.a.c", "mesh.b.to.a.d"])
+@pytest.mark.parametrize(
+    "topic", ["mesh.b.control", "mesh.b.to.a.c", "mesh.b.to.a.d", "mesh.b.to.a.t"]
+)
 def test_control_and_direct_are_slow_too(topic: str) -> None:
     bench = Bench(1.0)
     bench.slow(SlowLink("b", 30, 0.0))

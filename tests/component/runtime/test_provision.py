@@ -6,7 +6,7 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import StartError
-from mesh.runtime.topics.provision import node_topics, refuse_aliases
+from mesh.runtime.topics.provision import app_topic, node_topics, refuse_aliases
 from mesh.transport.memory import MemoryKafka
 
 TOPOLOGY = topology_from_mapping(
@@ -32,6 +32,9 @@ def test_a_node_owns_these_topics() -> None:
         "mesh.a.to.b.d": 4,
         "mesh.a.progress": 4,
         "mesh.a.ledger": 4,
+        "mesh.a.to.b.t": 1,
+        "mesh.a.roles": 1,
+        "mesh.a.sends": 1,
         "mesh.a.learned": 1,
         "mesh.a.lanes": 2,
         "mesh.a.dlq": 4,
@@ -48,6 +51,18 @@ def test_guaranteed_topics_keep_everything_and_clients_keep_their_time() -> None
     assert settings["mesh.a.to.b.g"]["message.timestamp.type"] == "LogAppendTime"
     assert settings["mesh.a.control"]["cleanup.policy"] == "compact"
     assert settings["mesh.a.in.g"]["max.message.bytes"] == "1000000"
+
+
+def test_what_passes_is_kept_for_a_moment_and_base64_of_the_largest_message_fits() -> None:
+    """Spec: kafka.md 1, K6."""
+    settings = {spec.name: spec.settings for spec in node_topics(TOPOLOGY, "a")}
+    for name in ("mesh.a.to.b.t", "mesh.a.sends"):
+        assert settings[name]["cleanup.policy"] == "delete"
+        assert settings[name]["retention.ms"] == "600000"
+    assert settings["mesh.a.roles"]["cleanup.policy"] == "compact"
+    told = app_topic(TOPOLOGY, "a", "desk")
+    assert (told.name, told.partitions) == ("mesh.a.app.desk", 1)
+    assert int(told.settings["max.message.bytes"]) > TOPOLOGY.max_message_bytes * 4 // 3
 
 
 def test_two_names_for_one_kafka_cluster_are_refused() -> None:

@@ -145,13 +145,13 @@ def test_rights_are_those_of_ground_rule_one() -> None:
     after = topology_from_mapping(changed("zones", "W", "links", to=[["a", "b"], ["a", "c"]]))
     found = compare_rights(topology_from_mapping(SPEC), after)
     assert found.unneeded == []
-    ends = ("control", "to.a.c", "to.a.d", "to.a.g")
+    ends = ("control", "to.a.c", "to.a.d", "to.a.g", "to.a.t")
     assert [one for one in found.needed if one.node == "a"] == [
         Right("a", "right", "READ", "topic", f"mesh.c.{end}")
         for end in ends  # type: ignore[arg-type]
     ]
     assert {one.name for one in found.needed if one.node == "c"} == {
-        "mesh.a.control", "mesh.a.to.c.c", "mesh.a.to.c.d", "mesh.a.to.c.g",
+        "mesh.a.control", "mesh.a.to.c.c", "mesh.a.to.c.d", "mesh.a.to.c.g", "mesh.a.to.c.t",
     }  # fmt: skip
     back = compare_rights(after, topology_from_mapping(SPEC))
     assert (back.needed, back.unneeded) == ([], found.needed)

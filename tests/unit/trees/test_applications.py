@@ -1,0 +1,135 @@
+"""Applications of one node: leases, wishes, what is taken out of `roles`, and who is told what."""
+
+from __future__ import annotations
+
+from mesh.model.tree_apps import (
+    Delivered,
+    Expired,
+    LeaseSaid,
+    Refused,
+    RoleKey,
+    RoleLost,
+    RoleSaid,
+    RoleTaken,
+    RoleWish,
+    SendWanted,
+    Served,
+)
+from mesh.model.trees import Address, tree_id
+from mesh.trees.applications import (
+    Applications,
+    DropLease,
+    Effect,
+    RolesCaughtUp,
+    RolesRead,
+    Tell,
+    WriteRole,
+)
+from mesh.trees.inputs import Ticked
+from mesh.trees.machine import TreeNode
+from mesh.trees.settings import Settings
+
+PLACE = Address(tree_id("desk"), "pricing")
+KEY = RoleKey("app", "desk", "pricing")
+WISH = RoleWish(PLACE)
+
+
+def served(*, caught_up: bool = True) -> Applications:
+    apps = Applications(TreeNode("a", "uuid", 3, 77, "", Settings()), "uuid", 3)
+    if caught_up:
+        apps.step(RolesCaughtUp(), 0)
+    return apps
+
+
+def told(effects: list[Effect], app: str = "app") -> list[object]:
+    return [one.told for one in effects if isinstance(one, Tell) and one.app == app]
+
+
+def kinds(effects: list[Effect], app: str = "app") -> list[type]:
+    return [type(one) for one in told(effects, app)]
+
+
+def test_whoever_says_anything_is_served_and_told_so() -> None:
+    apps = served()
+    effects = apps.step(RolesRead([LeaseSaid("app", 5_000, "word")]), 10)
+    assert told(effects) == [Served("app", "uuid", 3), Served("app", "uuid", 3, "word")]
+    assert not told(apps.step(RolesRead([LeaseSaid("app", 5_000)]), 20))
+
+
+def test_a_lease_that_ends_takes_roles_along_and_out_of_the_topic() -> None:
+    apps = served()
+    apps.step(RolesRead([LeaseSaid("app", 5_000), RoleSaid(KEY, WISH)]), 0)
+    assert not apps.step(Ticked(), 4_999)
+    effects = apps.step(Ticked(), 5_000)
+    assert [one for one in effects if isinstance(one, WriteRole | DropLease)] == [
+        WriteRole(KEY, None),
+        DropLease("app"),
+    ]
+    assert told(effects) == [Expired("app")]
+    assert apps.names == []
+
+
+def test_every_record_renews_the_lease() -> None:
+    apps = served()
+    apps.step(RolesRead([LeaseSaid("app", 5_000)]), 0)
+    apps.step(SendWanted("app", "c", PLACE), 4_000)
+    assert apps.step(Ticked(), 8_000) == []
+    assert apps.names == ["app"]
+
+
+def test_what_was_long_gone_when_the_node_began_was_never_there() -> None:
+    """A wish, its end and another application's: only the last is taken."""
+    apps = served(caught_up=False)
+    other = RoleKey("other", "desk", "pricing")
+    said = [RoleSaid(KEY, WISH), RoleSaid(KEY, None), RoleSaid(other, WISH)]
+    assert apps.step(RolesRead(said), 0) == []
+    effects = apps.step(RolesCaughtUp(), 0)
+    assert kinds(effects) == [Served]
+    assert kinds(effects, "other") == [Served, RoleTaken]
+
+
+def test_sends_that_come_before_wishes_are_known_wait() -> None:
+    apps = served(caught_up=False)
+    apps.step(RolesRead([RoleSaid(KEY, WISH)]), 0)
+    assert apps.step(SendWanted("app", "c", PLACE, b"x"), 0) == []
+    assert kinds(apps.step(RolesCaughtUp(), 0)) == [Served, RoleTaken, Delivered]
+
+
+def test_a_wish_said_twice_is_one_and_one_with_other_words_is_another() -> None:
+    apps = served()
+    apps.step(RolesRead([RoleSaid(KEY, WISH)]), 0)
+    assert not told(apps.step(RolesRead([RoleSaid(KEY, WISH)]), 10))
+    changed = RoleSaid(KEY, RoleWish(PLACE, is_exclusive=True))
+    assert kinds(apps.step(RolesRead([changed]), 20)) == [RoleTaken]
+
+
+def test_one_role_under_two_names_of_its_tree_is_refused() -> None:
+    apps = served()
+    twin = RoleKey("app", PLACE.tree, "pricing")
+    effects = apps.step(RolesRead([RoleSaid(KEY, WISH), RoleSaid(twin, WISH)]), 0)
+    assert kinds(effects) == [Served, Refused, RoleTaken]
+    assert WriteRole(twin, None) in effects
+    assert not told(apps.step(RolesRead([RoleSaid(twin, None)]), 10))
+
+
+def test_what_a_higher_holder_took_is_out_of_the_topic_at_once() -> None:
+    """So no restart brings it back. Spec: tree_layer 13."""
+    apps = served()
+    lead = RoleWish(PLACE, is_exclusive=True)
+    apps.step(RolesRead([RoleSaid(KEY, lead)]), 0)
+    other = RoleKey("other", "desk", "pricing")
+    effects = apps.step(RolesRead([RoleSaid(other, lead)]), 10)
+    assert kinds(effects) == [RoleLost]
+    assert WriteRole(KEY, None) in effects
+    assert not told(apps.step(RolesRead([RoleSaid(KEY, None)]), 20))
+
+
+def test_a_wish_that_crosses_its_own_end_is_written_anew() -> None:
+    """The node takes it out while the application writes it again; compaction would keep the end."""
+    apps = served()
+    lead = RoleWish(PLACE, is_exclusive=True)
+    other = RoleKey("other", "desk", "pricing")
+    apps.step(RolesRead([RoleSaid(KEY, lead), RoleSaid(other, lead)]), 0)
+    again = apps.step(RolesRead([RoleSaid(KEY, lead), RoleSaid(KEY, None)]), 10)
+    assert RoleTaken in kinds(again)
+    assert WriteRole(KEY, lead) in again
