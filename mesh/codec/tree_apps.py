@@ -218,74 +218,55 @@ def _answer(app: str, fields: JsonFields) -> AnswerGiven:
 
 def encode_told(told: AppTold) -> bytes:
     """Return the value of a record of `app.APP`; `event` says what it is."""
+    return _json(_told(told))
+
+
+def _told(told: AppTold) -> Fields:
     match told:
         case Delivered():
-            fields: Fields = {
-                "event": "message",
-                "id": f"{told.mid:x}",
-                **_place(told.address),
-                "iid": f"{told.iid:x}",
-                **_content("payload", told.payload),
-                **(_content("header", told.header) if told.header else {}),
-                **({"protocol": told.protocol} if told.protocol else {}),
-                "wants_answer": told.wants_answer,
-                "endpoint": told.is_endpoint,
-                "hops": told.hops,
-            }
+            return _message(told)
         case Answered():
-            fields = {
-                "event": "reply",
-                "call": told.call,
-                "kind": told.kind,
-                "last": told.is_last,
-                "items": [_content("text", item) for item in told.items],
-                **({} if told.cause is None else {"cause": told.cause}),
-            }
+            cause = {} if told.cause is None else {"cause": told.cause}
+            items = [_content("text", item) for item in told.items]
+            said = {"call": told.call, "kind": told.kind, "last": told.is_last, "items": items}
+            return {"event": "reply", **said, **cause}
         case RoleTaken():
-            fields = {
-                "event": "role_taken",
-                **_place(told.address),
-                "iid": f"{told.iid:x}",
-                "granted": told.is_granted,
-                "exclusive": told.is_exclusive,
-                "extent": told.extent,
-            }
+            kept = {"exclusive": told.is_exclusive, "extent": told.extent}
+            instance = {**_place(told.address), "iid": f"{told.iid:x}"}
+            return {"event": "role_taken", **instance, "granted": told.is_granted, **kept}
         case RoleLost():
-            fields = {
-                "event": "role_lost",
-                **_place(told.address),
-                "iid": f"{told.iid:x}",
-                "why": told.why,
-            }
+            instance = {**_place(told.address), "iid": f"{told.iid:x}"}
+            return {"event": "role_lost", **instance, "why": told.why}
         case Refused():
-            fields = {
-                "event": "refused",
-                "call": told.call,
-                "code": told.code,
-                "text": told.text,
-                **({} if told.address is None else _place(told.address)),
-            }
+            place = {} if told.address is None else _place(told.address)
+            why = {"call": told.call, "code": told.code, "text": told.text}
+            return {"event": "refused", **why, **place}
         case PartitionSuspected():
-            fields = {"event": "link_lost", "link": told.link}
+            return {"event": "link_lost", "link": told.link}
         case Unpartitioned():
-            fields = {
-                "event": "heal",
-                "id": f"{told.id:x}",
-                "scope": told.scope,
-                "near": told.near,
-                "far": told.far,
-                "colour": f"{told.colour.clock}-{told.colour.id:032x}",
-            }
+            ends = {"id": f"{told.id:x}", "scope": told.scope, "near": told.near, "far": told.far}
+            colour = f"{told.colour.clock}-{told.colour.id:032x}"
+            return {"event": "heal", **ends, "colour": colour}
         case Served():
-            fields = {
-                "event": "served",
-                "uuid": told.uuid,
-                "epoch": told.epoch,
-                **({"hello": told.hello} if told.hello else {}),
-            }
+            hello = {"hello": told.hello} if told.hello else {}
+            return {"event": "served", "uuid": told.uuid, "epoch": told.epoch, **hello}
         case Expired():
-            fields = {"event": "expired"}
-    return _json(fields)
+            return {"event": "expired"}
+
+
+def _message(told: Delivered) -> Fields:
+    return {
+        "event": "message",
+        "id": f"{told.mid:x}",
+        **_place(told.address),
+        "iid": f"{told.iid:x}",
+        **_content("payload", told.payload),
+        **(_content("header", told.header) if told.header else {}),
+        **({"protocol": told.protocol} if told.protocol else {}),
+        "wants_answer": told.wants_answer,
+        "endpoint": told.is_endpoint,
+        "hops": told.hops,
+    }
 
 
 def decode_told(app: str, value: bytes) -> AppTold:

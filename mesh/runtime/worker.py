@@ -177,18 +177,23 @@ class Worker:
             now,
         )
         self._changing.parts += [self._listener, self._leadership]
-        if self.trees is not None:
-            self.tree_service = TreeService(
-                self.topology,
-                self.node,
-                self._home,
-                self._admins,
-                self.readers,
-                self.intake,
-                self._questions,
-                self.trees,
-            )
-            self._changing.parts.append(self.tree_service)
+        self._host_trees()
+
+    def _host_trees(self) -> None:
+        """Be ready to host the node's tree layer, if this worker is to."""
+        if self.trees is None:
+            return
+        self.tree_service = TreeService(
+            self.topology,
+            self.node,
+            self._home,
+            self._admins,
+            self.readers,
+            self.intake,
+            self._questions,
+            self.trees,
+        )
+        self._changing.parts.append(self.tree_service)
 
     @property
     def membership(self) -> Membership | None:
