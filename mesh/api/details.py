@@ -139,11 +139,13 @@ def _minutes(live: Live, source: str, target: str, now: int) -> list[Mapping[str
 def _carried(row: Mapping[str, Any], behind: Mapping[str, list[str]]) -> dict[str, Any]:
     attraction = Attraction.parse(row["filter"])
     filter_ = row["filter"] if attraction is None else attraction.filter
-    wanting = [
-        endpoint
-        for endpoint, filters in behind.items()
-        if any(overlap(filter_, one) for one in filters)
-    ]
+    wanting = [endpoint for endpoint, filters in behind.items() if filter_ in filters]
+    if not wanting:  # a wider filter that stands for theirs
+        wanting = [
+            endpoint
+            for endpoint, filters in behind.items()
+            if any(overlap(filter_, one) for one in filters)
+        ]
     return {
         "filter": row["filter"],
         "readable": filter_,

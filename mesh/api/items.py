@@ -12,6 +12,7 @@ from mesh.api.live import Live, rounded
 from mesh.model.control import EndpointKind
 from mesh.model.queues import Attraction
 from mesh.model.subject import overlap
+from mesh.operate.advice import advice_for, commands_for
 from mesh.operate.audit_trail import Said
 from mesh.operate.dead_letters import read_letters
 from mesh.operate.documents.interest import interest_document
@@ -182,7 +183,13 @@ def finding_items(live: Live, kind: str, at_ms: int | None) -> Items:
 def _finding(said: Said) -> Mapping[str, Any]:
     entry = dict(said.entry)
     entry.setdefault("id", said.key)
-    return {**entry, "first_said_ms": said.first_ms, "last_said_ms": said.last_ms}
+    return {
+        **entry,
+        "first_said_ms": said.first_ms,
+        "last_said_ms": said.last_ms,
+        "advice": advice_for(entry),
+        "commands": commands_for(entry),
+    }
 
 
 def certificate_items(

@@ -24,6 +24,15 @@ _SLOTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512,
 """Places of a ring: some stay free, so that a node more moves nobody."""
 
 _ROUNDS_MAX = 12
+CROSSED = 400.0
+"""A link that crosses a node is as bad as so much more of length."""
+
+CLEARANCE = 34.0
+"""Between a link and a node that is none of its ends."""
+
+CAREFUL_MAX = 60
+"""In meshes of more nodes only lengths count: they are not drawn whole."""
+
 WEIGHED_MAX = 60_000
 """Lengths that are computed at most: about a second, for the largest meshes."""
 
@@ -164,14 +173,36 @@ def _cells(
     return cells
 
 
+def _lies_on(point: Point, start: Point, end: Point) -> bool:
+    """Say whether a node would be drawn over a link between two others."""
+    if point in (start, end):
+        return False
+    dx, dy = end[0] - start[0], end[1] - start[1]
+    square = dx * dx + dy * dy
+    if square == 0:
+        return False
+    along = ((point[0] - start[0]) * dx + (point[1] - start[1]) * dy) / square
+    if not 0 < along < 1:
+        return False
+    return hypot(point[0] - start[0] - along * dx, point[1] - start[1] - along * dy) < CLEARANCE
+
+
 @dataclass(slots=True)
 class _Seating:
-    """Nodes on the places of their rings, while these are given out."""
+    """Nodes on the places of their rings, while these are given out.
+
+    Attributes:
+        near: Nodes that links should not cross; none in large meshes.
+        long_links: Links between Kafka clusters, which cross rings; none in large meshes.
+        weighed: How often a place was weighed.
+    """
 
     topology: Topology
     rings: Mapping[str, Sequence[Point]]
     centres: Mapping[str, Point]
     slots: dict[str, int]
+    near: Sequence[str] = ()
+    long_links: Sequence[tuple[str, str]] = ()
     weighed: int = 0
 
     def point(self, node: str) -> Point:
@@ -180,11 +211,19 @@ class _Seating:
         return self.rings[kafka][self.slots[node]] if node in self.slots else self.centres[kafka]
 
     def length(self, node: str) -> float:
-        """Return how long the links of a node are together."""
+        """Return how long the links of a node are together, and worse where one crosses a node."""
         self.weighed += 1
-        x, y = self.point(node)
-        ends = map(self.point, self.topology.neighbours(node))
-        return sum(hypot(x - other[0], y - other[1]) for other in ends)
+        here = self.point(node)
+        neighbours = self.topology.neighbours(node)
+        ends = [self.point(other) for other in neighbours]
+        between = [self.point(one) for one in self.near if one in self.slots]
+        crossed = sum(_lies_on(point, here, end) for end in ends for point in between)
+        crossed += sum(
+            _lies_on(here, self.point(a), self.point(b))
+            for a, b in self.long_links
+            if node not in (a, b)
+        )
+        return sum(hypot(here[0] - end[0], here[1] - end[1]) for end in ends) + crossed * CROSSED
 
     def seat(self, node: str, free: Sequence[int]) -> None:
         """Give a node the free place nearest to its neighbours."""
@@ -232,6 +271,12 @@ def _fill(
 ) -> None:
     """Give every node a place of its ring; those that have one keep it."""
     seating = _Seating(topology, rings, centres, slots)
+    if len(topology.nodes) <= CAREFUL_MAX:
+        kafka_of = {node: one.kafka for node, one in topology.nodes.items()}
+        seating.near = list(topology.nodes)
+        seating.long_links = [
+            link.ends for link in topology.links if kafka_of[link.ends[0]] != kafka_of[link.ends[1]]
+        ]
     is_first = not slots
     for name, nodes in by_kafka.items():
         for node in nodes:

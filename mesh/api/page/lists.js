@@ -1,0 +1,132 @@
+// Views that are lists: nodes and endpoints, queues and dead letters, roles.
+
+import { adjust, here } from "./address.js";
+import { h, shown } from "./dom.js";
+import { count, moment, nodeLook, rate } from "./format.js";
+import { certified } from "./panel.js";
+import { askAll, now, store } from "./store.js";
+import { commands, exporting, table } from "./table.js";
+
+// Asks something, shows it when it has come, and a line of text meanwhile.
+export function asking(call, draw) {
+  const element = h("div");
+  const waiting = setTimeout(() => element.replaceChildren(h("p", { class: "soft" }, "Reading …")), 300);
+  let isOver = false;
+  const run = async () => {
+    try {
+      const data = await call();
+      if (!isOver) element.replaceChildren(...draw(data).filter(Boolean));
+    } catch (error) {
+      if (!isOver) element.replaceChildren(h("p", { class: "lead" }, error.message));
+    } finally {
+      clearTimeout(waiting);
+    }
+  };
+  run();
+  return { element, again: run, close: () => { isOver = true; } };
+}
+
+const nodeButton = (name) => h("button", { type: "button", onclick: () => adjust({ node: name, link: "" }) }, name);
+
+const NODES = [
+  { name: "node", of: (row) => nodeButton(row.node), text: (row) => row.node },
+  { name: "Kafka cluster", of: (row) => row.kafka, short: true },
+  { name: "state", of: (row) => nodeLook(row.state)[1] || "up", short: true },
+  { name: "publishes", of: (row) => rate(row.published ? row.published.guaranteed + row.published.direct : null), number: true },
+  { name: "endpoints", of: (row) => count(row.endpoints), number: true },
+  { name: "known everywhere", of: (row) => ({ true: "yes", false: "no" })[row.known_everywhere] ?? "?", short: true },
+  { name: "since", of: (row) => (row.since_ms ? moment(row.since_ms, now()) : ""), short: true },
+];
+
+const ENDPOINTS = [
+  { name: "endpoint", of: (row) => shown(row.endpoint), short: true },
+  { name: "kind", of: (row) => `${row.kind}, ${row.class}`, short: true },
+  { name: "filters", of: (row) => row.subscriptions.map((one) => h("div", null, h("code", null, shown(one.filter)))), text: (row) => row.subscriptions.map((one) => one.filter).join(" ") },
+  { name: "since", of: (row) => moment(Math.min(...row.subscriptions.map((one) => one.since_ms)), now()), short: true },
+  { name: "gets", of: (row) => rate(row.delivered ? row.delivered.guaranteed + row.delivered.direct : null), number: true },
+  { name: "certified", of: certified },
+];
+
+export function nodes() {
+  const rows = () => [...store.nodes.values()];
+  const drawNodes = () => table(NODES, rows(), { caption: "Nodes" });
+  let drawn = drawNodes();
+  const below = asking(() => askAll("endpoints"), (items) => [
+    h("div", { class: "bar" }, h("h1", null, "Endpoints"), exporting("endpoints", ENDPOINTS, () => items)),
+    store.at ? h("p", { class: "soft" }, "Endpoints are shown as they are now: those of then are on the view Interest.") : null,
+    table(ENDPOINTS, items, { caption: "Endpoints", empty: "Nobody subscribes." }),
+  ]);
+  const element = h("div", null,
+    h("div", { class: "bar" }, h("h1", null, `${store.nodes.size} nodes`), exporting("nodes", NODES, rows)),
+    drawn, below.element, commands(["mesh status", "mesh interest"]));
+  return {
+    element, close: below.close,
+    update: (data) => {
+      if (!data.nodes || drawn.contains(document.activeElement)) return;
+      const fresh = drawNodes();
+      drawn.replaceWith(fresh);
+      drawn = fresh;
+    },
+  };
+}
+
+const QUEUES = [
+  { name: "queue", of: (row) => shown(row.queue), short: true },
+  { name: "policy", of: (row) => `${row.policy}${row.home ? ` at ${row.home}` : ""}`, short: true },
+  { name: "node", of: (row) => nodeButton(row.node), text: (row) => row.node },
+  { name: "its part", of: (row) => row.part || "–", short: true },
+  { name: "consumers", of: (row) => count(row.consumers), number: true },
+  { name: "waiting", of: (row) => count(row.waiting), number: true },
+  { name: "from", of: (row) => Object.entries(row.origins).map(([node, number]) => `${node}: ${number}`).join(", ") },
+  { name: "dead letters", of: (row) => count(row.dead_letters), number: true },
+  { name: "filters", of: (row) => row.filters.map((one) => h("div", null, h("code", null, shown(one)))), text: (row) => row.filters.join(" ") },
+];
+
+const LETTERS = [
+  { name: "message", of: (row) => shown(row.identity) },
+  { name: "subject", of: (row) => h("code", null, shown(row.subject)) },
+  { name: "reason", of: (row) => shown(row.reason), short: true },
+  { name: "bytes", of: (row) => count(row.size), number: true },
+  { name: "lacks it", of: (row) => shown(row.target) },
+  { name: "place", of: (row) => shown(row.place) },
+  { name: "detail", of: (row) => shown(row.detail) },
+];
+
+export function queues(state) {
+  const list = asking(() => askAll("queues"), (items) => {
+    const rows = items.flatMap((one) => one.members.map((member) => ({ ...one, ...member, part: member.kind ?? member.role })));
+    const alone = items.filter((one) => !one.members.length).map((one) => one.queue);
+    return [
+      h("div", { class: "bar" }, h("h1", null, `${items.length} queue${items.length === 1 ? "" : "s"}`), exporting("queues", QUEUES, () => rows)),
+      table(QUEUES, rows, { caption: "Queues, member by member", empty: "No queue is subscribed anywhere." }),
+      alone.length ? h("p", { class: "soft" }, `Declared, and nowhere subscribed: ${alone.map(shown).join(", ")}`) : null,
+    ];
+  });
+  const choice = h("select", { id: "letters-of", onchange: () => adjust({ letters: choice.value }) },
+    h("option", { value: "" }, "choose a node"),
+    [...store.nodes.keys()].map((name) => h("option", { value: name, selected: name === state.letters }, name)));
+  const letters = state.letters
+    ? asking(() => askAll("dead-letters", { node: state.letters }), (items) => [
+      table(LETTERS, items, { caption: `Dead letters of ${state.letters}`, empty: `No dead letters at ${state.letters}.` }),
+      items.length ? h("p", null, exporting("dead-letters", LETTERS, () => items)) : null,
+    ]) : null;
+  return {
+    element: h("div", null,
+      store.at ? h("p", { class: "soft" }, "Queues are shown as they are now: what waited then is not on record.") : null,
+      list.element,
+      h("div", { class: "bar" }, h("h1", null, "Dead letters"), h("div", null, h("label", { for: "letters-of" }, "Node"), choice)),
+      letters?.element ?? h("p", { class: "empty" }, "What a node refused, with the reason; payloads stay where they are."),
+      commands(["mesh queue list", `mesh dlq ${state.letters || "NODE"}`])),
+    close: () => { list.close(); letters?.close(); },
+  };
+}
+
+export function roles() {
+  const list = asking(() => askAll("roles"), (items) => [
+    table([
+      { name: "role", of: (row) => shown(row.role) },
+      { name: "holders", of: (row) => (row.nodes ?? []).join(", ") },
+    ], items, { caption: "Roles", empty: "No roles: nobody has taken one, or no node runs the tree layer on Kafka yet." }),
+  ]);
+  return { element: h("div", null, h("div", { class: "bar" }, h("h1", null, "Roles")), list.element), close: list.close };
+}

@@ -1,0 +1,215 @@
+// The frame of every view: name, proof, search, time, rail, panel.
+
+import { VIEWS, adjust, go, here, onMove, viewAddress } from "./address.js";
+import { h, setAttribute, setText, shown } from "./dom.js";
+import { age, clock, moment, proofLook, showLocalTimes, timesAreLocal } from "./format.js";
+import { askAll, follow, load, now, onChange, store } from "./store.js";
+import { audit, findings, openSplit } from "./audit.js";
+import { interest, trace } from "./messages.js";
+import { map, noteSplits } from "./map.js";
+import { nodes, queues, roles } from "./lists.js";
+import { plan } from "./plan.js";
+import { panelOf } from "./panel.js";
+
+const MAKERS = { map, interest, trace, audit, findings, plan, queues, roles, nodes };
+const $ = (id) => document.getElementById(id);
+const MINUTE = 60_000;
+const DAY_MINUTES = 24 * 60;
+
+let view = null; // the view on screen: { element, update?, close? }
+let openFindings = 0;
+
+function drawRail() {
+  const state = here();
+  $("views").replaceChildren(...VIEWS.map((name) => {
+    const view = name.toLowerCase();
+    const count = view === "findings" && openFindings ? h("span", { class: "count" }, openFindings) : null;
+    const link = h("a", {
+      href: viewAddress(view), "aria-current": state.view === view ? "page" : null,
+      onclick: (event) => {
+        if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+        event.preventDefault();
+        $("views").classList.remove("open");
+        setAttribute($("menu"), "aria-expanded", "false");
+        go(view);
+        $("main").focus();
+      },
+    }, name, count ? " " : null, count);
+    return link;
+  }));
+}
+
+function drawProof() {
+  if (!store.mesh) return;
+  const proof = store.mesh.proof;
+  setText($("proof"), proof.text);
+  setAttribute($("proof"), "class", `pill ${proofLook[proof.state] ?? ""}`);
+  if (openFindings !== proof.open) { openFindings = proof.open; drawRail(); }
+  drawAge();
+}
+
+function drawAge() {
+  if (!store.mesh) return;
+  const { state, until_ms: until, heard_ms: heard } = store.mesh.proof;
+  let text = "";
+  if (store.at) text = `as of ${moment(store.mesh.at_ms, now())}`;
+  else if (state === "blind") text = `since ${clock(heard)}, ${age(heard, now())} ago`;
+  else if (until) text = `until ${clock(until)}, ${age(until, now())} ago`;
+  else if (heard) text = "nothing certified yet";
+  setText($("proof-age"), text);
+}
+
+function drawTime() {
+  if (!store.mesh) return;
+  const record = store.mesh.on_record;
+  const starts = [record.traffic_since_ms, record.states_since_ms, record.audit_since_ms].filter(Boolean);
+  const begin = starts.length ? Math.min(...starts) : now();
+  const minutes = Math.min(DAY_MINUTES, Math.max(1, Math.ceil((now() - begin) / MINUTE)));
+  const slider = $("time");
+  setAttribute(slider, "max", minutes);
+  const at = store.at ? Date.parse(store.at) : null;
+  if (document.activeElement !== slider || !at) {
+    slider.value = at ? Math.max(0, minutes - Math.round((now() - at) / MINUTE)) : minutes;
+  }
+  setText($("time-shown"), at ? clock(at) : "now");
+  setAttribute(slider, "aria-valuetext", at ? clock(at) : "now");
+  setAttribute($("live"), "aria-pressed", String(!at));
+  setText($("zone"), timesAreLocal() ? "Local" : "UTC");
+}
+
+let sliding = 0;
+
+function slide() {
+  const slider = $("time");
+  const back = Number(slider.max) - Number(slider.value);
+  setText($("time-shown"), back ? clock(now() - back * MINUTE, { seconds: false }) : "now");
+  clearTimeout(sliding);
+  sliding = setTimeout(() => {
+    const at = back ? new Date(Math.floor((now() - back * MINUTE) / 1000) * 1000).toISOString().replace(".000", "") : "";
+    adjust({ at });
+  }, 200);
+}
+
+function drawTrouble() {
+  const told = [];
+  if (store.isLost) told.push("The feed of changes is lost: what is shown may be old. It is tried again by itself.");
+  if (store.trouble) told.push(store.trouble);
+  for (const kafka of store.mesh?.kafka ?? []) {
+    if (!kafka.answers) told.push(`Kafka cluster ${kafka.name} does not answer: its part of the mesh is not shown as it is now.`);
+  }
+  if (store.at && store.mesh) told.push(pastNote());
+  setText($("trouble"), told.filter(Boolean).join(" "));
+}
+
+function pastNote() {
+  const record = store.mesh.on_record;
+  const at = store.mesh.at_ms;
+  const lacks = [];
+  if (!record.states_since_ms || at < record.states_since_ms) lacks.push("states of nodes and links");
+  if (!record.traffic_since_ms || at < record.traffic_since_ms) lacks.push("rates");
+  if (!record.audit_since_ms || at < record.audit_since_ms) lacks.push("the audit");
+  return lacks.length ? `Of ${moment(at, now())} these are not on record: ${lacks.join(", ")}.` : "";
+}
+
+let lastKey = "";
+
+async function draw() {
+  const state = here();
+  if ((state.at ?? null) !== store.at && store.mesh) { await load(state.at); return; }
+  document.body.classList.toggle("embed", "embed" in state);
+  document.title = `${state.view[0].toUpperCase()}${state.view.slice(1)} · ${store.mesh?.mesh ?? "Trellis"}`;
+  drawRail();
+  drawTime();
+  drawTrouble();
+  if (!store.mesh) return;
+  const { node, link, ...rest } = state;
+  const key = JSON.stringify([rest, store.mesh.version, store.at]);
+  if (key !== lastKey || !view) {
+    lastKey = key;
+    view?.close?.();
+    view = MAKERS[state.view](state);
+    $("main").replaceChildren(view.element);
+  }
+  view.select?.(state);
+  drawPanel(state);
+}
+
+let panelKey = "";
+let closePanel = () => {};
+
+function drawPanel(state) {
+  const key = JSON.stringify([state.node, state.link, store.at]);
+  if (key === panelKey) return;
+  panelKey = key;
+  closePanel();
+  const panel = panelOf(state);
+  $("panel").hidden = !panel;
+  $("panel").replaceChildren(...(panel ? [panel.element] : []));
+  closePanel = panel?.close ?? (() => {});
+}
+
+function findText(text) {
+  const wanted = text.trim();
+  if (!wanted || !store.mesh) return;
+  const name = [...store.nodes.keys()].find((one) => one.toLowerCase() === wanted.toLowerCase());
+  const ends = wanted.split(/\s*(?:->|→|–>| to |-)\s*/);
+  if (name) go("map", { node: name });
+  else if (ends.length === 2 && store.links.has(`${ends[0]}->${ends[1]}`)) go("map", { link: `${ends[0]}->${ends[1]}` });
+  else if (/^[^\s]+\/\d+\/(\d+\/)?\d+$/.test(wanted)) go("trace", { id: wanted });
+  else go("interest", { subject: wanted, from: here().from ?? "" });
+}
+
+function keys(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("input:not([type=range]), textarea, select")) return;
+  if (event.key === "t") {
+    event.preventDefault();
+    adjust({ table: here().table ? "" : "1" });
+  } else if (event.key === "/") {
+    event.preventDefault();
+    $("find").focus();
+  } else if (event.key === "Escape" && (here().node || here().link)) {
+    adjust({ node: "", link: "" });
+  }
+}
+
+$("find-form").addEventListener("submit", (event) => { event.preventDefault(); findText($("find").value); });
+$("time").addEventListener("input", slide);
+$("live").addEventListener("click", () => adjust({ at: "" }));
+$("zone").addEventListener("click", () => {
+  showLocalTimes(!timesAreLocal());
+  lastKey = panelKey = "";
+  draw();
+  drawProof();
+});
+$("menu").addEventListener("click", () => {
+  const isOpen = $("views").classList.toggle("open");
+  setAttribute($("menu"), "aria-expanded", String(isOpen));
+});
+async function readSplits() {
+  try {
+    const kinds = await Promise.all(["split", "heal"].map((kind) => askAll("findings", { kind, at: store.at })));
+    const newest = kinds.flat().sort((one, other) => other.last_said_ms - one.last_said_ms);
+    if (noteSplits(openSplit(newest))) { lastKey = ""; draw(); }
+  } catch { /* said elsewhere: the view itself asks too */ }
+}
+
+addEventListener("keydown", keys);
+onMove(draw);
+onChange((what) => {
+  if (what.kind === "all") {
+    lastKey = panelKey = "";
+    setText($("mesh-name"), shown(store.mesh?.mesh ?? "Trellis"));
+    draw();
+    readSplits();
+  }
+  if (what.kind === "change") {
+    view?.update?.(what.data);
+    if (what.data.audit !== undefined) readSplits();
+  }
+  drawProof();
+  drawTrouble();
+});
+setInterval(() => { drawAge(); if (!store.at) drawTime(); }, 1000);
+drawRail();
+load(here().at).then(follow);

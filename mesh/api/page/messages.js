@@ -1,0 +1,167 @@
+// Where messages go, and where one went.
+
+import { adjust, here } from "./address.js";
+import { h, shown } from "./dom.js";
+import { clock, count, moment, rate, total } from "./format.js";
+import { asking } from "./lists.js";
+import { ask, askAll, now, store } from "./store.js";
+import { commands, exporting, table } from "./table.js";
+import { drawTree } from "./tree.js";
+
+const arrow = (link) => link.replace("->", " → ");
+
+function field(id, label, value, more = {}) {
+  const input = h("input", { type: "text", id, value, autocomplete: "off", spellcheck: "false", ...more });
+  return [input, h("div", { class: more.list ? null : "grow" }, h("label", { for: id }, label), input)];
+}
+
+export function interest(state) {
+  const [subject, subjectField] = field("subject", "Subject", state.subject ?? "", { placeholder: "acme/orders/eu" });
+  const [from, fromField] = field("from-node", "From node", state.from ?? "", { list: "all-nodes", placeholder: "node" });
+  const submit = (event) => {
+    event.preventDefault();
+    adjust({ subject: subject.value.trim(), from: from.value.trim() });
+  };
+  const form = h("form", { class: "bar", onsubmit: submit }, subjectField, fromField,
+    h("datalist", { id: "all-nodes" }, [...store.nodes.keys()].map((name) => h("option", { value: name }))),
+    h("button", { type: "submit" }, "Explain"));
+  if (state.subject && state.from) {
+    const found = asking(() => explained(state), (data) => explanation(state, data));
+    return { element: h("div", null, form, found.element), close: found.close };
+  }
+  if (state.subject) {
+    const found = asking(() => askAll("interest", { filter: state.subject, at: store.at }), (rows) => [
+      h("p", { class: "lead" }, "Choose the node where it is published to see its way. Who wants it, and since when:"),
+      wanted(rows),
+    ]);
+    return { element: h("div", null, form, found.element), close: found.close };
+  }
+  const all = asking(() => askAll("interest", { at: store.at }), (rows) => [
+    h("p", { class: "lead" }, "Who gets a message, over which links, and why nobody else? Give its subject and the node where it is published."),
+    wanted(rows),
+  ]);
+  return { element: h("div", null, form, all.element), close: all.close };
+}
+
+const WANTED = [
+  { name: "node", of: (row) => row.node, short: true },
+  { name: "wanted by", of: (row) => (row.by === "endpoint" ? `endpoint ${shown(row.who)}` : row.by === "link" ? `link to ${row.who}` : row.by), short: true },
+  { name: "filter", of: (row) => h("code", null, shown(row.filter)) },
+  { name: "wish", of: (row) => shown(row.wish ?? "not on record") },
+  { name: "since", of: (row) => (row.since ? moment(Date.parse(row.since), now()) : "not on record"), short: true },
+];
+
+function wanted(rows) {
+  const limit = 300;
+  return h("div", null,
+    rows.length ? h("p", null, exporting("interest", WANTED, () => rows)) : null,
+    table(WANTED, rows.slice(0, limit), { caption: rows.length > limit ? `The first ${limit} of ${count(rows.length)}` : "Interest", empty: "Nobody wants anything like that." }));
+}
+
+async function explained({ subject, from }) {
+  if (store.at) {
+    const rows = await askAll("interest", { filter: subject, at: store.at });
+    return { past: rows };
+  }
+  const [told, asked] = await Promise.all([
+    ask("explain", { subject, from }), askAll("interest", { filter: subject }),
+  ]);
+  return { told, asked };
+}
+
+function explanation(state, { told, asked, past }) {
+  const command = commands([`mesh explain ${state.subject} --from ${state.from}`, `mesh interest`]);
+  if (past) {
+    return [h("h1", null, "Who wanted it then"), h("p", null, "Ways of a moment gone by are not on record; what was wanted is:"), wanted(past), command];
+  }
+  const endpoints = told.reached.flatMap((one) => one.endpoints.map((name) => `${one.node}/${name}`));
+  const nodesWith = new Set(told.reached.filter((one) => one.endpoints.length).map((one) => one.node));
+  const notes = new Map(told.reached.filter((one) => one.endpoints.length).map((one) => [one.path.join(">"), `=> ${one.endpoints.join(", ")}`]));
+  const waits = new Set(told.reached.filter((one) => one.waits).map((one) => one.path.join(">")));
+  const plural = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+  const carried = told.links.map((one) => {
+    const [source, target] = one.link.split("->");
+    const filters = asked.filter((row) => row.by === "link" && row.node === source && row.who === target).map((row) => row.filter);
+    return { ...one, source, target, filters, per_s: store.links.get(one.link)?.per_s ?? null };
+  });
+  const CARRIED = [
+    { name: "link", of: (row) => h("button", { type: "button", onclick: () => adjust({ link: row.link, node: "" }) }, arrow(row.link)), text: (row) => row.link },
+    { name: "zone", of: (row) => row.zone, short: true },
+    { name: "because", of: (row) => (row.filters.length ? [`${row.target} asks for `, row.filters.slice(0, 3).map((one) => [h("code", null, shown(one)), " "]), row.filters.length > 3 ? `and ${row.filters.length - 3} more` : ""] : "the link carries it unasked"), text: (row) => `${row.target} asks for ${row.filters.join(" ")}` },
+    { name: "all on this link", of: (row) => rate(total(row.per_s)), number: true },
+  ];
+  const refused = [
+    ...told.refused.map((one) => ({ what: `${one.node} → ${one.neighbour}`, why: one.text || one.reason.replaceAll("_", " "), wants: "" })),
+    ...told.not_reached.map((one) => ({ what: one.node, why: `${one.text || one.reason.replaceAll("_", " ")}${one.link ? `; its way ends before ${arrow(one.link)}` : ""}`, wants: one.wants ? "yes" : "no" })),
+  ];
+  const REFUSED = [
+    { name: "link or node", of: (row) => row.what, short: true },
+    { name: "because", of: (row) => shown(row.why) },
+    { name: "wants it", of: (row) => row.wants, short: true },
+  ];
+  const isTable = state.table === "1";
+  return [
+    h("div", { class: "bar" },
+      h("h1", null, "Who gets ", h("code", null, shown(told.subject)), ` published at ${told.source}?`),
+      exporting("carried", CARRIED, () => carried),
+      h("button", { type: "button", "aria-pressed": String(isTable), onclick: () => adjust({ table: isTable ? "" : "1" }) }, "Table")),
+    h("p", { class: "lead" }, endpoints.length
+      ? `${plural(endpoints.length, "endpoint")} on ${plural(nodesWith.size, "node")}, ${plural(told.links.length, "link")} crossed, 1 copy each · as of now`
+      : `Nobody gets it: ${plural(told.links.length, "link")} crossed · as of now`),
+    told.unknown.length ? h("p", null, `Not known, for their Kafka cluster does not answer: ${told.unknown.join(", ")}`) : null,
+    isTable ? null : h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The tree of links" }, drawTree(told.reached.map((one) => one.path), { notes, waits })),
+    ...told.queues.map((line) => h("p", null, shown(line))),
+    h("h2", null, "Carried, because"),
+    table(CARRIED, carried, { empty: "No link carries it." }),
+    h("h2", null, "Not carried, one reason each"),
+    table(REFUSED, refused, { empty: "Every link carries it." }),
+    command,
+  ];
+}
+
+export function trace(state) {
+  const [id, idField] = field("message", "Message id", state.id ?? "", { placeholder: "mesh.tk1.in.g/0/5" });
+  const form = h("form", { class: "bar", onsubmit: (event) => { event.preventDefault(); adjust({ id: id.value.trim() }); } },
+    idField, h("button", { type: "submit" }, "Trace"));
+  if (!state.id) {
+    return { element: h("div", null, form, h("p", { class: "empty" }, "One message hop by hop: its ingress topic, partition and offset, or the id that mesh subscribe prints."), commands(["mesh trace mesh.NODE.in.g/PARTITION/OFFSET"])) };
+  }
+  const found = asking(() => ask(`trace/${state.id.split("/").map(encodeURIComponent).join("/")}`), (data) => traced(state, data));
+  return { element: h("div", null, form, found.element), close: found.close };
+}
+
+const HOPS = [
+  { name: "step", of: (row) => row.step, short: true },
+  { name: "where", of: (row) => row.where, short: true },
+  { name: "record", of: (row) => h("code", null, shown(row.place)) },
+  { name: "written", of: (row) => (row.ms ? `${moment(row.ms, now())}.${String(row.ms % 1000).padStart(3, "0")}` : "not on record"), short: true },
+  { name: "how", of: (row) => row.how },
+];
+
+function traced(state, data) {
+  const { ingress } = data;
+  const ways = [...data.frames.map((one) => [...one.path, one.link.split("->")[1]]), ...data.deliveries.map((one) => one.path)];
+  const notes = new Map();
+  for (const one of data.deliveries) {
+    const key = one.path.join(">");
+    notes.set(key, [notes.get(key), `=> ${one.endpoint.split("/").slice(1).join("/")}`].filter(Boolean).join(" "));
+  }
+  const twice = data.deliveries.map((one) => one.endpoint).filter((one, place, all) => all.indexOf(one) !== place);
+  const rows = [
+    { step: "published", where: ingress.node, place: data.id, ms: ingress.created_ms, how: ingress.there ? `${count(ingress.payload_bytes)} bytes, time of the publisher` : "its record is gone" },
+    ...data.frames.map((one) => ({ step: "frame", where: arrow(one.link), place: one.place, ms: one.appended_ms, how: `${count(one.messages)} messages, offsets ${one.first} to ${one.last}${one.repair ? ", a repair" : ""}` })),
+    ...data.deliveries.map((one) => ({ step: "delivered", where: one.endpoint, place: one.place, ms: null, how: `by ${one.path.join(" → ")}` })),
+  ];
+  const isFound = ingress.there || data.frames.length || data.deliveries.length || data.refused;
+  return [
+    h("div", { class: "bar" }, h("h1", null, shown(data.id)), exporting("trace", HOPS, () => rows)),
+    h("p", { class: "lead" }, !isFound ? "Nothing is left of such a message, if there ever was one."
+      : `${ingress.subject ? `${shown(ingress.subject)}, ` : ""}published at ${ingress.node}, ${ingress.routed ? "routed" : "not routed yet"}: ${data.deliveries.length} deliver${data.deliveries.length === 1 ? "y" : "ies"}, ${data.frames.length} frames.`),
+    data.refused ? h("p", null, h("span", { class: "pill bad" }, "refused"), ` ${shown(data.refused.reason)}: ${shown(data.refused.detail)}`) : null,
+    twice.length ? h("p", null, h("span", { class: "pill bad" }, "twice"), ` delivered more than once to ${[...new Set(twice)].map(shown).join(", ")}`) : null,
+    ways.length && state.table !== "1" ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Its way" }, drawTree(ways, { notes })) : null,
+    table(HOPS, isFound ? rows : [], { caption: "Hop by hop, with the records that prove it", empty: "No record." }),
+    data.not_looked_at.length ? h("p", { class: "soft" }, `Older records were not looked at: ${data.not_looked_at.map(shown).join(", ")}`) : null,
+    commands([`mesh trace ${data.id}`]),
+  ];
+}

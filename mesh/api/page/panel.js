@@ -1,0 +1,130 @@
+// What is told of one node or one direction of a link, beside the view.
+
+import { adjust, go } from "./address.js";
+import { h, s, shown } from "./dom.js";
+import { count, linkLook, moment, nodeLook, rate } from "./format.js";
+import { ask, now, store } from "./store.js";
+import { commands, table } from "./table.js";
+
+const REFRESH_MS = 5000;
+
+export function panelOf(state) {
+  if (state.link) return following(`links/${state.link.split("->").map(encodeURIComponent).join("/")}`, linkParts);
+  if (state.node) return following(`nodes/${encodeURIComponent(state.node)}`, nodeParts);
+  return null;
+}
+
+function following(path, parts) {
+  const element = h("div", null, h("p", { class: "soft" }, "Reading …"));
+  let timer = 0;
+  let isOver = false;
+  let told = "";
+  async function draw() {
+    let drawn;
+    try {
+      const data = await ask(path, { at: store.at });
+      const text = JSON.stringify(data);
+      drawn = text === told ? null : parts(data);
+      told = text;
+    } catch (error) {
+      told = "";
+      drawn = [h("p", null, error.message)];
+    }
+    if (isOver) return;
+    if (drawn) {
+      const hadFocus = element.contains(document.activeElement) && document.activeElement.dataset.close;
+      element.replaceChildren(closing(), ...drawn);
+      if (hadFocus) element.querySelector("[data-close]").focus();
+    }
+    if (!store.at) timer = setTimeout(draw, REFRESH_MS);
+  }
+  draw();
+  return { element, close: () => { isOver = true; clearTimeout(timer); } };
+}
+
+const closing = () =>
+  h("p", { class: "top" }, h("span"), h("button", { type: "button", "data-close": "1", onclick: () => adjust({ node: "", link: "" }) }, "Close"));
+
+const pill = (look, text) => h("span", { class: `pill ${look}` }, text);
+
+function linkParts(link) {
+  const [look, word] = linkLook(link);
+  const tint = { up: "ok", idle: "", paused: "warn", down: "bad", unknown: "" }[look];
+  const since = link.since_ms ? ` since ${moment(link.since_ms, now())}` : "";
+  return [
+    h("h1", null, `${link.source} → ${link.target}`),
+    h("p", { class: "soft" }, `zone ${link.zone}, ${link.kind} · `, pill(tint, word), since),
+    link.reason ? h("p", null, shown(link.reason)) : null,
+    h("h2", null, "Messages per second"),
+    link.last_minute?.length ? spark(link.last_minute) : link.minutes.length ? spark(link.minutes.map((one) => one.per_s)) : h("p", { class: "soft" }, "not on record"),
+    table([
+      { name: "", of: (row) => row[0] },
+      { name: "guaranteed", of: (row) => row[1], number: true },
+      { name: "direct", of: (row) => row[2], number: true },
+    ], [
+      ["now", rate(link.per_s?.guaranteed ?? null), rate(link.per_s?.direct ?? null)],
+    ]),
+    store.at ? null : h("p", { class: "soft" }, `waiting: ${count(link.backlog_messages)} messages in ${count(link.backlog_frames)} frames. Latency: canaries are off.`),
+    h("h2", null, `Carries, because ${link.target} asks for`),
+    table([
+      { name: "filter", of: (row) => h("code", null, shown(row.readable)) },
+      { name: "for", of: (row) => (row.for.length ? row.for.map(shown).join(", ") : row.queue ? `queue ${row.queue}` : "nobody that is known") },
+    ], link.carries.slice(0, 40), { empty: "Nothing: nobody behind this link wants anything." }),
+    link.carries.length + link.carries_more > 40 ? h("p", { class: "soft" }, `and ${count(link.carries.length + link.carries_more - 40)} more filters`) : null,
+    h("h2", null, "Does not carry"),
+    table([
+      { name: "messages", of: (row) => count(row.messages), number: true },
+      { name: "because", of: (row) => shown(row.text) },
+    ], link.refused, { empty: "Nothing was kept off this link." }),
+    link.counted_since_ms ? h("p", { class: "soft" }, `counted since ${moment(link.counted_since_ms, now())}`) : null,
+    h("h2", null, "Proof"),
+    link.findings.length
+      ? h("ul", null, link.findings.map((one) => h("li", null, pill("bad", one.kind), " ", shown(one.text))))
+      : h("p", null, "No findings on this link."),
+    commands(link.commands),
+  ].filter(Boolean);
+}
+
+function nodeParts(node) {
+  const [look, word] = nodeLook(node.state);
+  return [
+    h("h1", null, node.node),
+    h("p", { class: "soft" }, `Kafka cluster ${node.kafka} · `, pill(look || "ok", word || "up"),
+      node.since_ms ? ` since ${moment(node.since_ms, now())}` : ""),
+    node.published ? h("p", null, `Publishes ${rate(node.published.guaranteed)} guaranteed, ${rate(node.published.direct)} direct.`) : null,
+    ...(node.stopped ?? []).map((one) => h("p", null, pill("bad", "stopped"), " ", shown(one.text))),
+    ...(node.endpoints_full ?? []).map((one) => h("p", null, pill("warn", one.state), ` ${shown(one.endpoint)}: ${shown(one.reason)}`)),
+    ...(node.paused_subjects ?? []).map((one) => h("p", null, pill("warn", "paused"), " ", h("code", null, shown(one.filter)), one.why ? `: ${shown(one.why)}` : "")),
+    node.known_everywhere === false ? h("p", null, pill("warn", "not known everywhere"), ` over ${node.open_links.join(", ")}`) : null,
+    h("h2", null, "Endpoints"),
+    table([
+      { name: "endpoint", of: (row) => shown(row.name) },
+      { name: "filters", of: (row) => row.subscriptions.map((one) => h("div", null, h("code", null, shown(one.filter)))) },
+      { name: "gets", of: (row) => rate(row.delivered ? row.delivered.guaranteed + row.delivered.direct : null), number: true },
+      { name: "certified", of: (row) => certified(row) },
+    ], node.ends, { empty: "No endpoints." }),
+    h("h2", null, "Links"),
+    table([
+      { name: "link", of: (row) => h("button", { type: "button", onclick: () => go("map", { link: row.link }) }, row.link.replace("->", " → ")) },
+      { name: "state", of: (row) => linkLook(row)[1], short: true },
+      { name: "rate", of: (row) => rate(row.per_s ? row.per_s.guaranteed + row.per_s.direct : null), number: true },
+    ], node.directions, { empty: "No links." }),
+    node.lanes ? h("p", { class: "soft" }, `${node.lanes} lane${node.lanes === 1 ? "" : "s"}, epoch ${node.epoch}`) : null,
+    commands(node.commands),
+  ].filter(Boolean);
+}
+
+export function certified(endpoint) {
+  if (endpoint.class !== "guaranteed") return "direct: checked for duplicates";
+  const { certificates, equal, last_ms: last } = endpoint.certified;
+  if (!certificates) return "no certificate yet";
+  return `${count(equal)} of ${count(certificates)} equal, last ${moment(last, now())}`;
+}
+
+function spark(values) {
+  const top = Math.max(1, ...values);
+  const step = 300 / Math.max(1, values.length - 1);
+  const points = values.map((value, place) => `${(place * step).toFixed(1)},${(38 - (value / top) * 34).toFixed(1)}`);
+  return s("svg", { class: "spark", viewBox: "0 0 300 40", preserveAspectRatio: "none", role: "img", "aria-label": `rates of the last minute, at most ${rate(top)}` },
+    s("polyline", { points: points.join(" ") }));
+}

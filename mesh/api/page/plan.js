@@ -1,0 +1,99 @@
+// What a topology file would change. Nothing is changed here.
+
+import { here } from "./address.js";
+import { h, shown } from "./dom.js";
+import { count } from "./format.js";
+import { ask, store } from "./store.js";
+import { commands, table } from "./table.js";
+
+const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
+let kept = ""; // what was sent last, for whoever goes away and comes back
+
+export function plan() {
+  const text = h("textarea", { id: "topology", spellcheck: "false", class: "mono", placeholder: "apiVersion: mesh/v1 …" });
+  text.value = kept;
+  const file = h("input", { type: "file", id: "topology-file", accept: ".yaml,.yml,.json" });
+  const result = h("div", { "aria-live": "polite" });
+  const send = async () => {
+    kept = text.value;
+    if (!kept.trim()) { result.replaceChildren(h("p", null, "Give a topology file first.")); return; }
+    result.replaceChildren(h("p", { class: "soft" }, "Planning …"));
+    try {
+      const made = await ask("plan", { allow_delete: allow.checked }, { method: "POST", body: kept, headers: { "Content-Type": "application/yaml" } });
+      result.replaceChildren(...planned(made).filter(Boolean));
+    } catch (error) {
+      result.replaceChildren(...refused(error));
+    }
+  };
+  const take = async (one) => { if (one) { text.value = await one.text(); send(); } };
+  file.addEventListener("change", () => take(file.files[0]));
+  const allow = h("input", { type: "checkbox", id: "allow-delete" });
+  const drop = h("div", {
+    class: "drop",
+    ondragover: (event) => { event.preventDefault(); drop.classList.add("over"); },
+    ondragleave: () => drop.classList.remove("over"),
+    ondrop: (event) => { event.preventDefault(); drop.classList.remove("over"); take(event.dataTransfer.files[0]); },
+  },
+  h("p", null, h("label", { for: "topology-file" }, "Topology file "), file, " or drop it here, or write it:"),
+  h("label", { for: "topology", class: "unseen" }, "Topology"), text,
+  h("p", null, h("button", { type: "button", onclick: send }, "Plan"), " ", allow, " ", h("label", { for: "allow-delete" }, "accept that unread messages are lost with their topics")));
+  return {
+    element: h("div", null,
+      h("div", { class: "bar" }, h("h1", null, "What would a change do?")),
+      h("p", { class: "soft" }, `Compared with what is in force: ${store.mesh.mesh}, version ${store.mesh.version}. Nothing is changed here.`),
+      drop, result, commands(["mesh export > mesh.yaml", "mesh plan mesh.yaml", "mesh apply mesh.yaml"])),
+  };
+}
+
+function refused(error) {
+  const parts = [h("h2", null, "Refused"), h("p", { class: "lead" }, h("span", { class: "pill bad" }, error.problems.length ? plural(error.problems.length, "problem") : "refused"), " nothing would be put in force.")];
+  for (const one of error.problems.length ? error.problems : [{ message: error.message, where: "", walks: [], edit: [] }]) {
+    const walks = one.walks ?? [];
+    const last = walks.length ? walks[0][walks[0].length - 1] : "";
+    parts.push(h("p", null, one.where ? h("code", null, `${shown(one.where)}: `) : null, shown(one.message)));
+    for (const walk of walks) {
+      parts.push(h("div", { class: "walk", role: "img", "aria-label": `walk ${walk.join(" to ")}` }, walk.map((node, place) => [place ? "→" : null, h("span", { class: node === last ? "same" : null }, shown(node))])));
+    }
+    if (one.edit?.length) {
+      parts.push(h("p", null, "The smallest edit that makes it legal: ", one.edit.map((edit) =>
+        h("code", null, `${edit.op} link ${edit.link.join("-")}${edit.zone ? ` ${edit.op === "move" ? "to" : "from"} zone ${edit.zone}` : ""} `))));
+    }
+  }
+  return parts;
+}
+
+const value = (one) => (one === null || one === undefined ? "none" : typeof one === "object" ? JSON.stringify(one) : String(one));
+
+function planned(made) {
+  const changes = made.changes;
+  const moves = made.reach.moves;
+  const sources = made.reach.sources;
+  if (!changes.length) return [h("h2", null, "Plan"), h("p", { class: "lead" }, "It changes nothing: what is in force says the same.")];
+  return [
+    h("h2", null, "Plan"),
+    h("p", { class: "lead" }, `${plural(changes.length, "change")}, ${plural(moves.reduce((sum, one) => sum + one.walks, 0), "walk")} that move, ${plural(made.topics.created.length, "topic")} to create, ${count(made.topics.deleted.length)} to delete.`),
+    table([
+      { name: "do", of: (row) => row.deed, short: true },
+      { name: "what", of: (row) => row.what, short: true },
+      { name: "name", of: (row) => shown(row.name), short: true },
+      { name: "before and after", of: (row) => row.attributes.map((one) => h("div", null, shown(`${one.name}: ${value(one.before)} → ${value(one.after)}`))) },
+    ], changes, { caption: "What changes" }),
+    table([
+      { name: "before", of: (row) => row.old.nodes.join(" → ") },
+      { name: "after", of: (row) => row.new.nodes.join(" → ") },
+      { name: "walks", of: (row) => count(row.walks), number: true },
+    ], moves, { caption: "Walks that move, each a cut-over", empty: "No walk moves." }),
+    table([
+      { name: "published at", of: (row) => row.source, short: true },
+      { name: "newly reaches", of: (row) => row.gained.join(", ") },
+      { name: "no longer reaches", of: (row) => row.lost.join(", ") },
+      { name: "links crossed", of: (row) => `${row.links_before ?? "–"} → ${row.links_after ?? "–"}`, short: true },
+    ], sources, { caption: "Reach, if everybody wants everything", empty: "Everybody reaches whom they reached before." }),
+    made.unread.length ? table([
+      { name: "topic", of: (row) => shown(row.topic) },
+      { name: "records", of: (row) => count(row.records), number: true },
+      { name: "what becomes of them", of: (row) => (row.is_read ? `${row.reader} reads them first` : "lost") },
+    ], made.unread, { caption: "Guaranteed messages in topics that go" }) : null,
+    made.restart.length ? h("p", null, `To be started again with the changed file: ${made.restart.join(", ")}`) : null,
+  ];
+}

@@ -1,0 +1,133 @@
+// What is known of the mesh, asked once and then kept by the feed of changes.
+
+export const root = document.querySelector('meta[name="root"]').content;
+
+export class Problem extends Error {
+  constructor(document) {
+    super(document.detail ?? "The answer cannot be read");
+    this.status = document.status ?? 0;
+    this.problems = document.problems ?? [];
+  }
+}
+
+export async function ask(path, parameters = {}, options = {}) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value !== null && value !== undefined && value !== "") query.append(name, value);
+  }
+  const text = query.toString();
+  const answer = await fetch(`${root}/api/v1/${path}${text ? `?${text}` : ""}`, options);
+  if (answer.status === 401) location.assign(`${root}/login`);
+  const body = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Problem({ status: answer.status, ...body });
+  return body;
+}
+
+export async function askAll(path, parameters = {}) {
+  const items = [];
+  let cursor = "";
+  do {
+    const page = await ask(path, { limit: 5000, ...parameters, cursor });
+    items.push(...page.items);
+    cursor = page.next;
+  } while (cursor);
+  return items;
+}
+
+export const store = {
+  mesh: null,
+  nodes: new Map(),
+  links: new Map(),
+  at: null, // a moment gone by, or null for now
+  isLost: false,
+  trouble: "",
+  skew: 0, // the server's clock less ours
+};
+
+const listeners = new Set();
+export const onChange = (listener) => { listeners.add(listener); };
+const tell = (what) => { for (const listener of listeners) listener(what); };
+
+export const now = () => Date.now() + store.skew;
+
+let asked = 0;
+
+export async function load(at) {
+  const mine = ++asked;
+  try {
+    const [mesh, nodes, links] = await Promise.all([
+      ask("mesh", { at }), askAll("nodes", { at }), askAll("links", { at }),
+    ]);
+    if (mine !== asked) return;
+    if (!at) store.skew = mesh.at_ms - Date.now();
+    store.at = at ?? null;
+    store.mesh = mesh;
+    store.nodes = new Map(nodes.map((node) => [node.node, node]));
+    store.links = new Map(links.map((link) => [link.link, link]));
+    store.trouble = "";
+  } catch (error) {
+    if (mine !== asked) return;
+    store.trouble = error.message;
+    if (!store.mesh) setTimeout(() => load(at), 2000);
+  }
+  tell({ kind: "all" });
+}
+
+function change(data) {
+  if (!store.mesh) return;
+  if (data.version !== undefined && data.version !== store.mesh.version) {
+    load(store.at);
+    return;
+  }
+  store.skew = data.at_ms - Date.now();
+  if (data.proof) store.mesh.proof_now = data.proof;
+  if (store.at) { tell({ kind: "proof" }); return; }
+  if (data.proof) store.mesh.proof = data.proof;
+  for (const [name, [state, subscriptions]] of Object.entries(data.nodes ?? {})) {
+    const node = store.nodes.get(name);
+    if (node) Object.assign(node, { state, subscriptions });
+  }
+  for (const [name, [state, guaranteed, direct]] of Object.entries(data.links ?? {})) {
+    const link = store.links.get(name);
+    if (link) Object.assign(link, { state, per_s: { guaranteed, direct } });
+  }
+  if (data.faults) {
+    for (const kafka of store.mesh.kafka) {
+      kafka.answers = !(kafka.name in data.faults);
+      kafka.fault = data.faults[kafka.name] ?? null;
+    }
+  }
+  tell({ kind: "change", data });
+}
+
+let wasOpen = false;
+
+function take(message) {
+  if (message.kind === "change") change(message.data);
+  else if (message.kind === "reset") load(store.at);
+  else if (message.kind === "lost" && !store.isLost) { store.isLost = true; tell({ kind: "feed" }); }
+  else if (message.kind === "open") {
+    const isBack = store.isLost || wasOpen;
+    store.isLost = false;
+    wasOpen = true;
+    tell({ kind: "feed" });
+    if (isBack) load(store.at);
+  }
+}
+
+export function follow() {
+  const address = new URL(`${root}/api/v1/events`, location.href).href;
+  if (typeof SharedWorker === "function") {
+    const worker = new SharedWorker(`${root}/static/feed.worker.js`);
+    worker.port.onmessage = ({ data }) => take(data);
+    worker.port.postMessage({ kind: "follow", address });
+    addEventListener("pagehide", () => worker.port.postMessage({ kind: "bye" }));
+    return;
+  }
+  const source = new EventSource(address);
+  source.onopen = () => take({ kind: "open" });
+  source.onerror = () => take({ kind: "lost" });
+  for (const kind of ["here", "reset", "change"]) {
+    source.addEventListener(kind, (event) => take({ kind, data: JSON.parse(event.data) }));
+  }
+}

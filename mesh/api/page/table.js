@@ -1,0 +1,57 @@
+// Every view as a table, with its rows as text for a spreadsheet.
+
+import { h, shown } from "./dom.js";
+
+// A column is { name, of: row => text or element, text: row => plain, number, short }.
+export function table(columns, rows, { caption = "", empty = "Nothing." } = {}) {
+  if (!rows.length) return h("p", { class: "empty" }, empty);
+  const kind = (column) => (column.number ? "number" : column.short ? "short" : null);
+  const text = (value) => (value instanceof Node || Array.isArray(value) ? value : shown(value));
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption || columns.map((c) => c.name).join(", ") },
+    h("table", null,
+      caption && h("caption", null, caption),
+      h("thead", null, h("tr", null, columns.map((one) =>
+        h("th", { scope: "col", class: kind(one) }, one.name || h("span", { class: "unseen" }, "Actions"))))),
+      h("tbody", null, rows.map((row) =>
+        h("tr", null, columns.map((one) => h("td", { class: kind(one) }, text(one.of(row)))))))));
+}
+
+function cell(column, row) {
+  const value = column.text ? column.text(row) : column.of(row);
+  const text = value instanceof Node ? value.textContent : Array.isArray(value) ? value.join(" ") : String(value ?? "");
+  // A spreadsheet would run what begins like a formula.
+  const safe = /^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text;
+  return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+export function csv(columns, rows) {
+  const named = columns.filter((one) => one.name);
+  const lines = [named.map((one) => one.name).join(",")];
+  for (const row of rows) lines.push(named.map((one) => cell(one, row)).join(","));
+  return `${lines.join("\r\n")}\r\n`;
+}
+
+export function exporting(name, columns, rows) {
+  const save = () => {
+    const address = URL.createObjectURL(new Blob([csv(columns, rows())], { type: "text/csv" }));
+    h("a", { href: address, download: `${name}.csv` }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 1000);
+  };
+  const copy = async (event) => {
+    const button = event.currentTarget;
+    try {
+      await navigator.clipboard.writeText(csv(columns, rows()));
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Not allowed";
+    }
+    setTimeout(() => { button.textContent = "Copy rows"; }, 1500);
+  };
+  return [
+    h("button", { type: "button", onclick: copy }, "Copy rows"),
+    h("button", { type: "button", onclick: save }, "Save as CSV"),
+  ];
+}
+
+export const commands = (lines) =>
+  lines.length ? h("pre", { class: "commands mono", tabindex: "0", "aria-label": "Commands" }, lines.map(shown).join("\n")) : null;
