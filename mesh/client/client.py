@@ -293,10 +293,12 @@ class MeshClient:
         Spec: K24.
         """
         deadline = self._now_ms() + int(timeout_s * 1000)
-        view = self._open_view()
+        view, topic = self._open_view(), self._names.clients(self._node)
+        told = self._kafka.admin().describe([topic]).get(topic)
+        topic_id = None if told is None else told.topic_id
         while True:
             view.refresh()
-            late, excused = open_links(view, self._node, version)
+            late, excused = open_links(view, self._node, version, topic_id)
             if late is None:
                 return excused
             if self._now_ms() >= deadline:

@@ -7,7 +7,7 @@ from mesh.codec.subscriptions import decode_subscription
 from mesh.errors import ProtocolError
 from mesh.model.control import Subscription
 from mesh.transport.port import KafkaCluster, TopicPartition
-from mesh.view.reading import read_range
+from mesh.transport.reading import read_range
 
 
 def subscriptions_in(kafka: KafkaCluster, topic: str) -> dict[tuple[str, str], Subscription]:

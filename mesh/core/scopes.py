@@ -82,6 +82,11 @@ class ScopeReader:
         """Say whether the newest mark is no older than what the node has acknowledged."""
         return self.mark is not None and (self.mark.epoch, self.mark.number) >= self.recalled
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the newest mark is proven, and is not older than what was acknowledged."""
+        return self.mark is None or (self.proven and self._has_come_as_far())
+
     def is_older(self, version: tuple[int, int] | None) -> bool:
         """Say whether nothing is read yet, or less than what was proven at a version."""
         mark = self.mark
@@ -115,6 +120,7 @@ class ScopeReader:
         self.view.clear()
         self.pending.clear()
         self.mark, self.proven, self._digest = None, False, 0
+        self.recalled = (-1, -1)  # what was acknowledged is read as well, or has been lost there
 
     def in_force(self) -> Iterator[tuple[str, Wish]]:
         """Yield every entry in force, unproven removals included."""

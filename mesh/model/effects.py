@@ -182,6 +182,13 @@ class LearnAnew:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadAgain:
+    """Read a neighbour's control topic from its beginning: what it offers stays unproven. K23."""
+
+    neighbour: str
+
+
+@dataclass(frozen=True, slots=True)
 class BecameReady:
     """Every input is proven or frozen, and the first routing is in force."""
 
@@ -213,6 +220,7 @@ Effect = (
     | EndSubscription
     | LeadAnew
     | LearnAnew
+    | ReadAgain
     | BecameReady
     | Note
 )

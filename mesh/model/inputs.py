@@ -87,6 +87,33 @@ class NeighbourCaughtUp:
 
 
 @dataclass(frozen=True, slots=True)
+class NeighbourAnew:
+    """A neighbour's control topic lost its end, or was made anew: it is read from its beginning.
+
+    Spec: K21, K23.
+    """
+
+    neighbour: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAnew:
+    """What a neighbour acknowledges lost its end, or was made anew. Spec: K24."""
+
+    neighbour: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientsAnew:
+    """The own `clients` topic lost its end, or was made anew: it is read from its beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnControlAnew:
+    """A control topic that this node writes lost its end, or was made anew. Spec: K16."""
+
+
+@dataclass(frozen=True, slots=True)
 class NeighbourUnreachable:
     """A neighbour's Kafka cluster did not answer within the time allowed. Spec: K21.
 
@@ -341,6 +368,10 @@ Input = (
     | MarkRead
     | BeatRead
     | NeighbourCaughtUp
+    | NeighbourAnew
+    | StreamAnew
+    | ClientsAnew
+    | OwnControlAnew
     | NeighbourUnreachable
     | NeighbourLags
     | LinkDisabled

@@ -22,16 +22,9 @@ def close(neighbour: Neighbour, router: Router, reason: Reason) -> None:
 
 
 def begin_again(neighbour: Neighbour, router: Router) -> None:
-    """Have everything that a neighbour offers proven anew: the link is enabled.
-
-    Its control topic is read from its beginning: withdrawals that were written meanwhile may be
-    gone from it by now. What is in force stays so until then.
-    """
+    """Have everything that a neighbour offers proven anew before data flow: the link is enabled."""
     close(neighbour, router, Reason.NOT_RESYNCED)
-    neighbour.caught_up, neighbour.heard_ms = False, None
-    neighbour.marks.clear()
-    for reader in neighbour.scopes.values():
-        reader.begin_again()
+    neighbour.begin_again()
 
 
 def open_if_proven(neighbour: Neighbour, router: Router) -> None:

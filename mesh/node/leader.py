@@ -288,6 +288,13 @@ class Leader:
             if scope in self._scopes:
                 yield WriteMark(scope, self._scopes[scope].next_mark(self.epoch))
 
+    def ask_again(self, names: Sequence[str]) -> Iterator[WriteMark]:
+        """Mark again what some neighbours read: what they acknowledged is lost. Spec: K24."""
+        readers = {scope: readers_of(self.links, scope) for scope in self._scopes}
+        yield from self.mark_again(
+            [scope for scope, read_by in readers.items() if any(one in read_by for one in names)]
+        )
+
     def _link(self, scope: Scope) -> LocalLink:
         return link_of(self.links, scope)
 
@@ -333,10 +340,7 @@ class Leader:
         opened = [name for name in self._shut if name not in learner.router.refused]
         for name in opened:
             del self._shut[name]
-        readers = {scope: readers_of(self.links, scope) for scope in self._scopes}
-        yield from self.mark_again(
-            [scope for scope, names in readers.items() if any(one in names for one in opened)]
-        )
+        yield from self.ask_again(opened)
 
     def heed_silence(self, learner: Learner) -> Iterator[Writes]:
         """Tell anew what is open when a neighbour is heard no more, or again. Spec: K24."""

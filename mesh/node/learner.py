@@ -33,13 +33,14 @@ from mesh.model.inputs import EndpointMade, EndpointSeen
 from mesh.model.reasons import Reason
 from mesh.node.closing import begin_again, open_if_proven
 from mesh.node.cuts import Cuts
+from mesh.node.doubts import Doubts
 from mesh.node.neighbour import Neighbour
 from mesh.node.queues import Leaving, OwnQueues
 from mesh.node.relinking import CHANGE, NO_CHANGES, UNCHANGED, LinkChanges
 from mesh.node.remembering import is_kept
 from mesh.node.rounds import CLIENTS, Round, input_name, neighbour_of
 from mesh.node.standing import endpoint_wishes, standing_changes, standing_wishes
-from mesh.node.subscriptions import OwnSubscriptions
+from mesh.node.subscriptions import Key, OwnSubscriptions
 from mesh.node.troubles import Troubles
 
 Versions = Mapping[Scope, tuple[int, int]]
@@ -100,6 +101,9 @@ class Learner:
     _read: dict[str, tuple[int, int]] = field(default_factory=dict)
     _begun: dict[str, tuple[int, int]] | None = None
     _routed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    _voided: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _doubts: Doubts = field(default_factory=Doubts)
+    _unread: dict[Key, None] = field(default_factory=dict)
     _link_changes: LinkChanges = NO_CHANGES
 
     def __post_init__(self) -> None:
@@ -123,6 +127,7 @@ class Learner:
     ) -> Iterator[EnsureEndpoint | Note]:
         """Take note of a record on `clients`. An endpoint has one kind and one class. Spec: K13."""
         self.clients_passed(offset)
+        self._unread.pop((endpoint, filter_), None)
         self.own.forget_lease((endpoint, filter_))
         if subscription is None:
             self._unsubscribe(endpoint, filter_, now)
@@ -160,6 +165,20 @@ class Learner:
         self._read[CLIENTS] = (0, offset)
         self.cuts.read(self.uuid, offset)
         self._put(node_address(self.uuid), ADDRESS, Wish(clients_offset=offset))
+
+    def clients_anew(self) -> None:
+        """Have `clients` read from its beginning; what does not stand there any more ends then."""
+        self._void(CLIENTS)
+        self._unread = dict.fromkeys(self.own.asked)
+        self.clients_offset, self.clients_caught_up = -1, False
+        self._put(node_address(self.uuid), ADDRESS, Wish(clients_offset=-1))
+
+    def clients_read(self, now: int) -> None:
+        """Take note that `clients` is read to the end found at the start."""
+        self.clients_caught_up = True
+        unread, self._unread = self._unread, {}
+        for endpoint, filter_ in unread:
+            self._unsubscribe(endpoint, filter_, now)
 
     def _unsubscribe(self, endpoint: str, filter_: str, now: int) -> None:
         gone = self.own.pop((endpoint, filter_))
@@ -201,7 +220,7 @@ class Learner:
         reader, neighbour = self._scope(name, scope), self.neighbours[name]
         if reader is None:
             return
-        if neighbour.closed is Reason.NOT_RESYNCED and not neighbour.caught_up:
+        if neighbour.is_read_again and not neighbour.caught_up:
             neighbour.marks[scope] = mark  # an old one would prove what was long ago
             return
         self._marked(name, scope, reader, mark)
@@ -225,7 +244,7 @@ class Learner:
     def caught_up(self, name: str, now: int) -> None:
         """Take note that a neighbour's control topic is read to the end found at the start."""
         neighbour = self.neighbours[name]
-        neighbour.caught_up, neighbour.heard_ms = True, now
+        neighbour.caught_up, neighbour.is_read_again, neighbour.heard_ms = True, False, now
         for scope, mark in neighbour.marks.items():
             self._marked(name, scope, neighbour.scopes[scope], mark)
         neighbour.marks.clear()
@@ -285,8 +304,37 @@ class Learner:
     def begin_again(self, name: str) -> None:
         """Have everything that a neighbour offers proven anew: the link is enabled."""
         begin_again(self.neighbours[name], self.router)
+        self._acknowledge_anew(name)
+
+    def read_again(self, name: str, *, is_anew: bool) -> None:
+        """Have a neighbour's control topic read from its beginning; data come and go meanwhile.
+
+        Args:
+            name: The neighbour.
+            is_anew: Whether the topic has lost its end, or is another one: beats begin anew there.
+        """
+        neighbour = self.neighbours[name]
+        neighbour.begin_again()
+        if is_anew:
+            neighbour.beat = (-1, -1)
+        self._acknowledge_anew(name)
+
+    def _acknowledge_anew(self, name: str) -> None:
         for scope in self.neighbours[name].scopes:
-            self._read.pop(input_name(name, scope), None)  # to be acknowledged anew
+            self._void(input_name(name, scope))
+
+    def _void(self, source: str) -> None:
+        """Wait for no version of an input that is known by now: it may never come again."""
+        known = (self._read.pop(source, UNCHANGED), self._routed.get(source, UNCHANGED))
+        self._voided[source] = max(self._voided.get(source, UNCHANGED), *known)
+
+    def void(self, source: str, version: tuple[int, int]) -> None:
+        """Wait for a version of an input no more: the topic that told it has lost its end."""
+        self._voided[source] = max(self._voided.get(source, UNCHANGED), version)
+
+    def doubted(self, now: int) -> Iterator[str]:
+        """Yield neighbours whose offers stay unproven: they are to be read again. Spec: K23."""
+        yield from self._doubts.due(self.neighbours, now)
 
     def lacks(self, in_force: Mapping[str, tuple[int, int]]) -> bool:
         """Say whether a lane knows more than this worker of a neighbour whose link is disabled."""
@@ -302,12 +350,19 @@ class Learner:
         What it will not read counts not: links that are frozen or shut, and what is offered no
         more.
         """
-        is_late = self._routed.get(CLIENTS, UNCHANGED) < in_force.get(CLIENTS, UNCHANGED)
-        return is_late or bool(self.lagging(in_force))
+        return self.lacks_clients(in_force) or bool(self.lagging(in_force))
+
+    def lacks_clients(self, in_force: Mapping[str, tuple[int, int]]) -> bool:
+        """Say whether somebody routed by more of the own subscriptions than this worker does."""
+        return CLIENTS in in_force and self._is_late(CLIENTS, in_force[CLIENTS])
+
+    def _is_late(self, source: str, version: tuple[int, int]) -> bool:
+        known = max(self._routed.get(source, UNCHANGED), self._voided.get(source, UNCHANGED))
+        return known < version
 
     def lagging(self, in_force: Mapping[str, tuple[int, int]]) -> Sequence[str]:
         """Return the neighbours of whom somebody routed by more than this worker does yet."""
-        late = [s for s, version in in_force.items() if self._routed.get(s, UNCHANGED) < version]
+        late = [source for source, version in in_force.items() if self._is_late(source, version)]
         found = []
         for name, neighbour in self.neighbours.items():
             is_read = not neighbour.frozen and neighbour.closed is None and neighbour.gate is None

@@ -26,8 +26,10 @@ from mesh.model.controls import ControlKind
 from mesh.model.effects import (
     BecameReady,
     Effect,
+    LeadAnew,
     LearnAnew,
     Note,
+    ReadAgain,
     Relinked,
     Reroute,
     ResumeSource,
@@ -38,6 +40,7 @@ from mesh.model.inputs import (
     AdvertRead,
     BeatRead,
     ChangeRead,
+    ClientsAnew,
     ClientsCaughtUp,
     EndpointMade,
     EndpointSeen,
@@ -53,17 +56,20 @@ from mesh.model.inputs import (
     LinksRead,
     LossAccepted,
     MarkRead,
+    NeighbourAnew,
     NeighbourCaughtUp,
     NeighbourLags,
     NeighbourUnreachable,
     OutboxFull,
     OwnAdvertRead,
+    OwnControlAnew,
     OwnControlCaughtUp,
     OwnMarkRead,
     QueueSeen,
     SourceResumed,
     SourceStopped,
     Stilled,
+    StreamAnew,
     SubscriptionRead,
     SubscriptionRefused,
     Ticked,
@@ -85,6 +91,8 @@ OF_NEIGHBOUR = (
     AdvertRead,
     MarkRead,
     BeatRead,
+    NeighbourAnew,
+    StreamAnew,
     NeighbourCaughtUp,
     NeighbourLags,
     NeighbourUnreachable,
@@ -193,7 +201,7 @@ class NodeMachine:
             case SubscriptionRefused(offset):
                 learner.clients_passed(offset)
             case ClientsCaughtUp():
-                learner.clients_caught_up = True
+                learner.clients_read(self._now_ms)
             case AdvertRead(neighbour, scope, filter_, wish):
                 learner.advert_read(neighbour, scope, filter_, wish)
             case MarkRead(neighbour, scope, mark):
@@ -204,6 +212,8 @@ class NodeMachine:
                     yield Note("neighbour.up", f"{neighbour} beats again")
             case NeighbourCaughtUp(neighbour):
                 learner.caught_up(neighbour, self._now_ms)
+            case NeighbourAnew() | StreamAnew() | ClientsAnew() | OwnControlAnew():
+                yield from self._read_anew(input_)
             case NeighbourUnreachable(neighbour, learned):
                 learner.freeze(neighbour, learned)
                 yield Note("neighbour.frozen", f"{neighbour} could not be reached at the start")
@@ -253,6 +263,40 @@ class NodeMachine:
         self.learner.request_round()
         self.probing.lead(input_.links)
 
+    def _read_anew(
+        self, input_: NeighbourAnew | StreamAnew | ClientsAnew | OwnControlAnew
+    ) -> Iterator[Effect]:
+        """Follow a control topic that lost its end or was made anew. Spec: K16, K21, K23, K24."""
+        learner, leader = self.learner, self.leader
+        match input_:
+            case NeighbourAnew(neighbour):
+                yield Note("control.anew", f"the control topic of {neighbour} is read anew")
+                learner.read_again(neighbour, is_anew=True)
+                self._await_lanes(neighbour)
+            case StreamAnew(neighbour):
+                yield from leader.ask_again([neighbour]) if leader is not None else ()
+            case ClientsAnew():
+                yield Note("control.anew", "the own clients topic is read anew")
+                learner.clients_anew()
+                self._await_lanes(CLIENTS)
+                yield from [LeadAnew()] if leader is not None else ()
+            case OwnControlAnew():
+                yield Note("control.anew", "a control topic of this node is written anew")
+                self._foreign.caught_up = False
+                yield from [LeadAnew()] if leader is not None else ()
+            case _:
+                assert_never(input_)
+
+    def _await_lanes(self, of: str) -> None:
+        """Have lanes tell anew by what they route of `clients`, or of a neighbour.
+
+        Versions that another topic told say nothing any more.
+        """
+        self._lanes = {
+            lane: {s: v for s, v in in_force.items() if of not in (s, neighbour_of(s))}
+            for lane, in_force in self._lanes.items()
+        }
+
     def _turn_link(self, input_: LinkDisabled | LinkEnabled) -> Iterator[WriteLearned]:
         """Follow what operators want of a link; what is known of its other end is kept. K21."""
         learner, name = self.learner, input_.neighbour
@@ -273,6 +317,10 @@ class NodeMachine:
         self.learner.forget_left(self.learner.queues.left_long_ago(known, now_ms))
         for name in self.learner.silent(now_ms):
             yield Note("neighbour.down", f"{name} has not been heard for ten beats")
+        for name in self.learner.doubted(now_ms):
+            yield Note("neighbour.doubted", f"what {name} offers stays unproven: it is read again")
+            self.learner.read_again(name, is_anew=False)
+            yield ReadAgain(name)
         if self.leader is not None:
             yield from self.leader.heed_silence(self.learner)
             yield from self.learner.ended_leases(now_ms)

@@ -19,6 +19,7 @@ class Neighbour:
     Attributes:
         link: The link to it.
         caught_up: Its control topic has been read to the end found at the start.
+        is_read_again: That is a start in the middle: old marks may come before the newest one.
         frozen: It could not be reached at the start.
         beat: (epoch, number) of its newest heartbeat; (-1, -1) for none.
         heard_ms: When that arrived, or from when on it was missed; None before the first tick.
@@ -34,6 +35,7 @@ class Neighbour:
 
     link: LocalLink
     caught_up: bool = False
+    is_read_again: bool = False
     frozen: bool = False
     beat: tuple[int, int] = (-1, -1)
     heard_ms: int | None = None
@@ -44,6 +46,23 @@ class Neighbour:
     late: dict[tuple[Scope, str], None] = field(default_factory=dict)
     marks: dict[Scope, Mark] = field(default_factory=dict)
     scopes: dict[Scope, ScopeReader] = field(default_factory=dict)
+
+    def begin_again(self) -> None:
+        """Have its control topic read from its beginning, and everything proven anew.
+
+        Withdrawals that were written meanwhile may be gone from it by now. What is in force stays
+        so until then.
+        """
+        self.caught_up, self.is_read_again, self.heard_ms = False, True, None
+        self.marks.clear()
+        for reader in self.scopes.values():
+            reader.begin_again()
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether it is heard, and yet what it offers is not what its marks say."""
+        is_heard = self.caught_up and not self.is_down and self.closed is None and self.gate is None
+        return is_heard and not all(reader.is_settled for reader in self.scopes.values())
 
     @property
     def is_proven(self) -> bool:

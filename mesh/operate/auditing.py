@@ -11,7 +11,7 @@ from typing import Any
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, TopicPartition
-from mesh.view.reading import read_range
+from mesh.transport.reading import read_range
 
 Entry = Mapping[str, Any]
 

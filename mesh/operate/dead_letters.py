@@ -13,7 +13,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
-from mesh.view.reading import read_range
+from mesh.transport.reading import read_range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,9 +21,9 @@ from mesh.model.control import Change, Lineage
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, TopicPartition
+from mesh.transport.reading import read_range
 from mesh.view.change_records import newest
 from mesh.view.mesh_view import MeshView
-from mesh.view.reading import read_range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

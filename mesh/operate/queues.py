@@ -16,8 +16,8 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.status import UNKNOWN
 from mesh.transport.port import KafkaCluster, TopicPartition
+from mesh.transport.reading import read_range
 from mesh.view.mesh_view import MeshView
-from mesh.view.reading import read_range
 
 LEFT = "left"
 """Kind of a node that has left a queue with messages in it."""

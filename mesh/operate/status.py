@@ -25,9 +25,9 @@ from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
+from mesh.transport.reading import read_range
 from mesh.view.disabling import is_to_be_disabled, says_disabled
 from mesh.view.mesh_view import MeshView, NodeView
-from mesh.view.reading import read_range
 
 LOOK_S = 0.1
 QUICK_LOOK_S = 0.02

@@ -21,8 +21,8 @@ from mesh.model.topology import Topology
 from mesh.operate.doctor import read_positions
 from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
+from mesh.transport.reading import read_range
 from mesh.view.mesh_view import MeshView
-from mesh.view.reading import read_range
 
 SCANNED_MAX = 100_000
 """Newest records looked at in each outbox and endpoint."""

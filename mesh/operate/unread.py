@@ -12,8 +12,8 @@ from mesh.model.topology import Topology
 from mesh.operate.doctor.progress import read_positions
 from mesh.operate.status import UP, link_state
 from mesh.transport.port import KafkaCluster, TopicPartition
+from mesh.transport.reading import read_range
 from mesh.view.mesh_view import MeshView
-from mesh.view.reading import read_range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

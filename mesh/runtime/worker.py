@@ -27,6 +27,7 @@ from mesh.model.effects import (
     LeadAnew,
     LearnAnew,
     Note,
+    ReadAgain,
     Relinked,
     Reroute,
     ResumeSource,
@@ -166,7 +167,6 @@ class Worker:
         )
         now = self.clock.now_ms()
         self._questions = Questions(self.errands)
-        self._recalling = Recalling(self.node, self._recall, self._questions)
         self._listener = Listener(
             self.topology,
             self.node,
@@ -176,6 +176,7 @@ class Worker:
             self._questions,
             now,
         )
+        self._recalling = Recalling(self.node, self._recall, self._questions, self._listener)
         self._changing.parts += [self._listener, self._leadership]
         self._host_trees()
 
@@ -238,6 +239,9 @@ class Worker:
         data = self._sort(records)
         if lanes is None:
             return bool(records)
+        if lost := [place for reader in self.readers.values() for place in reader.lost()]:
+            self._listener.lost(lost)
+            lanes.sources.lost(lanes.owned, lost)
         for lagging in self._recalling.step(lanes, now):
             self._step(lagging)
         for input_ in self._listener.follow(now):
@@ -415,6 +419,8 @@ class Worker:
                     self._step(input_)
             case LearnAnew():
                 self._listener.tell_again()
+            case ReadAgain(neighbour):
+                self._listener.read_again(neighbour)
             case BecameReady():
                 log.info("node.ready")
             case Note(event, text):

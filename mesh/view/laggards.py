@@ -10,11 +10,20 @@ from mesh.view.mesh_view import MeshView
 
 
 def open_links(
-    view: MeshView, node: str, version: int
+    view: MeshView, node: str, version: int, topic_id: bytes | None = None
 ) -> tuple[Sequence[tuple[str, str]] | None, Sequence[tuple[str, str]]]:
-    """Return (laggards or None when done, links whose end is down or unreachable)."""
+    """Return (laggards or None when done, links whose end is down or unreachable).
+
+    Args:
+        view: What control topics say.
+        node: Whose subscriptions are meant.
+        version: The offset that is to be acknowledged.
+        topic_id: Of the `clients` topic that it is an offset of, if that is known.
+    """
     seen = view.nodes[node]
     ack = seen.subscribed
+    if ack is not None and topic_id is not None and ack.topic_id not in (None, topic_id):
+        return (), ()  # it is about a topic that was there before
     if ack is None or ack.epoch != seen.epoch or ack.applied < version:
         return (), ()
     if ack.complete >= version:

@@ -17,7 +17,7 @@ from mesh.operate.doctor.findings import Category, Check, Result, first_of, judg
 from mesh.operate.doctor.lanes import newest
 from mesh.transport.headers import headers_of
 from mesh.transport.port import Record, TopicInfo, TopicPartition
-from mesh.view.reading import read_range
+from mesh.transport.reading import read_range
 
 LETTERS_MAX = 1_000
 """Newest dead letters of each partition that are counted."""

@@ -22,8 +22,8 @@ from mesh.operate.doctor.findings import (
 )
 from mesh.operate.gates import is_shut
 from mesh.transport.port import Record, TopicPartition
+from mesh.transport.reading import read_range
 from mesh.view.disabling import is_to_be_disabled
-from mesh.view.reading import read_range
 
 
 def check_interest(at: Examination) -> Iterator[Check]:

@@ -10,7 +10,7 @@ from mesh.model.topics import TopicNames
 from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import Category, Check, first_of, judged, unseen
 from mesh.transport.port import TopicPartition
-from mesh.view.reading import read_range
+from mesh.transport.reading import read_range
 
 LEDGER_MAX = 200
 """Newest offsets of each ledger partition that are looked at."""

@@ -12,7 +12,7 @@ from mesh.model.state import Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
-from mesh.view.reading import read_range
+from mesh.transport.reading import read_range
 
 
 @dataclass(slots=True)

@@ -23,11 +23,17 @@ from mesh.runtime.control.leading import (
     identity_of,
     read_written,
 )
+from mesh.runtime.control.own_topics import control_topics, restored
 from mesh.runtime.host.errands import Errand, Errands, Steps
 from mesh.runtime.host.recall import Recall
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
+from mesh.transport.reading import read_tail
 
 STANDBY_RETRY_MS = 500
+
+LOGGED = 1_000
+"""So many of the newest records of the log of what was written tell who the node was, where its
+control topic does not: the leader beats there once a second."""
 
 log = structlog.get_logger()
 
@@ -41,7 +47,7 @@ class Led:
         written: What they said before.
         uuid: The node's identity.
         epoch: Of this leadership.
-        topic_ids: Of the node's `control` and `clients`, by name.
+        topic_ids: Of the node's control topics, by name.
     """
 
     writer: Writer
@@ -56,9 +62,24 @@ class Led:
 
 
 def take_control(
-    topology: Topology, node: str, home: KafkaCluster, recall: Recall, new_uuid: Callable[[], str]
+    topology: Topology,
+    node: str,
+    home: KafkaCluster,
+    recall: Recall,
+    new_uuid: Callable[[], str],
+    known: tuple[str | None, int] = (None, 0),
 ) -> Steps[Led]:
     """Take the control topics: the writer first, so that what is read stays true. Spec: K16.
+
+    Epochs rise also where the control topic was made anew, or has lost its end.
+
+    Args:
+        topology: The mesh.
+        node: Whose control topics they are.
+        home: Where they are.
+        recall: Reads what they say.
+        new_uuid: Makes an identity.
+        known: The node's uuid and the newest epoch, as far as this worker knows.
 
     Raises:
         TransportError: They cannot be taken now.
@@ -67,13 +88,16 @@ def take_control(
     writer = home.writer("control", names.control_transactions(node))
     try:
         yield
+        topic_ids = restored(home.admin(), control_topics(topology, node))
         written = read_written(recall.records(TopicPartition(names.control(node), 0)))
-        former = written.identity
-        uuid = former.uuid if former is not None else new_uuid()
-        epoch = written.epoch + 1
         yield
-        described = home.admin().describe([names.control(node), names.clients(node)])
-        topic_ids = {name: info.topic_id for name, info in described.items()}
+        logged = TopicPartition(names.control_log(node), 0)
+        is_whole = written.identity is not None
+        former = Written() if is_whole else read_written(read_tail(home, logged, LOGGED))
+        identity = written.identity or former.identity
+        uuid = identity.uuid if identity is not None else known[0] or new_uuid()
+        epoch = max(written.epoch, former.epoch, known[1]) + 1
+        yield
         control = ControlWriter(topology, node, writer, lambda _: (), topic_ids)
         control.introduce(identity_of(topology, node, home, uuid, epoch))
     except BaseException:
@@ -140,7 +164,14 @@ class Leadership:
         """
         taking = self._taking
         if is_due and taking is None and self._control is None:
-            steps = take_control(self.topology, self.node, self.home, self.recall, self.new_uuid)
+            steps = take_control(
+                self.topology,
+                self.node,
+                self.home,
+                self.recall,
+                self.new_uuid,
+                (self.uuid, self._epoch),
+            )
             taking = self._taking = self.errands.begin(steps)
         if taking is not None:
             if not is_due and not taking.is_off:

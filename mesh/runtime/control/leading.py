@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from mesh.codec.control import (
     Learned,
     decode_advert,
+    decode_heartbeat,
     decode_identity,
     decode_learned,
     decode_mark,
@@ -27,6 +28,7 @@ from mesh.codec.control import (
 )
 from mesh.codec.keys import (
     AdvertKey,
+    HeartbeatKey,
     IdentityKey,
     LearnedKey,
     LinksKey,
@@ -132,6 +134,8 @@ def read_written(records: Iterable[Record]) -> Written:
                 case IdentityKey() if value is not None:
                     written.identity = decode_identity(value)
                     written.epoch = max(written.epoch, written.identity.epoch)
+                case HeartbeatKey() if value is not None:
+                    written.epoch = max(written.epoch, decode_heartbeat(value).epoch)
                 case MarkKey(scope) if value is not None:
                     # Readers believe the newest epoch, whoever wrote it.
                     written.offers.setdefault(scope, {})

@@ -33,24 +33,28 @@ from mesh.codec.keys import (
 from mesh.codec.state import decode_progress
 from mesh.codec.subscriptions import decode_subscription
 from mesh.errors import DecodeError, ProtocolError, TransportError
-from mesh.model.control import LinkState, OutboxPosition, Wish
+from mesh.model.control import NO_TOPIC, LinkState, Mark, OutboxPosition, Wish
 from mesh.model.effects import Relinked
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import (
     AckRead,
     AdvertRead,
     BeatRead,
+    ClientsAnew,
     ClientsCaughtUp,
     Input,
     LaneApplied,
     LinkDisabled,
     LinkEnabled,
     MarkRead,
+    NeighbourAnew,
     NeighbourCaughtUp,
     NeighbourUnreachable,
     OwnAdvertRead,
+    OwnControlAnew,
     OwnControlCaughtUp,
     OwnMarkRead,
+    StreamAnew,
     SubscriptionRead,
     SubscriptionRefused,
 )
@@ -61,6 +65,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.control.identities import about_links
 from mesh.runtime.control.mates import MatesPositions
+from mesh.runtime.control.own_topics import OwnTopics
 from mesh.runtime.control.wishes import Wishes
 from mesh.runtime.host.intake import Intake
 from mesh.runtime.host.questions import Questions
@@ -95,8 +100,12 @@ class _Feed:
     kafka: str
     decode: Callable[[Record], Iterator[Input]]
     caught_up: Input | None
+    anew: Input | None
     neighbour: str
     since_ms: int
+    topic_id: bytes = NO_TOPIC
+    is_doubted: bool = False
+    looked_to: int | None = None
     next: int = BEGINNING
     end: int | None = None
     assigned: bool = False
@@ -135,6 +144,8 @@ class Listener:
     _cut: tuple[str, ...] = ()
     _closed: frozenset[str] = frozenset()
     _tells_again: bool = False
+    _news: list[Input] = field(default_factory=list)
+    _own: OwnTopics = field(init=False)
     _feeds: dict[str, _Feed] = field(default_factory=dict)
     _cluster_ids: dict[str, str] = field(default_factory=dict)
 
@@ -144,33 +155,35 @@ class Listener:
         names = TopicNames(self.topology.prefix)
         nodes = self.topology.nodes
         own = nodes[self.node].kafka
-        self._add(names.clients(self.node), own, self._clients, ClientsCaughtUp())
+        self._add(names.clients(self.node), own, self._clients, ClientsCaughtUp(), ClientsAnew())
         self._add(names.config(), own, self.wishes.take, None)
-        self._add(names.control(self.node), own, self._own_control, OwnControlCaughtUp())
+        control, caught_up = names.control(self.node), OwnControlCaughtUp()
+        self._add(control, own, self._own_control, caught_up, OwnControlAnew())
         if (lanes := nodes[self.node].lanes) > 1:
             # With one lane its owner knows by itself; with more, lane 0 waits for the others.
             for lane in range(lanes):
-                self._add(names.progress(self.node), own, self._progress, None, lane)
+                self._add(names.progress(self.node), own, self._progress, None, partition=lane)
+        self._own = OwnTopics(
+            self.topology, self.node, self.admins[own], self.questions, self.started_ms
+        )
         for other in self.topology.neighbours(self.node):
             self._listen_to(other, self.started_ms)
 
     def _listen_to(self, other: str, now_ms: int) -> None:
         names, kafka = TopicNames(self.topology.prefix), self.topology.nodes[other].kafka
         self._neighbours[names.outbox(other, self.node, MessageClass.GUARANTEED)] = other
-        control, caught_up = self._control_of(other), NeighbourCaughtUp(other)
-        self._add(names.control(other), kafka, control, caught_up, 0, other, now_ms)
-        stream = names.to_control(other, self.node)
-        self._add(stream, kafka, self._stream_of(other), None, 0, other, now_ms)
+        control, stream = names.control(other), names.to_control(other, self.node)
+        take, hear = self._control_of(other), self._stream_of(other)
+        caught_up, anew = NeighbourCaughtUp(other), NeighbourAnew(other)
+        self._add(control, kafka, take, caught_up, anew, neighbour=other, since_ms=now_ms)
+        self._add(stream, kafka, hear, None, StreamAnew(other), neighbour=other, since_ms=now_ms)
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
         """Hear no more of removed neighbours, and all from the beginning of new ones. Spec: K28."""
-        self.topology = relinked.topology
+        self.topology = self._own.topology = relinked.topology
         for key, feed in [one for one in self._feeds.items() if one[1].neighbour in relinked.gone]:
             del self._feeds[key]
-            self.intake.unwatch(feed.place)
-            if feed.assigned:
-                self.readers[feed.kafka].unassign([feed.place])
-            self.intake.forget([feed.place])
+            self._stop(feed)
         self._closed -= frozenset(relinked.gone)  # a link that comes back closed is told anew
         for name in relinked.gone:
             self.link_states.pop(name, None)
@@ -187,12 +200,14 @@ class Listener:
         kafka: str,
         decode: Callable[[Record], Iterator[Input]],
         caught_up: Input | None,
+        anew: Input | None = None,
+        *,
         partition: int = 0,
         neighbour: str = "",
         since_ms: int = 0,
     ) -> None:
         place = TopicPartition(topic, partition)
-        feed = _Feed(place, kafka, decode, caught_up, neighbour, since_ms)
+        feed = _Feed(place, kafka, decode, caught_up, anew, neighbour, since_ms)
         self._feeds[f"{topic}-{partition}"] = feed
 
     @property
@@ -226,6 +241,14 @@ class Listener:
 
     def follow(self, now_ms: int) -> Iterator[Input]:
         """Assign topics that have appeared; yield which ones are read to their end. K23."""
+        news, self._news = self._news, []
+        yield from news
+        for topic in self._own.changed(now_ms):
+            feed = self._feeds.get(f"{topic}-0")
+            if feed is None:  # what neighbours read of this node
+                yield OwnControlAnew()
+            else:
+                feed.is_doubted = True
         yield from self._reopen()
         yield from self._find(now_ms)
         for feed in list(self._feeds.values()):
@@ -256,7 +279,8 @@ class Listener:
         """Look for topics that are not read yet; each Kafka cluster is asked for all at once."""
         wanted: dict[str, list[_Feed]] = {}
         for feed in self._feeds.values():
-            is_out = feed.assigned or feed.neighbour in self._cut or not self._may_read(feed)
+            is_known = feed.assigned and not feed.is_doubted
+            is_out = is_known or feed.neighbour in self._cut or not self._may_read(feed)
             if not is_out and now_ms - feed.tried_ms >= self._retry_ms(feed, now_ms):
                 wanted.setdefault(feed.kafka, []).append(feed)
         for kafka, feeds in wanted.items():
@@ -272,23 +296,35 @@ class Listener:
                 continue
             if found is None:
                 continue
-            ends, self._cluster_ids[kafka] = found
+            ends, topic_ids, self._cluster_ids[kafka] = found
             for feed in feeds:
                 if feed.place in ends:
-                    feed.tried_ms = now_ms
-                    yield from self._found(feed, ends[feed.place])
+                    feed.tried_ms, feed.is_doubted = now_ms, False
+                    yield from self._found(
+                        feed, ends[feed.place], topic_ids.get(feed.place.topic, NO_TOPIC)
+                    )
 
     def _look(
         self, kafka: str, places: Sequence[TopicPartition]
-    ) -> tuple[Mapping[TopicPartition, int | None], str]:
-        """Return where these end, None for what does not exist, and the Kafka cluster's id."""
+    ) -> tuple[Mapping[TopicPartition, int | None], Mapping[str, bytes], str]:
+        """Return where these end, None for what does not exist, and ids: topics', and Kafka's."""
         admin = self.admins[kafka]
+        described = admin.describe(list(dict.fromkeys(at.topic for at in places)))
         ends = admin.ends(places)
-        return {at: ends.get(at) for at in places}, self._cluster_ids.get(
-            kafka
-        ) or admin.cluster_id()
+        return (
+            {at: ends.get(at) for at in places},
+            {name: info.topic_id for name, info in described.items()},
+            self._cluster_ids.get(kafka) or admin.cluster_id(),
+        )
 
-    def _found(self, feed: _Feed, end: int | None) -> Iterator[Input]:
+    def _found(self, feed: _Feed, end: int | None, topic_id: bytes) -> Iterator[Input]:
+        known, feed.topic_id = feed.topic_id, topic_id or feed.topic_id
+        if NO_TOPIC not in (known, topic_id) and known != topic_id:
+            self._begin_again(feed)
+            if feed.anew is not None:
+                yield feed.anew
+        if feed.assigned:
+            return
         if end is None:
             # Reachable but absent is proven empty; what it offers later arrives as additions.
             if not feed.told:
@@ -304,6 +340,49 @@ class Listener:
             self.intake.watch(feed.kafka, feed.place)
         self.readers[feed.kafka].assign({feed.place: feed.next})
 
+    def lost(self, places: Collection[TopicPartition]) -> None:
+        """Read from the beginning what has lost its end, or was made anew. Spec: K16, K21, K23."""
+        for place in places:
+            feed = self._feeds.get(f"{place.topic}-{place.partition}")
+            if feed is not None and feed.assigned:
+                log.warning("control.read_anew", topic=place.topic)
+                self._begin_again(feed)
+                if feed.anew is not None:
+                    self._news.append(feed.anew)
+
+    def doubt(self, topic: str) -> None:
+        """Look whether a topic is still the one that is read."""
+        for feed in self._feeds.values():
+            feed.is_doubted |= feed.place.topic == topic
+
+    def read_again(self, neighbour: str) -> None:
+        """Read a neighbour's control topic from its beginning."""
+        topic = TopicNames(self.topology.prefix).control(neighbour)
+        if (feed := self._feeds.get(f"{topic}-0")) is not None:
+            self._begin_again(feed)
+
+    def has_read_all(self, neighbour: str) -> bool:
+        """Say whether all is read that stood in a neighbour's control topic at the last call."""
+        topic = TopicNames(self.topology.prefix).control(neighbour)
+        feed = self._feeds.get(f"{topic}-0")
+        if feed is None or not feed.assigned or not feed.told:
+            return False
+        try:
+            admin = self.admins[feed.kafka]
+            ends = self.questions.answer(("all", topic), partial(admin.ends, [feed.place]))
+        except TransportError:
+            return False
+        if ends is None:
+            return False
+        end, feed.looked_to = feed.looked_to, ends.get(feed.place, 0)
+        return end is not None and self.readers[feed.kafka].position(feed.place) >= end
+
+    def _begin_again(self, feed: _Feed) -> None:
+        self._stop(feed)
+        self.questions.forget("control", feed.kafka)  # what is being asked may be of before
+        feed.looked_to = None
+        feed.next, feed.told, feed.given_up, feed.tried_ms = BEGINNING, False, False, -RETRY_MS
+
     def cut(self, neighbours: Sequence[str]) -> None:
         """Read nothing of exactly these neighbours; the others go on where they stood."""
         self._cut = tuple(neighbours)
@@ -311,11 +390,15 @@ class Listener:
 
     def _leave(self, neighbours: Collection[str]) -> None:
         for feed in self._feeds.values():
-            if feed.assigned and feed.neighbour in neighbours:
-                feed.assigned = False
-                self.intake.unwatch(feed.place)
-                self.readers[feed.kafka].unassign([feed.place])
-                self.intake.forget([feed.place])
+            if feed.neighbour in neighbours:
+                self._stop(feed)
+
+    def _stop(self, feed: _Feed) -> None:
+        if feed.assigned:
+            feed.assigned = False
+            self.intake.unwatch(feed.place)
+            self.readers[feed.kafka].unassign([feed.place])
+            self.intake.forget([feed.place])
 
     def tell_again(self) -> None:
         """Tell anew which links are disabled: what was learned of them may be newer now."""
@@ -385,9 +468,22 @@ class Listener:
                 yield OwnAdvertRead(scope, filter_, wish)
             case MarkKey(scope):
                 mark = None if value is None else _read_or(None, decode_mark, value)
-                yield OwnMarkRead(scope, mark)
+                is_ours = mark is None or self._is_good(record.topic(), mark)
+                yield OwnMarkRead(scope, mark if is_ours else None)
             case key:
                 yield from about_links(key, value)
+
+    def _is_good(self, topic: str, mark: Mark) -> bool:
+        """Say whether a mark is about the topic that it stands in, as far as that is known.
+
+        It may be old, and copied from another topic by somebody; or the topic is another one by
+        now, which is looked into. Spec: K23.
+        """
+        known = self._feeds[f"{topic}-0"].topic_id
+        if NO_TOPIC in (known, mark.topic_id) or known == mark.topic_id:
+            return True
+        self.doubt(topic)
+        return False
 
     def _control_of(self, neighbour: str) -> Callable[[Record], Iterator[Input]]:
         def decode(record: Record) -> Iterator[Input]:
@@ -397,7 +493,9 @@ class Listener:
                     wish = None if value is None else decode_advert(value)
                     yield AdvertRead(neighbour, scope, filter_, wish)
                 case MarkKey(scope) if value is not None:
-                    yield MarkRead(neighbour, scope, decode_mark(value))
+                    mark = decode_mark(value)
+                    if self._is_good(record.topic(), mark):
+                        yield MarkRead(neighbour, scope, mark)
                 case HeartbeatKey() if value is not None:
                     yield BeatRead(neighbour, decode_heartbeat(value))
                 case key:

@@ -20,8 +20,9 @@ from mesh.errors import TransportError
 from mesh.model.control import Scope
 from mesh.model.inputs import NeighbourLags
 from mesh.model.topics import TopicNames
-from mesh.node.rounds import input_name
+from mesh.node.rounds import CLIENTS, input_name
 from mesh.runtime.control.leading import learned_versions, read_learned
+from mesh.runtime.control.listening import Listener
 from mesh.runtime.host.questions import Questions
 from mesh.runtime.host.recall import Recall
 from mesh.runtime.lanes.owned import Lanes
@@ -44,11 +45,13 @@ class Recalling:
         node: Whose lanes.
         recall: Reads the node's own topics.
         questions: Asks beside the loop.
+        listener: Reads what neighbours write.
     """
 
     node: str
     recall: Recall
     questions: Questions
+    listener: Listener
     _tried_ms: int = -PATIENCE_MS
     _awaited: dict[str, None] = field(default_factory=dict)
 
@@ -60,10 +63,11 @@ class Recalling:
             for lane in lanes.owned.values()
             if now_ms - lane.taken_ms >= PATIENCE_MS and learner.is_behind(lane.awaited)
         ]
-        is_asked = self.questions.is_open("learned")
+        is_asked = self.questions.is_open("learned") or self.questions.is_open("clients")
         if not awaited or (not is_asked and now_ms - self._tried_ms < PATIENCE_MS):
             return
         self._tried_ms = now_ms
+        self._heed_clients(lanes, awaited)
         versions: dict[str, tuple[int, int]] = {}
         for known in awaited:
             for source, version in known.items():
@@ -84,9 +88,34 @@ class Recalling:
             if learner.can_recall(name, sure):
                 log.warning("neighbour.recalled", neighbour=name)
                 yield NeighbourLags(name, learned, sure)
+            elif self.listener.has_read_all(name):
+                # Its control topic has lost its end, or is another one, and nobody was there then.
+                log.warning("neighbour.shorter", neighbour=name)
+                for scope in learner.neighbours[name].scopes:
+                    learner.void(source := input_name(name, scope), versions.get(source, NEVER))
             elif name not in self._awaited:
                 self._awaited[name] = None
                 log.warning("neighbour.awaited", neighbour=name, text="lanes read nothing before")
+
+    def _heed_clients(self, lanes: Lanes, awaited: Sequence[Mapping[str, tuple[int, int]]]) -> None:
+        """Wait for no subscription that `clients` does not hold any more.
+
+        It has lost its end, or was made anew while nobody was there to notice.
+        """
+        learner = lanes.machine.learner
+        late = [known[CLIENTS] for known in awaited if learner.lacks_clients(known)]
+        if not late and not self.questions.is_open("clients"):
+            return
+        place = TopicPartition(TopicNames(lanes.topology.prefix).clients(self.node), 0)
+        try:
+            ends = self.questions.answer(("clients",), partial(lanes.home.admin().ends, [place]))
+        except TransportError as error:
+            log.warning("clients.not_looked_at", fault=str(error))
+            return
+        for version in late:
+            if ends is not None and ends.get(place, 0) <= version[1]:
+                log.warning("clients.shorter", known=version[1], end=ends.get(place, 0))
+                learner.void(CLIENTS, version)
 
 
 _Kept = tuple[Mapping[Scope, Sequence[str]], Mapping[Scope, tuple[int, int]]]

@@ -126,7 +126,6 @@ class Lanes:
                 if not errand.is_off:
                     self._end_taking(number, errand, now)
         self.sources.find(self.owned, now)
-        self.sources.follow_lost(self.owned)
 
     def _end_taking(self, number: int, errand: Errand[Taken], now: int) -> None:
         try:

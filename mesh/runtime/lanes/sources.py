@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -374,18 +374,17 @@ class Sources:
         positions.inherited.pop(at, None)
         batch.read(at, topic_id, end, end - 1, 0, records=0)
 
-    def follow_lost(self, lanes: Mapping[int, Lane]) -> None:
+    def lost(self, lanes: Mapping[int, Lane], places: Collection[TopicPartition]) -> None:
         """See to partitions whose position is outside their log. Spec: R6.
 
         They are assigned anew: then it shows what became of them.
         """
-        for reader in self.readers.values():
-            for place in reader.lost():
+        for place in places:
+            lane = lanes.get(place.partition % self.topology.nodes[self.node].lanes)
+            if lane is not None and place in lane.sources:
                 log.error("source.lost", topic=place.topic, partition=place.partition)
-                lane = lanes.get(place.partition % self.topology.nodes[self.node].lanes)
-                if lane is not None and place in lane.sources:
-                    self._leave(lane, place)
-                    self._topics[place.topic].info = None  # perhaps it was made anew
+                self._leave(lane, place)
+                self._topics[place.topic].info = None  # perhaps it was made anew
 
     # -- standing still -------------------------------------------------------------------
 

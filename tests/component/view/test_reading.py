@@ -10,7 +10,7 @@ from mesh.errors import TransportUnavailableError
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_clients import MemoryReader
 from mesh.transport.port import Record, TopicPartition, TopicSpec
-from mesh.view.reading import read_range
+from mesh.transport.reading import read_range
 
 PLACE = TopicPartition("log", 0)
 

@@ -13,6 +13,20 @@ _READ_S = 0.1
 _READS_MAX = 50
 
 
+def read_tail(cluster: KafkaCluster, place: TopicPartition, count: int) -> Iterator[Record]:
+    """Yield the committed records among the last `count` entries of a log, if it exists.
+
+    Raises:
+        TransportUnavailableError: As for `read_range`.
+    """
+    ends = cluster.admin().stable_ends([place])
+    begins = {at: max(0, end - count) for at, end in ends.items()}
+    starts = cluster.admin().starts(list(begins))
+    yield from read_range(
+        cluster, {at: max(begin, starts.get(at, 0)) for at, begin in begins.items()}, ends
+    )
+
+
 def read_range(
     cluster: KafkaCluster,
     begins: Mapping[TopicPartition, int],

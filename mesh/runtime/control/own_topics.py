@@ -1,0 +1,83 @@
+"""Whether the node's own control topics are still those that it knows. Spec: K16, K24.
+
+A reader notices most of it by itself: its position is not in the log any more. A topic that was
+made anew and has outgrown that position, and topics that a node writes and does not read, show by
+their ids alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from mesh.errors import TransportError
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.runtime.host.questions import Questions
+from mesh.runtime.topics.provision import node_topics
+from mesh.transport.port import Admin, TopicSpec
+
+LOOK_MS = 10_000
+"""How often the topics are looked at."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class OwnTopics:
+    """Looks now and then at the control topics that a node writes.
+
+    Attributes:
+        topology, node: Whose they are.
+        admin: Of the node's own Kafka cluster.
+        questions: Asks beside the loop.
+    """
+
+    topology: Topology
+    node: str
+    admin: Admin
+    questions: Questions
+    looked_ms: int
+    _ids: dict[str, bytes] = field(default_factory=dict)
+
+    def changed(self, now_ms: int) -> Sequence[str]:
+        """Return the topics that are others than at the last look; those that vanished are made."""
+        if now_ms - self.looked_ms < LOOK_MS:
+            return ()
+        wanted = control_topics(self.topology, self.node)
+        try:
+            found = self.questions.answer(("own",), partial(restored, self.admin, wanted))
+        except TransportError as error:
+            log.warning("control.not_looked_at", fault=str(error))
+            self.looked_ms = now_ms
+            return ()
+        if found is None:
+            return ()
+        self.looked_ms = now_ms
+        known, self._ids = self._ids, dict(found)
+        return [name for name, topic_id in found.items() if known.get(name, topic_id) != topic_id]
+
+
+def control_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
+    """Return the compacted topics by which a node and its neighbours know each other."""
+    names = TopicNames(topology.prefix)
+    streams = [names.to_control(node, other) for other in topology.neighbours(node)]
+    wanted = (names.clients(node), names.control(node), *streams)
+    return [spec for spec in node_topics(topology, node) if spec.name in wanted]
+
+
+def restored(admin: Admin, wanted: Sequence[TopicSpec]) -> Mapping[str, bytes]:
+    """Make those topics that somebody has deleted; return the ids of all by name.
+
+    Raises:
+        TransportError: Kafka does not answer, or refuses.
+    """
+    described = admin.describe([spec.name for spec in wanted])
+    if gone := [spec for spec in wanted if spec.name not in described]:
+        admin.create(gone)
+        log.warning("topics.restored", topics=[spec.name for spec in gone])
+        described = {**described, **admin.describe([spec.name for spec in gone])}
+    return {name: info.topic_id for name, info in described.items()}

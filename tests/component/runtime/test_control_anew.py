@@ -1,0 +1,252 @@
+"""Control topics that lose their end, are made anew, or lack tombstones are read again.
+
+Spec: K13, K16, K21, K23, K24, R8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from mesh.codec.control import decode_acknowledgement, encode_mark
+from mesh.codec.keys import AckKey, mark_key, parse_control_key, subscribed_key
+from mesh.model.control import Acknowledgement, Mark, Ownership, Scope
+from mesh.node.doubts import PATIENCE_MS
+from mesh.runtime.worker import Worker
+from mesh.transport.port import TopicPartition
+from tests.component.runtime.conftest import SmallMesh, subject
+
+OWN = Scope("Z", "b", Ownership.OWN)
+
+STARTS: dict[str, Callable[[SmallMesh], None]] = {
+    "while it runs": lambda _: None,
+    "while it is away": lambda mesh: mesh.world.kill("c"),
+    "while nobody is there": lambda mesh: [mesh.world.kill(node) for node in "abc"] and None,
+}
+
+
+def remake(mesh: SmallMesh, topic: str, when: str) -> None:
+    """Delete a topic and make it again, with all that stood there gone."""
+    STARTS[when](mesh)
+    mesh.run(500)
+    mesh.kafka.recreate(topic)
+    for node in "abc":
+        if node not in mesh.world.workers:
+            mesh.world.start(node)
+
+
+def come(mesh: SmallMesh, endpoint: str) -> list[bytes | None]:
+    topic = mesh.names.endpoint("c", endpoint)
+    return [record.value() for record in mesh.read(topic)] if topic in mesh.kafka.topics else []
+
+
+def worker(mesh: SmallMesh, node: str) -> Worker:
+    return mesh.world.workers[node]
+
+
+def who(mesh: SmallMesh, node: str) -> tuple[str, int]:
+    """Return a node's uuid and epoch."""
+    machine = worker(mesh, node).machine
+    assert machine is not None
+    assert machine.leader is not None
+    return machine.uuid, machine.leader.epoch
+
+
+def subscribed(mesh: SmallMesh, node: str) -> Acknowledgement:
+    told = [
+        record.value()
+        for record in mesh.read(mesh.names.control(node))
+        if record.key() == subscribed_key()
+    ]
+    return decode_acknowledgement(told[-1] or b"")
+
+
+def states(mesh: SmallMesh, node: str) -> dict[str, str]:
+    leader = worker(mesh, node).machine.leader
+    assert leader is not None
+    return {one.neighbour: one.state for one in leader.beating._told.links}
+
+
+@pytest.mark.parametrize("when", STARTS)
+def test_a_control_topic_made_anew_is_read_by_neighbours(mesh: SmallMesh, when: str) -> None:
+    """What was offered there counts on, what is offered anew is learned, the node is not down."""
+    remake(mesh, mesh.names.control("c"), when)
+    mesh.run(20_000)
+    mesh.subscribe("c", "f", "y/>")
+    mesh.run(10_000)
+    mesh.publish(b"1", [subject("y/1")])
+    mesh.publish(b"2", [subject("x")])
+    mesh.run()
+    assert come(mesh, "f") == [b"1"]
+    assert sorted(filter(None, come(mesh, "s"))) == [b"1", b"2"]
+    assert states(mesh, "b") == {"a": "up", "c": "up"}
+    told = subscribed(mesh, "c")
+    assert told.applied == told.complete == 1
+
+
+def test_who_starts_with_another_control_topic_of_a_neighbour_waits_for_nothing_that_is_gone(
+    mesh: SmallMesh,
+) -> None:
+    """Also where nothing is left of its log: a Kafka cluster that was set up anew."""
+    for index in range(20):
+        mesh.subscribe("c", "f", f"y/{index}")
+        mesh.run(300)
+    mesh.run()
+    for node in "abc":
+        mesh.world.kill(node)
+    for topic in (mesh.names.control("c"), mesh.names.control_log("c"), mesh.names.learned("b")):
+        mesh.kafka.recreate(topic)
+    for node in "abc":
+        mesh.world.start(node)
+    mesh.run(30_000)
+    assert who(mesh, "c")[1] == 1
+    for text in ("y/1", "x"):
+        mesh.publish(text.encode(), [subject(text)])
+    mesh.run()
+    assert come(mesh, "f") == [b"y/1"]
+    assert states(mesh, "b") == {"a": "up", "c": "up"}
+    assert subscribed(mesh, "c").complete == 20
+
+
+def test_epochs_rise_when_the_control_topic_is_another_one(mesh: SmallMesh) -> None:
+    """What neighbours acknowledged of the former topic must not count for the new one."""
+    uuid, epoch = who(mesh, "c")
+    remake(mesh, mesh.names.control("c"), "while it is away")
+    mesh.run(5_000)
+    assert who(mesh, "c") == (uuid, epoch + 1)
+
+
+@pytest.mark.parametrize("when", STARTS)
+def test_a_clients_topic_made_anew_is_read(mesh: SmallMesh, when: str) -> None:
+    """Its offsets begin at 0 again; acknowledgements name the topic that they are about."""
+    for index in range(20):
+        mesh.subscribe("c", "s", f"z/{index}")
+    mesh.run()
+    old = subscribed(mesh, "c")
+    remake(mesh, mesh.names.clients("c"), when)
+    mesh.run(15_000)
+    mesh.subscribe("c", "f", "y/>")
+    mesh.run(10_000)
+    for text in ("y/1", "z/1"):
+        mesh.publish(text.encode(), [subject(text)])
+    mesh.run()
+    assert come(mesh, "f") == [b"y/1"]
+    assert come(mesh, "s") == []  # that was asked for in the former topic
+    told = subscribed(mesh, "c")
+    assert (told.applied, told.complete) == (0, 0)
+    assert told.topic_id != old.topic_id
+
+
+@pytest.mark.parametrize("topic", ["control", "clients", "stream"])
+def test_a_topic_that_is_deleted_is_made_again(mesh: SmallMesh, topic: str) -> None:
+    name = mesh.names.to_control("c", "b") if topic == "stream" else getattr(mesh.names, topic)("c")
+    mesh.kafka.delete_topic(name)
+    mesh.run(30_000)
+    assert name in mesh.kafka.topics
+    mesh.subscribe("c", "f", "y/>")
+    mesh.run(20_000)
+    mesh.publish(b"1", [subject("y/1")])
+    mesh.run()
+    assert come(mesh, "f") == [b"1"]
+    assert subscribed(mesh, "c").complete == subscribed(mesh, "c").applied
+
+
+def test_what_a_node_acknowledged_is_told_again_when_its_stream_is_another_one(
+    mesh: SmallMesh,
+) -> None:
+    stream = mesh.names.to_control("b", "c")
+    mesh.kafka.recreate(stream)
+    mesh.run(20_000)
+    keys = [parse_control_key(record.key() or b"") for record in mesh.read(stream)]
+    assert any(isinstance(key, AckKey) for key in keys)
+    mesh.subscribe("c", "f", "y/>")
+    mesh.run(10_000)
+    assert subscribed(mesh, "c").complete == 1
+
+
+def test_a_topic_that_lost_its_end_is_read_again(mesh: SmallMesh) -> None:
+    """As after an election of a leader that lags: same topic, fewer records."""
+    mesh.subscribe("c", "f", "y/>")
+    mesh.run()
+    control = TopicPartition(mesh.names.control("c"), 0)
+    mesh.kafka.truncate(control, 40)
+    mesh.run(30_000)
+    mesh.subscribe("c", "g", "w/>")
+    mesh.run(10_000)
+    for text in ("y/1", "w/1"):
+        mesh.publish(text.encode(), [subject(text)])
+    mesh.run()
+    assert come(mesh, "f") == [b"y/1"]
+    assert come(mesh, "g") == [b"w/1"]
+    assert states(mesh, "b") == {"a": "up", "c": "up"}
+
+
+def test_after_a_cut_longer_than_tombstones_last_interest_that_ended_ends(
+    mesh: SmallMesh,
+) -> None:
+    """No record that comes later would prove the scope: it is read again from its beginning."""
+    mesh.subscribe("c", "s", "y/>")
+    mesh.subscribe("c", "s", ">", None)
+    mesh.run()
+    worker(mesh, "b").cut(["c"])
+    mesh.run(2_000)
+    mesh.subscribe("c", "s", "y/>", None)
+    mesh.subscribe("c", "s", "z/>")
+    mesh.run(5_000)
+    compact(mesh, mesh.names.control("c"))
+    worker(mesh, "b").cut([])
+    mesh.run(5_000)
+    assert states(mesh, "b")["c"] == "unproven"
+    mesh.run(PATIENCE_MS + 5_000)
+    assert states(mesh, "b") == {"a": "up", "c": "up"}
+    learner = worker(mesh, "b").machine.learner
+    scope = learner.neighbours["c"].scopes[OWN]
+    assert [filter_ for filter_ in scope.view if not filter_.startswith("$")] == ["z/>"]
+    assert not scope.ghosts
+    for text in ("y/1", "z/1"):
+        mesh.publish(text.encode(), [subject(text)])
+    mesh.run()
+    assert come(mesh, "s") == [b"z/1"]
+
+
+def compact(mesh: SmallMesh, topic: str) -> None:
+    """Keep the newest record of each key, and no tombstone."""
+    entries = mesh.kafka.topics[topic].logs[0].entries
+    newest = {record.key(): index for index, record in enumerate(entries) if record is not None}
+    for index, record in enumerate(entries):
+        if record is not None and (newest[record.key()] != index or record.value() is None):
+            entries[index] = None
+
+
+def test_nothing_is_missed_while_offers_are_read_again(mesh: SmallMesh) -> None:
+    """Marks of long ago, which stand before newer adverts, prove nothing meanwhile."""
+    for index in range(10):
+        mesh.subscribe("c", "s", f"y/{index}")
+        mesh.run(300)
+    mesh.subscribe("c", "s", ">", None)
+    mesh.run()
+    w = worker(mesh, "b")
+    w.machine.learner.read_again("c", is_anew=False)
+    w._listener.read_again("c")
+    for index in range(40):
+        mesh.publish(b"%d" % index, [subject("y/9")])
+        mesh.run(25)
+    mesh.run()
+    assert come(mesh, "s") == [b"%d" % index for index in range(40)]
+
+
+def test_a_mark_of_another_topic_proves_nothing(mesh: SmallMesh) -> None:
+    """Somebody copied it here; whoever leads writes its own mark over it."""
+    before = worker(mesh, "b").machine.learner.neighbours["c"].scopes[OWN]
+    mark = before.mark
+    assert mark is not None
+    stray = Mark(mark.epoch + 5, mark.number, 0, 0, b"x" * 16)
+    mesh.write(mesh.names.control("c"), encode_mark(stray), key=mark_key(OWN))
+    mesh.run(1_000)
+    assert worker(mesh, "b").machine.learner.neighbours["c"].scopes[OWN].mark == mark
+    mesh.run(10_000)
+    newest = worker(mesh, "b").machine.learner.neighbours["c"].scopes[OWN]
+    assert newest.proven
+    assert newest.mark not in (None, mark)
+    assert states(mesh, "b") == {"a": "up", "c": "up"}
