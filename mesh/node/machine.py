@@ -238,9 +238,7 @@ class NodeMachine:
             case OwnControlCaughtUp():
                 self._foreign.caught_up = self.probing.has_read = True
             case SourceStopped() | SourceResumed() | LossAccepted() | GapFound() | GapMended():
-                for effect in learner.troubles.take(input_):
-                    if self.leader is not None or isinstance(effect, ResumeSource):
-                        yield effect
+                yield from self._follow_source(input_)
             case OutboxFull(neighbour, text):
                 learner.troubles.full[neighbour] = text
             case ChangeRead(number, stage, topology, lineage):
@@ -251,6 +249,13 @@ class NodeMachine:
                 self.demands.see(queue, room)
             case _:
                 assert_never(input_)
+
+    def _follow_source(
+        self, input_: SourceStopped | SourceResumed | LossAccepted | GapFound | GapMended
+    ) -> Iterator[Effect]:
+        for effect in self.learner.troubles.take(input_):
+            if self.leader is not None or isinstance(effect, ResumeSource):
+                yield effect
 
     def _follow_leadership(self, input_: LeadershipTaken | LeadershipLost) -> None:
         if isinstance(input_, LeadershipLost):
