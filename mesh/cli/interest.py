@@ -43,7 +43,7 @@ def interest(
     With --at, what was in force at a moment of the last week. Subscriptions of a node's own
     clients that have ended since then are not shown; what it offered for them is.
     """
-    from mesh.operate.documents.interest import interest_document
+    from mesh.operate.documents.interest import interest_document, node_addresses
     from mesh.operate.history import moment
 
     at_ms = None if at is None else moment(at, clock.wall_ms())
@@ -52,7 +52,8 @@ def interest(
             check_node(seen.topology, node, "NODE")
         nodes = [node] if node is not None else list(seen.topology.nodes)
         pasts = _pasts(seen, nodes, at_ms)
-        data = interest_document(seen.topology, pasts, nodes, at_ms, addresses=addresses)
+        known = node_addresses(seen.view) if addresses else None
+        data = interest_document(seen.topology, pasts, nodes, at_ms, addresses=known)
     render(View(data=data, table=lambda: _table(data["interest"], data["counts"])), output)
 
 
@@ -79,8 +80,10 @@ def _pasts(seen: Session, nodes: Sequence[str], at_ms: int | None) -> Mapping[st
     return found
 
 
-def _readable(filter_: str) -> str:
+def _readable(filter_: str, address_of: str | None) -> str:
     """Return an entry as people read it: who attracts what to a queue, and where copies go."""
+    if address_of is not None:
+        return f"address of {address_of}"
     found = Attraction.parse(filter_)
     if found is not None:
         return f"{found.filter}  for queue {found.queue} ({found.kind}) at {found.node}"
@@ -104,7 +107,7 @@ def _table(
     rows = [
         (
             entry["node"],
-            _readable(entry["filter"]),
+            _readable(entry["filter"], entry.get("address_of")),
             _wanted_by(entry),
             entry["scope"] or "",
             entry["wish"] or "not on record",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from mesh.core.cutover import CutOver
 from mesh.errors import (
@@ -14,6 +13,7 @@ from mesh.errors import (
     Problem,
     TransportError,
 )
+from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
 from mesh.lab.steps import Apply
 from mesh.model.control import Stage
@@ -26,9 +26,6 @@ from mesh.operate.plan import lost_by
 from mesh.operate.proposal import plan_on_mesh
 from mesh.operate.status import observe
 from mesh.runtime.topics.provision import config_topic, node_topics
-
-if TYPE_CHECKING:
-    from mesh.lab.driver import Driver
 
 NOT_BEGUN = "NOT_BEGUN"
 """Code of the refusal that the mesh is in no state for a change."""

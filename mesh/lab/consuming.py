@@ -7,20 +7,16 @@ the partition to somebody else before, is handed out again and counts again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from mesh.client.consuming import QueueConsumer
 from mesh.client.messages import MessageIdentity
 from mesh.errors import TransportError
+from mesh.lab.backend import Backend
 from mesh.lab.steps import Consume, Leave
 from mesh.model.names import fold
-
-if TYPE_CHECKING:
-    from mesh.lab.driver import Driver
-
-Detail = Mapping[str, object]
+from mesh.model.topology import Topology
 
 
 @dataclass(slots=True)
@@ -28,49 +24,43 @@ class Consumers:
     """The consumers of a scenario, and what they were handed.
 
     Attributes:
-        driver: Who runs it.
+        backend: Where they are.
         consumed: Per node and queue: how often each message was handed out there.
     """
 
-    driver: Driver
+    backend: Backend
     consumed: dict[tuple[str, str], Counter[MessageIdentity]] = field(default_factory=dict)
     _joined: dict[tuple[str, str], QueueConsumer] = field(default_factory=dict)
 
-    def run(self, step: Consume | Leave, timeout_s: float) -> Detail:
-        """Join or leave a queue's group.
-
-        Raises:
-            StepFailedError: Not as many messages were consumed there in time as should be.
-        """
+    def join(self, topology: Topology, step: Consume) -> None:
+        """Join a queue's group, unless this node's consumer has."""
         key = (step.node, step.queue)
-        if isinstance(step, Leave):
-            if (leaving := self._joined.pop(key, None)) is not None:
-                leaving.close()
-            return {}
-        if key not in self._joined:
-            self._joined[key] = self._join(step)
-        self.driver.wait(timeout_s, lambda: self._lacking(step))
-        return {"consumed": self._count(step)}
-
-    def _join(self, step: Consume) -> QueueConsumer:
-        driver = self.driver
-        return QueueConsumer(
-            driver.backend.kafka[driver.topology.nodes[step.node].kafka],
-            driver.topology,
+        if key in self._joined:
+            return
+        self._joined[key] = QueueConsumer(
+            self.backend.kafka[topology.nodes[step.node].kafka],
+            topology,
             step.node,
             step.queue,
             deliveries_max=None,
-            now_ms=driver.backend.now_ms,
-            pause=lambda _: driver.backend.advance(),
+            now_ms=self.backend.now_ms,
+            pause=lambda _: self.backend.advance(),
         )
 
-    def _lacking(self, step: Consume) -> Sequence[str]:
-        count = self._count(step)
+    def leave(self, step: Leave) -> None:
+        """Leave a queue's group."""
+        if (leaving := self._joined.pop((step.node, step.queue), None)) is not None:
+            leaving.close()
+
+    def lacking(self, step: Consume) -> Sequence[str]:
+        """Return what is missing of the messages that are to be consumed by a step."""
+        count = self.count(step)
         if step.count is None or count >= step.count:
             return []
         return [f"{step.node}/{step.queue}: {count} of {step.count} messages consumed"]
 
-    def _count(self, step: Consume) -> int:
+    def count(self, step: Consume) -> int:
+        """Return how many messages were consumed where a step consumes."""
         return self.consumed.get((step.node, step.queue), Counter()).total()
 
     def step(self) -> None:

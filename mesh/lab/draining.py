@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from mesh.errors import TransportError
+from mesh.lab.faults import Faults
+from mesh.lab.tally import Tally
 from mesh.model.state import Progress, ProgressKind
 
-if TYPE_CHECKING:
-    from mesh.lab.driver import Driver
 
-
-def undrained(driver: Driver) -> tuple[Sequence[str], Mapping[str, int]]:
+def undrained(tally: Tally, faults: Faults) -> tuple[Sequence[str], Mapping[str, int]]:
     """Return what readers lack that could have it, and what waits for a fault's end."""
-    tally = driver.tally
     try:
         tally.refresh()
     except TransportError as error:
@@ -22,31 +19,31 @@ def undrained(driver: Driver) -> tuple[Sequence[str], Mapping[str, int]]:
     waiting: dict[str, int] = {}
     left: list[str] = []
     for place, end in tally.ends.items():
-        owner, reader = _reader_of(driver, place.topic)
+        owner, reader = _reader_of(faults, place.topic)
         behind = end - tally.position(reader, place)
         if behind <= 0:
             continue
-        stopped = reader not in driver.faults.serving()
-        if stopped or (owner != reader and driver.faults.is_closed(owner, reader)):
+        stopped = reader not in faults.serving()
+        if stopped or (owner != reader and faults.is_closed(owner, reader)):
             waiting[f"{place.topic}[{place.partition}]"] = behind
         else:
             left.append(f"{place.topic}[{place.partition}] lacks {behind}")
     for node, progress in tally.pending:
-        if _can_catch_up(driver, node, progress):
+        if _can_catch_up(faults, node, progress):
             left.append(f"{progress.topic}[{progress.partition}] is not caught up")
     return left, waiting
 
 
-def _can_catch_up(driver: Driver, node: str, progress: Progress) -> bool:
+def _can_catch_up(faults: Faults, node: str, progress: Progress) -> bool:
     """Say whether nothing is in the way of what a node catches up beside its lanes."""
-    serving = driver.faults.serving()
+    serving = faults.serving()
     if progress.kind is ProgressKind.HELD:
         return node in serving
-    owner, _ = _reader_of(driver, progress.topic)
-    return {owner, node} <= set(serving) and not driver.faults.is_closed(owner, node)
+    owner, _ = _reader_of(faults, progress.topic)
+    return {owner, node} <= set(serving) and not faults.is_closed(owner, node)
 
 
-def _reader_of(driver: Driver, topic: str) -> tuple[str, str]:
+def _reader_of(faults: Faults, topic: str) -> tuple[str, str]:
     """Return (owner, reader) of an ingress or outbox."""
-    words = topic.removeprefix(driver.topology.prefix).split(".")
+    words = topic.removeprefix(faults.topology.prefix).split(".")
     return (words[0], words[0]) if words[1] == "in" else (words[0], words[2])

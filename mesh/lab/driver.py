@@ -1,4 +1,4 @@
-"""Runs the steps of a scenario against a backend. Spec: lab.md 1."""
+"""A mesh under test: what steps do to it, and what they promised. Spec: lab.md 1."""
 
 from __future__ import annotations
 
@@ -8,37 +8,23 @@ from pathlib import Path
 
 from mesh.codec.keys import subscription_key
 from mesh.codec.subscriptions import encode_subscription
-from mesh.errors import InvariantError, StartError, TransportError
+from mesh.errors import InvariantError, TransportError
 from mesh.lab.backend import Backend
-from mesh.lab.changing import run_apply
 from mesh.lab.consuming import Consumers
 from mesh.lab.draining import undrained
 from mesh.lab.faults import Faults, StepFailedError
-from mesh.lab.log_faults import run_log_fault
 from mesh.lab.proposals import Proposal
 from mesh.lab.steps import (
-    Apply,
     BrokerStep,
     Clock,
-    Consume,
-    DeleteRecords,
-    Drain,
-    Expect,
-    Leave,
     LinkStep,
-    NamedStep,
     NodeStep,
     Publish,
-    RecreateTopic,
-    Settle,
     Slow,
     Step,
-    Storm,
     Subscribe,
-    Truncate,
     Unsubscribe,
 )
-from mesh.lab.storm import run_storm
 from mesh.lab.tally import Tally
 from mesh.lab.topologies import Topologies
 from mesh.model.control import EndpointKind, Subscription
@@ -46,7 +32,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.founding import publish
+from mesh.operate.founding import publish as publish_topology
 from mesh.operate.settled import laggards
 from mesh.runtime.topics.provision import config_topic, node_topics
 from mesh.transport.port import TopicPartition, TopicSpec, Writer
@@ -97,7 +83,7 @@ class Publication:
 
 @dataclass(slots=True)
 class Driver:
-    """Runs steps and remembers what they promised.
+    """Acts on a mesh and remembers what was promised.
 
     Attributes:
         wishes: Every subscription so far.
@@ -136,13 +122,13 @@ class Driver:
     def __post_init__(self) -> None:
         """Make every node's topics, then start every node."""
         self._names = TopicNames(self.topology.prefix)
-        self.consumers = Consumers(self)
+        self.consumers = Consumers(self.backend)
         self.faults = Faults(self.topology, self.backend, self.view, self.workers)
         self.topologies = Topologies([(-1, self.topology)])
         for name in self.topology.kafka:
             self.backend.kafka[name].admin().create([config_topic(self.topology)])
         self._make_topics(list(self.topology.nodes))
-        publish(self.topology, self.backend.kafka)
+        publish_topology(self.topology, self.backend.kafka)
         for node in self.topology.nodes:
             self.faults.start(node)
 
@@ -176,56 +162,6 @@ class Driver:
         for node in nodes:
             self.faults.forget(node)
 
-    def run(self, number: int, named: NamedStep) -> Detail:
-        """Run one step; return what there is to say about it.
-
-        Raises:
-            StepFailedError: It was not done in time, or Kafka refused.
-        """
-        try:
-            return self._run(number, named)
-        except (StartError, TransportError) as error:
-            raise StepFailedError(str(error)) from error
-
-    def _run(self, number: int, named: NamedStep) -> Detail:
-        step = named.step
-        match step:
-            case Subscribe():
-                return self._subscribe(number, step)
-            case Unsubscribe():
-                return self._unsubscribe(number, step)
-            case Settle():
-                return self.settle(number, named.timeout_s)
-            case Publish():
-                return self._publish(number, step)
-            case Drain():
-                return self.drain(number, named.timeout_s)
-            case Apply():
-                return run_apply(self, number, step, named.timeout_s)
-            case Consume() | Leave():
-                return self.consumers.run(step, named.timeout_s)
-            case Storm():
-                return run_storm(self, number, step, named.timeout_s)
-            case Truncate() | DeleteRecords() | RecreateTopic():
-                classes = {f"{w.node}/{w.endpoint}": w.message_class for w in self.wishes}
-                for kafka in list(self._writers):
-                    # What they count of a log that is not what it was would be refused for good.
-                    self._writers.pop(kafka).close()
-                return run_log_fault(step, self.topology, self.backend, self.tally, classes)
-            case Expect():
-                self.tally.refresh()
-                return {}
-            case LinkStep(link=ends) if named.word in ("disable", "enable"):
-                is_disabled = named.word == "disable"
-                self.faults.disable(ends, is_disabled=is_disabled)
-                self.wait(
-                    named.timeout_s, lambda: self.faults.untold(ends, is_disabled=is_disabled)
-                )
-                return {}
-            case _:
-                self.break_or_mend(named.word, step)
-                return {}
-
     def break_or_mend(self, word: str, step: Step) -> None:
         """Run a step about nodes, links, brokers or clocks."""
         match step:
@@ -256,7 +192,13 @@ class Driver:
         if writer.flush():
             raise StepFailedError(f"Kafka did not take the record for {topic}")
 
-    def _subscribe(self, number: int, step: Subscribe) -> Detail:
+    def forget_writers(self) -> None:
+        """Open clients anew: what they count of a log that is made anew is refused for good."""
+        for kafka in list(self._writers):
+            self._writers.pop(kafka).close()
+
+    def subscribe(self, number: int, step: Subscribe) -> Detail:
+        """Write a subscription."""
         kind, class_ = EndpointKind(step.kind), MessageClass(step.class_)
         subscription = Subscription(kind, class_, step.policy, noexport=step.noexport)
         key = subscription_key(step.endpoint, step.filter)
@@ -289,13 +231,19 @@ class Driver:
             if noexport in (None, wish.noexport):
                 wish.ended_at = number
 
-    def _unsubscribe(self, number: int, step: Unsubscribe) -> Detail:
+    def unsubscribe(self, number: int, step: Unsubscribe) -> Detail:
+        """Write the end of a subscription."""
         key = subscription_key(step.endpoint, step.filter)
         self._write(step.node, self._names.clients(step.node), key, None)
         self._end_wishes(number, step)
         return {}
 
-    def _publish(self, number: int, step: Publish) -> Detail:
+    def publish(self, number: int, step: Publish) -> Detail:
+        """Write messages to an ingress.
+
+        Raises:
+            StepFailedError: Kafka did not acknowledge all of them.
+        """
         message_class = MessageClass(step.class_)
         topic = self._names.ingress(step.node, message_class)
         kafka = self.backend.kafka[self.topology.nodes[step.node].kafka]
@@ -362,7 +310,7 @@ class Driver:
         quiet_ms = [self.backend.now_ms()]
 
         def missing() -> Sequence[str]:
-            left, found = undrained(self)
+            left, found = undrained(self.tally, self.faults)
             waiting.clear()
             waiting.update(found)
             now = self.backend.now_ms()

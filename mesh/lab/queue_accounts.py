@@ -24,7 +24,8 @@ def policy_of(wish: Wish, topology: Topology) -> QueuePolicy | None:
     """Return the policy of the queue that a wish is for, or None if it is for a channel."""
     if wish.policy is None:
         return None
-    return policy_in_force(topology.queues, wish.endpoint, wish.policy)
+    unsaid = topology.unsaid_policy(wish.node)
+    return policy_in_force(topology.queues, wish.endpoint, wish.policy, unsaid)
 
 
 def is_refused(wish: Wish, topology: Topology) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from mesh.lab.backend import Audited, Backend
 from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
+from mesh.lab.play import run_step
 from mesh.lab.queue_accounts import QueueAccounts
 from mesh.lab.scenario import Expect, NamedStep, Scenario
 from mesh.lab.tally import EndpointTally, LinkTally, MessageId, Tally
@@ -82,7 +83,7 @@ def _audit(audited: Audited | None) -> Mapping[str, object] | None:
 
 def _run_step(driver: Driver, number: int, named: NamedStep) -> dict[str, object]:
     try:
-        detail = dict(driver.run(number, named))
+        detail = dict(run_step(driver, number, named))
     except StepFailedError as error:
         return {"step": named.word, "ok": False, "detail": {"error": str(error)}}
     if isinstance(named.step, Expect):

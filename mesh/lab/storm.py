@@ -8,23 +8,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from mesh.lab.checker.history import History, Publish, Wanted, write_history
 from mesh.lab.checker.judge import check
 from mesh.lab.checker.reach import origins
+from mesh.lab.driver import Driver, Wish
 from mesh.lab.faults import StepFailedError
 from mesh.lab.held import HeldRecords, read_all
 from mesh.lab.load import Publisher, Watch
+from mesh.lab.queue_accounts import policy_of
 from mesh.lab.schedule import moments, storm_schedule
 from mesh.lab.steps import Storm
 from mesh.model.frames import MessageClass
-from mesh.model.queues import QueuePolicy, policy_in_force
+from mesh.model.queues import QueuePolicy
 from mesh.model.topics import TopicNames
 from mesh.transport.port import TopicPartition
-
-if TYPE_CHECKING:
-    from mesh.lab.driver import Driver, Wish
 
 
 def run_storm(driver: Driver, number: int, step: Storm, timeout_s: float) -> Mapping[str, object]:
@@ -160,12 +158,11 @@ class _Storm:
 
     def _judged(self) -> Sequence[Wish]:
         """Return the subscriptions that the checker knows how to judge: to get all there is."""
-        queues = self.driver.topology.queues
+        topology = self.driver.topology
         return [
             wish
             for wish in self.driver.wishes
-            if wish.policy is None
-            or policy_in_force(queues, wish.endpoint, wish.policy) is QueuePolicy.EVERY
+            if policy_of(wish, topology) in (None, QueuePolicy.EVERY)
         ]
 
     # -- the storm itself -----------------------------------------------------------------

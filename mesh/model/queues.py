@@ -69,18 +69,33 @@ def declared_queue(queues: Mapping[str, Queue], name: str) -> Queue | None:
     return next((queue for key, queue in queues.items() if fold(key) == wanted), None)
 
 
-def policy_in_force(queues: Mapping[str, Queue], name: str, said: str | None) -> QueuePolicy:
-    """Return the policy of a queue: the declared one, else what its subscription says. K13."""
+def policy_in_force(
+    queues: Mapping[str, Queue],
+    name: str,
+    said: str | None,
+    unsaid: QueuePolicy = QueuePolicy.EVERY,
+) -> QueuePolicy:
+    """Return the policy of a queue at a node. Spec: K13.
+
+    Args:
+        queues: What is declared of queues.
+        name: Of the queue.
+        said: What its subscription says, if anything.
+        unsaid: What holds where neither says anything; see `Topology.unsaid_policy`.
+    """
     queue = declared_queue(queues, name)
-    return QueuePolicy(said or QueuePolicy.EVERY) if queue is None else queue.policy
+    return QueuePolicy(said or unsaid) if queue is None else queue.policy
 
 
 def shared_by(
-    queues: Mapping[str, Queue], name: str, said: str | None = None
+    queues: Mapping[str, Queue],
+    name: str,
+    said: str | None = None,
+    unsaid: QueuePolicy = QueuePolicy.EVERY,
 ) -> tuple[QueuePolicy, str | None]:
     """Return what decides which members of a queue get a message: its policy, its declared home."""
     queue = declared_queue(queues, name)
-    return policy_in_force(queues, name, said), None if queue is None else queue.home
+    return policy_in_force(queues, name, said, unsaid), None if queue is None else queue.home
 
 
 class MemberKind(StrEnum):

@@ -13,7 +13,7 @@ from itertools import combinations
 
 from mesh.model.controls import InterestControl
 from mesh.model.joins import Join
-from mesh.model.queues import Queue
+from mesh.model.queues import Queue, QueuePolicy
 from mesh.model.selectors import Selector, by_direction
 
 MESSAGE_BYTES_DEFAULT = 900_000
@@ -338,6 +338,14 @@ class Topology:
     def links_of(self, node: str) -> Sequence[Link]:
         """Return the links that end at a node, sorted by zone and ends."""
         return self._links_of[node]
+
+    def unsaid_policy(self, node: str) -> QueuePolicy:
+        """Return the policy of a queue of a node of which nothing is said. Spec: DESIGN 6, UM-7.
+
+        In an exclusive zone queues are not forwarded unless somebody asks for it.
+        """
+        is_exclusive = any(z.exclusive and node in z.nodes for z in self.zones.values())
+        return QueuePolicy.LOCAL if is_exclusive else QueuePolicy.EVERY
 
     def neighbours(self, node: str) -> Sequence[str]:
         """Return the nodes linked to a node, sorted, each once."""

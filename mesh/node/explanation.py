@@ -255,7 +255,7 @@ def router_of(topology: Topology, node: str, known: Mapping[str, KnownNode]) -> 
     links = local_links(topology, node)
     own = known[node]
     router = Router(links, near=Nearness(topology, node))
-    queues = OwnQueues(node, topology.queues)
+    queues = OwnQueues.at(node, topology)
     learner = Learner(node, own.uuid or f"unknown-{node}", links, router, queues=queues)
     for number, ((endpoint, filter_), subscription) in enumerate(own.subscriptions.items()):
         for _ in learner.subscription_read(number, endpoint, filter_, subscription, 0):
@@ -302,7 +302,7 @@ def _not_reached(
     for node in sorted(topology.nodes):
         if node in reached:
             continue
-        own = OwnQueues(node, topology.queues)
+        own = OwnQueues.at(node, topology)
         wishes = [
             wish
             for (endpoint, filter_), wish in known[node].subscriptions.items()

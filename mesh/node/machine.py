@@ -162,7 +162,7 @@ class NodeMachine:
         covering = self.topology.covering
         router = Router(links, near=Nearness(self.topology, self.node))
         self.learner = Learner(self.node, self.uuid, links, router, offered, static, covering)
-        self.learner.queues = OwnQueues(self.node, self.topology.queues)
+        self.learner.queues = OwnQueues.at(self.node, self.topology)
         number = max(0, self.number)
         self.learner.topology_number, self.learner.lineage = number, self.lineage
         if self.change is not None:
@@ -366,7 +366,7 @@ class NodeMachine:
         self.topology, self._target, self.awaited = topology, None, changes.awaited
         self.probing.relink(topology, *(self.change or (self.number, Stage.SWITCH)))
         offered = scopes_read(topology, self.node)
-        self.learner.queues.declared = topology.queues
+        self.learner.queues.relink(topology)
         self.router.near = Nearness(topology, self.node)
         static = filters_at(topology, self.node, ControlKind.STATIC)
         self.learner.relink(local_links(topology, self.node), offered, changes, static)

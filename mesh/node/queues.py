@@ -24,6 +24,7 @@ from mesh.model.queues import (
     policy_in_force,
     queue_address,
 )
+from mesh.model.topology import Topology
 from mesh.node.subscriptions import Key, OwnSubscriptions
 
 LEFT_MS = 3_600_000
@@ -56,6 +57,7 @@ class OwnQueues:
     Attributes:
         node: Name of the node; the empty one has no queues.
         declared: What the topology says of queues, by name.
+        unsaid: The policy of a queue of which nobody says one.
         refused: (endpoint, filter) -> why it attracts nothing.
         left: Shared queues that nobody here subscribes any more: they attract nothing, and keep
             their address for what is on its way.
@@ -63,13 +65,25 @@ class OwnQueues:
 
     node: str = ""
     declared: Mapping[str, Queue] = field(default_factory=dict)
+    unsaid: QueuePolicy = QueuePolicy.EVERY
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
     left: dict[str, Leaving] = field(default_factory=dict)
     _placed: dict[tuple[str, Member], Wish] = field(default_factory=dict)
 
+    @classmethod
+    def at(cls, node: str, topology: Topology) -> OwnQueues:
+        """Return the queues of a node by a topology; nothing is subscribed yet."""
+        queues = cls(node)
+        queues.relink(topology)
+        return queues
+
+    def relink(self, topology: Topology) -> None:
+        """Go by another topology."""
+        self.declared, self.unsaid = topology.queues, topology.unsaid_policy(self.node)
+
     def policy_of(self, endpoint: str, subscription: Subscription) -> QueuePolicy:
         """Return the policy of a queue: the declared one, else what the subscription says."""
-        return policy_in_force(self.declared, endpoint, subscription.policy)
+        return policy_in_force(self.declared, endpoint, subscription.policy, self.unsaid)
 
     def wants_every(self, endpoint: str, subscription: Subscription) -> bool:
         """Return whether an endpoint is to get all that it asks for: no queue that is chosen."""

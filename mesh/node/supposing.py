@@ -37,7 +37,7 @@ def suppose(topology: Topology, wanted: Mapping[str, Subscriptions]) -> Mapping[
     todo: dict[str, dict[str, None]] = {}
     for node in topology.nodes:
         static = filters_at(topology, node, ControlKind.STATIC)
-        queues = OwnQueues(node, topology.queues)
+        queues = OwnQueues.at(node, topology)
         router = Router(links[node])
         learner = Learner(node, _uuid(node), links[node], router, static=static, queues=queues)
         tables[node] = _own_table(learner, wanted.get(node, {}))

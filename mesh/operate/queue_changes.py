@@ -23,10 +23,10 @@ def queues_shared_otherwise(view: MeshView, before: Topology, after: Topology) -
     """
     found = {
         fold(endpoint)
-        for node in view.nodes.values()
-        for (endpoint, _), asked in node.subscriptions.items()
+        for node, seen in view.nodes.items()
+        for (endpoint, _), asked in seen.subscriptions.items()
         if asked.kind is EndpointKind.QUEUE
-        and shared_by(before.queues, endpoint, asked.policy)
-        != shared_by(after.queues, endpoint, asked.policy)
+        and shared_by(before.queues, endpoint, asked.policy, before.unsaid_policy(node))
+        != shared_by(after.queues, endpoint, asked.policy, after.unsaid_policy(node))
     }
     return sorted(found)

@@ -106,11 +106,13 @@ def _status(
     found: Mapping[str, Mapping[str, Subscription]],
 ) -> QueueStatus:
     said = [one.policy for filters in found.values() for one in filters.values() if one.policy]
-    policy = declared.policy if declared else QueuePolicy(said[0] if said else QueuePolicy.EVERY)
+    unsaid = [topology.unsaid_policy(key.partition(" ")[0]) for key in sorted(found)]
+    policy = declared.policy if declared else QueuePolicy([*said, *unsaid, QueuePolicy.EVERY][0])
     members = []
     for key in sorted(found):
         node, _, endpoint = key.partition(" ")
-        kind = _kind(view, node, endpoint, policy) if found[key] else LEFT
+        own = policy if policy.is_shared or said or declared else topology.unsaid_policy(node)
+        kind = _kind(view, node, endpoint, own) if found[key] else LEFT
         cluster = kafka[topology.nodes[node].kafka]
         member = _member(topology, cluster, node, endpoint, kind, sorted(found[key]))
         if kind != LEFT or member.waiting != 0:

@@ -149,7 +149,7 @@ class Interest:
         self, endpoint: EndpointKey, filter_: str, subscription: Subscription, offset: int
     ) -> None:
         """Take a subscription record; one that repeats what is in force changes nothing."""
-        wish = wish_of(self.queues, endpoint.name, filter_, subscription, offset)
+        wish = wish_of(self.queues, (endpoint.node, endpoint.name), filter_, subscription, offset)
         known = self._open(endpoint, filter_)
         if known is not None and known == replace(wish, added=known.added):
             return
@@ -167,7 +167,7 @@ class Interest:
         before, self.queues = self.queues, rules
         for endpoint, wishes in self.wishes.items():
             for number, wish in enumerate(wishes):
-                now = judged_by(wish, endpoint.name, before, rules)
+                now = judged_by(wish, (endpoint.node, endpoint.name), before, rules)
                 if now is not wish:
                     unsure = replace(now, is_certified=False, is_unsure=True)
                     wishes[number] = unsure if is_change else now

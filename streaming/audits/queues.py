@@ -29,11 +29,13 @@ class QueueRules:
         policies: Of declared queues, by their names in lower case.
         homes: Likewise, where they are; only of those that have one.
         linked: Node -> nodes to which it is linked otherwise than by a join.
+        exclusive: Nodes in exclusive zones: their queues are local unless somebody says otherwise.
     """
 
     policies: Mapping[str, str] = field(default_factory=dict)
     homes: Mapping[str, str] = field(default_factory=dict)
     linked: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    exclusive: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, topology: Topology) -> QueueRules:
@@ -48,21 +50,27 @@ class QueueRules:
             policies={name: queue.policy.value for name, queue in declared.items()},
             homes={name: queue.home for name, queue in declared.items() if queue.home},
             linked={node: tuple(others) for node, others in linked.items()},
+            exclusive=frozenset(
+                node for zone in topology.zones.values() if zone.exclusive for node in zone.nodes
+            ),
         )
 
-    def policy_of(self, name: str, subscription: Subscription) -> str | None:
+    def policy_of(self, node: str, name: str, subscription: Subscription) -> str | None:
         """Return the policy of an endpoint, empty for a channel; None if the mesh refuses it."""
         if subscription.kind is EndpointKind.CHANNEL:
             return ""
         declared = self.policies.get(name.casefold())
         if declared is not None and subscription.policy not in (None, declared):
             return None
-        policy = declared or subscription.policy or "every"
+        unsaid = "local" if node in self.exclusive else "every"
+        policy = declared or subscription.policy or unsaid
         return None if subscription.noexport and policy in SHARED else policy
 
-    def place_of(self, name: str, subscription: Subscription) -> tuple[str | None, str | None]:
+    def place_of(
+        self, node: str, name: str, subscription: Subscription
+    ) -> tuple[str | None, str | None]:
         """Return the policy of an endpoint and the home of its queue: who gets what follows."""
-        policy = self.policy_of(name, subscription)
+        policy = self.policy_of(node, name, subscription)
         return policy, self.homes.get(name.casefold()) if policy == "home" else None
 
     def may_come(

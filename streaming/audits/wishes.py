@@ -35,17 +35,19 @@ class Wish:
     asked: Subscription = field(default=Subscription(), compare=False)
 
 
-def wish_of(rules: QueueRules, name: str, filter_: str, asked: Subscription, offset: int) -> Wish:
+def wish_of(
+    rules: QueueRules, endpoint: tuple[str, str], filter_: str, asked: Subscription, offset: int
+) -> Wish:
     """Return the wish of a record.
 
     Args:
         rules: What the topology says of queues.
-        name: Of the endpoint.
+        endpoint: Its node and its name.
         filter_: What is asked for.
         asked: What the record says.
         offset: Of the record.
     """
-    policy = rules.policy_of(name, asked)
+    policy = rules.policy_of(*endpoint, asked)
     return Wish(
         filter_,
         policy is not None and asked.message_class is MessageClass.GUARANTEED,
@@ -56,9 +58,9 @@ def wish_of(rules: QueueRules, name: str, filter_: str, asked: Subscription, off
     )
 
 
-def judged_by(wish: Wish, name: str, before: QueueRules, rules: QueueRules) -> Wish:
+def judged_by(wish: Wish, endpoint: tuple[str, str], before: QueueRules, rules: QueueRules) -> Wish:
     """Return what a wish is by other rules; the very same one if they change nothing of it."""
-    is_same = before.place_of(name, wish.asked) == rules.place_of(name, wish.asked)
+    is_same = before.place_of(*endpoint, wish.asked) == rules.place_of(*endpoint, wish.asked)
     if is_same or wish.removed is not None:
         return wish
-    return wish_of(rules, name, wish.filter, wish.asked, wish.added)
+    return wish_of(rules, endpoint, wish.filter, wish.asked, wish.added)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mesh.lab.driver import Driver
+from mesh.lab.play import run_step
 from mesh.lab.real import RealBackend
 from mesh.lab.scenario import Drain, NamedStep, Settle
 from mesh.lab.tally import Tally
@@ -64,8 +65,8 @@ def test_killed_workers_lose_and_double_nothing(kafka_clusters: ClustersOf, tmp_
         tally = Tally(fleet.topology, backend.kafka, backend.now_ms)
         view = MeshView(fleet.topology, backend.kafka, backend.now_ms)
         driver = Driver(fleet.topology, backend, tally, view)
-        driver.run(0, scenario.steps[0])
-        driver.run(1, NamedStep("settle", Settle()))
+        run_step(driver, 0, scenario.steps[0])
+        run_step(driver, 1, NamedStep("settle", Settle()))
         load = Load(fleet, "tk3", 500)
         for kill in range(KILLS):
             node = ["ny1", "tk1", "pa2", "tk3", "pa1"][kill % 5]
@@ -75,7 +76,7 @@ def test_killed_workers_lose_and_double_nothing(kafka_clusters: ClustersOf, tmp_
             fleet.start_node(node)
             _wait_for(fleet.ready_file(node).exists, 60)
         published = load.stop()
-        driver.run(2, NamedStep("drain", Drain(timeout=90)))
+        run_step(driver, 2, NamedStep("drain", Drain(timeout=90)))
         tally.refresh()
         endpoint = tally.endpoints["pa2/s"]
         driver.close()

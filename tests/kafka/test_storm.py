@@ -14,6 +14,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
 from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
+from mesh.lab.play import run_step
 from mesh.lab.real import RealBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario
@@ -124,7 +125,7 @@ class Bench:
 
     def run(self, word: str, step: object) -> Mapping[str, object]:
         self.number += 1
-        return self.driver.run(self.number, NamedStep(word, step))
+        return run_step(self.driver, self.number, NamedStep(word, step))
 
     def publish(self, count: int) -> None:
         self.run("publish", Publish(node="a", subject="x", key="k", count=count))

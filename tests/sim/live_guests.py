@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
+from mesh.lab.play import run_step
 from mesh.lab.scenario import NamedStep, Subscribe
 from mesh.lab.steps import Unsubscribe
 from mesh.operate.settled import laggards
@@ -98,7 +99,7 @@ class Guests:
             self.all.append(Guest(wish))
 
     def _do(self, word: str, step: Subscribe | Unsubscribe) -> None:
-        self.driver.run(0, NamedStep(word, step))
+        run_step(self.driver, 0, NamedStep(word, step))
 
     def _look(self) -> None:
         new = [guest for guest in self.here if guest.known_ms is None]

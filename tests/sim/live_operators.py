@@ -10,6 +10,7 @@ from mesh.errors import ConfigError, NotInTimeError, TransportError
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
+from mesh.lab.play import run_step
 from mesh.lab.scenario import NamedStep
 from mesh.lab.steps import Apply
 from mesh.operate.apply import Means, abort_change, read_begun
@@ -48,7 +49,7 @@ class Operator:
             if not left:
                 self.mend()
             try:
-                self.driver.run(number, NamedStep("apply", Apply(timeout=timeout_s)))
+                run_step(self.driver, number, NamedStep("apply", Apply(timeout=timeout_s)))
             except StepFailedError as error:
                 if "would be deleted" in str(error):
                     return False

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
+from mesh.lab.play import run_step
 from mesh.lab.proposals import Mesh, Proposal
 from mesh.lab.scenario import NamedStep, NodeStep, Publish, Subscribe
 from mesh.lab.steps import Drain, Settle, Slow, Step
@@ -149,7 +150,7 @@ class Trial:
     # -- what happens -------------------------------------------------------------------------
 
     def _do(self, word: str, step: Step, number: int = 0) -> None:
-        self.driver.run(number, NamedStep(word, step))
+        run_step(self.driver, number, NamedStep(word, step))
 
     def _rest(self, ms: int) -> None:
         until = self.backend.now_ms() + ms

@@ -14,6 +14,7 @@ from mesh.config.topology_writer import topology_document
 from mesh.core.living import unchangeable
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
+from mesh.lab.play import run_step
 from mesh.lab.proposals import Mesh, Proposal
 from mesh.lab.steps import Apply, Drain, LinkStep, NamedStep, Settle, Slow, Subscribe
 from mesh.lab.tally import Tally
@@ -122,24 +123,24 @@ def try_changes(seed: int, rng: random.Random, topologies: Sequence[Topology]) -
         },
     )
     for node in before.nodes:
-        driver.run(0, NamedStep("subscribe", Subscribe(node=node, endpoint="s", filter=">")))
-    driver.run(0, NamedStep("settle", Settle()))
+        run_step(driver, 0, NamedStep("subscribe", Subscribe(node=node, endpoint="s", filter=">")))
+    run_step(driver, 0, NamedStep("settle", Settle()))
     late = [list(link.ends) for link in before.links if rng.random() < 0.5]
     for link in late:  # so that much is on its way when nodes hold
-        driver.run(0, NamedStep("slow", Slow(link=link, delay_ms=3_000)))
+        run_step(driver, 0, NamedStep("slow", Slow(link=link, delay_ms=3_000)))
     load = Load(before, backend)
     backend.accompany([load.publish])
     paths = [paths_of(one) for one in topologies]
     for number, (old, new) in enumerate(pairwise(paths)):
-        outcome = driver.run(number, NamedStep("apply", Apply(timeout=120)))
+        outcome = run_step(driver, number, NamedStep("apply", Apply(timeout=120)))
         if any(new.get(pair) != way for pair, way in old.items()):
             assert outcome["pauses_ms"]
     soon = dict(load.published)
     for link in late:
-        driver.run(0, NamedStep("heal", LinkStep(link=link)))
-    driver.run(0, NamedStep("settle", Settle()))
+        run_step(driver, 0, NamedStep("heal", LinkStep(link=link)))
+    run_step(driver, 0, NamedStep("settle", Settle()))
     backend.part()
-    driver.run(0, NamedStep("drain", Drain()))
+    run_step(driver, 0, NamedStep("drain", Drain()))
     for node in before.nodes:
         tally = driver.tally.endpoints[f"{node}/s"]
         assert (tally.count - tally.distinct, tally.disordered) == (0, 0)

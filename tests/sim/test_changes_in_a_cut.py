@@ -10,6 +10,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
+from mesh.lab.play import run_step
 from mesh.lab.proposals import Mesh, Proposal
 from mesh.lab.steps import Apply, Drain, LinkStep, NamedStep, Publish, Settle, Subscribe
 from mesh.lab.tally import Tally
@@ -58,28 +59,28 @@ def try_change_in_a_cut(seed: int, wanting: int) -> str:
     assert isinstance(backend, SimulatedBackend)
     wants = sorted(rng.sample(sorted(before.nodes), min(wanting, len(before.nodes))))
     for node in wants:
-        driver.run(0, NamedStep("subscribe", Subscribe(node=node, endpoint="s", filter=">")))
-    driver.run(0, NamedStep("settle", Settle()))
+        run_step(driver, 0, NamedStep("subscribe", Subscribe(node=node, endpoint="s", filter=">")))
+    run_step(driver, 0, NamedStep("settle", Settle()))
     load = Load(before, backend)
     backend.accompany([load.publish])
     cut = LinkStep(link=list(rng.choice(before.links).ends))
-    driver.run(0, NamedStep("cut", cut))
+    run_step(driver, 0, NamedStep("cut", cut))
     wait(driver, DOWN_MS)
     try:
-        driver.run(1, NamedStep("apply", Apply(timeout=30)))
+        run_step(driver, 1, NamedStep("apply", Apply(timeout=30)))
         ended = "in force"
     except StepFailedError as error:
         is_refused = "nothing was changed" in str(error) or "unread" in str(error)
         ended = "refused" if is_refused else "stuck"
     wait(driver, 2_000)
     if list(cut.link) in [list(link.ends) for link in driver.topology.links]:
-        driver.run(0, NamedStep("heal", cut))
+        run_step(driver, 0, NamedStep("heal", cut))
     if ended == "stuck":  # what waited on the link has come by now
-        driver.run(1, NamedStep("apply", Apply(timeout=120)))
+        run_step(driver, 1, NamedStep("apply", Apply(timeout=120)))
     wait(driver, 5_000)
     backend.part()
-    driver.run(0, NamedStep("settle", Settle()))
-    driver.run(0, NamedStep("drain", Drain()))
+    run_step(driver, 0, NamedStep("settle", Settle()))
+    run_step(driver, 0, NamedStep("drain", Drain()))
     joined = paths_of(before).keys() & paths_of(driver.topology).keys()
     for node in wants:
         tally = driver.tally.endpoints[f"{node}/s"]
@@ -116,14 +117,14 @@ def mesh(*links: str) -> Topology:
 def test_no_walk_moves_to_a_link_that_is_down() -> None:
     """m would not hear that q is behind a by then, and drop what it publishes. Spec: K28."""
     driver = driven(mesh("a-m", "b-m", "b-q"), mesh("a-m", "b-m", "a-q"), seed=1)
-    driver.run(0, NamedStep("subscribe", Subscribe(node="q", endpoint="s", filter=">")))
-    driver.run(0, NamedStep("settle", Settle()))
-    driver.run(0, NamedStep("cut", LinkStep(link=["a", "m"])))
+    run_step(driver, 0, NamedStep("subscribe", Subscribe(node="q", endpoint="s", filter=">")))
+    run_step(driver, 0, NamedStep("settle", Settle()))
+    run_step(driver, 0, NamedStep("cut", LinkStep(link=["a", "m"])))
     wait(driver, 4_000)  # nobody calls the link down yet, and nobody holds before that is known
     with pytest.raises(StepFailedError, match=r"nothing was changed: link a-m is down.*mend it"):
-        driver.run(1, NamedStep("apply", Apply(timeout=20)))
-    driver.run(0, NamedStep("heal", LinkStep(link=["a", "m"])))
-    driver.run(1, NamedStep("apply", Apply(timeout=20)))
+        run_step(driver, 1, NamedStep("apply", Apply(timeout=20)))
+    run_step(driver, 0, NamedStep("heal", LinkStep(link=["a", "m"])))
+    run_step(driver, 1, NamedStep("apply", Apply(timeout=20)))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -132,38 +133,38 @@ def test_what_is_withdrawn_and_offered_again_meanwhile_is_never_missed(
 ) -> None:
     """a withdraws what q wants, and offers it again for b; m reads the one, and then the other."""
     driver = driven(mesh("a-b", "a-m", "a-q"), mesh("a-b", "a-m", "b-q"), seed)
-    driver.run(0, NamedStep("subscribe", Subscribe(node="q", endpoint="s", filter=">")))
-    driver.run(0, NamedStep("settle", Settle()))
-    driver.run(0, NamedStep("cut", LinkStep(link=["a", "m"])))
+    run_step(driver, 0, NamedStep("subscribe", Subscribe(node="q", endpoint="s", filter=">")))
+    run_step(driver, 0, NamedStep("settle", Settle()))
+    run_step(driver, 0, NamedStep("cut", LinkStep(link=["a", "m"])))
     wait(driver, DOWN_MS)
-    driver.run(1, NamedStep("apply", Apply(timeout=30)))
+    run_step(driver, 1, NamedStep("apply", Apply(timeout=30)))
     assert isinstance(driver.backend, SimulatedBackend)
     load = Load(driver.topology, driver.backend)
     driver.backend.accompany([load.publish])
     wait(driver, 1_000)
     monkeypatch.setattr(intake, "READ_LIMIT", 1)  # brokers end a fetch wherever they like
-    driver.run(0, NamedStep("heal", LinkStep(link=["a", "m"])))
+    run_step(driver, 0, NamedStep("heal", LinkStep(link=["a", "m"])))
     wait(driver, 5_000)
     monkeypatch.undo()
     driver.backend.part()
-    driver.run(0, NamedStep("settle", Settle()))
-    driver.run(0, NamedStep("drain", Drain()))
+    run_step(driver, 0, NamedStep("settle", Settle()))
+    run_step(driver, 0, NamedStep("drain", Drain()))
     assert driver.tally.endpoints["q/s"].distinct == sum(load.published.values())
 
 
 def test_what_has_to_drain_over_a_link_that_is_down_keeps_a_change_from_beginning() -> None:
     """Spec: K28."""
     driver = driven(mesh("a-b", "a-m", "b-q"), mesh("a-b", "a-m", "a-q"), seed=1)
-    driver.run(0, NamedStep("subscribe", Subscribe(node="q", endpoint="s", filter=">")))
-    driver.run(0, NamedStep("settle", Settle()))
-    driver.run(0, NamedStep("cut", LinkStep(link=["a", "m"])))
+    run_step(driver, 0, NamedStep("subscribe", Subscribe(node="q", endpoint="s", filter=">")))
+    run_step(driver, 0, NamedStep("settle", Settle()))
+    run_step(driver, 0, NamedStep("cut", LinkStep(link=["a", "m"])))
     wait(driver, DOWN_MS)
-    driver.run(0, NamedStep("publish", Publish(node="m", subject="x", count=3)))
+    run_step(driver, 0, NamedStep("publish", Publish(node="m", subject="x", count=3)))
     wait(driver, 1_000)
     with pytest.raises(StepFailedError, match="a has to read 3 records of m before walks move"):
-        driver.run(1, NamedStep("apply", Apply(timeout=20)))
-    driver.run(0, NamedStep("publish", Publish(node="q", subject="x", count=2)))
-    driver.run(0, NamedStep("heal", LinkStep(link=["a", "m"])))
-    driver.run(1, NamedStep("apply", Apply(timeout=20)))
-    driver.run(0, NamedStep("drain", Drain()))
+        run_step(driver, 1, NamedStep("apply", Apply(timeout=20)))
+    run_step(driver, 0, NamedStep("publish", Publish(node="q", subject="x", count=2)))
+    run_step(driver, 0, NamedStep("heal", LinkStep(link=["a", "m"])))
+    run_step(driver, 1, NamedStep("apply", Apply(timeout=20)))
+    run_step(driver, 0, NamedStep("drain", Drain()))
     assert driver.tally.endpoints["q/s"].distinct == 5

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from mesh.model.control import Wish
+from mesh.model.control import Wish, is_address, node_address
 from mesh.model.topology import Topology
 from mesh.operate.history import Past
+from mesh.view.mesh_view import MeshView
 
 
 def interest_document(
@@ -17,7 +18,7 @@ def interest_document(
     nodes: Sequence[str],
     at_ms: int | None,
     *,
-    addresses: bool = False,
+    addresses: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return who wants what, since when: nodes' endpoints, and neighbours over their links.
 
@@ -26,7 +27,7 @@ def interest_document(
         pasts: What these nodes and their neighbours want or wanted; those unknown left out.
         nodes: Of which nodes it is told.
         at_ms: At which moment, ms since 1970; None for now.
-        addresses: Whether addresses of nodes are told, too.
+        addresses: Node by address, if addresses of nodes are told, too; see `node_addresses`.
     """
     listed = [
         one for name in nodes for one in _wanted_at(topology, pasts, name, addresses=addresses)
@@ -36,7 +37,7 @@ def interest_document(
 
 
 def _wanted_at(
-    topology: Topology, pasts: Mapping[str, Past], node: str, *, addresses: bool
+    topology: Topology, pasts: Mapping[str, Past], node: str, *, addresses: Mapping[str, str] | None
 ) -> Iterator[dict[str, Any]]:
     if node in pasts:
         for one in pasts[node].subscriptions:
@@ -58,7 +59,7 @@ def _wanted_at(
         for offer in pasts[other].offers if other in pasts else ():
             scope = offer.scope
             is_read_here = scope.zone == link.zone and scope.neighbour in ("", node)
-            if not is_read_here or (offer.filter.startswith("$node/") and not addresses):
+            if not is_read_here or (is_address(offer.filter) and addresses is None):
                 continue
             yield {
                 "node": node,
@@ -67,10 +68,27 @@ def _wanted_at(
                 "zone": link.zone,
                 "scope": str(scope),
                 "filter": offer.filter,
+                **_address(offer.filter, addresses),
                 "class": offer.wish and ("guaranteed" if offer.wish.durable else "direct"),
                 "wish": offer.wish and _words(offer.wish),
                 "since": _iso(offer.since_ms),
             }
+
+
+def node_addresses(view: MeshView) -> Mapping[str, str]:
+    """Return which node has which address: the text of an address tells its identity alone."""
+    return {
+        node_address(seen.identity.uuid): name
+        for name, seen in view.nodes.items()
+        if seen.identity is not None
+    }
+
+
+def _address(filter_: str, addresses: Mapping[str, str] | None) -> dict[str, Any]:
+    """Return whose address an entry is, if it is one; null for a node that is not known."""
+    if addresses is None or not is_address(filter_):
+        return {}
+    return {"address_of": addresses.get(filter_)}
 
 
 def _controls(topology: Topology, node: str) -> Iterator[dict[str, Any]]:

@@ -372,3 +372,14 @@ def test_help_loads_nothing_heavy() -> None:
     )
     assert "explain" in ended.stdout
     assert ended.stderr.strip() == "[]"
+
+
+def test_addresses_are_told_by_the_names_of_nodes(run: Run, chain: Chain) -> None:
+    """An identity says nothing to people. Spec: K26."""
+    mesh, file = chain
+    mesh.pause(3.0)
+    listed = run("interest", "b", "--addresses", "-f", file, "-o", "json").data["interest"]
+    assert sorted(one["address_of"] for one in listed) == ["a", "c"]
+    told = run("interest", "b", "--addresses", "-f", file).out
+    assert "address of a" in told
+    assert "$node/" not in told

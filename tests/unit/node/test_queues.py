@@ -142,7 +142,7 @@ def test_names_of_nodes_survive_in_a_topology() -> None:
     topology = topology_from_mapping(
         {"kafka": {"k": {}}, "nodes": {"a": {}}, "queues": {"q": {"policy": "any"}}}
     )
-    assert OwnQueues("a", topology.queues).policy_of("Q", queue()) is QueuePolicy.ANY
+    assert OwnQueues.at("a", topology).policy_of("Q", queue()) is QueuePolicy.ANY
 
 
 CHAIN = topology_from_mapping(

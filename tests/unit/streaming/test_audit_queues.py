@@ -35,10 +35,26 @@ def queue(policy: str | None = None) -> Subscription:
 
 def test_policies_are_as_declared_and_refused_where_they_contradict_that():
     """Spec: K13."""
-    assert RULES.policy_of("orders", queue()) == RULES.policy_of("ORDERS", queue("home")) == "home"
-    assert RULES.policy_of("work", queue("local")) is None
-    assert RULES.policy_of("other", queue()) == "every"
-    assert RULES.policy_of("work", Subscription()) == ""
+    assert (
+        RULES.policy_of("n", "orders", queue())
+        == RULES.policy_of("n", "ORDERS", queue("home"))
+        == "home"
+    )
+    assert RULES.policy_of("n", "work", queue("local")) is None
+    assert RULES.policy_of("n", "other", queue()) == "every"
+    assert RULES.policy_of("n", "work", Subscription()) == ""
+
+
+def test_a_queue_of_which_nobody_says_more_is_local_in_an_exclusive_zone():
+    """Spec: UM-7."""
+    zones = {"U": {"kind": "one-hop", "nodes": ["a", "b"], "exclusive": True}}
+    topology = topology_from_mapping(
+        {"kafka": {"main": {}}, "nodes": {"a": {}, "b": {}, "c": {}}, "zones": zones}
+    )
+    rules = QueueRules.of(topology)
+    assert [rules.policy_of(node, "q", queue()) for node in "abc"] == ["local", "local", "every"]
+    assert rules.policy_of("a", "q", queue("every")) == "every"
+    assert [topology.unsaid_policy(node).value for node in "abc"] == ["local", "local", "every"]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +64,7 @@ def test_policies_are_as_declared_and_refused_where_they_contradict_that():
 def test_who_shares_a_queue_cannot_be_noexport(name: str, said: str | None, policy: str | None):
     """The mesh refuses that, so nothing is owed to it. Spec: K13, DMR-12."""
     asked = Subscription(EndpointKind.QUEUE, policy=said, noexport=True)
-    assert RULES.policy_of(name, asked) == policy
+    assert RULES.policy_of("n", name, asked) == policy
 
 
 @pytest.mark.parametrize(

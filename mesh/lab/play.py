@@ -1,0 +1,85 @@
+"""One step of a scenario, run against the mesh that a driver drives. Spec: lab.md 1."""
+
+from __future__ import annotations
+
+from mesh.errors import StartError, TransportError
+from mesh.lab.changing import run_apply
+from mesh.lab.driver import Detail, Driver
+from mesh.lab.faults import StepFailedError
+from mesh.lab.log_faults import run_log_fault
+from mesh.lab.steps import (
+    Apply,
+    Consume,
+    DeleteRecords,
+    Drain,
+    Expect,
+    Leave,
+    LinkStep,
+    NamedStep,
+    Publish,
+    RecreateTopic,
+    Settle,
+    Storm,
+    Subscribe,
+    Truncate,
+    Unsubscribe,
+)
+from mesh.lab.storm import run_storm
+
+
+def run_step(driver: Driver, number: int, named: NamedStep) -> Detail:
+    """Run one step; return what there is to say about it.
+
+    Raises:
+        StepFailedError: It was not done in time, or Kafka refused.
+    """
+    try:
+        return _run(driver, number, named)
+    except (StartError, TransportError) as error:
+        raise StepFailedError(str(error)) from error
+
+
+def _run(driver: Driver, number: int, named: NamedStep) -> Detail:
+    match named.step:
+        case Subscribe() as step:
+            return driver.subscribe(number, step)
+        case Unsubscribe() as step:
+            return driver.unsubscribe(number, step)
+        case Settle():
+            return driver.settle(number, named.timeout_s)
+        case Publish() as step:
+            return driver.publish(number, step)
+        case Drain():
+            return driver.drain(number, named.timeout_s)
+        case Apply() as step:
+            return run_apply(driver, number, step, named.timeout_s)
+        case Consume() as step:
+            return _consume(driver, step, named.timeout_s)
+        case Leave() as step:
+            driver.consumers.leave(step)
+            return {}
+        case Storm() as step:
+            return run_storm(driver, number, step, named.timeout_s)
+        case Truncate() | DeleteRecords() | RecreateTopic() as step:
+            classes = {f"{w.node}/{w.endpoint}": w.message_class for w in driver.wishes}
+            driver.forget_writers()
+            return run_log_fault(step, driver.topology, driver.backend, driver.tally, classes)
+        case Expect():
+            driver.tally.refresh()
+            return {}
+        case LinkStep(link=ends) if named.word in ("disable", "enable"):
+            is_disabled = named.word == "disable"
+            driver.faults.disable(ends, is_disabled=is_disabled)
+            driver.wait(
+                named.timeout_s, lambda: driver.faults.untold(ends, is_disabled=is_disabled)
+            )
+            return {}
+        case step:
+            driver.break_or_mend(named.word, step)
+            return {}
+
+
+def _consume(driver: Driver, step: Consume, timeout_s: float) -> Detail:
+    driver.consumers.join(driver.topology, step)
+    driver.wait(timeout_s, lambda: driver.consumers.lacking(step))
+    return {"consumed": driver.consumers.count(step)}
