@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 THREADS_MAX = 16
 """How many Kafka clusters are read side by side."""
+LOOK_WITHIN_S = 1.8
+"""Who only looks waits so long for the brokers of a Kafka cluster, and shows the rest then."""
 SHORT_HASH = 12
 """Digits of a hash that people are shown."""
 
@@ -85,6 +87,7 @@ class Session(Running):
         """Return the same session with who beats now."""
         from mesh.operate.status import observe
 
+        self.view.refresh()
         return replace(self, beats=observe(self.view, clock.now_ms, clock.pause))
 
 
@@ -111,12 +114,13 @@ def open_session(
     from mesh.view.mesh_view import MeshView
 
     stated = target.stated()
+    answer_within_s = None if heard is Heard.EACH else LOOK_WITHIN_S
     with ExitStack() as opened:
         kafka: dict[str, KafkaCluster] = {}
         pool = opened.enter_context(ThreadPoolExecutor(max_workers=THREADS_MAX))
 
         def look_at(topology: Topology) -> MeshView:
-            _open_more(opened, kafka, topology)
+            _open_more(opened, kafka, topology, answer_within_s=answer_within_s)
             view = MeshView(topology, kafka, clock.now_ms, name="view", executor=pool)
             opened.callback(view.close)
             view.refresh()
@@ -130,7 +134,7 @@ def open_session(
             if _places_of(topology) != _places_of(known):
                 view = look_at(topology)
             else:
-                _open_more(opened, kafka, topology)
+                _open_more(opened, kafka, topology, answer_within_s=answer_within_s)
         target.check_addresses(topology)
         _name_mesh(stated, found)
         beats = dict.fromkeys(topology.nodes, False)
@@ -166,7 +170,8 @@ def running_mesh(target: Target, *, near: str | None = None) -> Running:
     stated = target.stated()
     topology = stated.topology
     home = topology.nodes.get(near or "")
-    with open_clusters(topology, None if home is None else home.kafka) as kafka:
+    patience = LOOK_WITHIN_S if near is None else None
+    with open_clusters(topology, None if home is None else home.kafka, patience) as kafka:
         records = _records_side_by_side(kafka, topology.prefix)
     found = highest_of(records)
     if near is None:
@@ -181,7 +186,7 @@ def running_mesh(target: Target, *, near: str | None = None) -> Running:
 
 @contextmanager
 def open_clusters(
-    topology: Topology, only: str | None = None
+    topology: Topology, only: str | None = None, answer_within_s: float | None = None
 ) -> Iterator[Mapping[str, KafkaCluster]]:
     """Open the Kafka clusters of a topology, or one of them, for as long as this lasts.
 
@@ -190,20 +195,26 @@ def open_clusters(
     """
     with ExitStack() as opened:
         kafka: dict[str, KafkaCluster] = {}
-        _open_more(opened, kafka, topology, only)
+        _open_more(opened, kafka, topology, only, answer_within_s)
         yield kafka
 
 
 def _open_more(
-    opened: ExitStack, kafka: dict[str, KafkaCluster], topology: Topology, only: str | None = None
+    opened: ExitStack,
+    kafka: dict[str, KafkaCluster],
+    topology: Topology,
+    only: str | None = None,
+    answer_within_s: float | None = None,
 ) -> None:
     """Open those Kafka clusters of a topology that are not open yet."""
     from mesh.view.connection import open_kafka
 
+    patience = {} if answer_within_s is None else {"answer_within_s": answer_within_s}
+
     quiet_client_library()
     wanted = topology.kafka if only is None else [only]
     fresh = [name for name in wanted if name not in kafka]
-    more = open_kafka(topology, fresh, client_prefix="mesh-cli") if fresh else {}
+    more = open_kafka(topology, fresh, client_prefix="mesh-cli", **patience) if fresh else {}
     for name, cluster in more.items():
         if name not in kafka:
             kafka[name] = cluster

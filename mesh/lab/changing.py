@@ -100,6 +100,7 @@ def _carry_out(
             driver.backend.advance(seconds)
 
     where = f"spec.steps.{number}.apply"
+    driver.view.refresh()
     beats = observe(driver.view, now_ms, pause)
     plan = plan_on_mesh(found, after, driver.view, beats, kafka, node_topics)
     # A Kafka cluster that is new knows nothing of the changes before.

@@ -60,13 +60,12 @@ def observe(
     No clock is compared with another.
 
     Args:
-        view: The mesh; refreshed here.
+        view: The mesh, refreshed just now: a beat that comes from now on is fresh.
         now_ms: Monotonic clock.
         pause: Lets time pass.
         limit_s: The longest look.
         hears_each: Whether a node is up only if it beats while we look.
     """
-    view.refresh()
     before = {name: seen.heartbeat for name, seen in view.nodes.items()}
     began = now_ms()
     while True:
@@ -372,6 +371,8 @@ def outbox_backlogs(
     """Return what waits in each outbox, by topic, as far as brokers answer."""
     backlogs: dict[str, Backlog] = {}
     for name, cluster in kafka.items():
+        if name in view.unreachable:
+            continue
         try:
             backlogs |= _backlogs(topology, view, name, cluster)
         except TransportError:

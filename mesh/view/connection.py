@@ -10,11 +10,16 @@ from mesh.config.references import resolve_options
 from mesh.errors import ConfigError, Problem, TransportDeniedError
 from mesh.model.topology import Topology
 from mesh.transport.kafka import RealKafka
+from mesh.transport.kafka.admin import DEADLINE_S
 from mesh.transport.port import KafkaCluster
 
 
 def open_kafka(
-    topology: Topology, names: Iterable[str] | None = None, *, client_prefix: str = "mesh-client"
+    topology: Topology,
+    names: Iterable[str] | None = None,
+    *,
+    client_prefix: str = "mesh-client",
+    answer_within_s: float = DEADLINE_S,
 ) -> Mapping[str, RealKafka]:
     """Return clients of Kafka clusters; making them does no input or output.
 
@@ -22,6 +27,7 @@ def open_kafka(
         topology: The mesh.
         names: Which ones; all of them if left out.
         client_prefix: Begins the client ids that brokers show.
+        answer_within_s: How long brokers may take to answer before they count as away.
 
     Raises:
         ConfigError: One has no address, or a secret cannot be had; lists all problems.
@@ -43,7 +49,9 @@ def open_kafka(
         except ConfigError as error:
             problems += error.problems
             continue
-        found[name] = RealKafka(name, options, client_prefix=client_prefix)
+        found[name] = RealKafka(
+            name, options, client_prefix=client_prefix, answer_within_s=answer_within_s
+        )
     if problems:
         raise ConfigError(problems)
     return found

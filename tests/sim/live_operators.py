@@ -74,6 +74,7 @@ class Operator:
                 return  # the Kafka clusters that know are away
             begun = read_begun({name: kafka[name] for name in topology.kafka}, topology.prefix)
             with FollowedProgresses.begun(topology, kafka, self.backend.now_ms) as progresses:
+                self.driver.view.refresh()
                 means = Means(
                     kafka=kafka,
                     view=self.driver.view,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from mesh.errors import TransportDeniedError
-from mesh.transport.kafka.admin import cluster_id
+from mesh.transport.kafka.admin import DEADLINE_S, cluster_id
 from mesh.transport.kafka.consumer import KafkaConsumer
 from mesh.transport.kafka.faults import Site
 from mesh.transport.kafka.health import Health
@@ -52,6 +52,7 @@ class RealKafka:
             the brokers allow, within 2 and 6 s.
         batch_bytes_max: Largest batch on the wire: what the mesh's own topics allow, which is
             `maxMessageBytes` and 100 kB. Spec: K6.
+        answer_within_s: How long brokers may take to answer a question before they count as away.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class RealKafka:
         client_prefix: str = "mesh",
         member_timeout_ms: int | None = None,
         batch_bytes_max: int = BATCH_BYTES_MAX,
+        answer_within_s: float = DEADLINE_S,
     ) -> None:
         secrets = secrets_in(options)
         HIDDEN.secrets |= dict.fromkeys(secrets)
@@ -70,6 +72,7 @@ class RealKafka:
         self._prefix = client_prefix
         self._member_timeout_ms = member_timeout_ms
         self._batch_bytes_max = batch_bytes_max
+        self._answer_within_s = answer_within_s
         self._lock = threading.Lock()
         self._admin: InspectingAdmin | None = None
         self._health = Health(lambda: self.admin().ask())
@@ -131,7 +134,7 @@ class RealKafka:
         with self._lock:
             if self._admin is None:
                 settings = admin_settings(self._options, f"{self._prefix}-admin")
-                self._admin = InspectingAdmin(self._site, settings)
+                self._admin = InspectingAdmin(self._site, settings, self._answer_within_s)
             return self._admin
 
     def _keep(self, made: _Made) -> _Made:

@@ -59,7 +59,7 @@ def test_a_file_is_put_in_force(run: Run, started: Started) -> None:
     assert re.search(r"create +link +a-c", ended.out)
     assert "version 2 is in force; it took" in ended.out
     assert "a paused for" in ended.out
-    assert "6 topics that nobody needs any more were left" in ended.out
+    assert "8 topics that nobody needs any more were left" in ended.out
     assert [line.split(":")[0] for line in ended.err.splitlines() if "stage" in line[:5]] == [
         "stage hold", "stage switch", "stage run",
     ]  # fmt: skip

@@ -14,10 +14,10 @@ from tests.component.in_memory_mesh import Mesh
 ASKED = ("stable_ends", "ends", "starts", "describe", "settings", "consumed")
 
 MOST = {
-    "status": Counter(reader=1, stable_ends=2, describe=1),
-    "links": Counter(reader=1, stable_ends=3, starts=1),
+    "status": Counter(reader=1, stable_ends=1, describe=1),
+    "links": Counter(reader=1, stable_ends=2, starts=1),
     "interest": Counter(reader=1, stable_ends=1),
-    "explain x/1 --from a": Counter(reader=1, stable_ends=2),
+    "explain x/1 --from a": Counter(reader=1, stable_ends=1),
     "route a c": Counter(reader=1, stable_ends=1, starts=1),
     "queue list": Counter(reader=1, stable_ends=1),
 }

@@ -13,6 +13,7 @@ from tests.component.in_memory_mesh import Mesh
 
 def examination(mesh: Mesh, **options: Any) -> Examination:
     view = mesh.view()
+    view.refresh()
     beats = observe(view, mesh.now_ms, mesh.pause)
     found: dict[str, Any] = {
         "topology": mesh.topology,

@@ -74,6 +74,7 @@ class Following:
         view = MeshView(self.before, self.kafka, self.now_ms)
         found, _ = read_in_force(self.kafka, "mesh.")
         assert found is not None
+        view.refresh()
         return Means(
             kafka=self.kafka,
             view=view,

@@ -24,6 +24,7 @@ def told(
     mesh: Mesh, subject: str, source: str, message_class: MessageClass = MessageClass.GUARANTEED
 ) -> Explanation:
     view = mesh.view()
+    view.refresh()
     beats = observe(view, mesh.now_ms, mesh.pause, 20.0)
     found = explain(mesh.topology, known_nodes(view, beats), subject, source, message_class)
     view.close()
