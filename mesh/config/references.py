@@ -40,6 +40,18 @@ def read_secret_file(path: str) -> str:
         raise ValueError(f"file {path} is not UTF-8 at byte {exc.start}; correct it") from exc
 
 
+def files_of(options: Mapping[str, str]) -> list[str]:
+    """Return every file that Kafka options lead to: references, and paths that librdkafka reads."""
+    referred = [
+        match[2]
+        for value in options.values()
+        for match in _REFERENCE.finditer(value)
+        if match[1] == "file"
+    ]
+    named = [value for option, value in options.items() if option.endswith(".location")]
+    return list(dict.fromkeys([*referred, *(value for value in named if "/" in value)]))
+
+
 def resolve_options(
     options: Mapping[str, str],
     *,

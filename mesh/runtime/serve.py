@@ -9,6 +9,7 @@ import gc
 import os
 import random
 import signal
+import socket
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -18,12 +19,13 @@ from pathlib import Path
 import structlog
 
 from mesh.config.kafka_options import SERVERS, told_options
-from mesh.config.references import resolve_options
+from mesh.config.references import files_of, resolve_options
 from mesh.errors import ConfigError, Problem, TransportDeniedError, TransportError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import KafkaCluster as Declared
 from mesh.model.topology import Topology
 from mesh.runtime.host.clock import Clock, MonotonicClock
+from mesh.runtime.host.credentials import Clients, Renewal, turn_ms
 from mesh.runtime.host.drills import Drill, SlowIntake, WallClock, read_drill
 from mesh.runtime.host.errands import ThreadedErrands
 from mesh.runtime.host.intake import Intake, ThreadedIntake
@@ -90,16 +92,22 @@ class Serving:
         structlog.contextvars.bind_contextvars(node=self.node)
         if self.ready_file is not None:
             self.ready_file.unlink(missing_ok=True)  # of a process that was killed
-        clusters = self._clusters()
+        clusters: Clients = self._clusters()
         refuse_aliases(clusters)
         clock = MonotonicClock()
+        renewal = self._renewal(clock)
         while not self._stopping:
             worker = self._start(clusters, clock)
             if worker is None:
                 return
             try:
-                self._serve(worker)
+                renewed = self._serve(worker, renewal)
                 worker.close()
+                if renewed is not None:
+                    log.info("credentials.taken")
+                    for former in clusters.values():
+                        former.close()
+                    clusters = renewed
             except TransportDeniedError:
                 worker.abandon()
                 raise
@@ -115,7 +123,18 @@ class Serving:
                     self.port.forget()
         log.info("node.stopped")
 
-    def _serve(self, worker: Worker) -> None:
+    def _renewal(self, clock: Clock) -> Renewal:
+        files = [
+            Path(file)
+            for name in self._reached()
+            for file in files_of(self.topology.kafka[name].options)
+        ]
+        wait_ms = turn_ms(socket.gethostname(), self.node)
+        own = self.topology.nodes[self.node].kafka
+        return Renewal(files, own, wait_ms, clock.now_ms, self._clusters)
+
+    def _serve(self, worker: Worker, renewal: Renewal) -> Clients | None:
+        """Serve until told to stop, or until there are clients with new credentials."""
         # What exists now lives as long as the process: the collector need not look at it. Records
         # come and go without cycles: it looks only when more is alive than batches ever hold.
         gc.collect()
@@ -128,14 +147,20 @@ class Serving:
             if self.port is not None:
                 self.port.see(worker)
             self._tell_ready(is_ready=worker.is_ready)
+            if (renewed := renewal.poll()) is not None:
+                return renewed
+        return None
 
     def _stop(self, number: int, frame: object) -> None:  # noqa: ARG002
         self._stopping = True
 
-    def _clusters(self) -> dict[str, KafkaCluster]:
+    def _reached(self) -> list[str]:
+        """Return the Kafka clusters that the node writes and reads."""
         nodes = [self.node, *self.topology.neighbours(self.node)]
-        names = sorted({self.topology.nodes[name].kafka: None for name in nodes})
-        return {name: self._kafka(self.topology, name) for name in names}
+        return sorted({self.topology.nodes[name].kafka: None for name in nodes})
+
+    def _clusters(self) -> dict[str, KafkaCluster]:
+        return {name: self._kafka(self.topology, name) for name in self._reached()}
 
     def _kafka(self, topology: Topology, name: str) -> RealKafka:
         return RealKafka(

@@ -194,3 +194,35 @@ def test_a_refusal_ends_the_process(bench: Bench, monkeypatch: pytest.MonkeyPatc
         bench.serving.run()
     assert bench.clock.waits == []
     assert bench.open_intakes == []
+
+
+def test_new_credentials_end_a_worker_in_good_order(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another worker starts with the new clients at once; the former ones are closed."""
+    fresh = MemoryKafka("k", now_ms=bench.clock.now_ms)
+    answers: list[Mapping[str, MemoryKafka] | None] = [*[None] * 20, {"k": fresh}]
+    polled: list[MemoryKafka] = []
+    closed: list[MemoryKafka] = []
+    reader = MemoryKafka.reader
+
+    def read(kafka: MemoryKafka, *args: object, **more: object) -> object:
+        polled.append(kafka)
+        return reader(kafka, *args, **more)
+
+    monkeypatch.setattr(MemoryKafka, "reader", read)
+
+    def close(kafka: MemoryKafka) -> None:
+        closed.append(kafka)
+
+    monkeypatch.setattr(MemoryKafka, "close", close)
+    monkeypatch.setattr(serve.Renewal, "poll", lambda _: answers.pop(0) if answers else None)
+    stop_after(bench, monkeypatch, {60: "stop"})
+    bench.serving.run()
+    assert len(bench.workers) == 2
+    assert bench.clock.waits == []
+    assert polled[0] is bench.kafka
+    assert polled[-1] is fresh
+    assert bench.kafka in closed
+    assert fresh not in closed
+    assert bench.open_intakes == []
