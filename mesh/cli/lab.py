@@ -128,8 +128,9 @@ def _require_legal(scenario: Scenario, file: Path) -> None:
 def _simulated(scenario: Scenario, history: Path | None) -> Mapping[str, Any]:
     from mesh.lab.backend import SimulatedBackend
     from mesh.lab.run import run_scenario
+    from mesh.lab.scenario import uses_trees
 
-    backend = SimulatedBackend(scenario.topology, scenario.seed)
+    backend = SimulatedBackend(scenario.topology, scenario.seed, trees=uses_trees(scenario))
     try:
         return run_scenario(scenario, backend, backend_name="sim", history=history)
     finally:

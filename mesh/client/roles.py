@@ -427,6 +427,12 @@ class Roles:
                 self.step(POLL_S)
             yield self._messages.popleft()
 
+    def taken(self) -> list[RoleMessage]:
+        """Return the messages that have come; each is given once."""
+        taken = list(self._messages)
+        self._messages.clear()
+        return taken
+
     def step(self, timeout_s: float = 0.0) -> bool:
         """Read what is there, and renew the lease; return whether anything came."""
         if self._reader is None:

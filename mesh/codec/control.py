@@ -226,6 +226,9 @@ _CHANGED = "beat.change"
 _QUEUES = "beat.queues"
 """Entry of `ext` of a heartbeat: JSON, a list of [queue, node, epoch, number, room]."""
 
+_COLOUR = "beat.colour"
+"""Entry of `ext` of a heartbeat: the label of the node's part of the mesh, as text."""
+
 
 def _queues_of(ext: Mapping[str, bytes]) -> Sequence[QueueDemand]:
     listed = json.loads(ext.get(_QUEUES, b"[]"))
@@ -240,6 +243,8 @@ def _beat_ext(beat: Heartbeat) -> Mapping[str, bytes]:
     if beat.queues:
         told = [[one.queue, one.node, *one.version, one.room] for one in beat.queues]
         ext[_QUEUES] = json.dumps(told).encode()
+    if beat.colour:
+        ext[_COLOUR] = beat.colour.encode()
     if beat.change is not None:
         ext[_CHANGED] = _CHANGE_STATUS.encode(beat.change)
     return ext
@@ -278,6 +283,7 @@ _HEARTBEAT = RecordCodec[Heartbeat](
         _endpoints_of(fields["ext"]),
         _change_of(fields["ext"]),
         _queues_of(fields["ext"]),
+        fields["ext"].get(_COLOUR, b"").decode(),
     ),
 )
 

@@ -245,8 +245,7 @@ def _told(told: AppTold) -> Fields:
             return {"event": "link_lost", "link": told.link}
         case Unpartitioned():
             ends = {"id": f"{told.id:x}", "scope": told.scope, "near": told.near, "far": told.far}
-            colour = f"{told.colour.clock}-{told.colour.id:032x}"
-            return {"event": "heal", **ends, "colour": colour}
+            return {"event": "heal", **ends, "colour": str(told.colour)}
         case Served():
             hello = {"hello": told.hello} if told.hello else {}
             return {"event": "served", "uuid": told.uuid, "epoch": told.epoch, **hello}

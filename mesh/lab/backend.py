@@ -10,6 +10,7 @@ from mesh.lab.world import World
 from mesh.model.topology import Topology
 from mesh.runtime.host.drills import Drill
 from mesh.transport.port import KafkaCluster, TopicPartition
+from mesh.trees.settings import Settings as TreeSettings
 
 PAUSE_S = 0.05
 """How long is rested between two looks at what is waited for."""
@@ -123,10 +124,16 @@ class Backend(Protocol):
 
 
 class SimulatedBackend:
-    """The pure core under a virtual clock. Spec: lab.md, `--backend sim`."""
+    """The pure core under a virtual clock. Spec: lab.md, `--backend sim`.
 
-    def __init__(self, topology: Topology, seed: int) -> None:
-        self._world = World(topology, seed)
+    Args:
+        topology: What runs.
+        seed: Decides every order and delay.
+        trees: Whether nodes have the tree layer: what does not use it need not pay for it.
+    """
+
+    def __init__(self, topology: Topology, seed: int, *, trees: bool = False) -> None:
+        self._world = World(topology, seed, trees=TreeSettings() if trees else None)
         self.kafka: Mapping[str, KafkaCluster] = self._world.kafka
         self._tasks: Sequence[Callable[[], None]] = ()
         self._called_ms = 0

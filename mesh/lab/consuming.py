@@ -49,7 +49,7 @@ class Consumers:
 
     def leave(self, step: Leave) -> None:
         """Leave a queue's group."""
-        if (leaving := self._joined.pop((step.node, step.queue), None)) is not None:
+        if (leaving := self._joined.pop((step.node, step.queue or ""), None)) is not None:
             leaving.close()
 
     def lacking(self, step: Consume) -> Sequence[str]:

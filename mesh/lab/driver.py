@@ -27,6 +27,7 @@ from mesh.lab.steps import (
 )
 from mesh.lab.tally import Tally
 from mesh.lab.topologies import Topologies
+from mesh.lab.tree_sends import Applications
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
@@ -98,6 +99,7 @@ class Driver:
         history: Where a storm writes its history, or None.
         verdict: What the checker says of the storm, or None before one.
         consumers: Of queues.
+        applications: That take roles and send to roles.
     """
 
     topology: Topology
@@ -116,6 +118,7 @@ class Driver:
     history: Path | None = None
     verdict: Mapping[str, object] | None = None
     consumers: Consumers = field(init=False)
+    applications: Applications = field(init=False)
     _writers: dict[str, Writer] = field(default_factory=dict)
     _names: TopicNames = field(init=False)
 
@@ -124,6 +127,7 @@ class Driver:
         self._names = TopicNames(self.topology.prefix)
         self.consumers = Consumers(self.backend)
         self.faults = Faults(self.topology, self.backend, self.view, self.workers)
+        self.applications = Applications(self.topology, self.backend, self.consumers)
         self.topologies = Topologies([(-1, self.topology)])
         for name in self.topology.kafka:
             self.backend.kafka[name].admin().create([config_topic(self.topology)])
@@ -142,7 +146,7 @@ class Driver:
 
     def adopt(self, topology: Topology) -> None:
         """Have nodes that start from now on work by another topology."""
-        self.topology = self.faults.topology = topology
+        self.topology = self.faults.topology = self.applications.topology = topology
         self.backend.adopt(topology)
         self.view.extend(topology, self.backend.kafka)
 
@@ -167,8 +171,8 @@ class Driver:
         match step:
             case NodeStep():
                 self.faults.node(word, step)
-            case LinkStep(link=link):
-                self.faults.link(word, link)
+            case LinkStep(link=link, only=only):
+                self.faults.link(word, link, only)
             case Slow():
                 self.faults.slow(step)
             case BrokerStep():
@@ -278,6 +282,7 @@ class Driver:
                 raise StepFailedError(f"not done within {timeout_s:g} s: {shown}")
             self.backend.advance()
             self.consumers.step()
+            self.applications.step()
 
     def settle(self, number: int, timeout_s: float) -> Detail:
         """Wait until every subscription is known everywhere. Spec: lab.md 1."""
@@ -344,6 +349,7 @@ class Driver:
     def close(self) -> None:
         """Release what the driver opened."""
         self.consumers.close()
+        self.applications.close()
         for writer in self._writers.values():
             writer.close()
         self.tally.close()

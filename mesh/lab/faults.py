@@ -41,7 +41,7 @@ class Faults:
     is_hasty: bool = False
     _paused: dict[str, None] = field(default_factory=dict)
     _lone: dict[tuple[str, int], None] = field(default_factory=dict)
-    _cut: dict[_Ends, None] = field(default_factory=dict)
+    _cut: dict[_Ends, str | None] = field(default_factory=dict)
     _disabled: dict[_Ends, None] = field(default_factory=dict)
     _slow: dict[_Ends, tuple[int, float]] = field(default_factory=dict)
     _clocks: dict[str, float] = field(default_factory=dict)
@@ -54,6 +54,10 @@ class Faults:
     def is_cut(self, one: str, other: str) -> bool:
         """Say whether the link of two nodes is cut."""
         return frozenset((one, other)) in self._cut
+
+    def _reads_nothing(self, node: str, other: str) -> bool:
+        """Say whether this end of a link is cut off."""
+        return self._cut.get(frozenset((node, other)), other) in (None, node)
 
     def is_closed(self, one: str, other: str) -> bool:
         """Say whether nothing comes over the link of two nodes: it is cut or disabled."""
@@ -130,10 +134,10 @@ class Faults:
 
     # -- links and clocks -----------------------------------------------------------------
 
-    def link(self, word: str, ends: Sequence[str]) -> None:
-        """Cut or heal a link; healing ends slowness too."""
+    def link(self, word: str, ends: Sequence[str], only: str | None = None) -> None:
+        """Cut or heal a link, or cut one end off; healing ends slowness too."""
         if word == "cut":
-            self._cut[frozenset(ends)] = None
+            self._cut[frozenset(ends)] = only
         else:
             self._cut.pop(frozenset(ends), None)
             self._slow.pop(frozenset(ends), None)
@@ -181,7 +185,7 @@ class Faults:
             others = self.topology.neighbours(node)
             slow = {other: self._slow.get(frozenset((node, other))) for other in others}
             drill = Drill(
-                cuts=tuple(other for other in others if self.is_cut(node, other)),
+                cuts=tuple(other for other in others if self._reads_nothing(node, other)),
                 slow=tuple(SlowLink(other, *how) for other, how in slow.items() if how),
                 clock_s=self._clocks.get(node, 0.0),
             )

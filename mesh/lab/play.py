@@ -12,17 +12,23 @@ from mesh.lab.steps import (
     Consume,
     DeleteRecords,
     Drain,
+    Evict,
     Expect,
     Leave,
     LinkStep,
+    Move,
     NamedStep,
     Publish,
     RecreateTopic,
+    Role,
+    Send,
     Settle,
     Storm,
     Subscribe,
     Truncate,
+    Unrole,
     Unsubscribe,
+    Wait,
 )
 from mesh.lab.storm import run_storm
 
@@ -55,6 +61,11 @@ def _run(driver: Driver, number: int, named: NamedStep) -> Detail:
             return run_apply(driver, number, step, named.timeout_s)
         case Consume() as step:
             return _consume(driver, step, named.timeout_s)
+        case (Leave(app=str()) | Role() | Unrole() | Send() | Move() | Evict()) as step:
+            return driver.applications.run(step, named.timeout_s)
+        case Wait(seconds=seconds):
+            _wait(driver, seconds)
+            return {}
         case Leave() as step:
             driver.consumers.leave(step)
             return {}
@@ -77,6 +88,12 @@ def _run(driver: Driver, number: int, named: NamedStep) -> Detail:
         case step:
             driver.break_or_mend(named.word, step)
             return {}
+
+
+def _wait(driver: Driver, seconds: float) -> None:
+    now_ms = driver.backend.now_ms
+    until_ms = now_ms() + int(seconds * 1000)
+    driver.wait(2 * seconds, lambda: ["time"] if now_ms() < until_ms else [])
 
 
 def _consume(driver: Driver, step: Consume, timeout_s: float) -> Detail:

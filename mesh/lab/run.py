@@ -11,8 +11,9 @@ from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
 from mesh.lab.play import run_step
 from mesh.lab.queue_accounts import QueueAccounts
-from mesh.lab.scenario import Expect, NamedStep, Scenario
+from mesh.lab.scenario import Expect, NamedStep, Scenario, uses_trees
 from mesh.lab.tally import EndpointTally, LinkTally, MessageId, Tally
+from mesh.lab.tree_results import TreeFrames, colours, tree_faults
 from mesh.lab.wanted import interest_faults
 from mesh.model.frames import MessageClass
 from mesh.model.subject import matches
@@ -45,6 +46,7 @@ def run_scenario(
         history=history,
     )
     steps: list[dict[str, object]] = []
+    frames = TreeFrames(topology, backend) if uses_trees(scenario) else None
     if scenario.audit:
         backend.begin_audit()
     try:
@@ -70,9 +72,25 @@ def run_scenario(
             "refusals": driver.refusals,
             "audit": _audit(audited),
             **({} if driver.verdict is None else {"checker": driver.verdict}),
+            **({} if frames is None else _of_trees(driver, frames)),
         }
     finally:
         driver.close()
+
+
+def _of_trees(driver: Driver, frames: TreeFrames) -> Result:
+    applications = driver.applications
+    return {
+        "sends": [sent.document() for sent in applications.sends.values()],
+        "roles": applications.holders(driver.faults.serving()),
+        "colours": _colours(driver),
+        "tree_frames": frames.document(),
+    }
+
+
+def _colours(driver: Driver) -> Mapping[str, str]:
+    driver.view.refresh()
+    return colours(driver.view, driver.faults.serving())
 
 
 def _audit(audited: Audited | None) -> Mapping[str, object] | None:
@@ -99,6 +117,8 @@ def judge(driver: Driver, expect: Expect) -> Sequence[str]:
     if expect.interest is not None:
         driver.view.refresh()
         return interest_faults(driver.topology, driver.view, expect)
+    if expect.send or expect.holder or expect.parts is not None:
+        return tree_faults(expect, driver.applications, _colours(driver))
     if expect.link is not None:
         link = driver.tally.links.get(expect.link, LinkTally())
         for name in ("messages", "frames", "control"):

@@ -72,6 +72,11 @@ class Scenario:
     proposals: Mapping[int, Proposal] = field(default_factory=dict)
 
 
+def uses_trees(scenario: Scenario) -> bool:
+    """Say whether any step needs the tree layer, which the simulator leaves out otherwise."""
+    return any(named.is_of_trees for named in scenario.steps)
+
+
 def with_storm(
     scenario: Scenario,
     path: str | Path,

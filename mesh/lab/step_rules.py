@@ -10,19 +10,25 @@ from mesh.lab.steps import (
     Clock,
     Consume,
     DeleteRecords,
+    Evict,
     Expect,
     Leave,
     LinkStep,
+    Move,
     NamedStep,
     NodeStep,
     Publish,
     RecreateTopic,
+    Role,
+    Send,
     Slow,
     Storm,
     Subscribe,
     Truncate,
+    Unrole,
     Unsubscribe,
 )
+from mesh.lab.tree_rules import expected_of_trees, sends_named_twice, tree_faults
 from mesh.model.controls import ControlKind
 from mesh.model.frames import MessageClass
 from mesh.model.headers import is_reserved
@@ -47,13 +53,19 @@ def faults_of(word: str, step: StrictModel, topology: Topology, workers: Workers
         case Publish():
             faults += [_node(step.node, topology), subject_fault(step.subject)]
             faults += [_header(name) for name in step.headers]
-        case Consume() | Leave():
+        case Consume():
             faults += [_node(step.node, topology), name_fault(step.queue)]
+        case Leave():
+            faults += [_node(step.node, topology), _left(step)]
+        case Role() | Unrole() | Send() | Move() | Evict():
+            faults += tree_faults(step, topology)
         case NodeStep():
             faults += [_node(step.node, topology), _worker(word, step, workers)]
         case Clock():
             faults.append(_node(step.node, topology))
-        case LinkStep() | Slow():
+        case LinkStep():
+            faults += [_link(step.link, topology), _only(word, step)]
+        case Slow():
             faults.append(_link(step.link, topology))
         case BrokerStep():
             faults.append(_broker(step, topology))
@@ -84,6 +96,20 @@ def _link(ends: Sequence[str], topology: Topology) -> str | None:
     return f"no link between {ends[0]} and {ends[1]}"
 
 
+def _left(step: Leave) -> str | None:
+    if (step.queue is None) == (step.app is None):
+        return "leave one of `queue: name` and `app: name`"
+    return name_fault(step.queue or step.app or "")
+
+
+def _only(word: str, step: LinkStep) -> str | None:
+    if step.only is None:
+        return None
+    if word != "cut":
+        return f"`{word}` is for both ends of a link; leave `only` out"
+    return None if step.only in step.link else f"`only` names one of {', '.join(step.link)}"
+
+
 def _header(name: str) -> str | None:
     if is_reserved(name):
         return f"header {name!r} belongs to the mesh; choose another name"
@@ -91,14 +117,19 @@ def _header(name: str) -> str | None:
 
 
 def _expected(step: Expect, topology: Topology) -> str | None:
-    if [step.endpoint, step.link, step.queue, step.interest].count(None) != 3:
+    named = [step.endpoint, step.link, step.queue, step.interest]
+    of_trees = [step.send, step.holder, step.parts]
+    if [*named, *of_trees].count(None) != len(named) + len(of_trees) - 1:
         return (
-            "expect one of `endpoint: node/name`, `link: a->b`, `queue: name` and `interest: a->b`"
+            "expect one of `endpoint: node/name`, `link: a->b`, `queue: name`, `interest: a->b`, "
+            "`send: name`, `holder: tree/role` and `parts: [[a], [b]]`"
         )
     if (step.interest is None) != (step.filters is None):
         return "`interest: a->b` goes with `filters: [...]`, what b wants of a"
     if (fault := _counted(step)) is not None:
         return fault
+    if of_trees.count(None) != len(of_trees):
+        return expected_of_trees(step, topology)
     if step.queue is not None:
         node, slash, name = step.queue.rpartition("/")
         return name_fault(name) or (_node(node, topology) if slash else None)
@@ -123,7 +154,7 @@ def _counted(step: Expect) -> str | None:
         if count not in counts and getattr(step, count) is not None:
             named = " and ".join(f"`{one}`" for one in counts) or "`filters` alone"
             return f"`{of}` has no `{count}`; of it {named} can be expected"
-    if of in ("endpoint", "link") and all(getattr(step, one) is None for one in counts):
+    if of in ("endpoint", "link", "send") and all(getattr(step, one) is None for one in counts):
         named = " or ".join(f"`{one}`" for one in counts)
         return f"nothing is expected of {getattr(step, of)}; add {named}"
     return None
@@ -134,6 +165,9 @@ _COUNTS = {
     "link": ("messages", "frames", "control"),
     "queue": ("count",),
     "interest": (),
+    "send": ("reached", "replies", "nulls", "not_found", "last"),
+    "holder": ("node",),
+    "parts": (),
 }
 
 
@@ -232,6 +266,8 @@ def faults_of_all(steps: Sequence[NamedStep]) -> str | None:
     """Return what is wrong with the steps together."""
     if sum(isinstance(named.step, Storm) for named in steps) > 1:
         return "a scenario has at most one storm; its result is judged as a whole"
+    if (fault := sends_named_twice([named.step for named in steps])) is not None:
+        return fault
     wishes = [named.step for named in steps if isinstance(named.step, Subscribe)]
     if any(isinstance(named.step, Storm) for named in steps) and any(
         wish.noexport for wish in wishes

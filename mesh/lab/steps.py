@@ -84,10 +84,11 @@ class Consume(_Timed):
 
 
 class Leave(_Timed):
-    """End what `consume` began."""
+    """End what `consume` began, or an application without a word: its lease runs out."""
 
     node: str
-    queue: str
+    queue: str | None = None
+    app: str | None = None
 
 
 class Drain(_Timed):
@@ -102,9 +103,87 @@ class NodeStep(_Timed):
 
 
 class LinkStep(_Timed):
-    """Cut, heal, disable or enable a link."""
+    """Cut, heal, disable or enable a link; with `only` that end alone is cut off."""
 
     link: Pair
+    only: str | None = None
+
+
+class Wait(_Timed):
+    """Let time pass."""
+
+    seconds: Annotated[float, Field(gt=0, le=SECONDS_MAX)]
+
+
+class Script(StrictModel):
+    """How an application answers: these, the last one marked, so long after the message."""
+
+    replies: list[str]
+    after_s: Annotated[float, Field(ge=0, le=SECONDS_MAX)] = 0.0
+
+
+def _script(value: object) -> object:
+    if isinstance(value, str):
+        return {"replies": [] if value == "never" else [value]}
+    return value
+
+
+Answer = Annotated[Script | None, BeforeValidator(_script)]
+"""A text that is given once, `never`, or a script."""
+
+
+class Role(_Timed):
+    """An application at a node takes a role; returns once the node has it in force.
+
+    Attributes:
+        answer: What it answers; the node's name if that is left out.
+    """
+
+    node: str
+    tree: str
+    role: str
+    exclusive: bool = False
+    extent: Literal["cloud", "realm", "node"] = "cloud"
+    app: str | None = None
+    answer: Answer = None
+
+
+class Unrole(_Timed):
+    """It gives the role up."""
+
+    node: str
+    tree: str
+    role: str
+    app: str | None = None
+
+
+class Send(_Timed):
+    """An application at a node sends to a role, and waits for the last reply or the timeout."""
+
+    node: str
+    tree: str
+    role: str
+    name: str
+    payload: str = ""
+    one_way: bool = False
+    one_instance: bool = False
+    one_response: bool = False
+    local_realm: bool = False
+
+
+class Move(_Timed):
+    """An exclusive role is handed over to a node's application by grant and give-up."""
+
+    tree: str
+    role: str
+    to: str
+
+
+class Evict(_Timed):
+    """A node forgets the routes of a tree, as when its cache is full."""
+
+    node: str
+    tree: str
 
 
 class Slow(_Timed):
@@ -193,7 +272,18 @@ class Expect(_Timed):
     frames: int | None = Field(None, ge=0)
     control: int | None = Field(None, ge=0)
     ordered: bool | None = None
+    send: str | None = None
+    reached: list[str] | None = None
+    replies: int | None = Field(None, ge=0)
+    nulls: int | None = Field(None, ge=0)
+    not_found: int | None = Field(None, ge=0)
+    last: int | None = Field(None, ge=0)
+    holder: str | None = None
+    node: str | None = None
+    parts: list[list[str]] | None = None
 
+
+TreeStep = Role | Unrole | Send | Move | Evict
 
 Step = (
     Subscribe
@@ -214,6 +304,8 @@ Step = (
     | Storm
     | Apply
     | Expect
+    | Wait
+    | TreeStep
 )
 
 KINDS: Mapping[str, type[StrictModel]] = {
@@ -243,6 +335,12 @@ KINDS: Mapping[str, type[StrictModel]] = {
     "storm": Storm,
     "apply": Apply,
     "expect": Expect,
+    "wait": Wait,
+    "role": Role,
+    "unrole": Unrole,
+    "send": Send,
+    "move": Move,
+    "evict": Evict,
 }
 """What each word of a step is followed by."""
 
@@ -253,6 +351,14 @@ class NamedStep:
 
     word: str
     step: Step
+
+    @property
+    def is_of_trees(self) -> bool:
+        """Whether it needs the tree layer."""
+        step = self.step
+        of_app = isinstance(step, Leave) and step.app is not None
+        told = isinstance(step, Expect) and any((step.send, step.holder, step.parts))
+        return of_app or told or isinstance(step, TreeStep)
 
     @property
     def timeout_s(self) -> float:

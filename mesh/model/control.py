@@ -251,6 +251,7 @@ class Heartbeat:
         endpoints: Those of which something is to be told.
         change: How far it follows the newest change of the topology; None if it knows of none.
         queues: What is known of consumers of queues, of this node and of others.
+        colour: Label of its part of the mesh, as the tree layer has it; "" without one.
     """
 
     epoch: int
@@ -260,6 +261,7 @@ class Heartbeat:
     endpoints: Sequence[EndpointStatus] = ()
     change: ChangeStatus | None = None
     queues: Sequence[QueueDemand] = ()
+    colour: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,10 @@ class Colour(NamedTuple):
     clock: int
     id: int
 
+    def __str__(self) -> str:
+        """Return its label: the clock, and what tells two apart that were made at one clock."""
+        return f"{self.clock}-{self.id:032x}"
+
 
 class Address(NamedTuple):
     """Where a message goes: a role on a tree, wherever it is hosted."""

@@ -14,7 +14,7 @@ A crash between any two steps loses nothing guaranteed: only committed positions
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 import structlog
@@ -31,6 +31,7 @@ from mesh.model.effects import (
     Relinked,
     Reroute,
     ResumeSource,
+    WriteHeartbeat,
 )
 from mesh.model.inputs import Input, Ticked
 from mesh.model.topics import TopicNames
@@ -398,6 +399,8 @@ class Worker:
             self._perform(effect)
 
     def _perform(self, effect: Effect) -> None:
+        if isinstance(effect, WriteHeartbeat) and self.tree_service is not None:
+            effect = WriteHeartbeat(replace(effect.heartbeat, colour=self.tree_service.colour))
         if isinstance(effect, Write):
             self._leadership.ask(effect)
             return

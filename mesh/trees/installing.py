@@ -23,8 +23,20 @@ def role_routes(node: Node, address: Address, protocol: str = "") -> tuple[Tree,
     return tree, tree.role(address.role)
 
 
-def install(node: Node, address: Address, scope: Extent, iid: InstanceId, route: Route) -> bool:
-    """Take a route if it is newer than what is known; return whether it was taken."""
+def install(
+    node: Node,
+    address: Address,
+    scope: Extent,
+    iid: InstanceId,
+    route: Route,
+    *,
+    has_moved: bool = False,
+) -> bool:
+    """Take a route if it is newer than what is known; return whether it was taken.
+
+    Where the instance itself has moved, what went to its old place has reached it there: a message
+    that is under way, or has just ended, must not reach it again. I1.
+    """
     if iid in node.instances(address) or not node.is_up(route.link):
         return False
     tree, role = role_routes(node, address)
@@ -41,7 +53,8 @@ def install(node: Node, address: Address, scope: Extent, iid: InstanceId, route:
         use_edge(node, tree, route.link)
         if old is not None:
             leave_edge(node, tree, old.link)
-        route_added(node, address, scope, iid, route.link)
+        if not has_moved:
+            route_added(node, address, scope, iid, route.link)
     return True
 
 

@@ -57,10 +57,10 @@ def repoint(node: Node, session: Session, grant: Grant) -> None:
     _, role = role_routes(node, address)
     if grant.is_exclusive:
         role.exclusive = grant.iid
-    taken = install(node, address, Extent.CLOUD, grant.iid, route)
-    role.everywhere.is_certified |= taken and grant.is_exclusive
+    is_new = install(node, address, Extent.CLOUD, grant.iid, route, has_moved=True)
+    role.everywhere.is_certified |= is_new and grant.is_exclusive
     if not session.left_realm and node.realm:
-        install(node, address, Extent.REALM, grant.iid, route)
+        install(node, address, Extent.REALM, grant.iid, route, has_moved=True)
 
 
 def lose_grant(node: Node, link: str, grant: Grant) -> None:

@@ -12,7 +12,7 @@ import pytest
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.real import RealBackend
 from mesh.lab.run import run_scenario
-from mesh.lab.scenario import Scenario, load_scenario
+from mesh.lab.scenario import Scenario, load_scenario, uses_trees
 from tests.conftest import ClustersOf
 from tests.kafka.fleets import EXAMPLES, fleet_for
 
@@ -27,6 +27,10 @@ CHOSEN = [
     "um-example-1",
     "apply-add-node",
     "queue-any-stranded",
+    "roles-heal",
+    "roles-null",
+    "roles-lead",
+    "roles-bridge",
 ]
 OWN_BROKERS = ("broker-down", "kills", "storm")
 """They kill brokers, so they run on their own: `make lab`, `make storm`."""
@@ -73,7 +77,9 @@ def test_real_kafka_agrees_with_the_simulator(
     needed = len(load_scenario(EXAMPLES / f"{example}.yaml").topology.kafka)
     scenario, real = run_on_kafka(example, kafka_clusters(max(3, needed)), tmp_path)
     simulated = run_scenario(
-        scenario, SimulatedBackend(scenario.topology, scenario.seed), backend_name="sim"
+        scenario,
+        SimulatedBackend(scenario.topology, scenario.seed, trees=uses_trees(scenario)),
+        backend_name="sim",
     )
     assert transfers(real) == transfers(simulated)
     assert real["not_forwarded"].keys() == simulated["not_forwarded"].keys()

@@ -25,9 +25,10 @@ from tests.mutations.patching import Mutation, Patches
 def keeps_old_routes(patches: Patches) -> None:
     install = installing.install
 
-    def wrong(node, address, scope, iid, route):
+    def wrong(node, address, scope, iid, route, *, has_moved=False):
         _, role = installing.role_routes(node, address)
-        return iid not in role.map(scope).routes and install(node, address, scope, iid, route)
+        is_known = iid in role.map(scope).routes
+        return not is_known and install(node, address, scope, iid, route, has_moved=has_moved)
 
     for module in (publishing, recovery, moving):
         patches.put(module, "install", wrong)
@@ -180,6 +181,15 @@ def colours_are_not_spread(patches: Patches) -> None:
     patches.put(machine, "read_colour", wrong)
 
 
+def moved_roles_get_old_messages(patches: Patches) -> None:
+    install = moving.install
+
+    def wrong(node, address, scope, iid, route, *, has_moved=False):
+        return install(node, address, scope, iid, route)
+
+    patches.put(moving, "install", wrong)
+
+
 TREE_BUGS = tuple(
     Mutation(plant.__name__, wrong, plant)
     for plant, wrong in (
@@ -202,6 +212,7 @@ TREE_BUGS = tuple(
         (edges_stay, "edges without routes stay (5.6)"),
         (records_stay, "ended sessions are kept for ever (I3)"),
         (colours_are_not_spread, "colours stop at the first node (7.1)"),
+        (moved_roles_get_old_messages, "a role that moved is sent again what it had (5.13, I1)"),
     )
 )
 
@@ -220,5 +231,6 @@ TREE_KILLERS = {
     "parents_outlive_their_link": 7,
     "copies_are_not_answered": 5,
     "lost_links_owe_nothing": 28,
+    "moved_roles_get_old_messages": 334,
 }
 """The first trial of at most nine nodes that each bug breaks, where it is not the very first."""

@@ -86,6 +86,12 @@ class TreeService:
         """What it knows, None while this worker does not lead."""
         return None if self._now is None else self._now.apps
 
+    @property
+    def colour(self) -> str:
+        """Label of the node's part, "" while it has none or this worker does not lead."""
+        colour = None if self._now is None else self._now.apps.node.colour
+        return "" if colour is None else str(colour)
+
     def has(self, topic: str) -> bool:
         """Say whether records of this topic are for the tree layer."""
         return self._now is not None and self._now.feeds.neighbour(topic) is not None

@@ -48,6 +48,17 @@ GOOD = [
     "leave: {node: a, queue: jobs}",
     "expect: {queue: jobs, count: 3}",
     "expect: {queue: a/jobs, count: 3}",
+    "wait: {seconds: 3}",
+    "cut: {link: [a, b], only: b}",
+    "role: {node: a, tree: desk, role: pricing, exclusive: true, app: me, answer: never}",
+    "role: {node: a, tree: desk, role: pricing, answer: {replies: [x, y], after_s: 2}}",
+    "unrole: {node: a, tree: desk, role: pricing}",
+    "leave: {node: a, app: me}",
+    "send: {node: a, tree: desk, role: pricing, name: one, payload: x, one_way: true}",
+    "move: {tree: desk, role: pricing, to: c}",
+    "evict: {node: c, tree: desk}",
+    "expect: {holder: desk/pricing, node: null}",
+    "expect: {parts: [[a], [b, c]]}",
 ]
 
 
@@ -98,6 +109,21 @@ BAD = [
     ("expect: {endpoint: a/e/f, count: 1}", "'e/f' is no name"),
     ("expect: {link: a -> b, messages: 1}", "a link is written `a->b`"),
     ("storms: {}", "unknown step 'storms'; did you mean storm?"),
+    ("cut: {link: [a, b], only: c}", "`only` names one of a, b"),
+    ("heal: {link: [a, b], only: a}", "leave `only` out"),
+    ("role: {node: z, tree: desk, role: pricing}", "no node 'z'"),
+    ("role: {node: a, tree: desk, role: two words}", "has spaces"),
+    ("role: {node: a, tree: desk, role: r, extent: realm}", "node a is in none"),
+    ("role: {node: a, tree: desk, role: r, app: m.e}", "'m.e' is no name"),
+    ("leave: {node: a}", "leave one of `queue: name` and `app: name`"),
+    ("leave: {node: a, app: b, queue: c}", "leave one of"),
+    ("send: {node: a, tree: t, role: r, name: x, one_way: true, one_instance: true}", "drop one"),
+    ("send: {node: a, tree: t, role: r, name: x, local_realm: true}", "node a is in none"),
+    ("move: {tree: t, role: r, to: z}", "no node 'z'"),
+    ("expect: {holder: pricing, node: a}", "a holder is written `tree/role`"),
+    ("expect: {holder: desk/pricing}", "`node: null` for nobody"),
+    ("expect: {parts: [[a, z]]}", "no node 'z'"),
+    ("expect: {parts: [[a]], count: 1}", "`parts` has no `count`"),
 ]
 
 
@@ -163,4 +189,20 @@ def test_a_mesh_in_a_file_is_named(tmp_path: Path, file: str) -> None:
     head = "apiVersion: mesh/v1\nkind: Scenario\nmetadata: {name: x}\n"
     path.write_text(f"{head}spec: {{mesh: {{file: {file}}}, steps: []}}\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"yaml:4:\d+: spec.mesh.file: must name a topology file"):
+        load_scenario(path)
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        ("{send: {name: x, ONE}}, {send: {name: x, ONE}}", "two sends are called 'x'"),
+        ("{send: {name: x, ONE}}, {expect: {send: y, last: 1}}", "no send is called 'y'"),
+    ],
+)
+def test_sends_are_expected_by_their_names(tmp_path: Path, steps: str, told: str) -> None:
+    path = write(tmp_path, "wait: {seconds: 1}")
+    text = path.read_text(encoding="utf-8").partition("  steps:")[0]
+    listed = steps.replace("ONE", "node: a, tree: t, role: r")
+    path.write_text(f"{text}  steps: [{listed}]\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=told):
         load_scenario(path)

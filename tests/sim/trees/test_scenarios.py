@@ -461,6 +461,20 @@ def test_31_a_role_moves_with_a_reply_and_nothing_is_published() -> None:
     assert ask(mesh, "x", "e").reached == ["a"]
 
 
+def test_a_role_that_moved_is_not_given_again_what_it_had() -> None:
+    """The routes of a move are no new way to somebody who was missed. Spec: I1, H9, 5.13."""
+    mesh = world((*LONG, ("b", "x")))
+    mesh.role("d", "e", is_exclusive=True)
+    mesh.run()
+    ask(mesh, "x", "e")
+    former = mesh.send("x", "e")
+    while not former.answers:
+        mesh.run(for_ms=5)
+    mesh.send("a", "e", payload="give")
+    mesh.run()
+    assert (former.reached, list(hosts(mesh, address("t", "e")))) == (["d"], ["a"])
+
+
 def test_32_a_link_lost_under_a_move_leaves_at_most_one_holder() -> None:
     """Spec: tree_layer 11 (32)."""
     for lost in (("a", "b"), ("b", "c"), ("c", "d")):

@@ -283,8 +283,8 @@ class World:
 
     def _deliver(self, name: str, output: Delivered) -> None:
         call = self.calls[output.payload.decode().split()[0]]
-        if (name, output.iid) in call.delivered:
-            raise RuleBrokenError(f"I1: {output.payload!r} twice at {name}")
+        if any(iid == output.iid for _, iid in call.delivered):
+            raise RuleBrokenError(f"I1: {output.payload!r} twice to one instance, now at {name}")
         call.delivered.append((name, output.iid))
         if call.options.one_instance and len(call.delivered) > 1:
             raise RuleBrokenError(f"I5: {output.payload!r} at {call.reached}")

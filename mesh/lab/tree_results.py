@@ -1,0 +1,122 @@
+"""What a scenario's result tells of the tree layer, and what its expectations are judged by.
+
+Spec: lab.md 5.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mesh.lab.backend import Backend
+from mesh.lab.steps import Expect
+from mesh.lab.tree_sends import Applications
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.transport.port import TopicPartition
+from mesh.view.mesh_view import MeshView
+
+KINDS: Mapping[str, Sequence[str]] = {
+    "publish": ("publish", "bulk"),
+    "recovery": ("recovery_request", "recovery_answer", "recovery_done", "route_break"),
+    "send": ("send",),
+    "reply": ("reply", "reopen"),
+    "edge": ("edge",),
+    "event": ("colour", "heal", "heal_notice"),
+}
+"""What is counted together -> keys of frames; PING, PONG, HELLO and BYE are left out."""
+
+_COUNTED = {key: kind for kind, keys in KINDS.items() for key in keys}
+_NO_COLOUR = "-"
+_QUIET_READS = 3
+
+
+@dataclass(slots=True)
+class TreeFrames:
+    """Counts frames of the tree layer on every link from the beginning of a scenario on."""
+
+    topology: Topology
+    backend: Backend
+    _begins: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Remember where the topics end now."""
+        for kafka, places in self._places().items():
+            ends = self.backend.kafka[kafka].admin().ends(list(places))
+            self._begins |= {place: ends.get(place, 0) for place in places}
+
+    def _places(self) -> Mapping[str, Mapping[TopicPartition, str]]:
+        """Return, per Kafka cluster, the topic of each direction, and what it is called."""
+        names = TopicNames(self.topology.prefix)
+        found: dict[str, dict[TopicPartition, str]] = {}
+        for node, declared in self.topology.nodes.items():
+            for other in self.topology.neighbours(node):
+                place = TopicPartition(names.to_trees(node, other), 0)
+                found.setdefault(declared.kafka, {})[place] = f"{node}->{other}"
+        return found
+
+    def document(self) -> Mapping[str, Mapping[str, int]]:
+        """Return how many frames of each kind there were, per direction."""
+        counts: dict[str, Counter[str]] = {}
+        for kafka, places in self._places().items():
+            for link in places.values():
+                counts[link] = Counter()
+            self._count(kafka, places, counts)
+        return {
+            link: {kind: found[kind] for kind in KINDS} for link, found in sorted(counts.items())
+        }
+
+    def _count(
+        self, kafka: str, places: Mapping[TopicPartition, str], counts: Mapping[str, Counter[str]]
+    ) -> None:
+        cluster = self.backend.kafka[kafka]
+        ends = cluster.admin().ends(list(places))
+        starts = cluster.admin().starts(list(ends))
+        reader = cluster.reader("tree-frames")
+        try:
+            reader.assign({at: max(self._begins.get(at, 0), starts[at]) for at in ends})
+            while any(reader.position(at) < end for at, end in ends.items()):
+                for record in reader.read(0.5, 10_000):
+                    kind = _COUNTED.get((record.key() or b"").decode("utf-8", "replace"))
+                    if kind is not None:
+                        link = places[TopicPartition(record.topic(), record.partition())]
+                        counts[link][kind] += 1
+        finally:
+            reader.close()
+
+
+def colours(view: MeshView, nodes: Sequence[str]) -> Mapping[str, str]:
+    """Return the label of each node's part, as its heartbeat tells it."""
+    beats = {node: view.nodes[node].heartbeat for node in nodes}
+    return {node: _NO_COLOUR if beat is None else beat.colour or _NO_COLOUR
+            for node, beat in sorted(beats.items())}  # fmt: skip
+
+
+def parts_of(labels: Mapping[str, str]) -> list[list[str]]:
+    """Return the nodes of each colour; one without has a part of its own."""
+    found: dict[str, list[str]] = {}
+    for node, label in sorted(labels.items()):
+        found.setdefault(node if label == _NO_COLOUR else f" {label}", []).append(node)
+    return sorted(found.values())
+
+
+def tree_faults(expect: Expect, apps: Applications, labels: Mapping[str, str]) -> Sequence[str]:
+    """Return how what is expected of sends, holders or parts differs from what is."""
+    if expect.parts is not None:
+        wanted, found = sorted(sorted(part) for part in expect.parts), parts_of(labels)
+        return [] if wanted == found else [f"parts are {found}, expected {wanted}"]
+    if expect.holder is not None:
+        holders = list(apps.holders(list(labels)).get(expect.holder, ()))
+        wanted_nodes = [] if expect.node is None else [expect.node]
+        told = f"{expect.holder} is held by {holders or 'nobody'}, expected {expect.node}"
+        return [] if holders == wanted_nodes else [told]
+    sent = apps.sends[expect.send or ""].document()
+    faults = []
+    for name in ("reached", "replies", "nulls", "not_found", "last"):
+        wanted_value = getattr(expect, name)
+        if name == "reached" and wanted_value is not None:
+            wanted_value = sorted(wanted_value)
+        if wanted_value is not None and wanted_value != sent[name]:
+            faults.append(f"{expect.send}: {name} {sent[name]}, expected {wanted_value}")
+    return faults
