@@ -202,7 +202,14 @@ def wall_document(live: Live, minutes: int, at_ms: int | None) -> dict[str, Any]
     """Return the audit by endpoint and minute."""
     names = [name for name, one in endpoint_items(live) if one["class"] == "guaranteed"]
     end_ms = live.seen.at_ms if at_ms is None else at_ms
-    wall = wall_of(live.watch.trail, names, end_ms, minutes)
+    delivered = live.watch.traffic.delivered
+
+    def is_busy(name: str, minute: int) -> bool:
+        node, _, endpoint = name.partition("/")
+        flow = delivered.get((node, endpoint))
+        return flow is not None and flow.guaranteed.of(minute) > 0
+
+    wall = wall_of(live.watch.trail, names, end_ms, minutes, is_busy)
     return {
         "first_ms": wall.first * MINUTE_MS,
         "last_ms": wall.last * MINUTE_MS,

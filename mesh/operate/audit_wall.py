@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -30,6 +30,13 @@ class Cell(StrEnum):
     """The auditor was not heard in that minute."""
 
 
+IsBusy = Callable[[str, int], bool]
+
+
+def _never(_endpoint: str, _minute: int) -> bool:
+    return False
+
+
 _WORST = (Cell.NOT_EQUAL, Cell.UNPROVEN, Cell.WAITING, Cell.EQUAL)
 
 
@@ -47,14 +54,24 @@ class Wall:
         return {kind: cells.count(kind) for kind in Cell}
 
 
-def wall_of(trail: AuditTrail, endpoints: Sequence[str], end_ms: int, minutes: int) -> Wall:
+def wall_of(
+    trail: AuditTrail,
+    endpoints: Sequence[str],
+    end_ms: int,
+    minutes: int,
+    is_busy: IsBusy = _never,
+) -> Wall:
     """Return the wall of some minutes.
+
+    A certificate tells when the records were written that it speaks for, or else only itself when
+    it was; what an endpoint got in minutes before that is certified too, unless something waits.
 
     Args:
         trail: What the auditor said.
         endpoints: `node/endpoint`, whether certified or not; those that the trail names come too.
         end_ms: The wall ends with the minute of this moment.
         minutes: How many.
+        is_busy: Whether an endpoint got guaranteed messages in a minute, by the mesh's own account.
     """
     last = end_ms // MINUTE_MS
     first = last - minutes + 1
@@ -68,20 +85,38 @@ def wall_of(trail: AuditTrail, endpoints: Sequence[str], end_ms: int, minutes: i
         if name and said.holds_at(end_ms) and (kind_of not in NEWS or kind_of == "unproven"):
             kind = Cell.UNPROVEN if kind_of == "unproven" else Cell.NOT_EQUAL
             _mark(found, str(name), kind, _span(said), first, last)
+    proven = _proven(trail)
     for name, since in _waiting(trail, last):
+        proven[name] = min(proven.get(name, since - 1), since - 1)
         _mark(found, name, Cell.WAITING, (since, last), first, last)
+
+    def empty(name: str, minute: int) -> Cell:
+        if is_busy(name, minute):
+            if minute <= proven.get(name, -1):
+                return Cell.EQUAL
+            return Cell.WAITING if minute in trail.heard else Cell.BLIND
+        return Cell.QUIET if minute in trail.heard else Cell.BLIND
+
     return Wall(
         first=first,
         last=last,
         rows={
-            name: [cells.get(at) or _empty(trail, at) for at in range(first, last + 1)]
+            name: [cells.get(at) or empty(name, at) for at in range(first, last + 1)]
             for name, cells in sorted(found.items())
         },
     )
 
 
-def _empty(trail: AuditTrail, minute: int) -> Cell:
-    return Cell.QUIET if minute in trail.heard else Cell.BLIND
+def _proven(trail: AuditTrail) -> dict[str, int]:
+    """Return the last minute that certificates of each endpoint were written after."""
+    found: dict[str, int] = {}
+    unequal: dict[str, None] = {}
+    for said in list(trail.certificates.values()):
+        name = str(said.entry.get("endpoint"))
+        found[name] = max(found.get(name, 0), _span(said)[1] - 1)
+        if not said.entry.get("equal"):
+            unequal[name] = None
+    return {name: minute for name, minute in found.items() if name not in unequal}
 
 
 def _span(said: Said) -> tuple[int, int]:

@@ -61,7 +61,7 @@ function auditParts(state, { wall, standing, found }) {
     ...kinds.map((kind) => ({ name: `minutes ${kind}`, of: (row) => row[kind], number: true })),
   ];
   return [
-    h("div", { class: "bar" }, h("h1", null, "Audit"), isTable ? exporting("audit", columns, () => rows) : null,
+    h("div", { class: "bar" }, h("h2", { class: "title" }, "Audit"), isTable ? exporting("audit", columns, () => rows) : null,
       h("button", { type: "button", "aria-pressed": String(isTable), onclick: () => adjust({ table: isTable ? "" : "1" }) }, "Table")),
     h("p", null,
       h("span", { class: counts.equal ? "pill ok" : "pill" }, `equal ${count(counts.equal)} certificates, ${count(counts.delivered)} of ${count(counts.expected)} deliveries`), " ",
@@ -102,7 +102,7 @@ function wallTable(state, wall) {
   return h("div", { class: "scroll" }, h("table", { class: "wall" },
     h("caption", null, "One cell is one endpoint and one minute"),
     h("thead", null, h("tr", null, h("th", { scope: "col" }, h("span", { class: "unseen" }, "endpoint")),
-      times.map((ms) => h("th", { scope: "col", "aria-label": clock(ms, { seconds: false }) }, Math.floor(ms / MINUTE) % 10 === 0 ? clock(ms, { seconds: false }) : "")))),
+      times.map((ms) => h("th", { scope: "col" }, h("span", { class: Math.floor(ms / MINUTE) % 10 ? "unseen" : null }, clock(ms, { seconds: false })))))),
     body));
 }
 
@@ -145,7 +145,7 @@ export function findings(state) {
     const found = state.kind ? all.filter((one) => one.kind === state.kind) : all;
     const choice = h("select", { id: "kind", onchange: () => adjust({ kind: choice.value }) }, h("option", { value: "" }, "all kinds"), kinds.map((kind) => h("option", { value: kind, selected: kind === state.kind }, kind)));
     return [
-      h("div", { class: "bar" }, h("h1", null, `${count(found.length)} finding${found.length === 1 ? "" : "s"}`),
+      h("div", { class: "bar" }, h("h2", { class: "title" }, `${count(found.length)} finding${found.length === 1 ? "" : "s"}`),
         h("div", null, h("label", { for: "kind" }, "Kind"), choice), exporting("findings", FINDINGS, () => found)),
       found.length ? null : h("p", { class: "empty" }, nothingFound()),
       found.length ? table(FINDINGS, found.slice(0, limit), { caption: found.length > limit ? `The newest ${limit}; the rest is in the CSV` : "The newest first" }) : null,

@@ -9,7 +9,7 @@ import { commands, exporting, table } from "./table.js";
 
 // Asks something, shows it when it has come, and a line of text meanwhile.
 export function asking(call, draw) {
-  const element = h("div");
+  const element = h("div", { "aria-busy": "true" });
   const waiting = setTimeout(() => element.replaceChildren(h("p", { class: "soft" }, "Reading …")), 300);
   let isOver = false;
   const run = async () => {
@@ -20,6 +20,7 @@ export function asking(call, draw) {
       if (!isOver) element.replaceChildren(h("p", { class: "lead" }, error.message));
     } finally {
       clearTimeout(waiting);
+      element.setAttribute("aria-busy", "false");
     }
   };
   run();
@@ -52,12 +53,12 @@ export function nodes() {
   const drawNodes = () => table(NODES, rows(), { caption: "Nodes" });
   let drawn = drawNodes();
   const below = asking(() => askAll("endpoints"), (items) => [
-    h("div", { class: "bar" }, h("h1", null, "Endpoints"), exporting("endpoints", ENDPOINTS, () => items)),
+    h("div", { class: "bar" }, h("h2", { class: "title" }, "Endpoints"), exporting("endpoints", ENDPOINTS, () => items)),
     store.at ? h("p", { class: "soft" }, "Endpoints are shown as they are now: those of then are on the view Interest.") : null,
     table(ENDPOINTS, items, { caption: "Endpoints", empty: "Nobody subscribes." }),
   ]);
   const element = h("div", null,
-    h("div", { class: "bar" }, h("h1", null, `${store.nodes.size} nodes`), exporting("nodes", NODES, rows)),
+    h("div", { class: "bar" }, h("h2", { class: "title" }, `${store.nodes.size} nodes`), exporting("nodes", NODES, rows)),
     drawn, below.element, commands(["mesh status", "mesh interest"]));
   return {
     element, close: below.close,
@@ -97,7 +98,7 @@ export function queues(state) {
     const rows = items.flatMap((one) => one.members.map((member) => ({ ...one, ...member, part: member.kind ?? member.role })));
     const alone = items.filter((one) => !one.members.length).map((one) => one.queue);
     return [
-      h("div", { class: "bar" }, h("h1", null, `${items.length} queue${items.length === 1 ? "" : "s"}`), exporting("queues", QUEUES, () => rows)),
+      h("div", { class: "bar" }, h("h2", { class: "title" }, `${items.length} queue${items.length === 1 ? "" : "s"}`), exporting("queues", QUEUES, () => rows)),
       table(QUEUES, rows, { caption: "Queues, member by member", empty: "No queue is subscribed anywhere." }),
       alone.length ? h("p", { class: "soft" }, `Declared, and nowhere subscribed: ${alone.map(shown).join(", ")}`) : null,
     ];
@@ -114,7 +115,7 @@ export function queues(state) {
     element: h("div", null,
       store.at ? h("p", { class: "soft" }, "Queues are shown as they are now: what waited then is not on record.") : null,
       list.element,
-      h("div", { class: "bar" }, h("h1", null, "Dead letters"), h("div", null, h("label", { for: "letters-of" }, "Node"), choice)),
+      h("div", { class: "bar" }, h("h2", { class: "title" }, "Dead letters"), h("div", null, h("label", { for: "letters-of" }, "Node"), choice)),
       letters?.element ?? h("p", { class: "empty" }, "What a node refused, with the reason; payloads stay where they are."),
       commands(["mesh queue list", `mesh dlq ${state.letters || "NODE"}`])),
     close: () => { list.close(); letters?.close(); },
@@ -128,5 +129,5 @@ export function roles() {
       { name: "holders", of: (row) => (row.nodes ?? []).join(", ") },
     ], items, { caption: "Roles", empty: "No roles: nobody has taken one, or no node runs the tree layer on Kafka yet." }),
   ]);
-  return { element: h("div", null, h("div", { class: "bar" }, h("h1", null, "Roles")), list.element), close: list.close };
+  return { element: h("div", null, h("div", { class: "bar" }, h("h2", { class: "title" }, "Roles")), list.element), close: list.close };
 }

@@ -111,13 +111,15 @@ function pastNote() {
   return lacks.length ? `Of ${moment(at, now())} these are not on record: ${lacks.join(", ")}.` : "";
 }
 
+const named = (view) => VIEWS.find((name) => name.toLowerCase() === view);
+
 let lastKey = "";
 
 async function draw() {
   const state = here();
   if ((state.at ?? null) !== store.at && store.mesh) { await load(state.at); return; }
   document.body.classList.toggle("embed", "embed" in state);
-  document.title = `${state.view[0].toUpperCase()}${state.view.slice(1)} · ${store.mesh?.mesh ?? "Trellis"}`;
+  document.title = `${named(state.view)} · ${store.mesh?.mesh ?? "Trellis"}`;
   drawRail();
   drawTime();
   drawTrouble();
@@ -128,7 +130,7 @@ async function draw() {
     lastKey = key;
     view?.close?.();
     view = MAKERS[state.view](state);
-    $("main").replaceChildren(view.element);
+    $("main").replaceChildren(h("h1", { class: "unseen" }, named(state.view)), view.element);
   }
   view.select?.(state);
   drawPanel(state);

@@ -68,7 +68,7 @@ function barOf(state, shownCount, isTable, rows) {
     h("label", { for: "map-filter" }, "Filter"), filter);
   const all = store.nodes.size;
   return h("div", { class: "bar" },
-    h("h1", null, `${shownCount === all ? all : `${shownCount} of ${all}`} node${all === 1 ? "" : "s"}${state.kafka ? ` around Kafka cluster ${state.kafka}` : ""}`),
+    h("h2", { class: "title" }, `${shownCount === all ? all : `${shownCount} of ${all}`} node${all === 1 ? "" : "s"}${state.kafka ? ` around Kafka cluster ${state.kafka}` : ""}`),
     form,
     state.q || state.kafka ? h("button", { type: "button", onclick: () => adjust({ q: "", kafka: "" }) }, "Show all") : null,
     isTable ? exporting("links", COLUMNS, rows) : null,

@@ -31,12 +31,14 @@ export function interest(state) {
   }
   if (state.subject) {
     const found = asking(() => askAll("interest", { filter: state.subject, at: store.at }), (rows) => [
+      h("h2", { class: "title" }, "Who wants ", h("code", null, shown(state.subject)), "?"),
       h("p", { class: "lead" }, "Choose the node where it is published to see its way. Who wants it, and since when:"),
       wanted(rows),
     ]);
     return { element: h("div", null, form, found.element), close: found.close };
   }
   const all = asking(() => askAll("interest", { at: store.at }), (rows) => [
+    h("h2", { class: "title" }, "Interest"),
     h("p", { class: "lead" }, "Who gets a message, over which links, and why nobody else? Give its subject and the node where it is published."),
     wanted(rows),
   ]);
@@ -72,7 +74,7 @@ async function explained({ subject, from }) {
 function explanation(state, { told, asked, past }) {
   const command = commands([`mesh explain ${state.subject} --from ${state.from}`, `mesh interest`]);
   if (past) {
-    return [h("h1", null, "Who wanted it then"), h("p", null, "Ways of a moment gone by are not on record; what was wanted is:"), wanted(past), command];
+    return [h("h2", { class: "title" }, "Who wanted it then"), h("p", null, "Ways of a moment gone by are not on record; what was wanted is:"), wanted(past), command];
   }
   const endpoints = told.reached.flatMap((one) => one.endpoints.map((name) => `${one.node}/${name}`));
   const nodesWith = new Set(told.reached.filter((one) => one.endpoints.length).map((one) => one.node));
@@ -102,7 +104,7 @@ function explanation(state, { told, asked, past }) {
   const isTable = state.table === "1";
   return [
     h("div", { class: "bar" },
-      h("h1", null, "Who gets ", h("code", null, shown(told.subject)), ` published at ${told.source}?`),
+      h("h2", { class: "title" }, "Who gets ", h("code", null, shown(told.subject)), ` published at ${told.source}?`),
       exporting("carried", CARRIED, () => carried),
       h("button", { type: "button", "aria-pressed": String(isTable), onclick: () => adjust({ table: isTable ? "" : "1" }) }, "Table")),
     h("p", { class: "lead" }, endpoints.length
@@ -124,7 +126,7 @@ export function trace(state) {
   const form = h("form", { class: "bar", onsubmit: (event) => { event.preventDefault(); adjust({ id: id.value.trim() }); } },
     idField, h("button", { type: "submit" }, "Trace"));
   if (!state.id) {
-    return { element: h("div", null, form, h("p", { class: "empty" }, "One message hop by hop: its ingress topic, partition and offset, or the id that mesh subscribe prints."), commands(["mesh trace mesh.NODE.in.g/PARTITION/OFFSET"])) };
+    return { element: h("div", null, form, h("h2", { class: "title" }, "Trace"), h("p", { class: "empty" }, "One message hop by hop: its ingress topic, partition and offset, or the id that mesh subscribe prints."), commands(["mesh trace mesh.NODE.in.g/PARTITION/OFFSET"])) };
   }
   const found = asking(() => ask(`trace/${state.id.split("/").map(encodeURIComponent).join("/")}`), (data) => traced(state, data));
   return { element: h("div", null, form, found.element), close: found.close };
@@ -154,7 +156,7 @@ function traced(state, data) {
   ];
   const isFound = ingress.there || data.frames.length || data.deliveries.length || data.refused;
   return [
-    h("div", { class: "bar" }, h("h1", null, shown(data.id)), exporting("trace", HOPS, () => rows)),
+    h("div", { class: "bar" }, h("h2", { class: "title" }, shown(data.id)), exporting("trace", HOPS, () => rows)),
     h("p", { class: "lead" }, !isFound ? "Nothing is left of such a message, if there ever was one."
       : `${ingress.subject ? `${shown(ingress.subject)}, ` : ""}published at ${ingress.node}, ${ingress.routed ? "routed" : "not routed yet"}: ${data.deliveries.length} deliver${data.deliveries.length === 1 ? "y" : "ies"}, ${data.frames.length} frames.`),
     data.refused ? h("p", null, h("span", { class: "pill bad" }, "refused"), ` ${shown(data.refused.reason)}: ${shown(data.refused.detail)}`) : null,

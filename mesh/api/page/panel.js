@@ -15,7 +15,7 @@ export function panelOf(state) {
 }
 
 function following(path, parts) {
-  const element = h("div", null, h("p", { class: "soft" }, "Reading …"));
+  const element = h("div", { "aria-busy": "true" }, h("p", { class: "soft" }, "Reading …"));
   let timer = 0;
   let isOver = false;
   let told = "";
@@ -31,6 +31,7 @@ function following(path, parts) {
       drawn = [h("p", null, error.message)];
     }
     if (isOver) return;
+    element.setAttribute("aria-busy", "false");
     if (drawn) {
       const hadFocus = element.contains(document.activeElement) && document.activeElement.dataset.close;
       element.replaceChildren(closing(), ...drawn);
@@ -52,7 +53,7 @@ function linkParts(link) {
   const tint = { up: "ok", idle: "", paused: "warn", down: "bad", unknown: "" }[look];
   const since = link.since_ms ? ` since ${moment(link.since_ms, now())}` : "";
   return [
-    h("h1", null, `${link.source} → ${link.target}`),
+    h("h2", { class: "title" }, `${link.source} → ${link.target}`),
     h("p", { class: "soft" }, `zone ${link.zone}, ${link.kind} · `, pill(tint, word), since),
     link.reason ? h("p", null, shown(link.reason)) : null,
     h("h2", null, "Messages per second"),
@@ -88,7 +89,7 @@ function linkParts(link) {
 function nodeParts(node) {
   const [look, word] = nodeLook(node.state);
   return [
-    h("h1", null, node.node),
+    h("h2", { class: "title" }, node.node),
     h("p", { class: "soft" }, `Kafka cluster ${node.kafka} · `, pill(look || "ok", word || "up"),
       node.since_ms ? ` since ${moment(node.since_ms, now())}` : ""),
     node.published ? h("p", null, `Publishes ${rate(node.published.guaranteed)} guaranteed, ${rate(node.published.direct)} direct.`) : null,

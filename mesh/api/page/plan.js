@@ -39,7 +39,7 @@ export function plan() {
   h("p", null, h("button", { type: "button", onclick: send }, "Plan"), " ", allow, " ", h("label", { for: "allow-delete" }, "accept that unread messages are lost with their topics")));
   return {
     element: h("div", null,
-      h("div", { class: "bar" }, h("h1", null, "What would a change do?")),
+      h("div", { class: "bar" }, h("h2", { class: "title" }, "What would a change do?")),
       h("p", { class: "soft" }, `Compared with what is in force: ${store.mesh.mesh}, version ${store.mesh.version}. Nothing is changed here.`),
       drop, result, commands(["mesh export > mesh.yaml", "mesh plan mesh.yaml", "mesh apply mesh.yaml"])),
   };

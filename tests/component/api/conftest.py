@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import structlog
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mesh.api.app import application
 from mesh.api.feed import Feed
@@ -60,7 +61,7 @@ class Api:
             mesh.now_ms,
         )
         self.live = Live(watch, self._publish, lambda: mesh.now_ms() / 1000, mesh.pause)
-        app = application(self.live, self.feed, self.access, has_page=True)
+        app = _Counted(application(self.live, self.feed, self.access, has_page=True), self)
         config = uvicorn.Config(app, port=0, log_config=None, lifespan="off", server_header=False)
         self._server = uvicorn.Server(config)
         loop_is_set = threading.Event()
@@ -80,6 +81,8 @@ class Api:
         self.url = f"http://127.0.0.1:{port}"
 
     _loop: asyncio.AbstractEventLoop = field(init=False)
+    turn: threading.Lock = field(default_factory=threading.Lock)
+    feeds: int = 0
 
     def _publish(self, changes: Mapping[str, Any]) -> None:
         self._loop.call_soon_threadsafe(self.feed.publish, changes)
@@ -87,8 +90,9 @@ class Api:
     def lives(self, seconds: int) -> None:
         """Let the mesh live, and look at it every second."""
         for _ in range(seconds):
-            self.mesh.pause(1)
-            self.live.look()
+            with self.turn:
+                self.mesh.pause(1)
+                self.live.look()
 
     def ask(self, path: str, body: bytes | None = None, **headers: str) -> Answer:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -120,6 +124,27 @@ class Api:
         self._thread.join(10)
         self.live.watch.close()
         self.mesh.close()
+
+
+class _Counted:
+    """Answers while the simulated mesh stands still, and counts who follows the feed."""
+
+    def __init__(self, app: ASGIApp, api: Api) -> None:
+        self._app, self._api = app, api
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].endswith("/events"):
+            self._api.feeds += 1
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                self._api.feeds -= 1
+            return
+        await asyncio.to_thread(self._api.turn.acquire)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._api.turn.release()
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

@@ -44,8 +44,13 @@ class Auditor:
         said = {"at_ms": self.ms, "uncertified": 0, "waiting": [], "endpoints": ["a/s"], **more}
         self.says("status", "status", said)
 
-    def row(self, minutes: int = 4) -> list[Cell]:
-        return list(wall_of(self.trail, ["a/s"], self.ms, minutes).rows["a/s"])
+    def row(self, minutes: int = 4, *busy: int) -> list[Cell]:
+        """Return the last minutes; `busy` ones, counted back from now, had deliveries."""
+        now = self.ms // MINUTE_MS
+        wall = wall_of(
+            self.trail, ["a/s"], self.ms, minutes, lambda _name, minute: now - minute in busy
+        )
+        return list(wall.rows["a/s"])
 
 
 @pytest.fixture
@@ -82,6 +87,22 @@ def test_a_range_that_waits_is_shown_since_its_last_certificate(auditor: Auditor
     wait = {"source": "mesh.a.in.g[0]", "block": 0, "endpoint": "a/s", "to": 9, "reason": "r"}
     auditor.status(uncertified=1, waiting=[wait])
     assert auditor.row(3) == [Cell.EQUAL, Cell.WAITING, Cell.WAITING]
+
+
+def test_deliveries_before_a_certificate_are_certified_and_later_ones_wait(
+    auditor: Auditor,
+) -> None:
+    """Nothing that an endpoint got is told as quiet; equal only once a later certificate says so."""
+    for _ in range(3):
+        auditor.status()
+        auditor.ms += MINUTE_MS
+    auditor.status()
+    assert auditor.row(3, 2, 1) == [Cell.WAITING, Cell.WAITING, Cell.QUIET]
+    auditor.says("certificates", "c", EQUAL)
+    assert auditor.row(3, 2, 1) == [Cell.EQUAL, Cell.EQUAL, Cell.EQUAL]
+    auditor.ms += MINUTE_MS
+    auditor.status()
+    assert auditor.row(3, 2, 0) == [Cell.EQUAL, Cell.EQUAL, Cell.WAITING]
 
 
 def test_a_certificate_speaks_for_the_minutes_of_its_records(auditor: Auditor) -> None:
