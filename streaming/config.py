@@ -14,7 +14,7 @@ from mesh.config.topology_file import load_topology
 from mesh.errors import ConfigError, Problem
 from mesh.model.topology import Topology
 
-QUERY_VERSION = "v3"
+QUERY_VERSION = "v4"
 """Part of every checkpoint path: a query that reads other topics must not use an old one."""
 
 

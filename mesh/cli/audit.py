@@ -1,9 +1,10 @@
-"""`mesh audit report`: what the auditor has found so far. Spec: DESIGN 7, lab.md 2."""
+"""`mesh audit report` and `mesh audit status`: what the auditor says. Spec: DESIGN 7, lab.md 2."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
@@ -13,11 +14,29 @@ from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.session import open_clusters, running_mesh
 from mesh.cli.target import HERE, Target
 
+if TYPE_CHECKING:
+    from mesh.operate.auditing import Audited
+
 EXIT_FOUND = 10
+
+FromOption = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="TIME",
+        help="Only what was found and certified since: 2026-05-04T10:00:00 (local time, or with Z "
+        "or an offset), or 15m for a quarter of an hour ago.",
+    ),
+]
+ToOption = Annotated[
+    str | None, typer.Option("--to", metavar="TIME", help="Only what was found until then.")
+]
 
 
 def report(
     limit: Annotated[int, typer.Option(min=1, help="Findings shown in the table.")] = 50,
+    from_time: FromOption = None,
+    to_time: ToOption = None,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -26,18 +45,103 @@ def report(
     Exit code 10: a fault was found, a certificate differs, an endpoint has none, or the auditor
     has not been heard for 15 s.
     """
+    from mesh.operate.documents.audit import audit_document
+    from mesh.operate.history import moment
+
+    found, now_ms = audited(target), clock.wall_ms()
+    if from_time is not None or to_time is not None:
+        found = found.within(
+            None if from_time is None else moment(from_time, now_ms, "--from"),
+            None if to_time is None else moment(to_time, now_ms, "--to"),
+        )
+    data = audit_document(found, now_ms)
+    render(View(data=data, table=lambda: _table(data, limit)), output)
+    raise typer.Exit(0 if data["ok"] else EXIT_FOUND)
+
+
+def audited(target: Target) -> Audited:
+    """Return what the auditor of a mesh has written.
+
+    Raises:
+        ConfigError: There is no mesh, or it names no Kafka cluster for the audit.
+        TransportError: That Kafka cluster does not answer.
+    """
     from mesh.cli.faults import wrong_input
     from mesh.operate.auditing import read_audit
-    from mesh.operate.documents.audit import audit_document
 
     topology = running_mesh(target).topology
     if not topology.audit_kafka:
         raise wrong_input("spec.audit.kafka", "there is no Kafka cluster to read from")
     with open_clusters(topology, topology.audit_kafka) as kafka:
-        found = read_audit(topology, kafka[topology.audit_kafka])
-    data = audit_document(found, clock.wall_ms())
-    render(View(data=data, table=lambda: _table(data, limit)), output)
+        return read_audit(topology, kafka[topology.audit_kafka])
+
+
+def status(
+    target: Target = HERE,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show how far the auditor is: what it reads, what waits and for whom, what is certified.
+
+    Exit code 10: it has not been heard for 15 s, or a Kafka cluster is not read.
+    """
+    found = audited(target)
+    age_s = found.age_s(clock.wall_ms())
+    sources = found.sources()
+    data: dict[str, Any] = {
+        "ok": found.is_heard(clock.wall_ms())
+        and not any(s.get("unread") for s in sources.values()),
+        "heard_s_ago": None if age_s is None else round(age_s, 1),
+        "sources": sources,
+        "uncertified": found.status.get("uncertified", 0),
+        "waiting": found.status.get("waiting", []),
+        "coverage": {
+            endpoint: {
+                "certificates": one.certificates,
+                "differing": one.differing,
+                "messages": one.messages,
+                "at_ms": one.at_ms,
+            }
+            for endpoint, one in found.coverage().items()
+        },
+    }
+    render(View(data=data, table=lambda: _status_table(data)), output)
     raise typer.Exit(0 if data["ok"] else EXIT_FOUND)
+
+
+def _status_table(data: Mapping[str, Any]) -> RenderableType:
+    heard = data["heard_s_ago"]
+    if heard is None:
+        return "no auditor has said anything here"
+    sources = [
+        (name, one.get("batch"), "yes" if one.get("lagging") else "", one.get("unread") or "reads")
+        for name, one in data["sources"].items()
+    ]
+    waiting = [
+        (one.get("source"), one.get("block"), one.get("endpoint"), one.get("reason"))
+        for one in data["waiting"]
+    ]
+    coverage = [
+        (
+            endpoint,
+            one["messages"],
+            one["certificates"],
+            one["differing"] or "",
+            told_moment(one["at_ms"]) if one["at_ms"] else "never",
+        )
+        for endpoint, one in data["coverage"].items()
+    ]
+    return Group(
+        f"the auditor was heard {heard} s ago",
+        grid(("KAFKA", "BATCH", "LAGS", "STATE"), sources),
+        grid(("ENDPOINT", "CERTIFIED", "CERTIFICATES", "DIFFER", "NEWEST"), coverage),
+        f"not certified yet: {data['uncertified']}",
+        *([grid(("SOURCE", "BLOCK", "ENDPOINT", "WAITS FOR"), waiting)] if waiting else []),
+    )
+
+
+def told_moment(ms: float) -> str:
+    """Return a moment for people, in UTC."""
+    return datetime.fromtimestamp(ms / 1000, tz=UTC).isoformat(timespec="seconds")
 
 
 def _table(data: Mapping[str, Any], limit: int) -> RenderableType:
@@ -61,9 +165,10 @@ def _table(data: Mapping[str, Any], limit: int) -> RenderableType:
     ]
     if findings:
         rows = [_finding_row(one) for one in findings[:limit]]
-        parts.append(grid(("KIND", "WHERE", "FIRST", "LAST", "TEXT"), rows))
+        parts.append(grid(("ID", "KIND", "WHERE", "FIRST", "LAST", "SEEN", "TEXT"), rows))
         if len(findings) > limit:
             parts.append(f"and {len(findings) - limit} more findings; see --limit")
+        parts.append("`mesh audit explain ID` tells more of one")
     if unequal:
         columns = ("SOURCE", "BLOCK", "ENDPOINT", "EXPECTED", "DELIVERED", "PARTIAL")
         differing = [tuple(one.get(name.lower(), "") for name in columns) for one in unequal]
@@ -74,10 +179,13 @@ def _table(data: Mapping[str, Any], limit: int) -> RenderableType:
 def _finding_row(one: Mapping[str, Any]) -> tuple[object, ...]:
     where = one.get("link") or one.get("endpoint") or one.get("path") or ""
     first, last = one.get("first"), one.get("last")
+    seen = one.get("first_seen_ms")
     return (
+        one.get("id", ""),
         one.get("kind", ""),
         where,
         "" if first is None else first,
         "" if last is None else last,
+        told_moment(seen) if isinstance(seen, int) else "",
         one.get("text", ""),
     )

@@ -54,8 +54,14 @@ COMMANDS: Sections = {
         ),
         "doctor": Command("doctor:doctor", "What is wrong, and what to do about it"),
         "audit": CommandGroup(
-            "What the auditor found",
-            {"report": Command("audit:report", "Findings and certificates")},
+            "Run the auditor, and see what it found",
+            {
+                "run": Command("audit_live:run", "Audit a mesh live"),
+                "status": Command("audit:status", "How far the auditor is"),
+                "report": Command("audit:report", "Findings and certificates"),
+                "explain": Command("audit_explain:explain", "One finding, and what to do"),
+                "follow": Command("audit_live:follow", "What the auditor says from now on"),
+            },
         ),
         "dlq": Command("dlq:dlq", "Dead letters of a node, and why they are dead"),
         "dashboard": Command("dashboard:dashboard", "Serve the page of a mesh"),

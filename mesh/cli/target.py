@@ -40,11 +40,13 @@ class Stated:
         plain: The legal topology as the file says it.
         addresses: Where Kafka clusters are, by context and options; they win over the file.
         context: Name of the context; empty if a file was named.
+        file: Where the topology is written.
     """
 
     plain: Topology
     addresses: Mapping[str, str]
     context: str = ""
+    file: Path = Path()
 
     @property
     def topology(self) -> Topology:
@@ -79,14 +81,16 @@ class Target:
             if self.context is not None:
                 message = "is for commands without --file; leave one of them out"
                 raise wrong_input("--context", message)
-            return Stated(plain=load_legal_topology(self.file), addresses=given)
+            plain = load_legal_topology(self.file)
+            return Stated(plain=plain, addresses=given, file=self.file)
         found = context_named(self.context) if self.context is not None else current_context()
         if found is None:
             raise wrong_input(
                 "--file", "no topology: give -f FILE, or select a context by `mesh context use`"
             )
         plain = load_legal_topology(found.file)
-        return Stated(plain=plain, addresses={**found.addresses, **given}, context=found.name)
+        addresses = {**found.addresses, **given}
+        return Stated(plain=plain, addresses=addresses, context=found.name, file=found.file)
 
     def check_addresses(self, topology: Topology) -> None:
         """Refuse an address of a Kafka cluster that does not exist.

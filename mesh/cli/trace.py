@@ -46,7 +46,7 @@ def trace(
     if not found.is_found:
         say(f"{data['id']}: {_absence(found)}")
     if found.is_found or output is not Output.TABLE:
-        render(View(data=data, table=lambda: _table(found, data)), output)
+        render(View(data=data, table=lambda: table_of(found, data)), output)
     raise typer.Exit(0 if found.is_found else EXIT_NOT_FOUND)
 
 
@@ -67,7 +67,8 @@ def _absence(found: Trace) -> str:
     )
 
 
-def _table(found: Trace, data: dict[str, Any]) -> RenderableType:
+def table_of(found: Trace, data: dict[str, Any]) -> RenderableType:
+    """Return what was found of a message, for people."""
     ingress = data["ingress"]
     state = "routed" if found.is_routed else "not routed yet"
     if not found.is_there:

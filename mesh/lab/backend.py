@@ -109,6 +109,9 @@ class Backend(Protocol):
     def begin_audit(self) -> None:
         """Start the real auditor, where there is one."""
 
+    def found(self) -> Mapping[str, int] | None:
+        """Return how many findings of each kind the auditor has made so far; None without one."""
+
     def audit(self, delivered: Mapping[str, int]) -> Audited | None:
         """Return what the auditor found, once all that was delivered is certified.
 
@@ -235,6 +238,9 @@ class SimulatedBackend:
 
     def begin_audit(self) -> None:
         """Do nothing: nobody audits here."""
+
+    def found(self) -> None:
+        """Say that nobody audits here."""
 
     def audit(self, delivered: Mapping[str, int]) -> None:
         """Say that nobody audits here."""

@@ -284,6 +284,25 @@ class Driver:
             self.consumers.step()
             self.applications.step()
 
+    def await_findings(self, kinds: Mapping[str, int], timeout_s: float) -> None:
+        """Wait until the auditor has found so much; where there is none, nothing is asked.
+
+        Raises:
+            StepFailedError: It has not, in time.
+        """
+
+        def missing() -> Sequence[str]:
+            found = self.backend.found()
+            if found is None:
+                return []
+            return [
+                f"{found.get(kind, 0)} findings {kind}, expected {count}"
+                for kind, count in sorted(kinds.items())
+                if found.get(kind, 0) < count
+            ]
+
+        self.wait(timeout_s, missing)
+
     def settle(self, number: int, timeout_s: float) -> Detail:
         """Wait until every subscription is known everywhere. Spec: lab.md 1."""
         self.view.refresh()

@@ -75,6 +75,9 @@ def _run(driver: Driver, number: int, named: NamedStep) -> Detail:
             classes = {f"{w.node}/{w.endpoint}": w.message_class for w in driver.wishes}
             driver.forget_writers()
             return run_log_fault(step, driver.topology, driver.backend, driver.tally, classes)
+        case Expect(findings=dict(kinds)):
+            driver.await_findings(kinds, named.timeout_s)
+            return {}
         case Expect():
             driver.tally.refresh()
             return {}

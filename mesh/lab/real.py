@@ -46,6 +46,7 @@ class RealBackend:
         self._clock = MonotonicClock()
         self._clients = {name: fleet.kafka(name, "mesh-lab") for name in fleet.topology.kafka}
         self._auditor: Process | None = None
+        self._verdicts: Verdicts | None = None
         self._companions: Companions | None = None
         self._killed: dict[tuple[str, int], None] = {}
         self._guards = False
@@ -192,6 +193,14 @@ class RealBackend:
     def begin_audit(self) -> None:
         """Start the real auditor; it reads everything from the beginning."""
         self._auditor = spawn_auditor(self._fleet)
+        self._verdicts = Verdicts(self._fleet.topology, self.kafka, self.now_ms)
+
+    def found(self) -> Mapping[str, int] | None:
+        """Return how many findings of each kind the auditor has made so far."""
+        if self._verdicts is None:
+            return None
+        self._verdicts.refresh()
+        return self._verdicts.found()
 
     def audit(self, delivered: Mapping[str, int]) -> Audited | None:
         """Return what the auditor says once so many messages per endpoint are certified.
@@ -201,30 +210,25 @@ class RealBackend:
         Raises:
             StartError: The auditor died, or did not come to its end in time.
         """
-        auditor = self._auditor
-        if auditor is None:
+        auditor, verdicts = self._auditor, self._verdicts
+        if auditor is None or verdicts is None:
             return None
-        topology = self._fleet.topology
-        verdicts = Verdicts(topology, self.kafka, self.now_ms)
         deadline = self.now_ms() + AUDIT_MS
         wanted = {name: count for name, count in delivered.items() if count}
-        try:
-            while not (verdicts.is_live and verdicts.covers(wanted)):
-                if not auditor.is_alive():
-                    raise StartError(f"the auditor ended by itself: {auditor.log_tail(1)}")
-                if self.now_ms() > deadline:
-                    break  # what is not certified is told below
-                self.advance()
-                verdicts.refresh()
-            auditor.stop(AUDIT_STOP_S)
+        while not (verdicts.is_live and verdicts.covers(wanted)):
+            if not auditor.is_alive():
+                raise StartError(f"the auditor ended by itself: {auditor.log_tail(1)}")
+            if self.now_ms() > deadline:
+                break  # what is not certified is told below
+            self.advance()
             verdicts.refresh()
-            return Audited(
-                list(verdicts.findings.values()),
-                list(verdicts.certificates.values()),
-                verdicts.lacks(wanted, AUDIT_MS // 1000),
-            )
-        finally:
-            verdicts.close()
+        auditor.stop(AUDIT_STOP_S)
+        verdicts.refresh()
+        return Audited(
+            list(verdicts.findings.values()),
+            list(verdicts.certificates.values()),
+            verdicts.lacks(wanted, AUDIT_MS // 1000),
+        )
 
     def close(self) -> None:
         """Release the clients, and end the auditor if it still runs."""
@@ -232,5 +236,7 @@ class RealBackend:
             self._companions.stop()
         if self._auditor is not None:
             self._auditor.stop(AUDIT_STOP_S)
+        if self._verdicts is not None:
+            self._verdicts.close()
         for kafka in self._clients.values():
             kafka.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from mesh.lab.queue_accounts import QueueAccounts
 from mesh.lab.scenario import Expect, NamedStep, Scenario, uses_trees
 from mesh.lab.tally import EndpointTally, LinkTally, MessageId, Tally
 from mesh.lab.tree_results import TreeFrames, colours, tree_faults
+from mesh.lab.verdicts import WAITS
 from mesh.lab.wanted import interest_faults
 from mesh.model.frames import MessageClass
 from mesh.model.subject import matches
@@ -56,6 +58,10 @@ def run_scenario(
         audited = backend.audit(QueueAccounts(driver).certified())
         if audited is not None and audited.fault:
             steps.append({"step": "audit", "ok": False, "detail": {"error": audited.fault}})
+        surprises = [] if audited is None else unexpected(audited, scenario.steps)
+        if surprises:
+            error = f"findings that nobody expected: {', '.join(surprises)}"
+            steps.append({"step": "audit", "ok": False, "detail": {"error": error}})
         return {
             "name": scenario.name,
             "backend": backend_name,
@@ -99,6 +105,21 @@ def _audit(audited: Audited | None) -> Mapping[str, object] | None:
     return {"findings": audited.findings, "certificates": audited.certificates}
 
 
+def unexpected(audited: Audited, steps: Sequence[NamedStep]) -> Sequence[str]:
+    """Return the kinds of findings that there are more of than a file expects. Spec: lab.md 2."""
+    expected: dict[str, int] = {}
+    for named in steps:
+        if isinstance(named.step, Expect):
+            for kind, count in (named.step.findings or {}).items():
+                expected[kind] = max(count, expected.get(kind, 0))
+    found = Counter(str(one.get("kind")) for one in audited.findings)
+    return [
+        f"{count} {kind}" if kind not in expected else f"{count} {kind} and not {expected[kind]}"
+        for kind, count in sorted(found.items())
+        if kind not in WAITS and count > expected.get(kind, 0)
+    ]
+
+
 def _run_step(driver: Driver, number: int, named: NamedStep) -> dict[str, object]:
     try:
         detail = dict(run_step(driver, number, named))
@@ -114,6 +135,8 @@ def _run_step(driver: Driver, number: int, named: NamedStep) -> dict[str, object
 def judge(driver: Driver, expect: Expect) -> Sequence[str]:
     """Return how the counts differ from what is expected; `count: n` also means no duplicate."""
     faults: list[str] = []
+    if expect.findings is not None:
+        return faults  # the step has waited for them
     if expect.interest is not None:
         driver.view.refresh()
         return interest_faults(driver.topology, driver.view, expect)

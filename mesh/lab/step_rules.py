@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import starmap
 
 from mesh.config.shapes import StrictModel, nearest
 from mesh.lab.steps import (
@@ -29,6 +30,7 @@ from mesh.lab.steps import (
     Unsubscribe,
 )
 from mesh.lab.tree_rules import expected_of_trees, sends_named_twice, tree_faults
+from mesh.lab.verdicts import KINDS
 from mesh.model.controls import ControlKind
 from mesh.model.frames import MessageClass
 from mesh.model.headers import is_reserved
@@ -117,12 +119,12 @@ def _header(name: str) -> str | None:
 
 
 def _expected(step: Expect, topology: Topology) -> str | None:
-    named = [step.endpoint, step.link, step.queue, step.interest]
+    named = [step.endpoint, step.link, step.queue, step.interest, step.findings]
     of_trees = [step.send, step.holder, step.parts]
     if [*named, *of_trees].count(None) != len(named) + len(of_trees) - 1:
         return (
             "expect one of `endpoint: node/name`, `link: a->b`, `queue: name`, `interest: a->b`, "
-            "`send: name`, `holder: tree/role` and `parts: [[a], [b]]`"
+            "`findings: {KIND: n}`, `send: name`, `holder: tree/role` and `parts: [[a], [b]]`"
         )
     if (step.interest is None) != (step.filters is None):
         return "`interest: a->b` goes with `filters: [...]`, what b wants of a"
@@ -130,6 +132,8 @@ def _expected(step: Expect, topology: Topology) -> str | None:
         return fault
     if of_trees.count(None) != len(of_trees):
         return expected_of_trees(step, topology)
+    if step.findings is not None:
+        return next(filter(None, starmap(_found, step.findings.items())), None)
     if step.queue is not None:
         node, slash, name = step.queue.rpartition("/")
         return name_fault(name) or (_node(node, topology) if slash else None)
@@ -145,6 +149,12 @@ def _expected(step: Expect, topology: Topology) -> str | None:
     return _link((source, target), topology)
 
 
+def _found(kind: str, count: int) -> str | None:
+    if kind not in KINDS:
+        return f"the auditor has no finding {kind!r}{nearest(kind, KINDS)}"
+    return None if count > 0 else f"write how many findings {kind} there are: 1 or more"
+
+
 def _counted(step: Expect) -> str | None:
     """Return what is expected of something that has no such count, or that nothing is."""
     of, counts = next(
@@ -152,7 +162,7 @@ def _counted(step: Expect) -> str | None:
     )
     for count in dict.fromkeys(one for counts in _COUNTS.values() for one in counts):
         if count not in counts and getattr(step, count) is not None:
-            named = " and ".join(f"`{one}`" for one in counts) or "`filters` alone"
+            named = " and ".join(f"`{one}`" for one in counts) or _ALONE[of]
             return f"`{of}` has no `{count}`; of it {named} can be expected"
     if of in ("endpoint", "link", "send") and all(getattr(step, one) is None for one in counts):
         named = " or ".join(f"`{one}`" for one in counts)
@@ -160,7 +170,9 @@ def _counted(step: Expect) -> str | None:
     return None
 
 
+_ALONE = {"findings": "kinds alone", "interest": "`filters` alone", "parts": "parts alone"}
 _COUNTS = {
+    "findings": (),
     "endpoint": ("count", "ordered"),
     "link": ("messages", "frames", "control"),
     "queue": ("count",),

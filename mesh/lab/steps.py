@@ -260,8 +260,12 @@ class Apply(_Timed):
 
 
 class Expect(_Timed):
-    """Judge cumulative counts at once, or what is wanted over a link just then."""
+    """Judge cumulative counts at once, or what is wanted over a link just then.
 
+    Of findings of the auditor: wait until there are so many.
+    """
+
+    findings: dict[str, int] | None = None
     endpoint: str | None = None
     link: str | None = None
     interest: str | None = None

@@ -17,8 +17,13 @@ from mesh.transport.port import KafkaCluster, Record, TopicPartition
 TABLES = ("findings", "certificates", "status")
 SHOWN_MAX = 5
 """Blocks that one line names."""
-NEWS = frozenset({"split", "heal"})
-"""Kinds of findings that tell what happened to the mesh, not what is wrong with a message."""
+KINDS = (
+    *("loop", "duplicate", "missing", "unexpected", "corrupt", "forged-origin", "gap", "disorder"),
+    *("unplanned-path", "stale-interest", "split", "heal", "stalled", "unproven"),
+)
+"""Findings that the auditor knows."""
+WAITS = ("stalled", "unproven")
+"""Of these, the ones that say that something stands still, or could not be judged: no run fails."""
 
 
 @dataclass(slots=True)
@@ -63,6 +68,10 @@ class Verdicts:
                 self._take(record)
         except TransportError as error:
             self.fault = str(error)
+
+    def found(self) -> Mapping[str, int]:
+        """Return how many findings there are of each kind."""
+        return Counter(str(one.get("kind")) for one in self.findings.values())
 
     def certified(self) -> Mapping[str, int]:
         """Return messages per endpoint that a certificate covers: expected equal to delivered."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mesh.model.topics import TopicNames
@@ -19,7 +19,7 @@ Entry = Mapping[str, Any]
 FRESH_S = 15.0
 """An auditor that has said nothing for so long does not count, in seconds: it speaks every 5."""
 
-NEWS = ("split", "heal", "unproven")
+NEWS = ("split", "heal", "unproven", "stalled")
 """Findings that are no faults of the mesh."""
 
 
@@ -45,12 +45,17 @@ class Audited:
         Args:
             wall_ms: Now, in milliseconds since 1970.
         """
-        if not self.status:
+        age_s = self.age_s(wall_ms)
+        if age_s is None:
             return ["no auditor has said anything here"]
         told: list[str] = []
-        age_s = (wall_ms - _number(self.status.get("at_ms"))) / 1000
         if age_s > FRESH_S:
             told.append(f"the auditor was last heard {age_s:.0f} s ago: it does not run, or hangs")
+        told += [
+            f"{kafka} is not read: {source.get('unread')}"
+            for kafka, source in self.sources().items()
+            if source.get("unread")
+        ]
         kinds = Counter(str(one.get("kind")) for one in self.findings)
         told += [f"findings: {kinds[kind]} {kind}" for kind in sorted(kinds) if kind not in NEWS]
         parts = [one for one in self.findings if one.get("kind") in ("split", "heal")]
@@ -65,6 +70,89 @@ class Audited:
         if uncovered or not certified:
             told.append(f"nothing is certified of {', '.join(uncovered) or 'any endpoint'}")
         return told
+
+    def age_s(self, wall_ms: int) -> float | None:
+        """Return how long ago the auditor was heard, in seconds; None: never."""
+        if not self.status:
+            return None
+        return (wall_ms - _number(self.status.get("at_ms"))) / 1000
+
+    def is_heard(self, wall_ms: int) -> bool:
+        """Say whether the auditor runs."""
+        age_s = self.age_s(wall_ms)
+        return age_s is not None and age_s <= FRESH_S
+
+    def sources(self) -> Mapping[str, Entry]:
+        """Return how reading goes, by Kafka cluster."""
+        told = self.status.get("sources")
+        found = told if isinstance(told, Mapping) else {}
+        return {str(k): one for k, one in sorted(found.items()) if isinstance(one, Mapping)}
+
+    def finding(self, id_: str) -> Entry | None:
+        """Return the finding whose id this is, or the only one whose id begins so."""
+        found = [one for one in self.findings if str(one.get("id", "")).startswith(id_)]
+        exact = [one for one in found if one.get("id") == id_]
+        return exact[0] if exact else found[0] if len(found) == 1 else None
+
+    def certificates_of(self, finding: Entry) -> Sequence[Entry]:
+        """Return the certificates of the blocks and endpoint that a finding is about."""
+        return [
+            one
+            for one in self.certificates
+            if one.get("source") == finding.get("source")
+            and finding.get("endpoint") in (None, one.get("endpoint"))
+            and _number(one.get("from")) <= _number(finding.get("last"))
+            and _number(finding.get("first")) <= _number(one.get("to"))
+        ]
+
+    def within(self, from_ms: int | None, to_ms: int | None) -> Audited:
+        """Return what was found and certified between two moments, in ms since 1970."""
+        first, last = from_ms or 0, float("inf") if to_ms is None else to_ms
+        return replace(
+            self,
+            findings=[
+                one
+                for one in self.findings
+                if _number(one.get("last_seen_ms")) >= first
+                and _number(one.get("first_seen_ms")) <= last
+            ],
+            certificates=[
+                one for one in self.certificates if first <= _number(one.get("at_ms")) <= last
+            ],
+        )
+
+    def coverage(self) -> Mapping[str, Coverage]:
+        """Return what is certified of each endpoint, also of those of which nothing is."""
+        found: dict[str, Coverage] = {
+            str(one): Coverage() for one in self.status.get("endpoints", [])
+        }
+        for one in self.certificates:
+            known = found.setdefault(str(one.get("endpoint")), Coverage())
+            is_equal = bool(one.get("equal"))
+            found[str(one.get("endpoint"))] = Coverage(
+                known.certificates + 1,
+                known.differing + (not is_equal),
+                known.messages + int(_number(one.get("delivered")) if is_equal else 0),
+                max(known.at_ms, int(_number(one.get("at_ms")))),
+            )
+        return dict(sorted(found.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What is certified of one endpoint.
+
+    Attributes:
+        certificates: How many there are.
+        differing: Of these, those that say that something differs.
+        messages: Deliveries that equal certificates speak for.
+        at_ms: When the newest was issued, in ms since 1970.
+    """
+
+    certificates: int = 0
+    differing: int = 0
+    messages: int = 0
+    at_ms: int = 0
 
 
 def _number(value: object) -> float:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from streaming.audits.findings import EVIDENCE_MAX, Finding, FindingKind, message_range, records
 from streaming.audits.interest import EndpointKey
 from streaming.audits.names import Names
 from streaming.audits.passing import Ticket
 from streaming.tables.digest import BLOCK_OFFSETS, NOTHING, Digest
-from streaming.tables.rows import DeliveryRow, IngressRow, TopicPartition
+from streaming.tables.rows import DeliveryRow, IngressRow, SourceKey, TopicPartition
 from streaming.tables.topics import GUARANTEED, place_of
+
+PARKED_S = 60.0
+"""How long deliveries wait for the name of their source, in seconds."""
+
+PARKED_MAX = 10_000
+"""Rows of such deliveries that are kept at most."""
 
 RETAIN_S = 10.0
 """How long a certified block is kept for late cuts and late deliveries, in seconds."""
@@ -98,10 +106,11 @@ class Block:
         changed_s: Time of the last change.
         judged_s: Time of the last judgement; of the first sight before that.
         judged: Stamp and version of interest that all is settled for.
-        ticket: The way of what is late, while it is followed.
+        tickets: The way of what is late, while it is followed, by the node where it is late.
         issued: Newest certificate per endpoint.
         looked: Per endpoint, the stamp and version that were read message by message.
         cleared: Of these, the ones that turned out to be equal.
+        settled: Of these, the ones that were read when every hop had passed all of the block.
     """
 
     subjects: dict[str, Tally] = field(default_factory=dict)
@@ -111,10 +120,11 @@ class Block:
     changed_s: float = 0.0
     judged_s: float = 0.0
     judged: tuple[int, int] = (-1, -1)
-    ticket: Ticket | None = None
+    tickets: dict[str, Ticket] = field(default_factory=dict)
     issued: dict[EndpointKey, Certificate] = field(default_factory=dict)
     looked: dict[EndpointKey, tuple[int, int]] = field(default_factory=dict)
     cleared: dict[EndpointKey, tuple[int, int]] = field(default_factory=dict)
+    settled: dict[EndpointKey, tuple[int, int]] = field(default_factory=dict)
 
     def touch(self, now_s: float) -> None:
         """Note that something has changed."""
@@ -132,6 +142,21 @@ class Block:
         return all(certificate.equal for certificate in self.issued.values())
 
 
+class StrangerKey(NamedTuple):
+    """Deliveries to one endpoint topic whose source nobody has named."""
+
+    topic: str
+    source: SourceKey
+
+
+@dataclass(slots=True)
+class Stranger:
+    """These deliveries, and when the first of them was read, on the auditor's clock."""
+
+    since_s: float
+    rows: list[DeliveryRow] = field(default_factory=list)
+
+
 @dataclass(slots=True)
 class Blocks:
     """Blocks that are not yet certified for good.
@@ -145,7 +170,7 @@ class Blocks:
 
     prefix: str
     open: dict[TopicPartition, dict[int, Block]] = field(default_factory=dict)
-    parked: list[DeliveryRow] = field(default_factory=list)
+    parked: dict[StrangerKey, Stranger] = field(default_factory=dict)
     dropped: dict[TopicPartition, int] = field(default_factory=dict)
 
     def publish(self, rows: Sequence[IngressRow], now_s: float) -> None:
@@ -169,16 +194,26 @@ class Blocks:
 
     def deliver(self, rows: Sequence[DeliveryRow], names: Names, now_s: float) -> None:
         """Take what was delivered in a batch, and what was parked before."""
-        waiting, self.parked = [*self.parked, *rows], []
-        for row in waiting:
+        named = [key for key in self.parked if names.place(key.source) is not None]
+        known = [row for key in named for row in self.parked.pop(key).rows]
+        for row in (*known, *rows):
             place = names.place(row.source)
             if place is None:
-                self.parked.append(row)
+                key = StrangerKey(row.place.topic, row.source)
+                self.parked.setdefault(key, Stranger(now_s)).rows.append(row)
             elif self._is_certified(place, row):
                 topic = place_of(self.prefix, row.place.topic)
                 block = self._block(place, row.block, now_s)
                 endpoint = EndpointKey(topic.node, topic.other)
                 block.receipts.setdefault(endpoint, Receipt()).take(row)
+
+    def forged(self, now_s: float) -> Iterator[Finding]:
+        """Yield what was delivered of sources that no Kafka cluster has, and drop it."""
+        is_full = sum(len(one.rows) for one in self.parked.values()) > PARKED_MAX
+        for key, stranger in list(self.parked.items()):
+            stranger.since_s = min(stranger.since_s, now_s)
+            if is_full or now_s - stranger.since_s >= PARKED_S:
+                yield _forged(self.prefix, key, self.parked.pop(key).rows)
 
     def _is_certified(self, place: TopicPartition, row: DeliveryRow) -> bool:
         is_guaranteed = place_of(self.prefix, place.topic).letter == GUARANTEED
@@ -224,8 +259,27 @@ class Blocks:
                 block = blocks[number]
                 keep_s = RETAIN_S if block.is_faultless else RETAIN_FAULTY_S
                 is_old = not 0 <= now_s - block.changed_s < keep_s
-                is_settled = block.judged[0] == block.stamp and block.ticket is None
+                is_settled = block.judged[0] == block.stamp and not block.tickets
                 if not (is_old and is_settled and self.is_closed(place, number, 0)):
                     break
                 del blocks[number]
                 self.dropped[place] = number
+
+
+def _forged(prefix: str, key: StrangerKey, rows: Sequence[DeliveryRow]) -> Finding:
+    endpoint, source = place_of(prefix, key.topic).endpoint, str(TopicPartition(*key.source))
+    first, last = min(row.first for row in rows), max(row.last for row in rows)
+    return Finding(
+        kind=FindingKind.FORGED_ORIGIN,
+        text=f"{endpoint} got messages of a topic that no Kafka cluster has: id {source}",
+        ids=(message_range(source, rows[0].generation, first, last),),
+        endpoint=endpoint,
+        source=source,
+        first=first,
+        last=last,
+        count=sum(row.digest.count for row in rows),
+        node=place_of(prefix, key.topic).node,
+        evidence=tuple(
+            records(row.place, row.record_first, row.record_last) for row in rows[:EVIDENCE_MAX]
+        ),
+    )

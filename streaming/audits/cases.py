@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from streaming.audits.findings import IDS_MAX, Finding, FindingKind, message_id
+from streaming.audits.findings import EVIDENCE_MAX, IDS_MAX, Finding, FindingKind, message_id
 from streaming.audits.interest import EndpointKey
 from streaming.tables.rows import SourceKey, TopicPartition
 
@@ -37,6 +37,7 @@ class Case:
             there. Mostly that is the endpoint itself, but a queue may have several.
         is_passed: Whether every hop has passed all of it, so that what is not there is missing.
         generation: Of the offsets, as the reader of the source says. Spec: K9.
+        evidence: Where the deliveries are.
     """
 
     place: TopicPartition
@@ -50,6 +51,7 @@ class Case:
     records: Mapping[EndpointKey, Mapping[int, tuple[int, int]]]
     is_passed: bool
     generation: int = 0
+    evidence: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def case_findings(case: Case, outcome: Outcome) -> Iterator[Finding]:
     )
     for kind, count, offsets in faults:
         if count:
-            told = (case.endpoint, count, offsets, case.generation)
+            told = (case.endpoint, count, offsets, case.generation, case.evidence)
             yield fault(kind, case.place, case.block, *told)
 
 
@@ -104,6 +106,7 @@ def fault(
     count: int = 0,
     offsets: Sequence[int] = (),
     generation: int = 0,
+    evidence: Sequence[str] = (),
 ) -> Finding:
     """Return the finding about messages of one block at one endpoint.
 
@@ -120,4 +123,6 @@ def fault(
         last=max(offsets, default=None),
         count=count,
         anchor=str(block),
+        node=endpoint.node,
+        evidence=tuple(evidence[:EVIDENCE_MAX]),
     )

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mesh.model.topics import TopicNames
 from streaming.audits.blocks import Block, Blocks, Certificate
 from streaming.audits.cases import Case, Outcome, case_findings, fault
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.eras import Eras
-from streaming.audits.findings import FindingKind, Register
+from streaming.audits.findings import FindingKind, Register, records
 from streaming.audits.interest import Carriers, Claim, EndpointKey, Interest
 from streaming.audits.names import Names
-from streaming.audits.passing import Now, Passing
+from streaming.audits.passing import Ends, Passing, Sight, Ticket
 from streaming.audits.verdicts import Verdict, compare, wants_of
 from streaming.tables.digest import BLOCK_OFFSETS
 from streaming.tables.rows import TopicPartition
@@ -24,8 +25,9 @@ from streaming.tables.topics import place_of
 QUIET_S = 2.0
 """An open block without news for so long is certified for its range so far. Spec: K29."""
 
-PATIENCE_S = 30.0
-"""A busy block is certified for its range so far this often. Spec: K29."""
+PATIENCE_S = 4.0
+"""A busy block is certified for its range so far this often: a loss under a trickle shows as soon
+as one in a quiet block. Spec: K29."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,11 @@ class World:
     eras: Eras
     read: Mapping[TopicPartition, int]
     register: Register
+    ends: Ends
+
+    def sight(self) -> Sight:
+        """Return what tickets are followed by."""
+        return Sight(self.heads, self.names, self.read, self.ends, self.eras.leads)
 
 
 @dataclass(slots=True)
@@ -67,14 +74,16 @@ class Judgement:
         number: Of the block.
         block: Its state.
         late: Endpoints that are not certified.
-        is_passed: Whether what is not there now is missing.
+        passed: Endpoints of which every hop has passed what is not there.
+        is_put_off: Whether a case of it could not be read just now.
     """
 
     place: TopicPartition
     number: int
     block: Block
     late: dict[EndpointKey, None]
-    is_passed: bool
+    passed: dict[EndpointKey, Ticket] = field(default_factory=dict)
+    is_put_off: bool = False
 
 
 @dataclass(slots=True)
@@ -83,6 +92,12 @@ class Round:
 
     cases: list[Case] = field(default_factory=list)
     judgements: list[Judgement] = field(default_factory=list)
+
+    def judgement_of(self, case: Case) -> Judgement:
+        """Return the judgement that a case belongs to."""
+        return next(
+            one for one in self.judgements if one.place == case.place and one.number == case.block
+        )
 
 
 @dataclass(slots=True)
@@ -99,14 +114,14 @@ class Certifier:
     unpublished: dict[str, Certificate] = field(default_factory=dict)
     waiting: list[Waiting] = field(default_factory=list)
 
-    def judge(self, world: World, now: Now, *, is_last: bool = False) -> Round:
+    def judge(self, world: World, now_s: float, *, is_last: bool = False) -> Round:
         """Certify what digests can certify; return what must be read message by message.
 
         Every case of the round is settled with `settle`, then `finish` ends it.
 
         Args:
             world: The other audits.
-            now: The moment.
+            now_s: The auditor's clock, in seconds.
             is_last: Certify open ranges at once: there will be no later judgement.
         """
         self.waiting = []
@@ -115,12 +130,12 @@ class Certifier:
         for place, number, block in self.blocks.walk():
             if block.judged == (block.stamp, world.interest.version):
                 continue
-            if block.ticket is not None:
-                world.passing.advance(block.ticket, world.heads, world.names, now)
-            if is_last or _is_due(block, now):
-                self._judge_block(round_, place, number, block, world, claims, now)
+            for ticket in block.tickets.values():
+                world.passing.advance(ticket, world.sight())
+            if is_last or _is_due(block, now_s):
+                self._judge_block(round_, place, number, block, world, claims, now_s)
             else:
-                self._wait(place, number, block, "*", "news to settle")
+                self._wait(Judgement(place, number, block, {}), "*", "news to settle")
         return round_
 
     def _judge_block(
@@ -131,17 +146,16 @@ class Certifier:
         block: Block,
         world: World,
         claims: dict[tuple[TopicPartition, EndpointKey], Sequence[Claim]],
-        now: Now,
+        now_s: float,
     ) -> None:
-        block.judged_s = now.clock_s
-        is_passed = block.ticket is not None and block.ticket.is_done
-        judgement = Judgement(place, number, block, {}, is_passed)
+        block.judged_s = now_s
+        judgement = Judgement(place, number, block, {})
         stamp = (block.stamp, world.interest.version)
         round_.judgements.append(judgement)
         for endpoint, members in _endpoints(block, world):
             claim = claims.get((place, endpoint))
             if claim is None:
-                found = [one for member in members for one in _claims_of(place, member, world)]
+                found = [one for member in members for one in claims_of(place, member, world)]
                 claim = claims[place, endpoint] = found
             if not world.interest.is_settled(endpoint, claim, number * BLOCK_OFFSETS):
                 continue
@@ -149,20 +163,24 @@ class Certifier:
             if verdict is Verdict.EQUAL:
                 self._issue(judgement, endpoint, block.last, expected, expected, world, members)
                 _take_back(judgement, endpoint, world)
-            elif verdict is not Verdict.NOTHING and block.cleared.get(endpoint) != stamp:
+            elif verdict is not Verdict.NOTHING and stamp not in (
+                block.cleared.get(endpoint),
+                block.settled.get(endpoint),
+            ):
                 judgement.late[endpoint] = None
-                is_news = block.looked.get(endpoint) != stamp
+                ticket = block.tickets.get(endpoint.node)
+                is_passed = ticket is not None and ticket.is_done
+                if ticket is not None and is_passed:
+                    judgement.passed[endpoint] = ticket
                 is_telling = verdict in (Verdict.UNSURE, Verdict.CORRUPT)
-                if is_passed or (is_telling and is_news):
+                if is_passed or (is_telling and block.looked.get(endpoint) != stamp):
                     block.looked[endpoint] = stamp
-                    case = _case(judgement, endpoint, members, claim, world, now)
+                    case = _case(judgement, endpoint, members, claim, world, now_s)
                     round_.cases.append(case)
 
     def settle(self, round_: Round, case: Case, outcome: Outcome, world: World) -> None:
         """Take what reading a case gave."""
-        judgement = next(
-            one for one in round_.judgements if one.place == case.place and one.number == case.block
-        )
+        judgement = round_.judgement_of(case)
         is_all_there = bool(outcome.corrupt) and not outcome.missing
         if not (outcome.is_equal or case.is_passed or is_all_there):
             return
@@ -186,28 +204,43 @@ class Certifier:
                 stamp = (judgement.block.stamp, world.interest.version)
                 judgement.block.cleared[case.endpoint] = stamp
 
-    def finish(self, round_: Round, world: World, now: Now) -> None:
+    def put_off(self, round_: Round, case: Case) -> None:
+        """Leave a case for a later judgement: a Kafka cluster that it concerns does not answer."""
+        judgement = round_.judgement_of(case)
+        judgement.is_put_off = True
+        judgement.block.looked.pop(case.endpoint, None)
+
+    def finish(self, round_: Round, world: World, now_s: float) -> None:
         """End a judgement: what is late is followed, what is settled rests until news come."""
         for judgement in round_.judgements:
             block = judgement.block
-            is_all_passed = judgement.is_passed and (
-                block.ticket is None or block.ticket.bound >= block.last
-            )
-            if not judgement.late or is_all_passed:
-                block.judged = (block.stamp, world.interest.version)
-                block.ticket = None
+            stamp = (block.stamp, world.interest.version)
+            if judgement.is_put_off:
+                for endpoint in judgement.late:
+                    self._wait(judgement, endpoint, "a Kafka cluster to answer")
                 continue
-            if block.ticket is None or judgement.is_passed:
-                block.ticket = world.passing.open(judgement.place, block.last)
-            reason = world.passing.where(block.ticket)
+            for endpoint, ticket in judgement.passed.items():
+                block.tickets.pop(endpoint.node, None)
+                if endpoint in judgement.late and ticket.bound >= block.last:
+                    block.settled[endpoint] = stamp
+                    del judgement.late[endpoint]
+            if not judgement.late:
+                block.judged = stamp
+                block.tickets.clear()
+                continue
             for endpoint in judgement.late:
-                self._wait(judgement.place, judgement.number, block, str(endpoint), reason)
-        self.blocks.forget(now.clock_s)
+                node = endpoint.node
+                if node not in block.tickets:
+                    block.tickets[node] = world.passing.open(judgement.place, block.last, node)
+                    world.passing.advance(block.tickets[node], world.sight())
+                reason = world.passing.where(block.tickets[node], world.read)
+                self._wait(judgement, endpoint, reason)
+        self.blocks.forget(now_s)
 
-    def _wait(
-        self, place: TopicPartition, number: int, block: Block, endpoint: str, reason: str
-    ) -> None:
-        self.waiting.append(Waiting(str(place), number, endpoint, block.last, reason))
+    def _wait(self, judgement: Judgement, endpoint: EndpointKey | str, reason: str) -> None:
+        block = judgement.block
+        told = (str(judgement.place), judgement.number, str(endpoint), block.last, reason)
+        self.waiting.append(Waiting(*told))
 
     def _issue(
         self,
@@ -243,10 +276,10 @@ class Certifier:
             self.unpublished[certificate.key] = certificate
 
 
-def _is_due(block: Block, now: Now) -> bool:
-    is_quiet = not 0 <= now.clock_s - block.changed_s < QUIET_S
-    is_old = not 0 <= now.clock_s - block.judged_s < PATIENCE_S
-    return is_quiet or is_old or (block.ticket is not None and block.ticket.is_done)
+def _is_due(block: Block, now_s: float) -> bool:
+    is_quiet = not 0 <= now_s - block.changed_s < QUIET_S
+    is_old = not 0 <= now_s - block.judged_s < PATIENCE_S
+    return is_quiet or is_old or any(one.is_done for one in block.tickets.values())
 
 
 def _take_back(
@@ -270,7 +303,8 @@ def _endpoints(block: Block, world: World) -> Sequence[tuple[EndpointKey, Sequen
     return sorted((*alone, *world.interest.shared().items()))
 
 
-def _claims_of(place: TopicPartition, endpoint: EndpointKey, world: World) -> Sequence[Claim]:
+def claims_of(place: TopicPartition, endpoint: EndpointKey, world: World) -> Sequence[Claim]:
+    """Return what an endpoint claims of an ingress partition."""
     origin = place_of(world.passing.prefix, place.topic).node
     return world.interest.claims(
         endpoint,
@@ -290,14 +324,16 @@ def _case(
     members: Sequence[EndpointKey],
     claims: Sequence[Claim],
     world: World,
-    now: Now,
+    now_s: float,
 ) -> Case:
     block, number = judgement.block, judgement.number
     end = (number + 1) * BLOCK_OFFSETS - 1
-    is_whole = block.ticket is None or block.ticket.bound >= block.last
-    last = block.last if is_whole or block.ticket is None else block.ticket.bound
+    ticket = judgement.passed.get(endpoint)
+    is_whole = ticket is None or ticket.bound >= block.last
+    last = block.last if ticket is None else min(block.last, ticket.bound)
     receipts = {one: block.receipts[one] for one in members if one in block.receipts}
-    is_quiet = not 0 <= now.clock_s - block.changed_s < QUIET_S
+    names = TopicNames(world.passing.prefix)
+    is_quiet = not 0 <= now_s - block.changed_s < QUIET_S
     return Case(
         place=judgement.place,
         source=world.names.key(judgement.place),
@@ -308,6 +344,11 @@ def _case(
         delivered_last=end if is_quiet and is_whole else last,
         wants=tuple(wants_of(block, claims, number * BLOCK_OFFSETS, end)),
         records={one: dict(receipt.records) for one, receipt in receipts.items()},
-        is_passed=judgement.is_passed,
+        is_passed=ticket is not None,
         generation=world.passing.generations.get(judgement.place, 0),
+        evidence=tuple(
+            records(TopicPartition(names.endpoint(one.node, one.name), partition), *range_)
+            for one, receipt in receipts.items()
+            for partition, range_ in sorted(receipt.records.items())
+        ),
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from streaming.audits.findings import Finding, FindingKind, message_range
+from streaming.audits.findings import Finding, FindingKind, message_range, records
 from streaming.audits.names import Names
 from streaming.tables.rows import FramePlace, FrameRow, SourceKey, TopicPartition
 from streaming.tables.topics import GUARANTEED, place_of
@@ -100,6 +100,8 @@ class Chains:
             last=last,
             count=last - first + 1,
             anchor=f"{key.outbox}@{frame.offset}",
+            node=link.partition("->")[0],
+            evidence=(records(key.outbox, frame.offset, frame.offset),),
         )
 
     def _announced(self, row: FrameRow, names: Names) -> Finding:
@@ -115,4 +117,6 @@ class Chains:
             last=row.last,
             count=row.last - row.first + 1,
             anchor=f"{row.place}@{row.head.offset}",
+            node=place_of(self.prefix, row.place.topic).node,
+            evidence=(records(row.place, row.head.offset, row.tail.offset),),
         )

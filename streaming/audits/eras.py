@@ -139,6 +139,14 @@ class Eras:
         numbers = sorted(self.texts)[-1 if self.stage == Stage.RUN.value else -2 :]
         return [_known(self.texts[number]).topology for number in numbers]
 
+    def leads(self, trail: tuple[str, ...], here: str, node: str) -> bool:
+        """Say whether a message at a node can come to another, and not back over its trail.
+
+        Zone rules are left alone: they only take ways away.
+        """
+        numbers = sorted(self.texts)[-2:]
+        return any(_leads(self.texts[number], trail, here, node) for number in numbers)
+
     def homes(self) -> Mapping[str, str]:
         """Return node -> Kafka cluster, of all nodes that there ever were."""
         return {
@@ -210,6 +218,22 @@ def _known(text: str) -> _Known:
 def _origins(text: str, reader: str) -> Mapping[str, Between]:
     topology = _known(text).topology
     return origins_of(topology, reader) if reader in topology.nodes else {}
+
+
+@lru_cache(maxsize=4096)
+def _leads(text: str, trail: tuple[str, ...], here: str, node: str) -> bool:
+    topology = _known(text).topology
+    if here == node or node not in topology.nodes or here not in topology.nodes:
+        return True
+    seen = {**dict.fromkeys(trail), here: None}
+    reached = [here]
+    for one in reached:
+        for link in topology.links_of(one):
+            other = link.other(one)
+            if other not in seen:
+                seen[other] = None
+                reached.append(other)
+    return node in reached
 
 
 def is_readable(text: str) -> bool:

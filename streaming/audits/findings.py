@@ -14,8 +14,12 @@ IDS_MAX = 100
 """Identities that one finding spells out; `count` tells how many there are."""
 
 
+EVIDENCE_MAX = 20
+"""Places of records that one finding spells out."""
+
+
 class FindingKind(StrEnum):
-    """What is wrong; `split`, `heal` and `unproven` are news rather than faults."""
+    """What is wrong; `rules.RULES` says which are news rather than faults."""
 
     LOOP = "loop"
     DUPLICATE = "duplicate"
@@ -25,6 +29,9 @@ class FindingKind(StrEnum):
     DISORDER = "disorder"
     UNPLANNED_PATH = "unplanned-path"
     CORRUPT = "corrupt"
+    FORGED_ORIGIN = "forged-origin"
+    STALE_INTEREST = "stale-interest"
+    STALLED = "stalled"
     UNPROVEN = "unproven"
     SPLIT = "split"
     HEAL = "heal"
@@ -47,6 +54,8 @@ class Finding:
         last: Highest one, or None.
         count: Messages concerned, also those that `ids` leaves out.
         anchor: What tells apart two faults alike in all of the above.
+        node: Who did it or got it, as far as is known.
+        evidence: Records that show it, `mesh.a.to.b.g/0@5-9`: partition and offsets.
     """
 
     kind: FindingKind
@@ -60,6 +69,8 @@ class Finding:
     last: int | None = None
     count: int = 0
     anchor: str = ""
+    node: str = ""
+    evidence: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -86,30 +97,66 @@ def message_range(source: str, generation: int, first: int, last: int) -> str:
     return f"{source}/{generation}/{first}{end}"
 
 
+def records(place: object, first: int, last: int) -> str:
+    """Return where records are, as evidence spells it."""
+    return f"{place}@{first}" if first == last else f"{place}@{first}-{last}"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """When a finding was made: by the auditor's wall clock, in milliseconds since 1970.
+
+    Attributes:
+        first_ms: When it was found.
+        last_ms: When it grew the last time.
+        run: Which run of the auditor found it.
+    """
+
+    first_ms: int
+    last_ms: int
+    run: str
+
+
 @dataclass(slots=True)
 class Register:
-    """All findings so far, and which of them are not yet published."""
+    """All findings so far, and which of them are not yet published.
+
+    Attributes:
+        findings: By id.
+        unpublished: Ids of those to be written, or taken back.
+        seen: By id, when each was made.
+        now_ms: The auditor's wall clock.
+        run: The run of the auditor.
+    """
 
     findings: dict[str, Finding] = field(default_factory=dict)
     unpublished: dict[str, None] = field(default_factory=dict)
+    seen: dict[str, Seen] = field(default_factory=dict)
+    now_ms: int = 0
+    run: str = ""
 
     def add(self, finding: Finding) -> None:
         """Take a finding; one that is known already grows instead."""
         known = self.findings.get(finding.id)
         merged = finding if known is None else _merged(known, finding)
         if merged != known:
-            self.findings[finding.id] = merged
-            self.unpublished[finding.id] = None
+            self._put(merged)
 
     def replace(self, finding: Finding) -> None:
         """Take a finding that tells all there is: what was known of it before is dropped."""
         if self.findings.get(finding.id) != finding:
-            self.findings[finding.id] = finding
-            self.unpublished[finding.id] = None
+            self._put(finding)
+
+    def _put(self, finding: Finding) -> None:
+        known = self.seen.get(finding.id, Seen(self.now_ms, self.now_ms, self.run))
+        self.seen[finding.id] = replace(known, last_ms=self.now_ms)
+        self.findings[finding.id] = finding
+        self.unpublished[finding.id] = None
 
     def withdraw(self, id_: str) -> None:
         """Take a finding back: what was missing has come after all."""
         if self.findings.pop(id_, None) is not None:
+            self.seen.pop(id_, None)
             self.unpublished[id_] = None
 
     def take_unpublished(self) -> Sequence[tuple[str, Finding | None]]:
@@ -129,6 +176,7 @@ def _merged(known: Finding, more: Finding) -> Finding:
         first=_lower(known.first, more.first),
         last=_higher(known.last, more.last),
         count=count or known.count + more.count,
+        evidence=tuple(dict.fromkeys((*known.evidence, *more.evidence)))[:EVIDENCE_MAX],
     )
 
 

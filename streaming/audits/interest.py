@@ -111,11 +111,14 @@ class Claim:
         filter: What it asks for.
         span: What must come, if any.
         between: What stands on the way.
+        is_untaken: Whether it is owed from the moment on at which the origin's lane knows of it,
+            and the lane does not.
     """
 
     filter: str
     span: Span | None
     between: Between = NOTHING
+    is_untaken: bool = False
 
     def concerns(self, subject: str) -> bool:
         """Say whether messages of a valid subject are claimed."""
@@ -217,6 +220,12 @@ class Interest:
         number = _first(cuts, version, era)
         return cuts[number].position if number < len(cuts) else None
 
+    def is_known(self, endpoint: EndpointKey, uuid: str, place: TopicPartition) -> bool:
+        """Say whether a source's lane knows the newest version of what an endpoint asks for."""
+        versions = [wish.added for wish in self.wishes.get(endpoint, ()) if wish.removed is None]
+        cuts = self.cuts.get(CutKey(place, uuid), [])
+        return not versions or (bool(cuts) and cuts[-1].offset >= max(versions))
+
     def certified(self) -> Iterator[EndpointKey]:
         """Yield the endpoints that certificates speak of, sorted."""
         for endpoint, wishes in sorted(self.wishes.items()):
@@ -284,13 +293,15 @@ class Interest:
                     wish.policy, endpoint.name, step, between, is_local=is_local
                 ):
                     continue
-                span = None
+                span, is_untaken = None, False
                 is_owed = wish.is_certified and (is_local or not wish.noexport)
                 is_owed &= between.is_sure or wish.policy in SHARED  # selectors let those pass
                 if is_owed and uuid is not None and source is not None:
                     ways = (place,) if is_local else tuple(carriers(endpoint.node, source))
                     span = self._span(wish, uuid, place, source, ways, stretch)
-                claims.append(Claim(wish.filter, span, between))
+                    is_last = wish.removed is None and stretch.last is None
+                    is_untaken = is_last and span is None
+                claims.append(Claim(wish.filter, span, between, is_untaken))
         return claims
 
     def _span(

@@ -1,4 +1,7 @@
-"""What the nodes call themselves and their topics: learned from `control`. Spec: K4."""
+"""What the nodes call themselves and their topics. Spec: K4.
+
+Nodes tell their topics on `control`; where a broker has told the id of a topic, its word counts.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +19,30 @@ class Names:
         topics: Topic id (hexadecimal) -> topic name.
         ids: Topic name -> newest topic id.
         uuids: Node -> uuid.
+        told: Topic name -> id, as a broker says.
     """
 
     topics: dict[str, str] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     uuids: dict[str, str] = field(default_factory=dict)
+    told: dict[str, str] = field(default_factory=dict)
 
     def learn(self, identity: Identity) -> None:
         """Take what a node says about itself."""
         self.uuids[identity.node] = identity.uuid
         for topic in identity.topics:
-            self.topics[topic.topic_id.hex()] = topic.name
-            self.ids[topic.name] = topic.topic_id.hex()
+            if topic.name not in self.told:
+                self.topics[topic.topic_id.hex()] = topic.name
+                self.ids[topic.name] = topic.topic_id.hex()
+
+    def tell(self, topic: str, topic_id: str) -> None:
+        """Take what a broker says; what nodes had said of the same topic ends."""
+        if topic not in self.told:
+            claimed = [id_ for id_, name in self.topics.items() if name == topic]
+            for id_ in claimed:
+                del self.topics[id_]
+        self.told[topic] = self.ids[topic] = topic_id
+        self.topics[topic_id] = topic
 
     def place(self, source: SourceKey) -> TopicPartition | None:
         """Return the partition by name, or None as long as nobody has told it."""

@@ -3,11 +3,14 @@
 A ticket follows the messages of one source up to a bound: from the position of the node that
 reads the source to the frames that came of it, and on from there. A hop whose reader stands still
 keeps the ticket open for ever: time alone never makes a loss.
+
+A node has passed when it says so and the auditor has read all that the node had written by then:
+its positions and its copies become visible one after another, and are read in any order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,11 +20,13 @@ from streaming.audits.names import Names
 from streaming.tables.rows import SourceKey, TopicPartition
 from streaming.tables.topics import place_of
 
-SETTLE_S = 3.0
-"""How long the markers of one transaction may take to reach all its topics, in seconds."""
+Ends = Callable[[str], Mapping[TopicPartition, int] | None]
+"""Node -> ends of what it writes and its clients tell it, open transactions included; None where
+nobody answers just now."""
 
-SENT_PATIENCE_S = 30.0
-"""How long a frame that a node says it sent may stay unseen before it counts as not sent."""
+
+Leads = Callable[[tuple[str, ...], str, str], bool]
+"""Nodes before, a node, another node -> whether a message can still come from one to the other."""
 
 
 class PositionKey(NamedTuple):
@@ -40,46 +45,69 @@ class Step:
         target: Position it must reach.
         accepted: For an outbox: the last offset of the sender's source that it must accept.
         chain: For an outbox: that source.
-        passed_s: When it was seen to have passed, on the auditor's clock, or None.
-        passed_batch: The batch in which that was.
+        awaits: Ends of what its node had written when it was seen to have passed; None before.
+        trail: Nodes that have passed before, on this way.
     """
 
     reader: PositionKey
     target: int
     accepted: int = -1
     chain: SourceKey | None = None
-    passed_s: float | None = None
-    passed_batch: int = -1
+    awaits: dict[TopicPartition, int] | None = None
+    trail: tuple[str, ...] = ()
+
+
+EVERYONE = "*"
+"""Stands for all nodes in a ticket: for queues whose members are at several."""
 
 
 @dataclass(slots=True)
 class Ticket:
-    """The way of one source's messages up to a bound.
+    """The way of one source's messages up to a bound, as far as it can lead to a node.
 
     Attributes:
+        node: Whose endpoints are late, or `EVERYONE`.
         bound: Last source offset that is followed.
         steps: Hops that are still open.
-        is_done: Whether every hop has passed.
+        is_done: Whether every hop that can lead there has passed.
     """
 
+    node: str
     bound: int
     steps: list[Step] = field(default_factory=list)
     is_done: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
-    """The moment of a judgement.
+class Stop:
+    """A hop that waits.
 
     Attributes:
-        clock_s: The auditor's monotonic clock, in seconds.
-        batch: Last micro-batch taken.
-        is_idle: Whether Kafka has had nothing new for a while.
+        node: Who shall pass something on.
+        reason: What it waits for and how far it is: as long as that is the same, it stands still.
     """
 
-    clock_s: float
-    batch: int
-    is_idle: bool
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What the auditor has seen when it follows tickets.
+
+    Attributes:
+        heads: How far every chain goes.
+        names: Names for topic ids.
+        read: Next offset to read of every topic partition.
+        ends: Where they end now.
+        leads: Whether from a node, by way of others than those before, a third can be reached.
+    """
+
+    heads: Mapping[ChainKey, ChainHead]
+    names: Names
+    read: Mapping[TopicPartition, int]
+    ends: Ends
+    leads: Leads
 
 
 @dataclass(slots=True)
@@ -89,7 +117,6 @@ class Passing:
     Attributes:
         prefix: Start of every topic name.
         positions: Next offset to read.
-        sent: Chain -> last source offset that the sender says it sent.
         accepted: Chain -> last source offset that the receiver accepted.
         held: Targets that were left out, by the number of the last time: how far they are written,
             or less than 0. Two partitions tell of them, in any order. Spec: K20.
@@ -98,7 +125,6 @@ class Passing:
 
     prefix: str
     positions: dict[PositionKey, int] = field(default_factory=dict)
-    sent: dict[ChainKey, int] = field(default_factory=dict)
     accepted: dict[ChainKey, int] = field(default_factory=dict)
     held: dict[ChainKey, tuple[int, int]] = field(default_factory=dict)
     generations: dict[TopicPartition, int] = field(default_factory=dict)
@@ -113,8 +139,6 @@ class Passing:
                 self.positions[PositionKey(node, place)] = progress.offset
                 if progress.generation:
                     self.generations[place] = progress.generation
-            case ProgressKind.SENT:
-                self.sent[chain] = progress.offset
             case ProgressKind.ACCEPTED:
                 self.accepted[chain] = progress.offset
             case ProgressKind.HELD:
@@ -124,41 +148,45 @@ class Passing:
             case _:
                 pass
 
-    def open(self, place: TopicPartition, bound: int) -> Ticket:
-        """Return a ticket for the messages of an ingress partition up to an offset."""
-        node = place_of(self.prefix, place.topic).node
-        return Ticket(bound, [Step(PositionKey(node, place), bound + 1)])
+    def open(self, place: TopicPartition, bound: int, node: str = EVERYONE) -> Ticket:
+        """Return a ticket for the messages of an ingress partition up to an offset, to a node."""
+        origin = place_of(self.prefix, place.topic).node
+        return Ticket(node, bound, [Step(PositionKey(origin, place), bound + 1)])
 
-    def advance(
-        self,
-        ticket: Ticket,
-        heads: Mapping[ChainKey, ChainHead],
-        names: Names,
-        now: Now,
-    ) -> None:
+    def advance(self, ticket: Ticket, sight: Sight) -> None:
         """Follow a ticket as far as the nodes have come."""
         remaining: list[Step] = []
-        for step in ticket.steps:
-            if not self._has_settled(step, heads, names, now):
+        steps = list(ticket.steps)
+        followed = {step.reader: None for step in steps}  # a loop has an end here
+        for step in steps:
+            if not self._has_settled(step, sight):
                 remaining.append(step)
-            else:
-                remaining.extend(self._next_steps(step, heads, names))
+                continue
+            onward = [
+                one
+                for one in self._next_steps(step, sight)
+                if one.reader not in followed and _concerns(ticket, one, sight)
+            ]
+            followed.update({one.reader: None for one in onward})
+            steps.extend(onward)
         ticket.steps = remaining
         ticket.is_done = not remaining
 
-    def _has_settled(
-        self, step: Step, heads: Mapping[ChainKey, ChainHead], names: Names, now: Now
-    ) -> bool:
+    def _has_settled(self, step: Step, sight: Sight) -> bool:
         if not self._has_passed(step):
             return False
-        if step.passed_s is None or now.clock_s < step.passed_s:
-            step.passed_s, step.passed_batch = now.clock_s, now.batch
+        if step.awaits is not None and _is_read(step.awaits, sight.read):
+            return True
+        ends = sight.ends(step.reader.node)
+        if ends is None:
             return False
-        waited_s = now.clock_s - step.passed_s
-        has_read_on = now.batch > step.passed_batch or now.is_idle
-        if waited_s < SETTLE_S or not has_read_on:
-            return False
-        return waited_s >= SENT_PATIENCE_S or self._has_seen_sent(step, heads, names)
+        if step.awaits is None:
+            step.awaits = dict(ends)
+        # What was deleted since then, or made anew, is not waited for.
+        step.awaits = {
+            place: min(end, ends[place]) for place, end in step.awaits.items() if place in ends
+        }
+        return _is_read(step.awaits, sight.read)
 
     def _has_passed(self, step: Step) -> bool:
         if self.positions.get(step.reader, 0) < step.target or self._holds(step.reader.node):
@@ -175,22 +203,9 @@ class Passing:
                 return held.outbox
         return None
 
-    def _has_seen_sent(self, step: Step, heads: Mapping[ChainKey, ChainHead], names: Names) -> bool:
-        """Say whether all frames that the node says it sent of this source have been read."""
-        source = names.key(step.reader.place)
-        for chain, last in self.sent.items():
-            is_from_here = place_of(self.prefix, chain.outbox.topic).node == step.reader.node
-            if chain.source == source and is_from_here:
-                head = heads.get(chain)
-                if head is None or head.last < last:
-                    return False
-        return True
-
-    def _next_steps(
-        self, step: Step, heads: Mapping[ChainKey, ChainHead], names: Names
-    ) -> Iterator[Step]:
-        source = names.key(step.reader.place)
-        for chain, head in heads.items():
+    def _next_steps(self, step: Step, sight: Sight) -> Iterator[Step]:
+        source = sight.names.key(step.reader.place)
+        for chain, head in sight.heads.items():
             outbox = place_of(self.prefix, chain.outbox.topic)
             if chain.source == source and outbox.node == step.reader.node:
                 yield Step(
@@ -198,17 +213,50 @@ class Passing:
                     head.offset + 1,
                     accepted=head.last,
                     chain=chain.source,
+                    trail=(*step.trail, step.reader.node),
                 )
 
-    def where(self, ticket: Ticket) -> str:
-        """Return the hop that a ticket waits for, for people."""
+    def stops(
+        self, ticket: Ticket, read: Mapping[TopicPartition, int]
+    ) -> Iterator[tuple[str, Stop]]:
+        """Yield the hops that a ticket waits for, each with how it stands.
+
+        Args:
+            ticket: The ticket.
+            read: Next offset that the auditor reads of every topic partition.
+        """
         for step in ticket.steps:
-            place = f"{step.reader.node} at {step.reader.place}"
-            position = self.positions.get(step.reader, 0)
-            if position < step.target:
-                return f"{place}: read up to {position} of {step.target}"
-            if (held := self._holds(step.reader.node)) is not None:
-                return f"{place}: holds what is for {held}"
             if not self._has_passed(step):
-                return f"{place}: has not accepted all up to {step.accepted}, a gap is repaired"
-        return "transactions to settle"
+                yield _hop(step), Stop(step.reader.node, self._reason(step, read))
+
+    def _reason(self, step: Step, read: Mapping[TopicPartition, int]) -> str:
+        hop = _hop(step)
+        position = self.positions.get(step.reader, 0)
+        if position < step.target:
+            return f"{hop}: read up to {position} of {step.target}"
+        if (held := self._holds(step.reader.node)) is not None:
+            return f"{hop}: holds what is for {held}"
+        if not self._has_passed(step):
+            return f"{hop}: has not accepted all up to {step.accepted}, a gap is repaired"
+        for late, end in sorted((step.awaits or {}).items()):
+            if (known := read.get(late, 0)) < end:
+                told = f"{late} up to {known} of {end}"
+                return f"what {step.reader.node} wrote to be read: {told}"
+        return f"the Kafka cluster of {step.reader.node} to answer"
+
+    def where(self, ticket: Ticket, read: Mapping[TopicPartition, int]) -> str:
+        """Return what a ticket waits for first, for people."""
+        return next((self._reason(step, read) for step in ticket.steps), "nothing")
+
+
+def _concerns(ticket: Ticket, step: Step, sight: Sight) -> bool:
+    is_any = ticket.node == EVERYONE
+    return is_any or sight.leads(step.trail, step.reader.node, ticket.node)
+
+
+def _hop(step: Step) -> str:
+    return f"{step.reader.node} at {step.reader.place}"
+
+
+def _is_read(awaits: Mapping[TopicPartition, int], read: Mapping[TopicPartition, int]) -> bool:
+    return all(read.get(place, 0) >= end for place, end in awaits.items())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from mesh.model.topology import Topology
-from streaming.audits.findings import Finding, FindingKind, message_range
+from streaming.audits.findings import Finding, FindingKind, message_range, records
 from streaming.audits.names import Names
 from streaming.tables.rows import DeliveryRow, FrameRow
 from streaming.tables.topics import GUARANTEED, TopicPlace, place_of
@@ -147,6 +147,8 @@ class LinkPlan:
             last=row.last,
             count=row.messages,
             anchor=row.zone,
+            node=place.node,
+            evidence=(records(row.place, row.head.offset, row.tail.offset),),
         )
 
     def _frame_fault(self, place: TopicPlace, row: FrameRow) -> tuple[FindingKind, str] | None:
@@ -179,6 +181,8 @@ class LinkPlan:
             first=row.first,
             last=row.last,
             count=row.digest.count,
+            node=place.node,
+            evidence=(records(row.place, row.record_first, row.record_last),),
         )
 
     def _delivery_fault(

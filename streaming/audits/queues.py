@@ -35,7 +35,7 @@ class QueueRules:
     policies: Mapping[str, str] = field(default_factory=dict)
     homes: Mapping[str, str] = field(default_factory=dict)
     linked: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    exclusive: frozenset[str] = frozenset()
+    exclusive: Sequence[str] = ()
 
     @classmethod
     def of(cls, topology: Topology) -> QueueRules:
@@ -50,8 +50,13 @@ class QueueRules:
             policies={name: queue.policy.value for name, queue in declared.items()},
             homes={name: queue.home for name, queue in declared.items() if queue.home},
             linked={node: tuple(others) for node, others in linked.items()},
-            exclusive=frozenset(
-                node for zone in topology.zones.values() if zone.exclusive for node in zone.nodes
+            exclusive=tuple(
+                {
+                    node: None
+                    for zone in topology.zones.values()
+                    if zone.exclusive
+                    for node in zone.nodes
+                }
             ),
         )
 

@@ -92,7 +92,8 @@ class Splits:
         """Take what a node has read of a neighbour's heartbeats."""
         self.read[PairKey(reader, neighbour)] = (state.epoch, state.beat)
 
-    def _is_heard(self, node: str, now_s: float) -> bool:
+    def is_heard(self, node: str, now_s: float) -> bool:
+        """Say whether a node beats."""
         beat = self.beats.get(node)
         # After a restart on another host its clock may be lower: nothing has been heard there yet.
         return beat is not None and 0 <= now_s - beat.heard_s < SILENT_S
@@ -117,7 +118,7 @@ class Splits:
 
     def _judge_link(self, link: tuple[str, str], now_s: float) -> None:
         pairs = (PairKey(*link), PairKey(link[1], link[0]))
-        if not all(self._is_heard(node, now_s) for node in link):
+        if not all(self.is_heard(node, now_s) for node in link):
             for pair in pairs:
                 self.since.pop(pair, None)
             return
@@ -155,7 +156,7 @@ class Splits:
                 part_of[_root(part_of, first)] = _root(part_of, second)
         parts: dict[str, list[str]] = {}
         for node in self.nodes:
-            if self._is_heard(node, now_s):
+            if self.is_heard(node, now_s):
                 parts.setdefault(_root(part_of, node), []).append(node)
         return sorted(parts.values())
 

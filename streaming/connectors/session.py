@@ -92,6 +92,7 @@ def start_session(
         ) from error
     if not known:
         _remember_jars(session, listing)
+    _silence(session)
     progress("Spark runs")
     return session
 
@@ -114,6 +115,13 @@ def _remember_jars(session: SparkSession, listing: Path) -> None:
         draft = listing.with_suffix(".draft")
         draft.write_text("\n".join(names), encoding="utf-8")
         draft.replace(listing)
+
+
+def _silence(session: SparkSession) -> None:
+    """Leave out the stack traces of failed queries: whoever starts them again tells of it."""
+    log4j = session._jvm.org.apache.logging.log4j  # noqa: SLF001  # not in Python's own API
+    name = "org.apache.spark.sql.execution.streaming.MicroBatchExecution"
+    log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
 
 
 def _first_line(error: Exception) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +27,10 @@ _CLIENT = {
     "kafka.enable.metrics.push": "false",
     "kafka.auto.include.jmx.reporter": "false",
     "includeHeaders": "true",
+    # A broker that has gone away fails its own query, and holds nobody up for long.
+    "kafkaConsumer.pollTimeoutMs": "10000",
+    "kafka.default.api.timeout.ms": "20000",
+    "kafka.request.timeout.ms": "10000",
     # Direct topics may drop what nobody has read yet; `beginnings` tells if others do.
     "failOnDataLoss": "false",
 }
@@ -42,29 +45,25 @@ def _with(reader: Any, kafka: Mapping[str, str], more: Mapping[str, str]) -> Any
 
 def live(
     session: SparkSession,
-    clusters: Mapping[str, Mapping[str, str]],
+    kafka: Mapping[str, str],
     pattern: str,
     offsets_max: int,
 ) -> DataFrame:
-    """Return the records of all topics of all Kafka clusters as they come, from the beginning.
+    """Return the records of all topics of one Kafka cluster as they come, from the beginning.
 
     Args:
         session: Spark.
-        clusters: Options of Kafka's Java client, by name of the Kafka cluster. Their order is
-            part of the checkpoint.
+        kafka: Options of Kafka's Java client.
         pattern: Java regular expression of the topics; new topics are found at every batch.
-        offsets_max: Records that one batch takes of one Kafka cluster at most.
+        offsets_max: Records that one batch takes at most.
     """
-    streams = []
-    for kafka in clusters.values():
-        more = {
-            "subscribePattern": pattern,
-            "startingOffsets": "earliest",
-            "maxOffsetsPerTrigger": str(offsets_max),
-        }
-        reader = _with(session.readStream.format("kafka"), kafka, more)
-        streams.append(reader.load().select(*COLUMNS))
-    return reduce(DataFrame.union, streams)
+    more = {
+        "subscribePattern": pattern,
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": str(offsets_max),
+    }
+    reader = _with(session.readStream.format("kafka"), kafka, more)
+    return reader.load().select(*COLUMNS)
 
 
 def nothing(session: SparkSession) -> DataFrame:

@@ -1,8 +1,9 @@
 """The auditor: takes micro-batches, reads again what is doubtful, judges, and publishes.
 
-One batch: small rows from the JVM, into the audits; suspicions read again; certificates judged;
-outputs written; state saved. A batch that Spark runs again after a crash starts from the state
-before it and writes the same records under the same keys.
+Each Kafka cluster has batches of its own. One batch: small rows from the JVM, into the audits;
+suspicions read again; certificates judged; outputs written; state saved. A batch that Spark runs
+again after a crash starts from the state before it and writes the same records under the same
+keys.
 """
 
 from __future__ import annotations
@@ -10,36 +11,41 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from secrets import token_hex
 
 from pyspark.sql import DataFrame
 
-from mesh.errors import ConfigError, Problem
+from mesh.errors import ConfigError, Problem, TransportUnavailableError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from streaming.audits.cases import fault
+from streaming.audits.cases import Case, Outcome
+from streaming.audits.certificates import World
 from streaming.audits.eras import OF_THE_FILE
-from streaming.audits.findings import Finding, FindingKind, message_id
-from streaming.audits.interest import EndpointKey
-from streaming.audits.order import DeliverySuspicion
-from streaming.audits.origins import FrameSuspicion
-from streaming.audits.passing import Now
+from streaming.audits.findings import Finding, FindingKind
 from streaming.audits.queues import QueueRules
+from streaming.audits.untaken import untaken
 from streaming.connectors.sink import Output
-from streaming.job.intake import take_batch
+from streaming.job.doubts import Doubts
+from streaming.job.intake import take_batch, take_configs
 from streaming.job.outputs import status_json, take_outputs
-from streaming.job.rereads import Repeats, Rereader
+from streaming.job.rereads import Rereader
 from streaming.job.snapshots import Snapshots
+from streaming.job.sources import Sources
 from streaming.job.state import State
 from streaming.tables.aggregates import batch_rows
 from streaming.tables.columns import parsed
-from streaming.tables.rows import TopicPartition, read_batch
+from streaming.tables.rows import Batch, TopicPartition, read_batch
 from streaming.tables.topics import GUARANTEED, INGRESS, OUTBOX, place_of
 
-IDLE_S = 3.0
-"""Without a batch for so long, Kafka has nothing new: Spark asks it at every trigger."""
+BROKERS_EVERY_S = 60.0
+"""How often the auditor asks brokers anew what was deleted or made again, in seconds."""
 
-LOSSES_EVERY_S = 60.0
-"""How often the auditor looks whether something was deleted before it came, in seconds."""
+UNTAKEN_EVERY_S = 5.0
+"""How often the auditor looks for subscriptions that nobody takes up, in seconds."""
+
+RATES_S = 2.0
+"""Time over which the rates of links are measured, in seconds."""
 
 STATUS_S = 5.0
 """A status is written at least so often, also when there is no news."""
@@ -47,225 +53,288 @@ STATUS_S = 5.0
 
 @dataclass(slots=True)
 class Auditor:
-    """Everything but the stream itself.
+    """Everything but the streams themselves.
 
     Attributes:
         topology: The mesh.
         rereader: Reads ranges again.
+        sources: What the brokers say.
         snapshots: Where states are kept.
         write: Writes outputs, or raises.
-        positions: Batch -> next offsets after it.
-        beginnings: Partitions -> first offsets that are still there.
+        positions: Kafka cluster and batch -> next offsets after it.
         tasks: Tasks that parse a batch side by side.
         offsets_max: Records of one Kafka cluster in one batch; a full batch means lag.
         clock: Seconds that only rise.
+        batch_at_s: When the last batch was taken.
+        lagging: Kafka clusters whose last batch was full.
     """
 
     topology: Topology
     rereader: Rereader
+    sources: Sources
     snapshots: Snapshots[State]
     write: Callable[[Sequence[Output]], None]
-    positions: Callable[[int], Mapping[TopicPartition, int]]
-    beginnings: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]]
+    positions: Callable[[str, int], Mapping[TopicPartition, int]]
     tasks: int
     offsets_max: int
     clock: Callable[[], float] = time.monotonic
     state: State = field(init=False)
     batch_at_s: float = field(init=False)
-    is_lagging: bool = False
-    losses_at_s: float = -LOSSES_EVERY_S
+    lagging: dict[str, None] = field(default_factory=dict)
+    asked_s: dict[str, float] = field(default_factory=dict)
+    rates_at_s: float = field(init=False)
+    looked_s: float = -UNTAKEN_EVERY_S
+    run: str = field(default_factory=lambda: token_hex(4))
     told: object = None
     told_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Go on where the last run ended."""
+        self.restore()
+        self.batch_at_s = self.rates_at_s = self.clock()
+
+    def restore(self) -> None:
+        """Go back to the last state that was saved.
+
+        Raises:
+            ConfigError: It cannot be read.
+        """
         fresh = State.of(self.topology)
         self.state = self.snapshots.load() or fresh
         if self.state.eras.number == OF_THE_FILE:
             # Where `mesh.config` tells nothing, the file does, and not a former run.
             self.state.eras.texts = fresh.eras.texts
         self.state.splits.follow(self.state.eras.linked())
+        self.state.register.run = self.run
         self._follow_topology()
-        self.batch_at_s = self.clock()
 
-    def take(self, records: DataFrame, batch: int) -> None:
-        """Take one micro-batch.
+    def take(self, records: DataFrame, kafka: str, batch: int) -> None:
+        """Take one micro-batch of a Kafka cluster.
 
         Raises:
             ConfigError: The state beside the checkpoint is not of the batch before.
         """
-        state = self.state
-        if batch <= state.batch:
-            return
-        if batch != state.batch + 1 and batch != 0:
-            message = f"is of batch {state.batch}, but Spark goes on with {batch}; remove both"
+        if self.is_news(kafka, batch):
+            self.absorb(self.rows(records), kafka, batch)
+
+    def is_news(self, kafka: str, batch: int) -> bool:
+        """Say whether a batch has not been taken yet.
+
+        Raises:
+            ConfigError: The state beside the checkpoint is not of the batch before.
+        """
+        known = self.state.batches.get(kafka, -1)
+        if batch > known and batch not in (known + 1, 0):
+            message = f"is of batch {known} of {kafka}, but Spark goes on with {batch}; remove both"
             where = str(self.snapshots.folder)
             raise ConfigError([Problem(code="CHECKPOINT", message=message, where=where)])
-        began_s = self.clock()
-        rows = self._rows(records)
-        before, state.read = state.read, dict(self.positions(batch))
-        state.batch = batch
-        self.is_lagging = self._is_full(before)
-        self._look_for_losses(before)
-        suspicions = take_batch(state, read_batch(rows), self.clock())
-        self._follow_topology()
-        self._look_at_deliveries(suspicions.deliveries)
-        self._look_at_frames(suspicions.frames)
-        self.judge(rates_over_s=began_s - self.batch_at_s)
-        self.batch_at_s = self.clock()
+        return batch > known
 
-    def _follow_topology(self) -> None:
-        """Know what a change of the topology has brought: nodes, and what is said of queues."""
-        self.rereader.homes.update(self.state.eras.homes())
-        eras = self.state.eras
-        is_change = sum(number != OF_THE_FILE for number in eras.texts) > 1
-        self.state.interest.follow(QueueRules.of(eras.linked()[-1]), is_change=is_change)
-
-    def _rows(self, records: DataFrame) -> Sequence[str]:
+    def rows(self, records: DataFrame) -> Batch:
+        """Return the small rows of a micro-batch; this alone touches nothing of the state."""
         topology = self.topology
         opened = parsed(records.coalesce(self.tasks), topology.prefix, topology.max_message_bytes)
         opened.persist()
         try:
-            return [row[0] for row in batch_rows(opened).collect()]
+            return read_batch(row[0] for row in batch_rows(opened).collect())
         finally:
             opened.unpersist()
 
-    def _is_full(self, before: Mapping[TopicPartition, int]) -> bool:
-        read = self.state.read
-        return sum(end - before.get(place, 0) for place, end in read.items()) > (
-            self.offsets_max * 0.9
-        )
+    def absorb(self, rows: Batch, kafka: str, batch: int) -> None:
+        """Take the small rows of a micro-batch."""
+        state = self.state
+        state.register.now_ms = wall_ms()
+        take_configs(state, rows.small, self.clock())
+        self._follow_topology()
+        before = self._go_on(kafka, batch)
+        self._ask_brokers(kafka, before)
+        mine = rows.only(lambda topic: self.sources.is_at_home(kafka, topic))
+        take_batch(state, mine, self.clock())
+        self.judge()
+        self.batch_at_s = self.clock()
 
-    def judge(self, *, rates_over_s: float = 0.0, is_last: bool = False) -> None:
+    def _go_on(self, kafka: str, batch: int) -> Mapping[TopicPartition, int]:
+        """Note how far a batch has read, and return how far it had been read before."""
+        state = self.state
+        positions = {
+            place: end
+            for place, end in self.positions(kafka, batch).items()
+            if self.sources.is_at_home(kafka, place.topic)
+        }
+        before = {place: state.read[place] for place in positions if place in state.read}
+        news = sum(end - before.get(place, 0) for place, end in positions.items())
+        if news > self.offsets_max * 0.9:
+            self.lagging[kafka] = None
+        else:
+            self.lagging.pop(kafka, None)
+        state.read.update(positions)
+        state.batches[kafka] = batch
+        state.batch += 1
+        return before
+
+    def _follow_topology(self) -> None:
+        """Know what a change of the topology has brought: nodes, and what is said of queues."""
+        self.sources.homes.update(self.state.eras.homes())
+        eras = self.state.eras
+        is_change = sum(number != OF_THE_FILE for number in eras.texts) > 1
+        self.state.interest.follow(QueueRules.of(eras.linked()[-1]), is_change=is_change)
+
+    @property
+    def is_behind(self) -> bool:
+        """Say whether something may have been written long ago that has not been read."""
+        return bool(self.lagging or self.sources.unread)
+
+    def judge(self, *, is_last: bool = False) -> None:
         """Certify what can be, publish what is new and save the state.
 
         Args:
-            rates_over_s: Time over which links are measured; 0 leaves rates out.
             is_last: There will be no later judgement: certify open ranges at once.
         """
         state, now_s = self.state, self.clock()
-        now = Now(now_s, state.batch, now_s - self.batch_at_s >= IDLE_S)
+        state.register.now_ms = wall_ms()
+        Doubts(self.rereader, state).settle()
         self._find_ends()
-        state.eras.settle(now_s, is_lagging=self.is_lagging)
-        world = state.world()
-        round_ = state.certifier.judge(world, now, is_last=is_last)
-        if round_.cases:
-            outcomes = self.rereader.cases(round_.cases)
-            for case, outcome in zip(round_.cases, outcomes, strict=True):
+        state.eras.settle(now_s, is_lagging=self.is_behind)
+        world = state.world(cache(self.sources.ends_of))
+        round_ = state.certifier.judge(world, now_s, is_last=is_last)
+        for case, outcome in zip(round_.cases, self._outcomes(round_.cases), strict=True):
+            if outcome is None:
+                state.certifier.put_off(round_, case)
+            else:
                 state.certifier.settle(round_, case, outcome, world)
-        state.certifier.finish(round_, world, now)
-        if not self.is_lagging:
+        state.certifier.finish(round_, world, now_s)
+        if not self.lagging:
             for finding in state.splits.judge(now_s):
                 state.register.add(finding)
-        self._publish(rates_over_s, is_last=is_last)
+        if not self.is_behind:
+            self._look_at_stalls(world, now_s)
+        self._publish(is_last=is_last)
 
-    def _look_for_losses(self, before: Mapping[TopicPartition, int]) -> None:
-        """Find guaranteed records that were deleted before the batch could read them. Spec: K5.
+    def _look_at_stalls(self, world: World, now_s: float) -> None:
+        """Tell of what has stood still for long, where all that was written has been read."""
+        state = self.state
+        blocks = state.certifier.blocks
+        for finding in blocks.forged(now_s):
+            state.register.add(finding)
+        tickets = [ticket for _, _, block in blocks.walk() for ticket in block.tickets.values()]
+        stops = {
+            hop: stop for ticket in tickets for hop, stop in state.passing.stops(ticket, state.read)
+        }
+        state.stalls.judge_hops(stops, now_s, state.register)
+        if not 0 <= now_s - self.looked_s < UNTAKEN_EVERY_S:
+            self.looked_s = now_s
+            news = untaken(blocks, world, state.splits, now_s)
+            state.stalls.judge_interest(news, now_s, state.register)
 
-        Spark skips them without a word. Who wrote them and who got them cannot be judged.
+    def _outcomes(self, cases: Sequence[Case]) -> Sequence[Outcome | None]:
+        """Read cases message by message; None for those that cannot be read just now."""
+        can = [self.rereader.can_read(case) for case in cases]
+        readable = [case for case, is_readable in zip(cases, can, strict=True) if is_readable]
+        try:
+            found = iter(self.rereader.cases(readable) if readable else ())
+        except TransportUnavailableError:
+            return [None for _ in cases]
+        return [next(found) if is_readable else None for is_readable in can]
+
+    def _ask_brokers(self, kafka: str, before: Mapping[TopicPartition, int]) -> None:
+        """Learn the ids of topics, and what was deleted before the batch could read it.
+
+        Spark skips deleted records without a word. Who wrote them and who got them cannot be
+        judged. Spec: K4, K5.
 
         Args:
+            kafka: The Kafka cluster.
             before: Where the batch began.
         """
         state, prefix = self.state, self.topology.prefix
-        is_due = not 0 <= self.clock() - self.losses_at_s < LOSSES_EVERY_S
+        asked_s = self.asked_s.get(kafka)
+        is_due = asked_s is None or not 0 <= self.clock() - asked_s < BROKERS_EVERY_S
         if is_due:
-            self.losses_at_s = self.clock()
+            self.asked_s[kafka] = self.clock()
+        roles = {place: place_of(prefix, place.topic) for place in sorted(state.read)}
+        here = [place for place in roles if self.sources.home_of(place.topic) == kafka]
+        topics = {
+            place.topic: None
+            for place in here
+            if roles[place].role in (INGRESS, OUTBOX)
+            and (is_due or place.topic not in state.names.told)
+        }
+        for topic, id_ in self.sources.ids_of(kafka, topics).items():
+            state.names.tell(topic, id_)
         places = [
             place
-            for place in sorted(state.read)
-            if (is_due or place not in before)
-            and place_of(prefix, place.topic).letter == GUARANTEED
+            for place in here
+            if (is_due or place not in before) and roles[place].letter == GUARANTEED
         ]
-        for place, beginning in self.beginnings(places).items() if places else ():
+        for place, beginning in self.sources.beginnings(places).items() if places else ():
             first = before.get(place, 0)
             if beginning > first:
                 state.register.add(_unread(prefix, place, first, beginning - 1))
-                if place_of(prefix, place.topic).role == INGRESS:
+                if roles[place].role == INGRESS:
                     state.certifier.blocks.skip(place, beginning - 1)
 
-    def _publish(self, rates_over_s: float, *, is_last: bool) -> None:
+    def _publish(self, *, is_last: bool) -> None:
         """Write what is new; without a batch and without news, only a sign of life at times."""
         state, names = self.state, TopicNames(self.topology.prefix)
         if state.register.unpublished and state.batch >= 0:
             # Else one that was written just before a crash could never be taken back.
             self.snapshots.save(state.batch, state)
-        rates = state.links.take_rates(rates_over_s)
+        rates: Mapping[str, float] = {}
+        if (over_s := self.clock() - self.rates_at_s) >= RATES_S or over_s < 0:
+            rates = state.links.take_rates(over_s)
+            self.rates_at_s = self.clock()
         outputs = list(take_outputs(state, names, rates))
-        told = (state.batch, [(one.key, one.reason) for one in state.certifier.waiting])
+        told = (
+            state.batch,
+            [(one.key, one.reason) for one in state.certifier.waiting],
+            dict(self.sources.unread),
+        )
         is_news = bool(outputs) or is_last or told != self.told
         if not is_news and self.clock() - self.told_s < STATUS_S:
             return
         self.told, self.told_s = told, self.clock()
-        status = status_json(state, int(time.time() * 1000), is_final=is_last)
+        status = status_json(state, wall_ms(), self._told_of_sources(), is_final=is_last)
         outputs.append(Output(names.audit("status"), "position", status))
         self.write(outputs)
         if is_news and state.batch >= 0:
             self.snapshots.save(state.batch, state)
 
+    def _told_of_sources(self) -> Mapping[str, Mapping[str, object]]:
+        """Return per Kafka cluster how reading it goes, as the status tells it."""
+        sources = self.sources
+        known = sorted({**dict.fromkeys(sources.brokers), **dict.fromkeys(sources.unread)})
+        return {
+            kafka: {
+                "batch": self.state.batches.get(kafka, -1),
+                "lagging": kafka in self.lagging,
+                "unread": sources.unread.get(kafka),
+            }
+            for kafka in known
+        }
+
     def _find_ends(self) -> None:
         """Read where unsubscribes took effect, if some did."""
         interest = self.state.interest
         interest.prune(self.state.names.uuids, self.state.eras.numbers_of)
-        keys = interest.unknown_ends(self.state.names.uuids, self._reader_of)
-        if keys:
-            for key, last in zip(keys, self.rereader.ends(keys), strict=True):
-                interest.ended(key, dict(last))
+        unknown = interest.unknown_ends(self.state.names.uuids, self._reader_of)
+        keys = [key for key in unknown if self.sources.can_read([key.outbox])]
+        if not keys:
+            return
+        try:
+            answers = self.rereader.ends(keys)
+        except TransportUnavailableError:
+            return  # they are asked for again
+        for key, last in zip(keys, answers, strict=True):
+            interest.ended(key, dict(last))
 
     def _reader_of(self, topic: str) -> str:
         place = place_of(self.topology.prefix, topic)
         return place.other if place.role == OUTBOX else ""
 
-    def _look_at_deliveries(self, doubts: Sequence[DeliverySuspicion]) -> None:
-        if not doubts:
-            return
-        for doubt, found in zip(doubts, self.rereader.deliveries(doubts), strict=True):
-            topic = place_of(self.topology.prefix, doubt.key.endpoint.topic)
-            endpoint = EndpointKey(topic.node, topic.other)
-            source = self.state.names.place(doubt.key.source) or TopicPartition(*doubt.key.source)
-            for repeats in found:
-                for kind, count, offsets in _kinds(repeats):
-                    finding = fault(kind, source, repeats.block, endpoint, count, offsets)
-                    self.state.register.add(finding)
 
-    def _look_at_frames(self, doubts: Sequence[FrameSuspicion]) -> None:
-        if not doubts:
-            return
-        answers = self.rereader.frames(doubts, self.state.read)
-        for doubt, found in zip(doubts, answers, strict=True):
-            for repeats in found:
-                for kind, count, offsets in _kinds(repeats):
-                    finding = self._frame_finding(doubt, repeats.block, kind, count, offsets)
-                    self.state.register.add(finding)
-
-    def _frame_finding(
-        self,
-        doubt: FrameSuspicion,
-        block: int,
-        kind: FindingKind,
-        count: int,
-        offsets: Sequence[int],
-    ) -> Finding:
-        source = self.state.names.text(doubt.source)
-        links = [place_of(self.topology.prefix, place.topic).link for place in doubt.outboxes]
-        told = ", ".join(links)
-        if doubt.receiver:
-            text = f"{doubt.receiver} gets messages of {source} over several links: {told}"
-        elif kind is FindingKind.DUPLICATE:
-            text = f"messages of {source} cross {told} more than once"
-        else:
-            text = f"messages of {source} cross {told} after later ones"
-        return Finding(
-            kind=kind,
-            text=text,
-            ids=tuple(message_id(source, doubt.generation, offset) for offset in offsets),
-            link=told,
-            source=source,
-            first=min(offsets),
-            last=max(offsets),
-            count=count,
-            anchor=str(block),
-        )
+def wall_ms() -> int:
+    """Return the time of day in milliseconds since 1970; nothing is decided by it."""
+    return int(time.time() * 1000)
 
 
 def _unread(prefix: str, place: TopicPartition, first: int, last: int) -> Finding:
@@ -281,11 +350,3 @@ def _unread(prefix: str, place: TopicPartition, first: int, last: int) -> Findin
         count=last - first + 1,
         anchor=f"deleted@{first}",
     )
-
-
-def _kinds(repeats: Repeats) -> Sequence[tuple[FindingKind, int, tuple[int, ...]]]:
-    kinds = (
-        (FindingKind.DUPLICATE, repeats.duplicate, repeats.duplicate_offsets),
-        (FindingKind.DISORDER, repeats.disorder, repeats.disorder_offsets),
-    )
-    return [one for one in kinds if one[1]]

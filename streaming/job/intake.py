@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from mesh.codec.control import (
     decode_change,
@@ -20,26 +19,29 @@ from mesh.errors import RemoteProtocolError
 from mesh.model.control import Stop
 from mesh.model.names import name_fault
 from streaming.audits.eras import CHANGED
-from streaming.audits.findings import Finding, FindingKind
+from streaming.audits.findings import Finding, FindingKind, records
 from streaming.audits.interest import EndpointKey
 from streaming.audits.matching import is_filter
-from streaming.audits.order import DeliverySuspicion
-from streaming.audits.origins import FrameSuspicion
 from streaming.job.state import State
 from streaming.tables.rows import Batch, DeliveryRow, FrameRow, SmallRow, StrayRow, TopicPartition
-from streaming.tables.topics import ENDPOINT, OUTBOX, TopicPlace, place_of
+from streaming.tables.topics import CONFIG, ENDPOINT, OUTBOX, TopicPlace, place_of
 
 
-@dataclass(slots=True)
-class Suspicions:
-    """What must be read again before the batch is done."""
+def take_configs(state: State, rows: Sequence[SmallRow], now_s: float) -> None:
+    """Follow what a batch says of the topology, before all else: it tells whose topics are whose.
 
-    deliveries: list[DeliverySuspicion] = field(default_factory=list)
-    frames: list[FrameSuspicion] = field(default_factory=list)
+    Args:
+        state: All audits.
+        rows: Records of small topics, of which others are left alone.
+        now_s: The auditor's clock, in seconds.
+    """
+    for row in rows:
+        if place_of(state.eras.prefix, row.place.topic).role == CONFIG:
+            _take_small(state, state.eras.prefix, row, now_s)
 
 
-def take_batch(state: State, batch: Batch, now_s: float) -> Suspicions:
-    """Take a batch; findings go to the state's register.
+def take_batch(state: State, batch: Batch, now_s: float) -> None:
+    """Take a batch of which the topology is known; findings go to the state's register.
 
     Args:
         state: All audits.
@@ -48,7 +50,8 @@ def take_batch(state: State, batch: Batch, now_s: float) -> Suspicions:
     """
     prefix = state.eras.prefix
     for row in batch.small:
-        _take_small(state, prefix, row, now_s)
+        if place_of(prefix, row.place.topic).role != CONFIG:
+            _take_small(state, prefix, row, now_s)
     for row in batch.ledgers:
         _take_ledger(state, row)
     state.certifier.blocks.publish(batch.ingress, now_s)
@@ -59,10 +62,8 @@ def take_batch(state: State, batch: Batch, now_s: float) -> Suspicions:
     for finding in state.chains.absorb(batch.frames, state.names):
         state.register.add(finding)
     state.links.frames(batch.frames)
-    return Suspicions(
-        deliveries=list(state.order.absorb(batch.deliveries)),
-        frames=list(state.origins.absorb(batch.frames)),
-    )
+    state.delivery_doubts += state.order.absorb(batch.deliveries)
+    state.frame_doubts += state.origins.absorb(batch.frames)
 
 
 def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
@@ -79,7 +80,9 @@ def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
             case "progress", _, value:
                 state.passing.read(place.node, decode_progress(value))
             case "control", "identity", value:
-                state.names.learn(decode_identity(value))
+                identity = decode_identity(value)
+                if identity.node == place.node:
+                    state.names.learn(identity)
             case "control", "heartbeat", value:
                 state.splits.beat(place.node, decode_heartbeat(value), now_s)
             case "control", key, value if key.startswith("stop "):
@@ -170,6 +173,7 @@ def _stop_finding(prefix: str, node: str, stop: Stop) -> Finding:
         last=last,
         count=0 if last is None else last - stop.first + 1,
         anchor=f"{stop.topic_id.hex()} {stop.reason} {stop.first}",
+        node=node,
     )
 
 
@@ -185,4 +189,6 @@ def _stray_finding(place: TopicPlace, row: StrayRow) -> Finding:
         first=row.first,
         last=row.last,
         count=row.count,
+        node=place.node,
+        evidence=(records(row.place, row.first, row.last),),
     )

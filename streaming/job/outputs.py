@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 
 from mesh.model.topics import TopicNames
 from streaming.audits.blocks import Certificate
-from streaming.audits.findings import Finding
+from streaming.audits.findings import Finding, Seen
 from streaming.audits.links import LinkCount
+from streaming.audits.rules import RULES
 from streaming.connectors.sink import Output
 from streaming.job.state import State
 
@@ -23,8 +24,9 @@ def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def finding_json(id_: str, finding: Finding) -> str:
-    """Return a finding: the fields of lab.md 2, then `id`, `source` and `count`."""
+def finding_json(id_: str, finding: Finding, seen: Seen) -> str:
+    """Return a finding: the fields of lab.md 2, then what people need to follow it up."""
+    rule = RULES[finding.kind]
     more = f" ({finding.count} messages)" if finding.count > 1 else ""
     return _text(
         {
@@ -39,12 +41,20 @@ def finding_json(id_: str, finding: Finding) -> str:
             "id": id_,
             "source": finding.source or None,
             "count": finding.count,
+            "node": finding.node or None,
+            "first_seen_ms": seen.first_ms,
+            "last_seen_ms": seen.last_ms,
+            "run": seen.run,
+            "is_news": rule.is_news,
+            "rule": rule.text,
+            "evidence": list(finding.evidence),
+            "what_to_do": rule.advice,
         }
     )
 
 
-def certificate_json(certificate: Certificate) -> str:
-    """Return a certificate in the form of lab.md 2."""
+def certificate_json(certificate: Certificate, at_ms: int, run: str) -> str:
+    """Return a certificate in the form of lab.md 2, with both digests, time and run."""
     return _text(
         {
             "source": certificate.source,
@@ -58,6 +68,8 @@ def certificate_json(certificate: Certificate) -> str:
             "partial": certificate.partial,
             "ids_digest": certificate.ids,
             "content_digest": certificate.content,
+            "at_ms": at_ms,
+            "run": run,
         }
     )
 
@@ -79,7 +91,13 @@ def link_json(link: str, count: LinkCount, rate: float) -> str:
     )
 
 
-def status_json(state: State, at_ms: int, *, is_final: bool) -> str:
+def status_json(
+    state: State,
+    at_ms: int,
+    sources: Mapping[str, Mapping[str, object]],
+    *,
+    is_final: bool,
+) -> str:
     """Return how far the auditor has read, and what it has not certified yet."""
     positions: dict[str, dict[str, int]] = {}
     for place, position in sorted(state.read.items()):
@@ -105,6 +123,7 @@ def status_json(state: State, at_ms: int, *, is_final: bool) -> str:
                 }
                 for one in waiting[:WAITING_MAX]
             ],
+            "sources": sources,
             "positions": positions,
         }
     )
@@ -112,11 +131,13 @@ def status_json(state: State, at_ms: int, *, is_final: bool) -> str:
 
 def take_outputs(state: State, names: TopicNames, rates: Mapping[str, float]) -> Iterator[Output]:
     """Yield what has changed since the last time, as records."""
-    for id_, finding in state.register.take_unpublished():
-        value = None if finding is None else finding_json(id_, finding)
+    register = state.register
+    for id_, finding in register.take_unpublished():
+        value = None if finding is None else finding_json(id_, finding, register.seen[id_])
         yield Output(names.audit("findings"), id_, value)
     for key, certificate in state.certifier.unpublished.items():
-        yield Output(names.audit("certificates"), key, certificate_json(certificate))
+        text = certificate_json(certificate, register.now_ms, register.run)
+        yield Output(names.audit("certificates"), key, text)
     state.certifier.unpublished.clear()
     for link in sorted(state.links.changed):
         value = link_json(link, state.links.counts[link], rates.get(link, 0.0))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
+from mesh.errors import TransportUnavailableError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from streaming.audits.cases import Case, Outcome
@@ -17,10 +21,10 @@ from streaming.audits.interest import EndKey
 from streaming.audits.order import DeliverySuspicion
 from streaming.audits.origins import FrameSuspicion
 from streaming.connectors import source
+from streaming.job.sources import Sources
 from streaming.tables import exact
 from streaming.tables.columns import parsed
 from streaming.tables.rows import SourceKey, TopicPartition
-from streaming.tables.topics import place_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,35 +45,59 @@ class Rereader:
     Attributes:
         session: Spark.
         topology: The mesh as its file says.
+        sources: What the brokers say.
         kafka: Options of Kafka's Java client by Kafka cluster.
-        homes: Node -> Kafka cluster, also of nodes that a change of the topology has brought.
     """
 
     session: SparkSession
     topology: Topology
+    sources: Sources
     kafka: Mapping[str, Mapping[str, str]]
-    homes: dict[str, str] = field(default_factory=dict)
 
     def _records(self, ranges: source.Ranges) -> DataFrame:
-        """Return the records of ranges, wherever their topics are."""
-        clusters: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
-        for place, range_ in ranges.items():
-            node = place_of(self.topology.prefix, place.topic).node
-            kafka = self.homes.get(node, "")
-            if kafka in self.kafka:  # else nobody knows where the topic of this node is
-                clusters.setdefault(kafka, {})[place] = range_
-        parts = [
-            source.again(self.session, self.kafka[kafka], wanted)
-            for kafka, wanted in sorted(clusters.items())
-        ]
+        """Return the records of ranges, wherever their topics are.
+
+        What was deleted meanwhile is left out: a topic, or the beginning of its log.
+
+        Raises:
+            TransportUnavailableError: A Kafka cluster does not answer.
+        """
+        begins = self.sources.beginnings(ranges)
+        if not self.sources.can_read(ranges):
+            raise TransportUnavailableError("a Kafka cluster does not say where its logs begin")
+        parts = []
+        for kafka, places in self.sources.by_home(begins).items():
+            wanted = {
+                place: (max(ranges[place][0], begins[place]), ranges[place][1])
+                for place in places
+                if ranges[place][1] > begins[place]
+            }
+            if wanted:
+                parts.append(source.again(self.session, self.kafka[kafka], wanted))
         return reduce(DataFrame.union, parts) if parts else source.nothing(self.session)
+
+    def can_read(self, case: Case) -> bool:
+        """Say whether all Kafka clusters answer that a case concerns."""
+        names = TopicNames(self.topology.prefix)
+        endpoints = [
+            TopicPartition(names.endpoint(one.node, one.name), partition)
+            for one, records in case.records.items()
+            for partition in records
+        ]
+        return self.sources.can_read([case.place, *endpoints])
 
     def _parsed(self, ranges: source.Ranges) -> DataFrame:
         topology = self.topology
         return parsed(self._records(ranges), topology.prefix, topology.max_message_bytes)
 
     def _requests(self, rows: Iterable[tuple[Any, ...]], columns: str) -> DataFrame:
-        return self.session.createDataFrame(list(rows), columns)
+        """Return a small frame, by the JVM alone: rows of Python would start workers of Python."""
+        declared = [column.split() for column in columns.split(",")]
+        names = [name.strip("`") for name, _ in declared]
+        text = json.dumps([dict(zip(names, row, strict=True)) for row in rows])
+        kind = ", ".join(f"{name}: {kind}" for name, kind in declared)
+        inlined = F.inline(F.from_json(F.lit(text), f"array<struct<{kind}>>"))
+        return self.session.range(1).select(inlined)
 
     def cases(self, cases: Sequence[Case]) -> Sequence[Outcome]:
         """Return the outcome of each case, in order."""
@@ -160,7 +188,11 @@ def _widen(
 
 
 def _answers(frame: DataFrame) -> Sequence[Mapping[str, Any]]:
-    return [json.loads(row[0]) for row in frame.collect()]
+    try:
+        return [json.loads(row[0]) for row in frame.collect()]
+    except (PySparkException, Py4JError) as error:
+        reason = str(error).strip().split("\n")[0][:300]
+        raise TransportUnavailableError(f"could not read again: {reason}") from error
 
 
 def _outcome(fields: Mapping[str, Any]) -> Outcome:

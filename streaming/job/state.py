@@ -13,11 +13,12 @@ from streaming.audits.findings import Register
 from streaming.audits.interest import Interest
 from streaming.audits.links import Links
 from streaming.audits.names import Names
-from streaming.audits.order import Order
-from streaming.audits.origins import Origins
-from streaming.audits.passing import Passing
+from streaming.audits.order import DeliverySuspicion, Order
+from streaming.audits.origins import FrameSuspicion, Origins
+from streaming.audits.passing import Ends, Passing
 from streaming.audits.queues import QueueRules
 from streaming.audits.splits import Splits
+from streaming.audits.stalls import Stalls
 from streaming.tables.rows import TopicPartition
 
 
@@ -26,8 +27,11 @@ class State:
     """The audits, side by side.
 
     Attributes:
-        batch: Last micro-batch taken; -1 before the first.
+        batch: How many micro-batches were taken, less one: -1 before the first.
+        batches: Kafka cluster -> number of its last micro-batch.
         read: Next offset to read of every topic partition.
+        delivery_doubts: What must be read again, in endpoints.
+        frame_doubts: The same, in outboxes.
     """
 
     names: Names
@@ -41,8 +45,12 @@ class State:
     certifier: Certifier
     register: Register
     eras: Eras
+    stalls: Stalls = field(default_factory=Stalls)
     batch: int = -1
+    batches: dict[str, int] = field(default_factory=dict)
     read: dict[TopicPartition, int] = field(default_factory=dict)
+    delivery_doubts: list[DeliverySuspicion] = field(default_factory=list)
+    frame_doubts: list[FrameSuspicion] = field(default_factory=list)
 
     @classmethod
     def of(cls, topology: Topology) -> State:
@@ -62,8 +70,12 @@ class State:
             eras=Eras.of(topology),
         )
 
-    def world(self) -> World:
-        """Return what certificates look at."""
+    def world(self, ends: Ends) -> World:
+        """Return what certificates look at.
+
+        Args:
+            ends: What brokers say of the ends of what nodes write.
+        """
         return World(
             names=self.names,
             interest=self.interest,
@@ -73,4 +85,5 @@ class State:
             eras=self.eras,
             read=self.read,
             register=self.register,
+            ends=ends,
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from streaming.tables.digest import Digest
@@ -167,6 +167,15 @@ class Batch:
     ledgers: Sequence[SmallRow] = ()
     strays: Sequence[StrayRow] = field(default=())
 
+    def only(self, is_wanted: Callable[[str], bool]) -> Batch:
+        """Return the rows of topics that are wanted."""
+        return Batch(
+            **{
+                one.name: [row for row in getattr(self, one.name) if is_wanted(row.place.topic)]
+                for one in fields(self)
+            }
+        )
+
 
 Fields = Mapping[str, Any]
 
@@ -175,17 +184,17 @@ def read_batch(lines: Iterable[str]) -> Batch:
     """Return the batch that the JSON lines of `batch_rows` stand for, in a fixed order."""
     tables: dict[str, list[Fields]] = {}
     for line in sorted(lines):
-        fields = json.loads(line)
-        tables.setdefault(fields["of"], []).append(fields)
+        told = json.loads(line)
+        tables.setdefault(told["of"], []).append(told)
     frames = sorted(map(_frame, tables.get("frame", ())), key=lambda row: row.head.offset)
     deliveries = map(_delivery, tables.get("delivery", ()))
     return Batch(
-        ingress=[_ingress(fields) for fields in tables.get("ingress", ())],
+        ingress=[_ingress(one) for one in tables.get("ingress", ())],
         deliveries=sorted(deliveries, key=lambda row: row.record_first),
         frames=frames,
         small=sorted(map(_small, tables.get("small", ())), key=_by_offset),
         ledgers=sorted(map(_small, tables.get("ledger", ())), key=_by_offset),
-        strays=[_stray(fields) for fields in tables.get("stray", ())],
+        strays=[_stray(one) for one in tables.get("stray", ())],
     )
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 import platformdirs
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from mesh.model.topology import Topology
 from streaming.connectors.session import YOUNG_JVM, start_session
@@ -18,12 +20,13 @@ from streaming.connectors.sink import Output
 from streaming.job.auditor import Auditor
 from streaming.job.rereads import Rereader
 from streaming.job.snapshots import Snapshots
+from streaming.job.sources import Sources
 from streaming.job.state import State
 from streaming.tables.rows import TopicPartition
-from tests.streaming.planted import Plant, chain_topology
+from tests.streaming.planted import PARTITIONS, Plant, chain_topology, topic_id
 
-KAFKA_COLUMNS = """topic string, `partition` int, offset long, timestamp timestamp, key binary,
-value binary, headers array<struct<key: string, value: binary>>"""
+CODED_COLUMNS = """topic: string, partition: int, offset: bigint, at_ms: bigint, key: string,
+value: string, headers: array<struct<key: string, value: string>>"""
 
 
 @pytest.fixture(scope="session")
@@ -41,23 +44,47 @@ def kafka_frame(
     spark: SparkSession,
     plant: Plant,
     since: Mapping[tuple[str, int], int] | None = None,
+    until: Mapping[tuple[str, int], int] | None = None,
+    places: Sequence[tuple[str, int]] | None = None,
 ) -> DataFrame:
     """Return the plant's records as Spark's Kafka source would."""
     rows = [
-        (
-            topic,
-            partition,
-            offset,
-            datetime.fromtimestamp(one.at_ms / 1000, tz=UTC),
-            one.key,
-            one.value,
-            list(one.headers) or None,
-        )
+        {
+            "topic": topic,
+            "partition": partition,
+            "offset": offset,
+            "at_ms": one.at_ms,
+            "key": coded(one.key),
+            "value": coded(one.value),
+            "headers": [{"key": key, "value": coded(value)} for key, value in one.headers] or None,
+        }
         for (topic, partition), log in plant.logs.items()
         for offset, one in enumerate(log)
-        if offset >= (since or {}).get((topic, partition), 0)
+        if (places is None or (topic, partition) in places)
+        and (since or {}).get((topic, partition), 0) <= offset
+        and offset < (until or {}).get((topic, partition), len(log))
     ]
-    return spark.createDataFrame(rows, KAFKA_COLUMNS)
+    inlined = F.inline(F.from_json(F.lit(json.dumps(rows)), f"array<struct<{CODED_COLUMNS}>>"))
+    return (
+        spark.range(1)
+        .select(inlined)
+        .select(
+            "topic",
+            "partition",
+            "offset",
+            F.timestamp_millis("at_ms").alias("timestamp"),
+            F.unbase64("key").alias("key"),
+            F.unbase64("value").alias("value"),
+            F.transform(
+                "headers",
+                lambda one: F.struct(one["key"], F.unbase64(one["value"]).alias("value")),
+            ).alias("headers"),
+        )
+    )
+
+
+def coded(data: bytes | None) -> str | None:
+    return None if data is None else b64encode(data).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +94,44 @@ class PlantReader(Rereader):
     plant: Plant = field(default_factory=Plant)
 
     def _records(self, ranges) -> DataFrame:
+        """Return planted records."""
         frame = kafka_frame(self.session, self.plant)
         wanted = [(*place, *range_) for place, range_ in ranges.items()]
-        bounds = self.session.createDataFrame(
-            wanted, "topic string, `partition` int, first long, end long"
-        )
+        bounds = self._requests(wanted, "topic string, `partition` int, first long, end long")
         joined = frame.join(bounds, on=["topic", "partition"])
         return joined.where("offset >= first and offset < end").drop("first", "end")
+
+
+@dataclass(frozen=True, slots=True)
+class PlantBrokers:
+    """What the brokers of one Kafka cluster would say of a plant."""
+
+    plant: Plant
+    name: str
+    begins: Mapping[TopicPartition, int]
+    ids: Mapping[str, str]
+
+    def _logs(self) -> Mapping[tuple[str, int], int]:
+        logs = self.plant.logs.items()
+        return {place: len(log) for place, log in logs if kafka_of(place[0]) == self.name}
+
+    def beginnings(self, places) -> Mapping[TopicPartition, int]:
+        return {place: self.begins.get(place, 0) for place in places}
+
+    def ends(self, places) -> Mapping[TopicPartition, int]:
+        logs = self._logs()
+        return {place: logs[place] for place in places if place in logs}
+
+    def topics(self) -> Sequence[str]:
+        return sorted({topic for topic, _ in self._logs()})
+
+    def described(self, topics) -> Mapping[str, tuple[str, int]]:
+        return {one: (self.ids.get(one) or topic_id(one).hex(), PARTITIONS) for one in topics}
+
+
+def kafka_of(topic: str) -> str:
+    """Return where the topic of a planted node is."""
+    return "k2" if topic.split(".")[1] in ("c", "d") else "k1"
 
 
 @dataclass
@@ -86,7 +144,9 @@ class Bench:
     topology: Topology = field(default_factory=chain_topology)
     outputs: list[Output] = field(default_factory=list)
     taken: dict[tuple[str, int], int] = field(default_factory=dict)
+    ends: dict[tuple[str, int], int] = field(default_factory=dict)
     begins: dict[TopicPartition, int] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
     clock_s: float = 1000.0
 
     def __post_init__(self) -> None:
@@ -94,25 +154,44 @@ class Bench:
 
     def restart(self) -> None:
         """Begin anew from the last snapshot, as a new process would."""
+        sources = Sources(
+            "mesh.",
+            {name: PlantBrokers(self.plant, name, self.begins, self.ids) for name in ("k1", "k2")},
+            clock=lambda: self.clock_s,
+        )
         self.auditor = Auditor(
             topology=self.topology,
-            rereader=PlantReader(self.spark, self.topology, {}, plant=self.plant),
+            rereader=PlantReader(self.spark, self.topology, sources, {}, plant=self.plant),
+            sources=sources,
             snapshots=Snapshots(self.folder, State),
             write=self.outputs.extend,
-            positions=lambda _: {
-                TopicPartition(*place): len(log) for place, log in self.plant.logs.items()
+            positions=lambda name, _: {
+                TopicPartition(*place): end
+                for place, end in self.ends.items()
+                if kafka_of(place[0]) == name
             },
-            beginnings=lambda places: {place: self.begins.get(place, 0) for place in places},
             tasks=2,
             offsets_max=1_000_000,
             clock=lambda: self.clock_s,
         )
 
-    def take(self) -> None:
-        """Take what was planted since the last batch."""
-        frame = kafka_frame(self.spark, self.plant, self.taken)
-        self.auditor.take(frame, self.auditor.state.batch + 1)
-        self.taken = {place: len(log) for place, log in self.plant.logs.items()}
+    def take(self, *late: str) -> None:
+        """Take what was planted since the last batch, but for topics that are read late."""
+        self.ends = {
+            place: self.taken.get(place, 0) if place[0] in late else len(log)
+            for place, log in self.plant.logs.items()
+        }
+        for name in ("k1", "k2"):
+            news = [
+                place
+                for place, end in self.ends.items()
+                if kafka_of(place[0]) == name and end > self.taken.get(place, 0)
+            ]
+            if news:
+                frame = kafka_frame(self.spark, self.plant, self.taken, self.ends, news)
+                number = self.auditor.state.batches.get(name, -1) + 1
+                self.auditor.take(frame, name, number)
+        self.taken = dict(self.ends)
 
     def wait(self, seconds: float) -> None:
         """Let time pass, and judge once a second as the supervisor does."""

@@ -153,6 +153,28 @@ def test_planted_faults_are_found_live_once_and_survive_kills(live: Live) -> Non
     ]
 
 
+def test_a_kafka_cluster_that_is_down_holds_up_its_own_alone(live: Live) -> None:
+    """The findings of the others go on, and the status names it."""
+    plant = live.plant
+    live.pour.create("b/s1")
+    plant.identities()
+    plant.cuts_everywhere("b", plant.subscribe("b", "s1", "acme/>"))
+    plant.carry(20, ["b/s1"], lost=[7])
+    live.pour.pour()
+    live.addresses = {**live.addresses, "k2": "127.0.0.1:1"}
+    live.start()
+    missing = ("missing", "b/s1", [f"{plant.prefix}a.in.g/0/0/7"])
+    findings, status = live.reader("findings"), live.reader("status")
+    findings.wait(lambda _: told(findings) == [missing], 240)
+    status.wait(lambda table: "position" in table, 240)
+    unread = "nothing of it has been read yet"
+    status.wait(lambda table: table["position"]["sources"]["k2"]["unread"] != unread, 240)
+    sources = status.table["position"]["sources"]
+    assert "Timed out" in sources["k2"]["unread"]
+    assert sources["k1"]["unread"] is None
+    assert live.end(signal.SIGTERM) == 0
+
+
 def test_a_mesh_that_cannot_be_reached_is_told_in_one_line(tmp_path: Path) -> None:
     """No traceback: what, where, what to do. Exit code 2 for what the user wrote."""
     path = tmp_path / "mesh.yaml"

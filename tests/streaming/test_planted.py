@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from mesh.codec.control import encode_stop
 from mesh.codec.keys import stop_key
 from mesh.model.control import Stop
 from mesh.model.state import ProgressKind
-from streaming.job.run import _beginnings
 from streaming.tables.rows import TopicPartition
-from tests.streaming.planted import topic_id
+from tests.streaming.conftest import kafka_frame
+from tests.streaming.planted import Plant, topic_id
 
 pytestmark = pytest.mark.spark
 
@@ -162,7 +164,7 @@ def test_what_a_standing_node_holds_back_is_waiting_and_not_missing(bench, plant
     plant.progress("a", ProgressKind.SOURCE, "a.in.g", 0, 8)
     assert found(bench) == []
     bench.wait(100)
-    assert found(bench) == []
+    assert found(bench) == [("stalled", "", "", None, None)]
     (waiting,) = bench.auditor.state.certifier.waiting
     assert waiting.reason == "b at mesh.a.to.b.g/0: read up to 1 of 2"
     plant.accept("b", "a.to.b.g", 0, "a.in.g", 7)
@@ -264,8 +266,59 @@ def test_a_topic_of_a_node_that_no_topology_knows_ends_nothing(bench, plant):
     """Anybody who may make topics can make one."""
     plant.put("zz.in.g", 0, b"k", b"v", [("mesh-subject", b"acme/x")])
     places = [TopicPartition("mesh.zz.in.g", 0)]
-    assert _beginnings(bench.auditor.rereader, places) == {}
+    assert bench.auditor.sources.beginnings(places) == {}
     assert found(bench) == []
+
+
+def test_what_is_read_late_is_not_missing(bench, plant):
+    """Every hop says that it has passed, and the deliveries of the same transaction wait to be
+    read: a batch is shared out by backlog, and not by time."""
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.carry(5, ["c/s1"], lost=[2])
+    bench.take("mesh.c.ep.s1")
+    bench.wait(100)
+    assert bench.auditor.state.register.findings == {}
+    (waiting,) = bench.auditor.state.certifier.waiting
+    assert waiting.reason == "what c wrote to be read: mesh.c.ep.s1/0 up to 0 of 4"
+    assert found(bench) == [("missing", "c/s1", "", 2, 2)]
+
+
+def test_a_kafka_cluster_that_is_not_read_holds_up_its_own_alone(bench, plant):
+    """What c gets waits, what b gets is judged; nothing is missing for that."""
+    for node in ("b", "c"):
+        plant.cuts_everywhere(node, plant.subscribe(node, "s1", "acme/>"))
+    plant.carry(5, ["b/s1", "c/s1"], lost=[1])
+    bench.auditor.sources.unread["k2"] = "it does not answer"
+    assert found(bench) == [("missing", "b/s1", "", 1, 1)]
+    status = json.loads([one.value for one in bench.outputs if one.topic.endswith("status")][-1])
+    assert status["sources"]["k2"]["unread"] == "it does not answer"
+    bench.auditor.sources.unread.clear()
+    bench.wait(5)
+    assert found(bench) == [("missing", "b/s1", "", 1, 1), ("missing", "c/s1", "", 1, 1)]
+
+
+def test_a_topic_of_the_same_name_elsewhere_counts_for_nothing(bench, plant, spark):
+    """What lies in k2 under the name of an endpoint of b, which is in k1."""
+    plant.cuts_everywhere("b", plant.subscribe("b", "s1", "acme/>"))
+    plant.carry(3, ["b/s1"], lost=[1])
+    assert found(bench) == [("missing", "b/s1", "", 1, 1)]
+    elsewhere = Plant()
+    elsewhere.deliver("b/s1", [1], ["a", "b"])
+    number = bench.auditor.state.batches.get("k2", -1) + 1
+    bench.auditor.take(kafka_frame(spark, elsewhere), "k2", number)
+    assert found(bench) == [("missing", "b/s1", "", 1, 1)]
+
+
+def test_the_id_of_a_topic_is_what_its_broker_says(bench, plant):
+    """A node that calls its topics by other ids does not make deliveries under these right."""
+    bench.ids["mesh.a.in.g"] = "5" * 32
+    plant.cuts_everywhere("b", plant.subscribe("b", "s1", "acme/>"))
+    plant.publish("a", "acme/x", 3)
+    plant.deliver("b/s1", [0, 1, 2], ["a", "b"])
+    bench.take()
+    bench.wait(70)
+    kinds = {one.kind.value: one.count for one in bench.auditor.state.register.findings.values()}
+    assert kinds["forged-origin"] == 3
 
 
 def test_what_was_written_just_before_a_crash_is_taken_back_after_it(bench, plant):
@@ -289,6 +342,8 @@ def test_a_restart_repeats_nothing_and_forgets_nothing(bench, plant):
     before = bench.auditor.state
     bench.outputs.clear()
     bench.restart()
+    before.register.run = bench.auditor.run
+    before.register.now_ms = bench.auditor.state.register.now_ms
     assert bench.auditor.state == before
     plant.carry(5, ["c/s1"])
     assert found(bench) == [("missing", "c/s1", "", 4, 4)]

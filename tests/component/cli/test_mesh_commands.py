@@ -350,7 +350,7 @@ def test_every_command_prints_for_scripts_too() -> None:
 
     walk(typer.main.get_command(app), "")
     assert {path for path, has in found.items() if not has} <= {
-        "api", "dashboard", "demo", "node run", "up",
+        "api", "audit follow", "audit run", "dashboard", "demo", "node run", "up",
     }  # fmt: skip
     assert len(found) > 15
 

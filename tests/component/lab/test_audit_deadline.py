@@ -126,3 +126,49 @@ def test_a_run_that_is_not_certified_is_not_ok(
     assert result["audit"] == {"findings": [], "certificates": []}
     told = {"step": "audit", "ok": False, "detail": {"error": fault}}
     assert ([one for one in result["steps"] if not one["ok"]] == [told]) is bool(fault)
+
+
+@pytest.mark.parametrize(
+    ("expected", "kinds", "fault"),
+    [
+        ({}, [], ""),
+        ({}, ["duplicate", "loop", "duplicate"], "2 duplicate, 1 loop"),
+        ({}, ["stalled", "unproven"], ""),
+        ({"split": 1}, ["split"], ""),
+        ({"split": 1}, ["split", "heal", "split"], "1 heal, 2 split and not 1"),
+        ({"split": 2}, ["split"], "1 findings split, expected 2"),
+    ],
+)
+def test_findings_that_nobody_expected_fail_a_run_and_so_do_those_that_lack(
+    expected: dict[str, int],
+    kinds: list[str],
+    fault: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """It used to be ok whatever the auditor found. Spec: lab.md 1 (`expect`), lab.md 2."""
+    steps = [{"expect": {"findings": expected, "timeout": 1}}] if expected else []
+    spec = {"mesh": PAIR, "steps": [*steps, {"settle": {}}]}
+    document = {"apiVersion": "mesh/v1", "kind": "Scenario", "metadata": {"name": "x"}}
+    file = tmp_path / "x.yaml"
+    file.write_text(json.dumps({**document, "spec": spec}))
+    scenario = load_scenario(file)
+    backend = SimulatedBackend(scenario.topology, scenario.seed)
+    findings = [{"kind": kind} for kind in kinds]
+    monkeypatch.setattr(backend, "audit", lambda _: Audited(findings, []))
+    monkeypatch.setattr(backend, "found", lambda: {kind: kinds.count(kind) for kind in kinds})
+    result = run_scenario(scenario, backend, backend_name="kafka")
+    assert result["ok"] is not bool(fault)
+    told = " ".join(str(one["detail"]) for one in result["steps"] if not one["ok"])
+    assert fault in told
+
+
+def test_where_nobody_audits_findings_are_not_asked_for(tmp_path: Path) -> None:
+    """The same file runs on the simulator."""
+    spec = {"mesh": PAIR, "steps": [{"expect": {"findings": {"split": 1}}}]}
+    document = {"apiVersion": "mesh/v1", "kind": "Scenario", "metadata": {"name": "x"}}
+    file = tmp_path / "x.yaml"
+    file.write_text(json.dumps({**document, "spec": spec}))
+    scenario = load_scenario(file)
+    backend = SimulatedBackend(scenario.topology, scenario.seed)
+    assert run_scenario(scenario, backend, backend_name="sim")["ok"]

@@ -59,6 +59,7 @@ GOOD = [
     "evict: {node: c, tree: desk}",
     "expect: {holder: desk/pricing, node: null}",
     "expect: {parts: [[a], [b, c]]}",
+    "expect: {findings: {split: 1, forged-origin: 2}}",
 ]
 
 
@@ -105,6 +106,9 @@ BAD = [
     ("expect: {link: a->b, count: 1}", "`link` has no `count`"),
     ("expect: {queue: jobs, ordered: true}", "`queue` has no `ordered`"),
     ("expect: {interest: a->b, filters: [], count: 1}", "`interest` has no `count`"),
+    ("expect: {findings: {splits: 1}}", "no finding 'splits'; did you mean split?"),
+    ("expect: {findings: {split: 0}}", "write how many findings split there are"),
+    ("expect: {findings: {split: 1}, count: 1}", "`findings` has no `count`; of it kinds alone"),
     ("expect: {endpoint: a/e}", "nothing is expected of a/e; add `count` or `ordered`"),
     ("expect: {endpoint: a/e/f, count: 1}", "'e/f' is no name"),
     ("expect: {link: a -> b, messages: 1}", "a link is written `a->b`"),

@@ -16,7 +16,7 @@ from mesh.model.topology import Topology
 from streaming.audits.eras import CHANGED, SETTLE_S, Eras, Stretch
 from streaming.audits.findings import FindingKind
 from streaming.audits.interest import EndpointKey, Interest, Span
-from streaming.job.intake import take_batch
+from streaming.job.intake import take_batch, take_configs
 from streaming.job.state import State
 from streaming.tables.digest import Digest
 from streaming.tables.rows import Batch, DeliveryRow, SmallRow, SourceKey, TopicPartition
@@ -24,6 +24,12 @@ from streaming.tables.rows import Batch, DeliveryRow, SmallRow, SourceKey, Topic
 PLACE = TopicPartition("mesh.a.in.g", 0)
 SOURCE = SourceKey("aa", 0)
 CONFIG = TopicPartition("mesh.config", 0)
+
+
+def take(state: State, batch: Batch, now_s: float) -> None:
+    """Take a batch as the auditor does: first what it says of the topology."""
+    take_configs(state, batch.small, now_s)
+    take_batch(state, batch, now_s)
 
 
 def topology(nodes: str, *links: str) -> Topology:
@@ -72,7 +78,7 @@ def kinds(state: State) -> list[FindingKind]:
 def state() -> State:
     made = State.of(BEFORE)
     made.names.topics["aa"] = PLACE.topic
-    take_batch(made, Batch(small=[in_force(1, BEFORE)]), 0.0)
+    take(made, Batch(small=[in_force(1, BEFORE)]), 0.0)
     return made
 
 
@@ -113,7 +119,7 @@ def test_of_cuts_at_one_position_those_count_that_the_ledger_tells_after_the_cha
     state.eras.configured(3, published_text(AFTER), 0.0)
     ledger = Ledger(node="a", lane=0, lane_epoch=1, cuts=told)
     place = TopicPartition("mesh.a.ledger", 0)
-    take_batch(state, Batch(ledgers=[SmallRow(place, 0, "0", encode_ledger(ledger), 0)]), 0.0)
+    take(state, Batch(ledgers=[SmallRow(place, 0, "0", encode_ledger(ledger), 0)]), 0.0)
     stretches = [Stretch(0, 9), Stretch(10, era=3)]
     claims = state.interest.claims(
         EndpointKey("b", "s"),
@@ -142,15 +148,15 @@ def test_walks_of_both_topologies_are_planned_in_the_middle_of_a_change(state: S
     """Spec: DESIGN 7, K28."""
     change = Change(2, Stage.HOLD, published_text(AFTER), ("a",))
     new, old = delivery("a", "b", "d"), delivery("a", "b", "c", "d")
-    take_batch(state, Batch(small=[told(change)], deliveries=[old]), 0.0)
+    take(state, Batch(small=[told(change)], deliveries=[old]), 0.0)
     assert kinds(state) == []
-    take_batch(state, Batch(deliveries=[new]), 0.0)
+    take(state, Batch(deliveries=[new]), 0.0)
     assert kinds(state) == [FindingKind.UNPLANNED_PATH]  # nobody works by it yet
     switch = replace(change, stage=Stage.SWITCH)
-    take_batch(state, Batch(small=[told(switch)], deliveries=[old, new]), 0.0)
+    take(state, Batch(small=[told(switch)], deliveries=[old, new]), 0.0)
     assert kinds(state) == []  # what came before its topology was known is judged again
     mixed = delivery("a", "b", "d", "c", "b")
-    take_batch(state, Batch(deliveries=[mixed, delivery("a", "c", "d")]), 0.0)
+    take(state, Batch(deliveries=[mixed, delivery("a", "c", "d")]), 0.0)
     assert sorted(kinds(state)) == [FindingKind.LOOP, FindingKind.UNPLANNED_PATH]
 
 
@@ -158,19 +164,19 @@ def test_walks_of_the_former_topology_end(state: State) -> None:
     """Spec: DESIGN 7, K28."""
     old = delivery("a", "b", "c", "d")
     rows = [told(Change(2, Stage.RUN, published_text(AFTER))), in_force(2, AFTER)]
-    take_batch(state, Batch(small=rows, deliveries=[old]), 100.0)
+    take(state, Batch(small=rows, deliveries=[old]), 100.0)
     state.eras.settle(100.0 + 2 * SETTLE_S, is_lagging=True)
-    take_batch(state, Batch(deliveries=[old]), 100.0)
+    take(state, Batch(deliveries=[old]), 100.0)
     assert kinds(state) == []
     state.eras.settle(100.0 + 2 * SETTLE_S, is_lagging=False)
-    take_batch(state, Batch(deliveries=[old]), 100.0)
+    take(state, Batch(deliveries=[old]), 100.0)
     assert kinds(state) == [FindingKind.UNPLANNED_PATH]
 
 
 def test_a_change_that_is_aborted_counts_for_nothing(state: State) -> None:
     """Spec: K28."""
     rows = [told(Change(2, stage, published_text(AFTER))) for stage in (Stage.HOLD, Stage.ABORT)]
-    take_batch(state, Batch(small=rows), 0.0)
+    take(state, Batch(small=rows), 0.0)
     assert list(state.eras.texts) == [1]
 
 
@@ -189,7 +195,7 @@ def test_a_link_that_a_change_removes_is_no_split(state: State) -> None:
             found += [one.kind for one in splits.judge(float(beat))]
         return found
 
-    take_batch(state, Batch(small=[told(Change(2, Stage.RUN, published_text(WITHOUT)))]), 0.0)
+    take(state, Batch(small=[told(Change(2, Stage.RUN, published_text(WITHOUT)))]), 0.0)
     assert live(1, "ab", "bc") == []
     assert splits.links == [("a", "b"), ("b", "c")]
     assert live(41, "ab") == [FindingKind.SPLIT]
@@ -197,7 +203,7 @@ def test_a_link_that_a_change_removes_is_no_split(state: State) -> None:
 
 def test_an_auditor_that_is_told_of_an_older_file_goes_by_what_is_in_force(state: State) -> None:
     """Spec: K28."""
-    take_batch(state, Batch(small=[in_force(2, AFTER)]), 0.0)
+    take(state, Batch(small=[in_force(2, AFTER)]), 0.0)
     assert state.eras.number == 2
     assert [one.nodes for one in state.eras.linked()] == [AFTER.nodes]
     assert state.eras.homes() == dict.fromkeys("abcd", "k")

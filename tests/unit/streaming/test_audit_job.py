@@ -14,9 +14,9 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
 from streaming.audits.blocks import Block, Certificate
 from streaming.audits.chains import ChainHead, ChainKey
-from streaming.audits.findings import Finding, FindingKind
+from streaming.audits.findings import Finding, FindingKind, records
 from streaming.audits.interest import EndKey, EndpointKey
-from streaming.audits.passing import Now
+from streaming.audits.order import DeliverySuspicion, OrderKey
 from streaming.config import settings_of
 from streaming.connectors.checkpoint import read_positions
 from streaming.connectors.options import java_options
@@ -57,17 +57,24 @@ def state(topology: Topology) -> State:
     """A state with something in every corner."""
     made = State.of(topology)
     made.batch = 7
+    made.batches["k1"] = 4
+    made.delivery_doubts.append(DeliverySuspicion(OrderKey(PLACE, SourceKey("aa", 1), 0), 3, 4))
     made.read[PLACE] = 12
     made.names.topics["aa"] = PLACE.topic
     made.interest.subscribe(EndpointKey("a", "s"), "x/>", Subscription(), 3)
     made.interest.ended(EndKey(PLACE, 4), {SourceKey("aa", 1): 9})
     made.interest.cuts = {}
     made.chains.heads[ChainKey(PLACE, SourceKey("aa", 1))] = ChainHead(4, 5)
-    made.register.add(Finding(kind=FindingKind.GAP, text="t", ids=("a/0/0/1",), first=1, last=1))
+    made.register.now_ms, made.register.run = 5000, "r1"
+    evidence = (records("mesh.a.to.in.g/0", 3, 4),)
+    gap = Finding(
+        kind=FindingKind.GAP, text="t", ids=("a/0/0/1",), first=1, last=1, evidence=evidence
+    )
+    made.register.add(gap)
     row = IngressRow(PLACE, 0, "x/y", Digest(2, 3, 4, 5, 6), 0, 1)
     made.certifier.blocks.publish([row], 5.0)
     block: Block = made.certifier.blocks.open[PLACE][0]
-    block.ticket = made.passing.open(PLACE, 1)
+    block.tickets["a"] = made.passing.open(PLACE, 1, "a")
     certificate = Certificate(
         str(PLACE),
         0,
@@ -158,7 +165,7 @@ def test_settings_come_from_arguments_and_the_file(tmp_path: Path):
         "k1": {"bootstrap.servers": "here:1"},
         "k2": {"bootstrap.servers": "elsewhere:9092"},
     }
-    assert settings.checkpoint == Path("/c/v3")
+    assert settings.checkpoint == Path("/c/v4")
     assert settings.cache == Path("/cache")
     assert settings.until_drained
 
@@ -295,12 +302,17 @@ def test_what_the_auditor_cannot_do_as_safely_is_refused_by_name(
 
 def test_findings_and_certificates_have_the_fields_of_the_lab(state):
     (finding,) = state.register.findings.values()
-    told = json.loads(finding_json(finding.id, finding))
+    seen = state.register.seen[finding.id]
+    told = json.loads(finding_json(finding.id, finding, seen))
     fields = ["kind", "ids", "link", "endpoint", "path", "first", "last", "text"]
     assert list(told)[: len(fields)] == fields
     assert (told["kind"], told["link"], told["path"]) == ("gap", None, None)
+    assert (told["first_seen_ms"], told["last_seen_ms"], told["run"]) == (5000, 5000, "r1")
+    assert told["evidence"] == ["mesh.a.to.in.g/0@3-4"]
+    assert told["rule"]
+    assert told["what_to_do"]
     (certificate,) = state.certifier.unpublished.values()
-    assert json.loads(certificate_json(certificate)) == {
+    assert json.loads(certificate_json(certificate, 6000, "r1")) == {
         "source": "mesh.a.in.g/1",
         "block": 0,
         "from": 0,
@@ -312,6 +324,8 @@ def test_findings_and_certificates_have_the_fields_of_the_lab(state):
         "partial": True,
         "ids_digest": "2:0000000000000003:4:5",
         "content_digest": "0000000000000006",
+        "at_ms": 6000,
+        "run": "r1",
     }
 
 
@@ -329,9 +343,10 @@ def test_what_has_been_taken_out_is_not_published_again(state):
 
 
 def test_a_status_tells_positions_and_what_waits(state):
-    now = Now(clock_s=5.5, batch=7, is_idle=False)
-    state.certifier.judge(state.world(), now)
-    told = json.loads(status_json(state, 1, is_final=False))
+    state.certifier.judge(state.world(lambda _: {}), 5.5)
+    sources = {"k1": {"batch": 4, "lagging": False, "unread": None}}
+    told = json.loads(status_json(state, 1, sources, is_final=False))
+    assert told["sources"] == sources
     assert told["positions"] == {"mesh.a.in.g": {"1": 12}}
     assert told["uncertified"] == 1
     assert told["waiting"][0]["source"] == "mesh.a.in.g/1"

@@ -1,0 +1,116 @@
+"""`mesh audit run` and `mesh audit follow`: the auditor itself, and what it says as it says it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mesh.cli import clock
+from mesh.cli.audit import EXIT_FOUND, told_moment
+from mesh.cli.render import standard_output
+from mesh.cli.session import open_clusters, running_mesh
+from mesh.cli.target import HERE, Target
+
+if TYPE_CHECKING:
+    from mesh.transport.following import Follower
+
+PULSE_S = 0.5
+"""How often topics are looked at."""
+
+
+def run(
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Where a restart goes on; kept by default.")
+    ] = None,
+    until_drained: Annotated[
+        bool, typer.Option("--until-drained", help="End when all that was published is certified.")
+    ] = False,
+    target: Target = HERE,
+) -> None:
+    """Audit a mesh live until Ctrl-C: findings, certificates and status on its audit topics."""
+    from mesh.errors import StartError
+
+    if importlib.util.find_spec("pyspark") is None:
+        raise StartError("the auditor needs PySpark: install trellis-mesh[audit]")
+    stated = target.stated()
+    target.check_addresses(stated.plain)
+    words = [sys.executable, "-m", "streaming", "-f", str(stated.file)]
+    for name, address in stated.addresses.items():
+        words += ["--bootstrap", f"{name}={address}"]
+    words += [] if checkpoint is None else ["--checkpoint", str(checkpoint)]
+    words += ["--until-drained"] if until_drained else []
+    os.execv(words[0], words)  # noqa: S606  # this very interpreter, and no shell
+
+
+def follow(
+    target: Target = HERE,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    until_found: Annotated[
+        bool, typer.Option("--until-found", help="End with exit code 10 at the first new fault.")
+    ] = False,
+) -> None:
+    """Print findings and certificates from now on, as the auditor writes them, until Ctrl-C."""
+    from mesh.cli.faults import wrong_input
+    from mesh.model.topics import TopicNames
+    from mesh.transport.following import Follower
+    from mesh.transport.port import TopicPartition
+
+    topology = running_mesh(target).topology
+    if not topology.audit_kafka:
+        raise wrong_input("spec.audit.kafka", "there is no Kafka cluster to read from")
+    names = TopicNames(topology.prefix)
+    places = [TopicPartition(names.audit(table), 0) for table in ("findings", "certificates")]
+    with open_clusters(topology, topology.audit_kafka) as kafka:
+        follower = Follower(kafka[topology.audit_kafka], "audit-follow", clock.now_ms)
+        follower.add(places)
+        try:
+            _print(follower, as_json=as_json, until_found=until_found)
+        finally:
+            follower.close()
+
+
+def _print(follower: Follower, *, as_json: bool, until_found: bool) -> None:
+    for _ in follower.poll():
+        pass  # what was said before
+    while True:
+        for record in follower.poll():
+            line, is_fault = _told(record.key(), record.value(), as_json=as_json)
+            with standard_output():
+                typer.echo(line)
+            if is_fault and until_found:
+                raise typer.Exit(EXIT_FOUND)
+        clock.pause(PULSE_S)
+
+
+def _told(key: bytes | None, value: bytes | None, *, as_json: bool) -> tuple[str, bool]:
+    """Return a record as a line, and whether it is a new fault."""
+    id_ = (key or b"").decode(errors="replace")
+    if value is None:
+        taken_back = {"id": id_, "taken_back": True}
+        return json.dumps(taken_back) if as_json else f"taken back: {id_}", False
+    try:
+        entry = json.loads(value)
+    except ValueError:
+        entry = None
+    if not isinstance(entry, dict):
+        return f"unreadable record under {id_}", False
+    is_fault = "kind" in entry and not entry.get("is_news")
+    return (json.dumps(entry) if as_json else _line(id_, entry)), is_fault
+
+
+def _line(id_: str, entry: Mapping[str, Any]) -> str:
+    at_ms = entry.get("last_seen_ms", entry.get("at_ms"))
+    at = told_moment(at_ms) if isinstance(at_ms, int) else ""
+    if "kind" in entry:
+        return f"{at} {entry['kind']} {id_}: {entry.get('text')}"
+    verdict = "equal" if entry.get("equal") else "DIFFERS"
+    span = f"{entry.get('source')} {entry.get('from')}..{entry.get('to')}"
+    counts = f"{entry.get('delivered')} of {entry.get('expected')}"
+    return f"{at} certified {entry.get('endpoint')}: {span}, {counts}, {verdict}"

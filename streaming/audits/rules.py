@@ -1,0 +1,91 @@
+"""Which rule a finding says is broken, and what to do about it: for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streaming.audits.findings import FindingKind
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What ought to hold, and what to do where it does not.
+
+    Attributes:
+        text: The rule, with the clause of the specification that says it.
+        advice: What a person does next.
+        is_news: Whether it is no fault of the mesh.
+    """
+
+    text: str
+    advice: str
+    is_news: bool = False
+
+
+_TRACE = "`mesh trace ID` shows each record of a message on its way"
+
+RULES: Mapping[FindingKind, Rule] = {
+    FindingKind.LOOP: Rule(
+        "A message visits a node once (DESIGN 3).",
+        f"`mesh status` tells which topology each node on the path goes by; {_TRACE}.",
+    ),
+    FindingKind.DUPLICATE: Rule(
+        "A message crosses a link once, enters a node over one link, and is in an endpoint once"
+        " (DESIGN 6, K11).",
+        f"{_TRACE}: the first node after which there are two is the one to look at; see its log"
+        " about the time of the second record, and whether two workers held one lane.",
+    ),
+    FindingKind.MISSING: Rule(
+        "An accepted guaranteed message is in every endpoint that subscribes (DESIGN 6, K30).",
+        f"{_TRACE}: the last node that has it is the one to look at; `mesh dlq list` there tells"
+        " what it refused, and `mesh status` what stands still.",
+    ),
+    FindingKind.UNEXPECTED: Rule(
+        "An endpoint gets what it subscribes to and what was published, and nothing else (K31).",
+        f"{_TRACE}; see who may write to the topic besides its node, and who subscribed when.",
+    ),
+    FindingKind.CORRUPT: Rule(
+        "A delivery holds what its client wrote: key, value, headers, subject, time (K8).",
+        "Compare both records byte by byte: the offsets are in the ids; see what stands between.",
+    ),
+    FindingKind.FORGED_ORIGIN: Rule(
+        "The identity of a message is a record of an ingress topic (K9).",
+        "See who may write to the topic besides its node: `kafka-acls --list`.",
+    ),
+    FindingKind.GAP: Rule(
+        "What is sent on a link goes on where it ended; a loss is announced (K11, DESIGN 6).",
+        "`mesh status` and `mesh doctor` name what stands still; `mesh link resume` or `mesh node"
+        " resume` shows what is lost and goes on once that is accepted.",
+    ),
+    FindingKind.DISORDER: Rule(
+        "Messages of one ingress partition keep their order (DESIGN 6).",
+        f"{_TRACE}: the first record that is out of order tells the node.",
+    ),
+    FindingKind.UNPLANNED_PATH: Rule(
+        "A path is a walk by the rules of the zones (DESIGN 3).",
+        "`mesh walks FILE --from NODE` shows the lawful walks; `mesh status` which topology each"
+        " node goes by.",
+    ),
+    FindingKind.STALE_INTEREST: Rule(
+        "A subscription is known to every live node that can be reached (K24, K25).",
+        "`mesh wait NODE` names who has not acknowledged it; `mesh links` shows links that are not"
+        " up.",
+    ),
+    FindingKind.STALLED: Rule(
+        "A hop passes on what waits for it.",
+        "`mesh status` shows the node and its lanes; start it, or see its log. Nothing is lost.",
+        is_news=True,
+    ),
+    FindingKind.UNPROVEN: Rule(
+        "What was deleted before it was read is neither proven nor found fault with (K5).",
+        "Run the auditor all the time, or keep topics longer: `spec.keep`.",
+        is_news=True,
+    ),
+    FindingKind.SPLIT: Rule(
+        "Nodes that beat are joined by links that are read (K32).",
+        "`mesh links` shows what is cut; guaranteed messages wait.",
+        is_news=True,
+    ),
+    FindingKind.HEAL: Rule("The parts of the mesh have come together (K32).", "", is_news=True),
+}

@@ -1,0 +1,99 @@
+"""What stands still: hops that pass nothing on, subscriptions that nobody takes up.
+
+Time alone never makes a loss (K30), but whoever waits wants to know for whom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from streaming.audits.findings import Finding, FindingKind, Register
+from streaming.audits.interest import EndpointKey
+from streaming.audits.passing import Stop
+from streaming.tables.rows import TopicPartition
+
+PATIENCE_S = 60.0
+"""How long something may stand still until it is told, in seconds."""
+
+
+class Untaken(NamedTuple):
+    """A subscriber, and an ingress whose lanes do not know of its subscription."""
+
+    endpoint: EndpointKey
+    place: TopicPartition
+
+
+@dataclass(slots=True)
+class Stalls:
+    """Since when what stands still.
+
+    Attributes:
+        hops: Hop -> since when, and how it stood.
+        untaken: The same of subscriptions.
+    """
+
+    hops: dict[str, tuple[float, str]] = field(default_factory=dict)
+    untaken: dict[Untaken, float] = field(default_factory=dict)
+
+    def judge_hops(self, stops: Mapping[str, Stop], now_s: float, register: Register) -> None:
+        """Tell of hops that stand still, and take back what goes on.
+
+        Args:
+            stops: Hop -> how it stands, of all that wait just now.
+            now_s: The auditor's clock, in seconds.
+            register: Of findings.
+        """
+        for hop in [one for one in self.hops if one not in stops]:
+            del self.hops[hop]
+            register.withdraw(_stalled(hop, Stop("", "")).id)
+        for hop, stop in stops.items():
+            since_s, reason = self.hops.get(hop, (now_s, stop.reason))
+            if reason != stop.reason or now_s < since_s:
+                register.withdraw(_stalled(hop, stop).id)
+                since_s = now_s
+            self.hops[hop] = (since_s, stop.reason)
+            if now_s - since_s >= PATIENCE_S:
+                register.replace(_stalled(hop, stop))
+
+    def judge_interest(
+        self, untaken: Mapping[Untaken, None], now_s: float, register: Register
+    ) -> None:
+        """Tell of subscriptions that no lane takes up, and take back those that are known now.
+
+        Args:
+            untaken: Those that are not known just now though they could be.
+            now_s: The auditor's clock, in seconds.
+            register: Of findings.
+        """
+        for one in [one for one in self.untaken if one not in untaken]:
+            del self.untaken[one]
+            register.withdraw(_untaken(one).id)
+        for one in untaken:
+            since_s = min(self.untaken.get(one, now_s), now_s)
+            self.untaken[one] = since_s
+            if now_s - since_s >= PATIENCE_S:
+                register.replace(_untaken(one))
+
+
+def _stalled(hop: str, stop: Stop) -> Finding:
+    return Finding(
+        kind=FindingKind.STALLED,
+        text=f"nothing has moved for a minute: {stop.reason}",
+        ids=(hop,),
+        node=stop.node,
+        source=hop,
+    )
+
+
+def _untaken(one: Untaken) -> Finding:
+    return Finding(
+        kind=FindingKind.STALE_INTEREST,
+        text=f"messages of {one.place} match a subscription of {one.endpoint} that its lane does"
+        " not know: they are owed to nobody",
+        ids=(str(one.place),),
+        node=one.endpoint.node,
+        endpoint=str(one.endpoint),
+        source=str(one.place),
+    )

@@ -1,0 +1,112 @@
+"""What intervals made look wrong, and what reading it again message by message made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from mesh.errors import TransportUnavailableError
+from streaming.audits.cases import fault
+from streaming.audits.findings import Finding, FindingKind, message_id, records
+from streaming.audits.interest import EndpointKey
+from streaming.audits.order import DeliverySuspicion
+from streaming.audits.origins import FrameSuspicion
+from streaming.job.rereads import Repeats, Rereader
+from streaming.job.state import State
+from streaming.tables.rows import TopicPartition
+from streaming.tables.topics import place_of
+
+
+@dataclass(slots=True)
+class Doubts:
+    """Reads suspicions again; those in a Kafka cluster that does not answer wait for it.
+
+    Attributes:
+        rereader: Reads.
+        state: The audits.
+    """
+
+    rereader: Rereader
+    state: State
+    prefix: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Know how topics are called."""
+        self.prefix = self.rereader.topology.prefix
+
+    def settle(self) -> None:
+        """Read what can be read now; the findings go to the register."""
+        state, can_read = self.state, self.rereader.sources.can_read
+        deliveries = [one for one in state.delivery_doubts if can_read([one.key.endpoint])]
+        frames = [one for one in state.frame_doubts if can_read(one.outboxes)]
+        try:
+            found = [*self._deliveries(deliveries), *self._frames(frames)]
+        except TransportUnavailableError:
+            return  # it is asked again at the next judgement
+        for finding in found:
+            state.register.add(finding)
+        state.delivery_doubts = [one for one in state.delivery_doubts if one not in deliveries]
+        state.frame_doubts = [one for one in state.frame_doubts if one not in frames]
+
+    def _deliveries(self, doubts: Sequence[DeliverySuspicion]) -> Iterator[Finding]:
+        if not doubts:
+            return
+        for doubt, found in zip(doubts, self.rereader.deliveries(doubts), strict=True):
+            topic = place_of(self.prefix, doubt.key.endpoint.topic)
+            endpoint = EndpointKey(topic.node, topic.other)
+            place = records(doubt.key.endpoint, doubt.since, doubt.until)
+            source = self.state.names.place(doubt.key.source) or TopicPartition(*doubt.key.source)
+            for repeats in found:
+                for kind, count, offsets in _kinds(repeats):
+                    told = (endpoint, count, offsets, doubt.key.generation, [place])
+                    yield fault(kind, source, repeats.block, *told)
+
+    def _frames(self, doubts: Sequence[FrameSuspicion]) -> Iterator[Finding]:
+        if not doubts:
+            return
+        answers = self.rereader.frames(doubts, self.state.read)
+        for doubt, found in zip(doubts, answers, strict=True):
+            for repeats in found:
+                for kind, count, offsets in _kinds(repeats):
+                    yield self._finding(doubt, repeats.block, kind, count, offsets)
+
+    def _finding(
+        self,
+        doubt: FrameSuspicion,
+        block: int,
+        kind: FindingKind,
+        count: int,
+        offsets: Sequence[int],
+    ) -> Finding:
+        source = self.state.names.text(doubt.source)
+        links = [place_of(self.prefix, place.topic).link for place in doubt.outboxes]
+        told = ", ".join(links)
+        if doubt.receiver:
+            text = f"{doubt.receiver} gets messages of {source} over several links: {told}"
+        elif kind is FindingKind.DUPLICATE:
+            text = f"messages of {source} cross {told} more than once"
+        else:
+            text = f"messages of {source} cross {told} after later ones"
+        return Finding(
+            kind=kind,
+            text=text,
+            ids=tuple(message_id(source, doubt.generation, offset) for offset in offsets),
+            link=told,
+            source=source,
+            first=min(offsets),
+            last=max(offsets),
+            count=count,
+            anchor=str(block),
+            node=links[0].partition("->")[0],
+            evidence=()
+            if doubt.receiver
+            else (records(doubt.outboxes[0], doubt.since, doubt.until),),
+        )
+
+
+def _kinds(repeats: Repeats) -> Sequence[tuple[FindingKind, int, tuple[int, ...]]]:
+    kinds = (
+        (FindingKind.DUPLICATE, repeats.duplicate, repeats.duplicate_offsets),
+        (FindingKind.DISORDER, repeats.disorder, repeats.disorder_offsets),
+    )
+    return [one for one in kinds if one[1]]

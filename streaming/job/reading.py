@@ -1,0 +1,198 @@
+"""One streaming query for each Kafka cluster: one that fails is started again, alone."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mesh.errors import ConfigError, MeshError, Problem, TransportUnavailableError
+from streaming.connectors import source
+from streaming.connectors.checkpoint import has_plan
+from streaming.connectors.logs import Logs
+from streaming.connectors.options import java_options
+from streaming.job.auditor import Auditor
+from streaming.tables.rows import Batch
+from streaming.tables.topics import audited_pattern
+
+AGAIN_S = 5.0
+"""A query that has failed is started again after so long, in seconds; twice as long each time."""
+
+AGAIN_MAX_S = 60.0
+
+
+@dataclass(slots=True)
+class Reading:
+    """The query of one Kafka cluster.
+
+    Attributes:
+        query: Spark's; None before it starts and after it failed.
+        failures: In a row.
+        again_s: When to start it again.
+    """
+
+    query: Any = None
+    failures: int = 0
+    again_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Readings:
+    """The queries of all Kafka clusters, and what goes wrong with them.
+
+    Attributes:
+        session: Spark.
+        auditor: What the batches are for.
+        kafka: Options of Kafka's Java client by Kafka cluster; those that come are added.
+        checkpoint: Folder of Spark's checkpoints, one for each Kafka cluster.
+        trigger_s: Least time between two micro-batches, in seconds.
+        say: Tells a person.
+        lock: Held while the auditor works.
+        stopping: Set when the auditor shall end.
+        fatal: What no second attempt can mend.
+    """
+
+    session: SparkSession
+    auditor: Auditor
+    kafka: dict[str, Mapping[str, str]]
+    checkpoint: Path
+    trigger_s: float
+    say: Callable[[str], None]
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    stopping: threading.Event = field(default_factory=threading.Event)
+    fatal: MeshError | None = None
+    readings: dict[str, Reading] = field(default_factory=dict)
+
+    def look(self) -> None:
+        """Start what is due, tell what has failed, and find Kafka clusters that have come.
+
+        Raises:
+            MeshError: The auditor cannot go on.
+        """
+        self._find_others()
+        for kafka in sorted(self.kafka):
+            reading = self.readings.setdefault(kafka, Reading())
+            if self.fatal is not None:
+                raise self.fatal
+            if reading.query is not None and not reading.query.isActive:
+                self._failed(kafka, reading, _reason(reading.query))
+            elif reading.query is not None and reading.query.lastProgress:
+                self.auditor.sources.unread.pop(kafka, None)
+            if reading.query is None and time.monotonic() >= reading.again_s:
+                self._start(kafka, reading)
+
+    def _start(self, kafka: str, reading: Reading) -> None:
+        self.auditor.sources.unread.setdefault(kafka, "nothing of it has been read yet")
+        self._check_checkpoint(kafka)
+        pattern = audited_pattern(self.auditor.topology.prefix)
+        options, bound = self.kafka[kafka], self.auditor.offsets_max
+        reading.query = (
+            source.live(self.session, options, pattern, bound)
+            .writeStream.foreachBatch(self._taker(kafka))
+            .queryName(f"audit-{kafka}")
+            .option("checkpointLocation", str(self.checkpoint / kafka))
+            .trigger(processingTime=f"{int(self.trigger_s * 1000)} milliseconds")
+            .start()
+        )
+
+    def _check_checkpoint(self, kafka: str) -> None:
+        """Refuse to begin anew where the state goes on.
+
+        Raises:
+            ConfigError: Spark does not know how far the state had come.
+        """
+        batch = self.auditor.state.batches.get(kafka, -1)
+        where = self.checkpoint / kafka
+        if batch >= 0 and not has_plan(where, batch):
+            message = f"does not know batch {batch} of the state beside it; remove both"
+            raise ConfigError([Problem(code="CHECKPOINT", message=message, where=str(where))])
+
+    def _taker(self, kafka: str) -> Callable[[DataFrame, int], None]:
+        def take(records: DataFrame, batch: int) -> None:
+            try:
+                if self.auditor.is_news(kafka, batch):
+                    rows = self.auditor.rows(records)  # others may be taken meanwhile
+                    with self.lock:
+                        self._absorb(rows, kafka, batch)
+            except ConfigError as error:
+                self.fatal = error
+                raise
+            self.auditor.sources.unread.pop(kafka, None)
+            self.readings[kafka].failures = 0
+
+        return take
+
+    def _absorb(self, rows: Batch, kafka: str, batch: int) -> None:
+        if self.stopping.is_set():
+            # Not committed: the next run takes this batch.
+            raise TransportUnavailableError("the auditor is stopping")
+        try:
+            self.auditor.absorb(rows, kafka, batch)
+        except BaseException:
+            self.auditor.restore()  # half a batch was taken
+            raise
+
+    def _failed(self, kafka: str, reading: Reading, reason: str) -> None:
+        reading.query = None
+        reading.failures += 1
+        wait_s = min(AGAIN_S * 2 ** (reading.failures - 1), AGAIN_MAX_S)
+        reading.again_s = time.monotonic() + wait_s
+        if reading.failures == 1:
+            self.say(f"{kafka} is not read, and asked again: {reason}")
+        with self.lock:
+            self.auditor.sources.unread[kafka] = reason
+
+    def _find_others(self) -> None:
+        """Read the Kafka clusters too that a change of the topology has brought.
+
+        The record says where they are; credentials it does not have. Spec: K28.
+        """
+        topology = self.auditor.state.eras.linked()[-1]
+        used = {node.kafka: None for node in topology.nodes.values()}
+        for kafka in used:
+            if kafka in self.kafka:
+                continue
+            options = topology.kafka[kafka].options
+            if "bootstrap.servers" not in options:
+                reason = f"nobody says where it is; give --bootstrap {kafka}=HOST:PORT"
+                self.auditor.sources.unread[kafka] = reason
+                continue
+            try:
+                self.kafka[kafka] = java_options(options, f"spec.kafka.{kafka}")
+            except ConfigError as error:
+                self.auditor.sources.unread[kafka] = str(error)
+                continue
+            self.auditor.sources.unread.pop(kafka, None)
+            self.auditor.sources.brokers[kafka] = Logs(self.session, self.kafka[kafka])
+            self.say(f"reading {kafka} too, which a change of the topology has brought")
+
+    @property
+    def is_waiting(self) -> bool:
+        """Say whether all Kafka clusters are read to their ends, as far as Spark knows."""
+        return all(_is_waiting(one.query) for one in self.readings.values())
+
+    def stop(self) -> None:
+        """Stop all queries."""
+        for reading in self.readings.values():
+            if reading.query is not None:
+                reading.query.stop()
+
+
+def _is_waiting(query: Any) -> bool:
+    if query is None:
+        return False
+    status = query.status
+    return bool(status["message"].startswith("Waiting") and not status["isDataAvailable"])
+
+
+def _reason(query: Any) -> str:
+    lines = [line.strip() for line in str(query.exception() or "it ended").split("\n")]
+    told = [line for line in lines if line.startswith(("Caused by", "org.apache.kafka"))]
+    reason = (told[-1] if told else lines[0]).removeprefix("Caused by: ")
+    return re.sub(r"^[a-zA-Z]+(\.\w+)+: ", "", reason)[:300]

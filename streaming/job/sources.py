@@ -1,0 +1,134 @@
+"""The Kafka clusters that are audited: what concerns one of them never holds up the others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mesh.errors import TransportUnavailableError
+from streaming.tables.rows import TopicPartition
+from streaming.tables.topics import CONFIG, ENDPOINT, OUTBOX, audited_pattern, place_of
+
+_WRITTEN = (OUTBOX, ENDPOINT, "ledger", "clients")
+
+RETRY_S = 15.0
+"""A Kafka cluster that did not answer is not asked again for so long, in seconds."""
+
+
+class Brokers(Protocol):
+    """What one Kafka cluster says of its topics."""
+
+    def beginnings(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the first offset that is still there, of those partitions that exist."""
+
+    def ends(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the offset after the last record, open transactions included."""
+
+    def topics(self) -> Iterable[str]:
+        """Return the names of all topics."""
+
+    def described(self, topics: list[str]) -> Mapping[str, tuple[str, int]]:
+        """Return the id and the number of partitions of those topics that exist."""
+
+
+@dataclass(slots=True)
+class Sources:
+    """All Kafka clusters, by name.
+
+    Attributes:
+        prefix: Start of every topic name.
+        brokers: Those that can be reached.
+        homes: Node -> Kafka cluster, also of nodes that a change of the topology has brought.
+        clock: Seconds that only rise.
+        unread: Kafka cluster -> why it is not read just now; for people.
+        silent: Kafka cluster -> when it did not answer.
+    """
+
+    prefix: str
+    brokers: dict[str, Brokers] = field(default_factory=dict)
+    homes: dict[str, str] = field(default_factory=dict)
+    clock: Callable[[], float] = lambda: 0.0
+    unread: dict[str, str] = field(default_factory=dict)
+    silent: dict[str, float] = field(default_factory=dict)
+
+    def home_of(self, topic: str) -> str:
+        """Return the Kafka cluster of a topic, or nothing if no topology knows its node."""
+        return self.homes.get(place_of(self.prefix, topic).node, "")
+
+    def is_at_home(self, kafka: str, topic: str) -> bool:
+        """Say whether a Kafka cluster may have a topic of this name.
+
+        A topic of the same name elsewhere is another topic; that of a node that no topology knows
+        yet may turn out to be at home.
+        """
+        return place_of(self.prefix, topic).role == CONFIG or self.home_of(topic) in ("", kafka)
+
+    def answers(self, kafka: str) -> bool:
+        """Say whether it makes sense to ask a Kafka cluster."""
+        silent_s = self.silent.get(kafka)
+        is_known = kafka in self.brokers and kafka not in self.unread
+        return is_known and (silent_s is None or not 0 <= self.clock() - silent_s < RETRY_S)
+
+    def can_read(self, places: Iterable[TopicPartition]) -> bool:
+        """Say whether all Kafka clusters answer that partitions are in."""
+        homes = {self.home_of(place.topic): None for place in places}
+        return all(self.answers(home) for home in homes if home)
+
+    def beginnings(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return where logs begin; what is gone or does not answer is left out."""
+        found: dict[TopicPartition, int] = {}
+        for kafka, wanted in self.by_home(places).items():
+            if self.answers(kafka):
+                try:
+                    found.update(self.brokers[kafka].beginnings(wanted))
+                except TransportUnavailableError:
+                    self.silent[kafka] = self.clock()
+        return found
+
+    def ends_of(self, node: str) -> Mapping[TopicPartition, int] | None:
+        """Return the ends of all that a node writes and its clients tell it; None: no answer."""
+        kafka = self.homes.get(node, "")
+        if not self.answers(kafka):
+            return None
+        start = f"{self.prefix}{node}."
+        pattern = re.compile(audited_pattern(self.prefix))
+        try:
+            brokers = self.brokers[kafka]
+            topics = [
+                topic
+                for topic in brokers.topics()
+                if topic.startswith(start)
+                and pattern.fullmatch(topic)
+                and place_of(self.prefix, topic).role in _WRITTEN
+            ]
+            return brokers.ends(
+                TopicPartition(topic, partition)
+                for topic, (_, partitions) in brokers.described(topics).items()
+                for partition in range(partitions)
+            )
+        except TransportUnavailableError:
+            self.silent[kafka] = self.clock()
+            return None
+
+    def ids_of(self, kafka: str, topics: Iterable[str]) -> Mapping[str, str]:
+        """Return topic -> id, as one Kafka cluster says; nothing if it does not answer."""
+        wanted = sorted(topics)
+        if not wanted or not self.answers(kafka):
+            return {}
+        try:
+            told = self.brokers[kafka].described(wanted)
+        except TransportUnavailableError:
+            self.silent[kafka] = self.clock()
+            return {}
+        return {topic: id_ for topic, (id_, _) in told.items()}
+
+    def by_home(self, places: Iterable[TopicPartition]) -> Mapping[str, list[TopicPartition]]:
+        """Return partitions by Kafka cluster; those of unknown nodes are left out."""
+        found: dict[str, list[TopicPartition]] = {}
+        for place in places:
+            home = self.home_of(place.topic)
+            if home:
+                found.setdefault(home, []).append(place)
+        return dict(sorted(found.items()))

@@ -1,0 +1,173 @@
+"""What the commands of the auditor tell of what it wrote, and how they end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from mesh.cli import audit_live, clock
+from mesh.transport.port import TopicSpec
+from tests.component.cli.conftest import Mesh, Run
+
+Chain = tuple[Mesh, str]
+Tell = Callable[..., None]
+
+
+@pytest.fixture
+def tell(chain: Chain) -> Tell:
+    """Write as the auditor does; no fields: take back."""
+    kafka = chain[0].world.kafka["left"]
+    tables = ("findings", "certificates", "status")
+    kafka.admin().create([TopicSpec(name=f"mesh.audit.{one}", partitions=1) for one in tables])
+    writer = kafka.writer("auditor")
+
+    def write(table: str, key: str, **fields: object) -> None:
+        value = json.dumps(fields).encode() if fields else None
+        writer.produce(f"mesh.audit.{table}", value, key.encode())
+
+    return write
+
+
+def finding(id_: str, message: str, **more: object) -> dict[str, object]:
+    return {
+        "id": id_,
+        "kind": "duplicate",
+        "text": "c/e got messages more than once",
+        "ids": [message],
+        "endpoint": "c/e",
+        "source": "mesh.a.in.g/0",
+        "first": 0,
+        "last": 0,
+        "node": "c",
+        "first_seen_ms": 1_700_000_000_000,
+        "last_seen_ms": 1_700_000_000_000,
+        "run": "r1",
+        "rule": "in an endpoint once",
+        "evidence": ["mesh.c.ep.e/0@0-1"],
+        "what_to_do": "look at the first node after which there are two",
+        **more,
+    }
+
+
+def test_a_finding_is_explained_with_its_rule_its_records_and_what_to_do(
+    run: Run, chain: Chain, tell: Tell
+) -> None:
+    """A newcomer finds where a message came twice with these two commands alone."""
+    _, file = chain
+    run("subscribe", "acme/>", "-n", "c", "-e", "e", "-f", file)
+    run("publish", "acme/x", "hello", "-n", "a", "-f", file)
+    got = run(
+        "subscribe", "acme/>", "-n", "c", "-e", "e", "--from-beginning", "--count", "1", "-f",
+        file, "-o", "json",
+    )  # fmt: skip
+    told = run("trace", json.loads(got.out)["id"], "-f", file, "-o", "json").data
+    id_ = told["id"]
+    tell("findings", "abc123", **finding("abc123", id_))
+    tell("certificates", "1", source=id_.rsplit("/", 2)[0], endpoint="c/e", expected=1,
+         delivered=2, equal=False, **{"from": 0, "to": 0})  # fmt: skip
+    assert "abc123" in run("audit", "report", "-f", file).out
+    said = run("audit", "explain", "abc", "-f", file)
+    assert said.code == 0
+    for word in ("in an endpoint once", "look at the first node", "mesh.c.ep.e/0@0-1", "a->b", id_):
+        assert word in said.out
+    data = run("audit", "explain", "abc123", "-f", file, "-o", "json").data
+    assert [one["link"] for one in data["message"]["frames"]] == ["a->b", "b->c"]
+
+
+def test_what_is_no_message_is_explained_without_one(run: Run, chain: Chain, tell: Tell) -> None:
+    _, file = chain
+    tell("findings", "s1", id="s1", kind="split", text="a | b", ids=["a", "b"], link="a-b")
+    said = run("audit", "explain", "s1", "-f", file)
+    assert (said.code, "split at a-b: a | b" in said.out) == (0, True)
+
+
+@pytest.mark.parametrize("asked", ["zz", "a"])
+def test_a_finding_that_is_not_there_or_not_the_only_one_is_one_line(
+    run: Run, chain: Chain, tell: Tell, asked: str
+) -> None:
+    _, file = chain
+    tell("findings", "a1", **finding("a1", "x"))
+    tell("findings", "a2", **finding("a2", "x"))
+    said = run("audit", "explain", asked, "-f", file)
+    assert (said.code, "names no finding, or several" in said.err) == (2, True)
+
+
+def test_the_status_tells_what_is_read_what_waits_and_what_is_covered(
+    run: Run, chain: Chain, tell: Tell
+) -> None:
+    _, file = chain
+    assert run("audit", "status", "-f", file).code == 10
+    waiting = {"source": "mesh.a.in.g/0", "block": 0, "endpoint": "c/e", "reason": "b stands"}
+    sources = {"left": {"batch": 4, "lagging": False, "unread": None}}
+    fields = {"at_ms": clock.wall_ms(), "endpoints": ["c/e", "c/f"], "uncertified": 1}
+    tell("status", "position", **fields, waiting=[waiting], sources=sources)
+    tell("certificates", "1", endpoint="c/e", delivered=5, equal=True, at_ms=clock.wall_ms())
+    said = run("audit", "status", "-f", file)
+    assert said.code == 0
+    for word in ("b stands", "left", "never"):
+        assert word in said.out
+    coverage = run("audit", "status", "-f", file, "-o", "json").data["coverage"]
+    assert [coverage[one]["messages"] for one in ("c/e", "c/f")] == [5, 0]
+    sources["left"]["unread"] = "Timed out"
+    tell("status", "position", **fields, sources=sources)
+    assert run("audit", "status", "-f", file).code == 10
+    report = run("audit", "report", "-f", file, "-o", "json").data
+    assert "left is not read: Timed out" in report["doubts"]
+
+
+def test_a_report_may_be_of_some_time(run: Run, chain: Chain, tell: Tell) -> None:
+    _, file = chain
+    now_ms = clock.wall_ms()
+    for number, ago_s in enumerate((7200, 60)):
+        at_ms = now_ms - ago_s * 1000
+        name = f"f{number}"
+        tell("findings", name, **finding(name, "x", first_seen_ms=at_ms, last_seen_ms=at_ms))
+
+    def found(*more: str) -> list[str]:
+        data = run("audit", "report", *more, "-f", file, "-o", "json").data
+        return [one["id"] for one in data["findings"]]
+
+    assert found() == ["f0", "f1"]
+    assert found("--from", "10m") == ["f1"]
+    assert found("--to", "10m") == ["f0"]
+    assert found("--from", "3h", "--to", "90m") == ["f0"]
+    wrong = run("audit", "report", "--from", "soon", "-f", file)
+    assert (wrong.code, "--from" in wrong.err) == (2, True)
+
+
+def test_what_is_said_from_now_on_is_followed(
+    run: Run, chain: Chain, tell: Tell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, file = chain
+    tell("findings", "old", **finding("old", "x"))
+    told = iter(
+        [
+            lambda: tell("certificates", "1", endpoint="c/e", source="s", delivered=1, expected=1,
+                         equal=True, at_ms=1),
+            lambda: tell("findings", "n", id="n", kind="stalled", text="b waits", is_news=True),
+            lambda: tell("findings", "old"),
+            lambda: tell("findings", "new", **finding("new", "x")),
+        ]
+    )  # fmt: skip
+    monkeypatch.setattr(clock, "pause", lambda _: next(told)())
+    said = run("audit", "follow", "--until-found", "-f", file)
+    assert said.code == 10
+    first, news, back, fault = said.out.splitlines()
+    assert "certified c/e" in first
+    assert "stalled n: b waits" in news
+    assert back == "taken back: old"
+    assert "duplicate new:" in fault
+
+
+def test_running_the_auditor_is_running_the_streaming_job(
+    run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, file = chain
+    started: list[list[str]] = []
+    monkeypatch.setattr(audit_live.os, "execv", lambda _, words: started.append(words))
+    said = run("audit", "run", "-f", file, "--bootstrap", "left=h:1", "--until-drained")
+    assert said.code == 0
+    words = " ".join(started[0][1:])
+    assert words == f"-m streaming -f {file} --bootstrap left=h:1 --until-drained"

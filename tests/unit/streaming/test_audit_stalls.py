@@ -1,0 +1,118 @@
+"""What stands still: hops that pass nothing on, subscriptions that nobody takes up."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.model.control import Heartbeat, Subscription
+from mesh.model.state import Cut
+from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
+from streaming.audits.findings import FindingKind, Register
+from streaming.audits.interest import EndpointKey
+from streaming.audits.passing import Stop
+from streaming.audits.rules import RULES
+from streaming.audits.stalls import PATIENCE_S, Stalls
+from streaming.audits.untaken import untaken
+from streaming.job.state import State
+from streaming.tables.digest import Digest
+from streaming.tables.rows import IngressRow, TopicPartition
+
+HOP = "b at mesh.a.to.b.g/0"
+PLACE = TopicPartition("mesh.a.in.g", 0)
+ENDPOINT = EndpointKey("b", "s1")
+
+
+def stop(read: int = 1) -> dict[str, Stop]:
+    return {HOP: Stop("b", f"{HOP}: read up to {read} of 9")}
+
+
+def kinds(register: Register) -> list[tuple[str, str, str]]:
+    return [(one.kind.value, one.node, one.source) for one in register.findings.values()]
+
+
+def test_a_hop_that_stands_still_for_a_minute_is_news_until_it_goes_on():
+    """It is no loss, however long it takes. Spec: K30."""
+    stalls, register = Stalls(), Register()
+    stalls.judge_hops(stop(), 100.0, register)
+    stalls.judge_hops(stop(), 100.0 + PATIENCE_S - 1, register)
+    assert kinds(register) == []
+    stalls.judge_hops(stop(), 100.0 + PATIENCE_S, register)
+    assert kinds(register) == [("stalled", "b", HOP)]
+    stalls.judge_hops(stop(2), 200.0, register)
+    assert kinds(register) == []
+    stalls.judge_hops(stop(2), 200.0 + PATIENCE_S, register)
+    assert kinds(register) == [("stalled", "b", HOP)]
+    stalls.judge_hops({}, 300.0, register)
+    assert kinds(register) == []
+    assert RULES[FindingKind.STALLED].is_news
+
+
+def test_a_clock_that_began_anew_begins_the_minute_anew():
+    """After a restart on a host that has run for a shorter time."""
+    stalls, register = Stalls(), Register()
+    stalls.judge_hops(stop(), 9000.0, register)
+    stalls.judge_hops(stop(), 10.0, register)
+    stalls.judge_hops(stop(), 10.0 + PATIENCE_S - 1, register)
+    assert kinds(register) == []
+    stalls.judge_hops(stop(), 10.0 + PATIENCE_S, register)
+    assert kinds(register) == [("stalled", "b", HOP)]
+
+
+@pytest.fixture
+def state() -> State:
+    """Both nodes beat, b subscribes, and a has published what it wants."""
+    topology = Topology(
+        name="two",
+        kafka={"k": KafkaCluster(name="k")},
+        nodes={name: Node(name=name, kafka="k") for name in "ab"},
+        zones={"Z": Zone.full_mesh("Z", ZoneKind.ONE_HOP, ["a", "b"])},
+        audit_kafka="k",
+    )
+    made = State.of(topology)
+    made.names.uuids.update({"a": "uuid-a", "b": "uuid-b"})
+    made.names.tell(PLACE.topic, "aa")
+    made.interest.subscribe(ENDPOINT, "acme/>", Subscription(), 3)
+    row = IngressRow(PLACE, 0, "acme/x", Digest(1, 2, 3, 4, 5), 0, 0)
+    made.certifier.blocks.publish([row], 100.0)
+    for node in "ab":
+        made.splits.beat(node, Heartbeat(1, 1, ready=True), 100.0)
+    return made
+
+
+def look(state: State, now_s: float = 101.0):
+    world = state.world(lambda _: {})
+    return list(untaken(state.certifier.blocks, world, state.splits, now_s))
+
+
+def test_a_subscription_that_no_lane_takes_up_is_found(state):
+    """0 of 100 delivered used to be no finding, and no certificate."""
+    (one,) = look(state)
+    assert (one.endpoint, one.place) == (ENDPOINT, PLACE)
+    stalls, register = Stalls(), Register()
+    stalls.judge_interest(dict.fromkeys([one]), 100.0, register)
+    stalls.judge_interest(dict.fromkeys([one]), 160.0, register)
+    assert kinds(register) == [("stale-interest", "b", "mesh.a.in.g/0")]
+    stalls.judge_interest({}, 161.0, register)
+    assert kinds(register) == []
+
+
+def test_one_that_a_lane_knows_is_none(state):
+    state.interest.cut(Cut(PLACE.topic, b"", 0, 0, "uuid-b", 3))
+    assert look(state) == []
+
+
+def test_who_has_an_older_version_only_does_not_know_it(state):
+    state.interest.cut(Cut(PLACE.topic, b"", 0, 0, "uuid-b", 2))
+    assert len(look(state)) == 1
+
+
+def test_nobody_expects_anything_of_the_dead_or_over_a_cut(state):
+    assert look(state, now_s=130.0) == []
+    state.splits.cut["a", "b"] = None
+    assert look(state) == []
+
+
+def test_a_subscription_that_nothing_published_meets_is_no_fault(state):
+    state.interest.unsubscribe(ENDPOINT, "acme/>", 4)
+    state.interest.subscribe(ENDPOINT, "other/>", Subscription(), 5)
+    assert look(state) == []
