@@ -310,18 +310,28 @@ class Roles:
         role: str,
         *,
         exclusive: bool = False,
+        polite: bool = False,
         extent: Extent = Extent.CLOUD,
         protocol: str = "",
         timeout_s: float = TIMEOUT_S,
     ) -> InstanceId:
         """Take a role; return the id of the instance once the node has it in force.
 
+        Args:
+            tree: Name or UUID of the tree.
+            role: Which one.
+            exclusive: Hold it alone: all other instances end.
+            polite: ... unless somebody holds it. Takes some seconds.
+            extent: How far it is known.
+            protocol: Messages of which protocol it gets beside those that name none.
+            timeout_s: How long to wait.
+
         Raises:
             SubjectError: A name is none.
             RoleRefusedError: Somebody else holds it alone, for example.
             TimeoutError: The node has not said so in time.
         """
-        wish = RoleWish(_address(tree, role), exclusive, extent, protocol)
+        wish = RoleWish(_address(tree, role), exclusive, extent, protocol, is_polite=polite)
         return self.add_all([(tree, wish)], timeout_s=timeout_s)[0]
 
     def add_all(

@@ -72,6 +72,8 @@ def encode_wish(wish: RoleWish | None) -> bytes | None:
         fields["protocol"] = wish.protocol
     if wish.iid:
         fields["iid"] = f"{wish.iid:x}"
+    if wish.is_polite:
+        fields["polite"] = True
     return _json(fields)
 
 
@@ -113,8 +115,11 @@ def _wish(address: Address, fields: JsonFields) -> RoleWish:
         fields.word("extent", Extent, Extent.CLOUD),
         _protocol(fields),
         InstanceId(fields.hexadecimal("iid", 0)),
+        fields.flag("polite"),
     )
-    fields.end(("exclusive", "extent", "protocol", "iid"))
+    fields.end(("exclusive", "extent", "protocol", "iid", "polite"))
+    if wish.is_polite and not wish.is_exclusive:
+        raise DecodeError("polite goes with exclusive; write both, or none of them")
     return wish
 
 
@@ -381,6 +386,8 @@ def _protocol(fields: JsonFields) -> str:
     name = fields.text("protocol", "")
     if name and (fault := trees.name_fault(name)):
         raise DecodeError(f"protocol: {fault}")
+    if name.startswith("$"):
+        raise DecodeError(f"protocol: {shown(name)} begins with $, which is the mesh's own")
     return name
 
 

@@ -17,6 +17,11 @@ LEASE_MS = 10_000
 """How long an application lives without a word unless it says otherwise. Spec: 13."""
 
 
+PROBE = "$held"
+"""Protocol by which a node asks whether a role has a holder; holders' nodes answer it themselves.
+No application's protocol begins so. Spec: tree_layer 5.4."""
+
+
 class RoleKey(NamedTuple):
     """Who wants which role, in the words of the record's key: a tree may go by a name."""
 
@@ -31,6 +36,7 @@ class RoleWish:
 
     Attributes:
         iid: Of the instance; 0, as a rule, for a fresh one.
+        is_polite: An exclusive role is taken only if nobody holds it. Spec: 5.4.
     """
 
     address: Address
@@ -38,6 +44,7 @@ class RoleWish:
     extent: Extent = Extent.CLOUD
     protocol: str = ""
     iid: InstanceId = NO_INSTANCE
+    is_polite: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import assert_never
 
 from mesh.model.tree_apps import (
     LEASE_MS,
+    PROBE,
     Answered,
     AnswerGiven,
     AppSaid,
@@ -35,6 +36,7 @@ from mesh.model.tree_apps import (
     TreeEvicted,
     Unpartitioned,
 )
+from mesh.model.tree_frames import Options, ReplyKind
 from mesh.model.trees import Address, tree_id
 from mesh.trees.inputs import (
     AppGone,
@@ -49,6 +51,9 @@ from mesh.trees.inputs import (
 )
 from mesh.trees.machine import TreeNode
 from mesh.trees.outputs import ColourChanged, Output, Transmit, TreeBuilt
+
+SETTLE_MS = 3_000
+"""So long somebody who took the same role politely at the same moment may still be heard of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +132,9 @@ class Applications:
     _apps: dict[str, _App] = field(default_factory=dict)
     _early: list[AppSaid] = field(default_factory=list)
     _dropped: Counter[RoleKey] = field(default_factory=Counter)
+    _probed: int = 0
+    _probes: dict[str, RoleKey] = field(default_factory=dict)
+    _settling: dict[tuple[str, Address], tuple[int, RoleTaken] | None] = field(default_factory=dict)
     _is_caught_up: bool = False
     _now_ms: int = 0
 
@@ -139,6 +147,7 @@ class Applications:
     def wakes_ms(self) -> int | None:
         """Return by when the next `Ticked` is due, None while nothing is awaited."""
         due = [app.until_ms for app in self._apps.values()]
+        due += [kept[0] for kept in self._settling.values() if kept is not None]
         if (at_ms := self.node.wakes_ms) is not None:
             due.append(at_ms)
         return min(due, default=None)
@@ -158,6 +167,7 @@ class Applications:
                 yield from self._hear(input_)
             case Ticked():
                 yield from self._end_leases()
+                yield from self._settle()
                 yield from self._tree(input_)
             case LinkOpened() | LinkClosed() | FrameRead():
                 yield from self._tree(input_)
@@ -171,7 +181,10 @@ class Applications:
         self._is_caught_up = True
         for name, app in list(self._apps.items()):
             yield from self._adopt(name)
-            yield from self._add(name, list(app.wishes.values()))
+            wishes = list(app.wishes.values())
+            yield from self._add(name, [one for one in wishes if not one.is_exclusive])
+            for key in [key for key, one in app.wishes.items() if one.is_exclusive]:
+                yield from self._probe(key)
         early, self._early = self._early, []
         for said in early:
             yield from self._hear(said)
@@ -263,7 +276,58 @@ class Applications:
         app.wishes[key] = wish
         if former is not None and self._is_caught_up:
             yield from self._tree(RolesRemoved(key.app, (former.address,)))
-        return app.granted.pop(wish.address, True) is True
+        is_new = app.granted.pop(wish.address, True) is True
+        if is_new and wish.is_polite and self._is_caught_up:
+            yield from self._probe(key)
+            return False
+        return is_new
+
+    # -- holding a role alone, politely ---------------------------------------------------
+
+    def _probe(self, key: RoleKey) -> Iterator[Effect]:
+        """Ask whether a role has a holder before taking it: a message to one instance.
+
+        Of a node that comes back too: its roles may have been taken over meanwhile, by somebody
+        whose instance is not as new as a fresh one would be.
+        """
+        self._probed += 1
+        call = str(self._probed)
+        self._probes[call] = key
+        address = self._apps[key.app].wishes[key].address
+        options = Options(one_instance=True)
+        yield from self._tree(SendWanted("", call, address, options=options, protocol=PROBE))
+
+    def _heard_of_holder(self, answer: Answered) -> Iterator[Effect]:
+        """Take a role that nobody holds; with a holder, its wish ends."""
+        is_held = answer.kind is ReplyKind.DATA
+        if not (is_held or answer.is_last):
+            return
+        key = self._probes.pop(answer.call, None)
+        app = self._apps.get(key.app) if key is not None else None
+        wish = app.wishes.get(key) if app is not None and key is not None else None
+        if key is None or wish is None:
+            return
+        if is_held:
+            text = f"{key.role!r} is held alone elsewhere; ask its holder"
+            yield from self._pass_on(
+                Refused(key.app, key.role, "EXCLUSIVE_HELD", text, wish.address)
+            )
+            return
+        if wish.is_polite:
+            self._settling[key.app, wish.address] = None
+        yield from self._add(key.app, [wish])
+
+    def _settle(self) -> Iterator[Effect]:
+        """Tell those who took a role politely and still hold it that it is theirs."""
+        for place, kept in list(self._settling.items()):
+            if kept is not None and kept[0] <= self._now_ms:
+                del self._settling[place]
+                yield Tell(kept[1].app, kept[1])
+
+    def _answer_probe(self, probe: Delivered) -> Iterator[Effect]:
+        """Say for a holder that it holds the role, once its own application knows."""
+        is_sure = (probe.app, probe.address) not in self._settling
+        yield from self._tree(AnswerGiven(probe.app, probe.mid, b"" if is_sure else None))
 
     def _unsay(self, key: RoleKey) -> Iterator[Effect]:
         """Take the end of a wish; the one that this node has written itself is no news."""
@@ -312,15 +376,16 @@ class Applications:
         match output:
             case Transmit():
                 yield output
+            case Delivered(protocol=protocol) if protocol == PROBE:
+                yield from self._answer_probe(output)
+            case Answered(app=""):
+                yield from self._heard_of_holder(output)
             case Delivered() | Answered():
                 yield Tell(output.app, output)
             case RoleTaken():
-                if output.is_granted and output.app in self._apps:
-                    self._apps[output.app].granted[output.address] = None
-                yield Tell(output.app, output)
+                yield from self._taken(output)
             case RoleLost():
-                yield from self._forget(output.app, output.address)
-                yield Tell(output.app, output)
+                yield from self._lost(output)
             case Refused():
                 self.refused[output.code] += 1
                 if output.address is not None and output.code not in _HELD_ALREADY:
@@ -334,6 +399,25 @@ class Applications:
                 pass
             case _:
                 assert_never(output)
+
+    def _taken(self, taken: RoleTaken) -> Iterator[Effect]:
+        place = (taken.app, taken.address)
+        if taken.is_granted and taken.app in self._apps:
+            self._apps[taken.app].granted[taken.address] = None
+        if place in self._settling:
+            self._settling[place] = (self._now_ms + SETTLE_MS, taken)
+        else:
+            yield Tell(taken.app, taken)
+
+    def _lost(self, lost: RoleLost) -> Iterator[Effect]:
+        yield from self._forget(lost.app, lost.address)
+        if self._settling.pop((lost.app, lost.address), None) is None:
+            yield Tell(lost.app, lost)
+            return
+        text = f"{lost.address.role!r} was taken by another at the same time; ask its holder"
+        yield Tell(
+            lost.app, Refused(lost.app, lost.address.role, "EXCLUSIVE_HELD", text, lost.address)
+        )
 
     def _forget(self, name: str, address: Address) -> Iterator[Effect]:
         """Take out of `roles` what an application does not hold."""

@@ -13,7 +13,7 @@ Spec: tree_layer 2; DESIGN 4.2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 from mesh.model.tree_apps import AnswerGiven, ExclusiveCleared, SendWanted, TreeEvicted
@@ -115,6 +115,11 @@ class TreeNode:
     def colour(self) -> Colour | None:
         """Return the colour of the node's part."""
         return self._node.colour
+
+    @property
+    def links_up(self) -> Sequence[str]:
+        """Return the neighbours with whom frames are exchanged."""
+        return [link for link, end in self._node.links.items() if end.is_up]
 
     @property
     def counts(self) -> Mapping[str, int]:

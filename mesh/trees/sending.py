@@ -5,7 +5,7 @@ Spec: tree_layer 6.1-6.3, 5.11 (H10, H18).
 
 from __future__ import annotations
 
-from mesh.model.tree_apps import Delivered, Refused, SendWanted
+from mesh.model.tree_apps import PROBE, Delivered, Refused, SendWanted
 from mesh.model.tree_frames import Cause, Reply, ReplyKind, RouteBreak, Send
 from mesh.model.trees import Address, InstanceId, name_fault
 from mesh.trees.installing import remove_routes_over, role_routes
@@ -149,7 +149,7 @@ def _deliver(node: Node, session: Session, *, is_endpoint: bool) -> None:
 
 
 def _is_open(node: Node, one: LocalRole, protocol: str) -> bool:
-    return protocol in ("", one.protocol) and (one.app, one.protocol) in node.ports
+    return protocol in ("", one.protocol, PROBE) and (one.app, one.protocol) in node.ports
 
 
 def _break_off(node: Node, session: Session) -> None:

@@ -34,6 +34,7 @@ class _Feed:
         from_end: Whether only what comes is read.
         end: Where it ended when it was found; None before that.
         tried_ms: When it was looked for in vain.
+        is_read: All that it held then was read.
     """
 
     place: TopicPartition
@@ -42,6 +43,7 @@ class _Feed:
     from_end: bool = True
     end: int | None = None
     tried_ms: int | None = None
+    is_read: bool = False
 
 
 @dataclass(slots=True)
@@ -148,12 +150,11 @@ class Feeds:
     def has_read(self, topic: str) -> bool:
         """Say whether all that a topic held when it was found has been read."""
         feed = self._feeds[topic]
-        if feed.end is None:
-            return False
-        if self.intake.positions.get(feed.place, BEGINNING) < feed.end:
-            return False
-        self.intake.unwatch(feed.place)
-        return True
+        if not feed.is_read and feed.end is not None:
+            feed.is_read = self.intake.positions.get(feed.place, BEGINNING) >= feed.end
+            if feed.is_read:
+                self.intake.unwatch(feed.place)
+        return feed.is_read
 
     def close(self) -> None:
         """Read nothing any more."""

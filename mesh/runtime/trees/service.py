@@ -36,6 +36,9 @@ REST_MS = 1_000
 LOOK_MS = 1_000
 """How often lost records are counted, and applications that are gone forgotten."""
 
+HEAR_MS = 3_000
+"""How long a new incarnation listens for neighbours before it serves applications all the same."""
+
 LEAVE_S = 1.0
 """How long a node that stops waits for its last frames to be written."""
 
@@ -50,6 +53,7 @@ class _Incarnation:
     apps: Applications
     feeds: Feeds
     writer: TreeWriter
+    began_ms: int
     open: dict[str, None] = field(default_factory=dict)
     resting: dict[str, int] = field(default_factory=dict)
     has_roles: bool = False
@@ -124,6 +128,7 @@ class TreeService:
             Applications(tree_node, uuid, epoch),
             Feeds(self.topology, self.node, self.admins, self.readers, self.intake, self.questions),
             TreeWriter(self.topology, self.node, self.home, self.questions),
+            began_ms=now_ms,
             looked_ms=now_ms,
         )
 
@@ -161,9 +166,7 @@ class TreeService:
         for link in now.feeds.find(now_ms):
             now.open[link] = None
             self._give(now, LinkOpened(link), now_ms)
-        if not now.has_roles and now.feeds.has_read(
-            TopicNames(self.topology.prefix).roles(self.node)
-        ):
+        if not now.has_roles and self._may_serve(now, links, now_ms):
             now.has_roles = True
             self._give(now, RolesCaughtUp(), now_ms)
         wakes_ms = now.apps.wakes_ms
@@ -174,6 +177,17 @@ class TreeService:
             now.looked_ms = now_ms
             now.writer.count_lost()
             now.writer.forget(now.apps.names)
+
+    def _may_serve(self, now: _Incarnation, links: Collection[str], now_ms: int) -> bool:
+        """Say whether applications can be served: their wishes are read, neighbours are heard.
+
+        What a neighbour knows is newer than what an incarnation that remembers nothing would say:
+        without its clock a holder that comes back would lose its role to its own former instance.
+        """
+        if not now.feeds.has_read(TopicNames(self.topology.prefix).roles(self.node)):
+            return False
+        up = now.apps.node.links_up
+        return all(link in up for link in links) or now_ms - now.began_ms >= HEAR_MS
 
     def _give(self, now: _Incarnation, input_: NodeInput, now_ms: int) -> None:
         now.writer.perform(now.apps.step(input_, now_ms))

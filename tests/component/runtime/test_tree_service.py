@@ -9,7 +9,9 @@ import pytest
 from mesh.client.roles import Call, Roles
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import RoleRefusedError
+from mesh.model.tree_apps import RoleKey, RoleWish
 from mesh.model.tree_frames import Cause, ReplyKind
+from mesh.model.trees import Address, tree_id
 from mesh.trees.settings import Settings
 from tests.component.in_memory_mesh import CHAIN, Mesh
 
@@ -222,3 +224,40 @@ def test_an_exclusive_role_that_is_held_is_refused(application: Open) -> None:
     with pytest.raises(RoleRefusedError, match="EXCLUSIVE_HELD"):
         sender.add("desk-7", "lead")
     assert not sender.held
+
+
+def test_a_role_is_taken_politely_only_if_nobody_holds_it(mesh: Mesh, application: Open) -> None:
+    """Granted, denied, and of two at one moment exactly one. Spec: tree_layer 5.4, 11 (30)."""
+    host, other, third = application("c"), application("a"), application("b")
+    assert host.add("desk-7", "lead", exclusive=True, polite=True)
+    with pytest.raises(RoleRefusedError, match="EXCLUSIVE_HELD"):
+        other.add("desk-7", "lead", exclusive=True, polite=True)
+    assert len(host.held) == 1
+    host.remove("desk-7", "lead")
+    live(mesh, 2, host, other, third)
+    wish = RoleWish(Address(tree_id("desk-7"), "lead"), is_exclusive=True, is_polite=True)
+    for one in (other, third):
+        one._write_role(RoleKey(one.app, "desk-7", "lead"), wish)
+    live(mesh, 10, host, other, third)
+    assert sorted(len(one.held) for one in (other, third)) == [0, 1]
+
+
+def test_a_holder_that_comes_back_takes_nothing_from_who_took_over(
+    mesh: Mesh, application: Open
+) -> None:
+    """And none that comes back at once loses to what its former instance has left behind."""
+    host, other, sender = application("c"), application("a"), application("b")
+    host.add("desk-7", "lead", exclusive=True)
+    finished(sender.send("desk-7", "lead", b"1"), host)
+    mesh.world.kill("c")
+    mesh.world.start("c")
+    live(mesh, 15, host, other, sender)
+    assert payloads(finished(sender.send("desk-7", "lead", b"2"), host)) == ["c: 2"]
+    mesh.world.kill("c")
+    other.clear("desk-7", "lead")
+    live(mesh, 1, other)
+    other.add("desk-7", "lead", exclusive=True)
+    mesh.world.start("c")
+    live(mesh, 15, host, other, sender)
+    assert (len(host.held), len(other.held)) == (0, 1)
+    assert payloads(finished(sender.send("desk-7", "lead", b"3"), host, other)) == ["a: 3"]

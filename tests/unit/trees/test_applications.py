@@ -17,6 +17,7 @@ from mesh.model.tree_apps import (
 )
 from mesh.model.trees import Address, tree_id
 from mesh.trees.applications import (
+    SETTLE_MS,
     Applications,
     DropLease,
     Effect,
@@ -133,3 +134,27 @@ def test_a_wish_that_crosses_its_own_end_is_written_anew() -> None:
     again = apps.step(RolesRead([RoleSaid(KEY, lead), RoleSaid(KEY, None)]), 10)
     assert RoleTaken in kinds(again)
     assert WriteRole(KEY, lead) in again
+
+
+def test_an_exclusive_wish_that_a_restart_finds_is_asked_for_before_it_is_taken() -> None:
+    apps = served(caught_up=False)
+    apps.step(RolesRead([RoleSaid(KEY, RoleWish(PLACE, is_exclusive=True))]), 0)
+    assert kinds(apps.step(RolesCaughtUp(), 0)) == [Served, RoleTaken]
+
+
+def test_a_role_taken_politely_is_told_of_after_a_while() -> None:
+    apps = served()
+    polite = RoleWish(PLACE, is_exclusive=True, is_polite=True)
+    assert kinds(apps.step(RolesRead([RoleSaid(KEY, polite)]), 0)) == [Served]
+    assert not told(apps.step(Ticked(), SETTLE_MS - 1))
+    assert kinds(apps.step(Ticked(), SETTLE_MS)) == [RoleTaken]
+
+
+def test_of_two_who_take_a_role_politely_at_once_one_is_refused() -> None:
+    apps = served()
+    polite = RoleWish(PLACE, is_exclusive=True, is_polite=True)
+    other = RoleKey("other", "desk", "pricing")
+    effects = apps.step(RolesRead([RoleSaid(KEY, polite), RoleSaid(other, polite)]), 0)
+    effects += apps.step(Ticked(), SETTLE_MS)
+    ends = [kinds(effects, app)[-1] for app in ("app", "other")]
+    assert sorted(one.__name__ for one in ends) == ["Refused", "RoleTaken"]
