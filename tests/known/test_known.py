@@ -1,0 +1,40 @@
+"""Each known fault still shows, by what its file does and by nothing else. Spec: DESIGN 6."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.known import lost_announcement, moved_copies, recovered_lane, unreachable_source
+from tests.known.__main__ import KNOWN, main
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_known_fault_still_shows(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """If it does not, somebody has cured it: tell so, and make its file a test."""
+    assert main([name]) == 0
+    assert "FAILS: " in capsys.readouterr().out
+
+
+def test_without_what_it_takes_the_same_comes_out_well() -> None:
+    """Else the files would show something else."""
+    assert recovered_lane.run(dies=False) == ""
+    assert unreachable_source.run(away=False) == ""
+    assert moved_copies.run(vanish=False) == ""
+    assert lost_announcement.run(vanishes=False) == ""
+
+
+def test_each_is_named_among_what_is_not_promised() -> None:
+    """Whoever reads the promises finds the command that shows what they leave out."""
+    told = (ROOT / "docs" / "guarantees.md").read_text().split("## What is not promised")[1]
+    assert [name for name in KNOWN if f"`{name}`" not in told] == []
+
+
+def test_the_command_refuses_a_name_that_it_does_not_know(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["nonsense"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
