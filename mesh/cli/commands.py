@@ -44,6 +44,14 @@ COMMANDS: Sections = {
         "status": Command("status:status", "Nodes: up or down, links, subscriptions"),
         "links": Command("status:links", "Links: state, what waits on them, who wants what"),
         "interest": Command("interest:interest", "Who wants what since when, now or earlier"),
+        "endpoint": CommandGroup(
+            "Endpoints and their readers",
+            {
+                "list": Command(
+                    "endpoint:list_endpoints", "All endpoints, what waits, the slowest reader"
+                )
+            },
+        ),
         "queue": CommandGroup(
             "Queues and their consumers",
             {

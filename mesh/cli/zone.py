@@ -133,6 +133,9 @@ def add(
     zone: ZoneArgument,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="NODE...")] = None,
     link: LinkOption = None,
+    kind: Annotated[
+        str | None, typer.Option(help="Make the zone, of this kind, if there is none.")
+    ] = None,
     yes: YesOption = False,
     allow_delete: DeleteOption = False,
     dry_run: DryRunOption = False,
@@ -141,9 +144,13 @@ def add(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Add nodes to a zone of nodes, each linked to all others, or links to a zone of links."""
-    from mesh.config.zone_edits import with_links, with_nodes
+    from mesh.config.zone_edits import with_links, with_nodes, with_zone
 
     def edit(before: Topology) -> Mapping[str, object]:
+        if kind is not None and zone not in before.zones:
+            pairs = pairs_of(before, "--link", link or [])
+            what = {"links": [list(pair) for pair in pairs]} if link else {"nodes": nodes or []}
+            return with_zone(before, zone, {"kind": kind, **what})
         if link:
             return with_links(before, zone, pairs_of(before, "--link", link))
         return with_nodes(before, zone, nodes or [])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,15 +14,12 @@ from mesh.model.queues import Attraction, MemberKind, Queue, QueuePolicy, is_of_
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.status import UNKNOWN
-from mesh.transport.port import KafkaCluster, TopicPartition
-from mesh.transport.reading import read_range
+from mesh.operate.waiting import waiting_behind
+from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.view.mesh_view import MeshView
 
 LEFT = "left"
 """Kind of a node that has left a queue with messages in it."""
-
-COUNTED_MAX = 5_000
-"""Offsets of one member whose messages are counted one by one; above, offsets are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,8 +168,8 @@ def _member(
     try:
         members = kafka.admin().group_members(group)
         passed = kafka.admin().passed(group, places)
-        waiting, origins = _counted(kafka, passed, places)
-        given_up, _ = _counted(kafka, {}, letters)
+        waiting = waiting_behind(kafka, passed, places, _origin)
+        given_up = waiting_behind(kafka, {}, letters)
     except TransportError:
         return QueueMember(node=node, kind=kind, filters=filters)
     consumers = sum(map(is_client, members))
@@ -183,30 +179,16 @@ def _member(
         filters=filters,
         consumers=consumers,
         movers=len(members) - consumers,
-        waiting=waiting,
-        is_counted=waiting == 0 or bool(origins),
-        origins=origins,
-        dead_letters=given_up,
+        waiting=waiting.count,
+        is_counted=waiting.is_counted,
+        origins=waiting.by,
+        dead_letters=given_up.count,
     )
 
 
-def _counted(
-    kafka: KafkaCluster, passed: Mapping[TopicPartition, int], places: Sequence[TopicPartition]
-) -> tuple[int, Mapping[str, int]]:
-    """Return how many messages lie behind positions, and where they were published.
-
-    Where there are too many offsets to look at, these are counted, and no origins are told.
-    """
-    starts, ends = kafka.admin().starts(places), kafka.admin().stable_ends(places)
-    begins = {at: max(passed.get(at, 0), starts.get(at, 0)) for at in ends}
-    behind = {at: begin for at, begin in begins.items() if begin < ends[at]}
-    offsets = sum(ends[at] - begin for at, begin in behind.items())
-    if offsets > COUNTED_MAX:
-        return offsets, {}
-    origins: Counter[str] = Counter()
-    for record in read_range(kafka, behind, ends, name="waiting"):
-        try:
-            origins[received(record).path[0]] += 1
-        except DecodeError:
-            origins[UNKNOWN] += 1
-    return sum(origins.values()), dict(sorted(origins.items()))
+def _origin(record: Record) -> str:
+    """Return the node where a message was published."""
+    try:
+        return received(record).path[0]
+    except DecodeError:
+        return UNKNOWN

@@ -11,8 +11,8 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.doctor.progress import read_positions
 from mesh.operate.status import UP, link_state
+from mesh.operate.waiting import waiting_behind
 from mesh.transport.port import KafkaCluster, TopicPartition
-from mesh.transport.reading import read_range
 from mesh.view.mesh_view import MeshView
 
 
@@ -59,7 +59,7 @@ def unread_in(
         records: int | None = None
         try:
             known = _positions(topology, view, kafka, sender, reader)
-            records = _waiting(kafka[owner.kafka], {at: known.get(at, 0) for at in places})
+            records = waiting_behind(kafka[owner.kafka], known, places).count
         except TransportError:
             pass  # told as unknown
         if records != 0:
@@ -104,15 +104,3 @@ def _reads(view: MeshView, reader: str, sender: str) -> bool:
         return seen.is_ready
     is_paused = any(key.neighbour == sender for key in seen.pauses)
     return link_state(seen, sender) == UP and not is_paused
-
-
-def _waiting(cluster: KafkaCluster, positions: Mapping[TopicPartition, int]) -> int:
-    """Return how many records lie behind these positions, transaction markers apart."""
-    ends = cluster.admin().stable_ends(list(positions))
-    starts = cluster.admin().starts(list(positions))
-    begins = {
-        at: max(positions[at], starts.get(at, 0))
-        for at, end in ends.items()
-        if end > max(positions[at], starts.get(at, 0))
-    }
-    return sum(1 for _ in read_range(cluster, begins, ends, name="unread"))

@@ -39,6 +39,10 @@ ELSEWHERE = {
     "demo": "has a topology of its own, without secrets",
     "lab storm": "runs scenario files, whose Kafka clusters are embedded",
     "lab check": "reads a history",
+    "api": "serves until it is stopped; `tests/component/api` asks it",
+    "dashboard": "serves until it is stopped",
+    "audit run": "runs a Spark application",
+    "audit follow": "goes on until it is stopped",
 }
 """Commands that no topology file with secrets is given to."""
 
@@ -87,6 +91,7 @@ zone rename Z --title T -f {file} --yes
 zone list -f {file}
 zone show Z -f {file}
 queue list -f {file}
+endpoint list -f {file}
 queue show q -f {file}
 queue consume q --node a -f {file} --count 1 --timeout 1
 context add here -f {file}
@@ -97,6 +102,8 @@ context show -o json
 context rm here
 lab run {file}
 audit report -f {file}
+audit status -f {file}
+audit explain none -f {file}
 """.strip().splitlines()
 
 

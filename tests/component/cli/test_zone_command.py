@@ -65,6 +65,17 @@ def in_force(nodes: Following) -> tuple[int, Mapping[str, Zone]]:
     return found.number, found.topology.zones
 
 
+def test_who_adds_to_a_zone_may_say_what_it_is_to_be(run: Run, started: Started) -> None:
+    """Universal Messaging makes the zone that a realm joins. Spec: UM-8."""
+    nodes, file = started()
+    refused = run("zone", "add", "A", "a", "b", "-f", file)
+    assert (refused.code, "there is none" in refused.err) == (2, True)
+    assert run("zone", "add", "A", "a", "b", "--kind", "one-hop", "-f", file).code == 0
+    assert in_force(nodes)[1]["A"].nodes == ("a", "b")
+    assert run("zone", "add", "A", "c", "--kind", "one-hop", "-f", file).code == 0
+    assert in_force(nodes)[1]["A"].nodes == ("a", "b", "c")
+
+
 def test_a_zone_comes_grows_shrinks_and_goes(run: Run, started: Started) -> None:
     """Spec: UM-8, DESIGN 3, K28."""
     nodes, file = started()

@@ -1,0 +1,48 @@
+"""`mesh endpoint list` as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mesh.model.topology import Topology
+from mesh.operate.endpoints import EndpointStanding, endpoints_of
+from mesh.transport.port import KafkaCluster
+from mesh.view.mesh_view import MeshView
+
+
+def endpoints_document(
+    topology: Topology,
+    view: MeshView,
+    kafka: Mapping[str, KafkaCluster],
+    nodes: Sequence[str],
+) -> dict[str, Any]:
+    """Return the endpoints of nodes, and the nodes of which nothing is known.
+
+    Args:
+        topology: The topology in force.
+        view: Of it, refreshed.
+        kafka: Its Kafka clusters.
+        nodes: Whose endpoints.
+    """
+    reachable = [node for node in nodes if not view.is_unreachable(node)]
+    listed = [one for node in reachable for one in endpoints_of(topology, view, kafka, node)]
+    return {
+        "ok": True,
+        "endpoints": [_endpoint(one) for one in listed],
+        "unknown": [node for node in nodes if node not in reachable],
+    }
+
+
+def _endpoint(one: EndpointStanding) -> dict[str, Any]:
+    return {
+        "node": one.node,
+        "endpoint": one.endpoint,
+        "kind": str(one.kind),
+        "class": str(one.message_class),
+        "filters": list(one.filters),
+        "readers": one.readers,
+        "slowest": one.slowest or None,
+        "waiting": None if one.waiting is None else one.waiting.count,
+        "is_counted": one.waiting is None or one.waiting.is_counted,
+    }
