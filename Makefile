@@ -7,10 +7,10 @@ FILE ?= examples/scenarios/fig36.yaml
 SEED ?= 1
 MINUTES ?= 5
 
-.PHONY: help install demo test lint check fmt bench lab storm lock
+.PHONY: help install demo test test-k8s lint check fmt bench lab storm lock
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 install: .venv/installed ## Make .venv with everything, from requirements.lock
 
@@ -25,7 +25,10 @@ demo: .venv/installed ## Three real Kafka clusters, thirteen nodes, a real feed,
 	@exec $(BIN)/mesh demo $(ARGS)
 
 test: .venv/installed ## The whole test suite, in two processes, file by file
-	@exec $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@exec $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/k8s $(ARGS)
+
+test-k8s: .venv/installed ## The chart on a real API server: on MESH_TEST_KUBECONFIG, else on one made here (root, Go, Docker)
+	@exec $(BIN)/python -m pytest tests/k8s $(ARGS)
 
 lint: .venv/installed ## Lint, types and import contracts: seconds
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports

@@ -34,7 +34,7 @@ PROGRAMS = {
     "unshare": "util-linux",
     "openssl": "openssl",
     "docker": "docker.io",
-    "go": "golang-go",
+    "go": "Go 1.24 or newer",
 }
 
 

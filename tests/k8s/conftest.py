@@ -53,7 +53,9 @@ def kube(
         way = f"--kubeconfig={cluster.kubeconfig}"
         kubectl = cluster.inside([str(programs / "kubernetes"), "kubectl", way])
         helm = cluster.inside([str(programs / "helm"), way])
-        yield from _within(Kube(kubectl, helm, NAMESPACE, _images(*images, policy="Never")))
+        kill = cluster.inside(["ctr", "-n", "k8s.io", "tasks", "kill", "-s", "SIGKILL"])
+        named = _images(*images, policy="Never")
+        yield from _within(Kube(kubectl, helm, NAMESPACE, named, kill))
     finally:
         cluster.stop()
         shutil.rmtree(cluster.folder / "containerd", ignore_errors=True)
@@ -83,6 +85,7 @@ def _images(node: str, kafka: str, *, policy: str) -> Mapping[str, Any]:
 
 
 def _within(kube: Kube) -> Iterator[Kube]:
+    kube.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")  # of a run that was killed
     kube.kubectl("apply", "-f", "-", give=RESTRICTED)
     try:
         yield kube

@@ -32,12 +32,14 @@ class Kube:
         kubectl_command, helm_command: How the programs are started, with the way to the cluster.
         namespace: Where everything happens.
         images: Values of the chart that name our images.
+        kill_command: Kills the container whose id is added; None where only the API can be asked.
     """
 
     kubectl_command: Sequence[str]
     helm_command: Sequence[str]
     namespace: str
     images: Mapping[str, Any]
+    kill_command: Sequence[str] | None = None
 
     def kubectl(self, *arguments: str, give: str | None = None) -> str:
         """Return what kubectl says."""
@@ -67,6 +69,24 @@ class Kube:
     def mesh(self, pod: str, *arguments: str) -> str:
         """Return what a command of the command line says in a pod."""
         return self.kubectl("exec", pod, "-c", "worker", "--", "mesh", *arguments)
+
+    def kill(self, pod: str) -> None:
+        """Have a worker end without a word, as by `kill -9`, and wait until it was missed."""
+        if self.kill_command is None:
+            self.kubectl("delete", "pod", pod, "--grace-period=0", "--force")
+            return
+        before = self._container(pod)
+        identity = before["containerID"].removeprefix("containerd://")
+        subprocess.run([*self.kill_command, identity], capture_output=True, check=True)
+        count = before["restartCount"]
+        until(
+            f"{pod} is started anew",
+            lambda: self._container(pod)["restartCount"] > count or None,
+        )
+
+    def _container(self, pod: str) -> Mapping[str, Any]:
+        [found] = self.workers()[pod]["status"]["containerStatuses"]
+        return dict(found)
 
     def try_helm(
         self, command: str, release: str, values: Mapping[str, Any] | None = None, *more: str

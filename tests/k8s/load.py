@@ -7,15 +7,15 @@ prints what the checker of storms says, as JSON.   usage: load.py RATE STOP
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mesh.cli.running import running_mesh
-
-from mesh.client import connect
+from mesh.client import connect, load_topology
+from mesh.config.context import current_context
 from mesh.lab.checker.history import Held, History, Publish, Wanted
 from mesh.lab.checker.judge import check
 from mesh.lab.checker.reach import origins
@@ -23,7 +23,7 @@ from mesh.lab.held import HeldRecords, read_all
 from mesh.lab.load import Publisher, Watch
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
-from mesh.model.topology import Topology
+from mesh.model.topology import Topology, with_addresses
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.view.connection import open_kafka
 
@@ -41,7 +41,9 @@ class Load:
     """Publishers at all nodes, and an endpoint at each that wants everything of everyone."""
 
     def __init__(self, rate: float) -> None:
-        self.topology: Topology = running_mesh(None, None, None).topology
+        here = current_context()
+        assert here is not None, "no context in this pod"
+        self.topology: Topology = with_addresses(load_topology(here.file), here.addresses)
         self.kafka: Mapping[str, KafkaCluster] = open_kafka(self.topology)
         self.names = TopicNames(self.topology.prefix)
         self.places = {
@@ -104,6 +106,7 @@ class Load:
                 warm_s = None
                 for watch in self.watches.values():
                     watch.longest_ms = 0
+                _say("begun")
             time.sleep(TURN_S)
         for one in [*self.publishers, *self.watches.values()]:
             one.close()
@@ -171,9 +174,15 @@ class Load:
         return list(HeldRecords(self.kafka, endpoints, ids, self.begins, now_ms))
 
 
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
 def main() -> None:
     load = Load(float(sys.argv[1]))
     load.run(Path(sys.argv[2]))
+    _say(json.dumps(load.verdict()))
 
 
 main()

@@ -1,4 +1,7 @@
-"""Kubernetes, a DNS server and Helm as programs, built once from Go modules into the cache."""
+"""Kubernetes, a DNS server and Helm as programs, built once from Go modules into the cache.
+
+`python -m tests.k8s.programs` builds them ahead, so that no test waits for that.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,13 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+
+from mesh.local.jars import cache_folder
 
 SOURCES = Path(__file__).with_name("programs")
 VERSION = "v1.34.4"
@@ -39,7 +46,8 @@ def build(cache: Path, progress: Callable[[str], None]) -> Path:
             env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": ""},
             check=True,
         )
-        made.rename(folder)
+        with suppress(OSError):  # somebody else was faster
+            made.rename(folder)
     finally:
         shutil.rmtree(made, ignore_errors=True)
     progress(f"built Kubernetes in {time.monotonic() - begun_s:.0f} s")
@@ -59,3 +67,7 @@ def _flags() -> str:
     }
     package = "k8s.io/component-base/version"
     return " ".join(["-s", "-w", *(f"-X {package}.{name}={is_}" for name, is_ in facts.items())])
+
+
+if __name__ == "__main__":
+    build(cache_folder(os.environ.get("MESH_CACHE")), lambda line: sys.stderr.write(line + "\n"))

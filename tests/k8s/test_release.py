@@ -1,0 +1,355 @@
+"""A release on a real API server: installed, used, changed under load, broken, scaled, removed.
+
+One release goes through all of it, in the order of the tests: each begins with what the former left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from tests.k8s.kube import Kube, is_ready, until
+
+pytestmark = [pytest.mark.k8s, pytest.mark.docker, pytest.mark.timeout(900)]
+
+RELEASE = "demo"
+NODES = ("tk1", "ny1", "pa1")
+LINE = [["tk1", "ny1"], ["ny1", "pa1"]]
+MOVED = [["tk1", "pa1"], ["ny1", "pa1"]]
+STOP = "/tmp/stop"
+# Of a container's CPU it gets what it asks for where others want it, and here all share two cores.
+SMALL: Mapping[str, Any] = {"requests": {"cpu": "100m", "memory": "96Mi"}}
+LOAD = Path(__file__).with_name("load.py").read_text(encoding="utf-8")
+
+
+def values(links: list[list[str]] = LINE, **more: Any) -> Mapping[str, Any]:
+    """Return the values of the release."""
+    spec = {
+        "kafka": {"tokyo": {}, "newyork": {}, "paris": {}},
+        "nodes": {
+            "tk1": {"kafka": "tokyo"},
+            "ny1": {"kafka": "newyork"},
+            "pa1": {"kafka": "paris"},
+        },
+        "zones": {"WORLD": {"kind": "multi-hop", "links": links}},
+    }
+    topology = {"name": "worldwide", "spec": spec, "apply": {"enabled": True, "waitSeconds": 60}}
+    return {"topology": topology, "workers": 2, "resources": SMALL, **more}
+
+
+def patience_s(quiet_s: float) -> float:
+    """Return what a time on a quiet machine may be on this one just now."""
+    return quiet_s * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def pod(node: str, number: int = 0) -> str:
+    return f"{RELEASE}-trellis-mesh-{node}-{number}"
+
+
+def all_ready(kube: Kube, count: int, timeout_s: float = 60) -> dict[str, Mapping[str, Any]]:
+    """Wait until so many workers are there and ready, and return them."""
+
+    def ask() -> dict[str, Mapping[str, Any]] | None:
+        found = kube.workers()
+        well = len(found) == count and all(is_ready(one) for one in found.values())
+        return found if well else None
+
+    return until(f"{count} workers are ready", ask, timeout_s)
+
+
+def ages(workers: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return who each worker is: another uid is another pod."""
+    return {name: one["metadata"]["uid"] for name, one in workers.items()}
+
+
+def revision(kube: Kube) -> str:
+    """Return the number of the newest revision of the release."""
+    return str(json.loads(kube.helm("history", RELEASE, None, "-o", "json"))[-1]["revision"])
+
+
+@pytest.fixture(scope="module")
+def client(kube: Kube) -> str:
+    """A pod of somebody who uses the mesh, with our command line."""
+    image = f"{kube.images['image']['repository']}:{kube.images['image']['tag']}"
+    quiet = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    name = f"{RELEASE}-trellis-mesh"
+    mounts = [
+        {"name": "topology", "mountPath": "/etc/mesh/mesh.yaml", "subPath": "mesh.yaml"},
+        {"name": "context", "mountPath": "/etc/mesh/config/trellis-mesh"},
+    ]
+    container = {
+        "name": "client",
+        "image": image,
+        "imagePullPolicy": kube.images["image"]["pullPolicy"],
+        "command": ["sleep", "infinity"],
+        "env": [{"name": "XDG_CONFIG_HOME", "value": "/etc/mesh/config"}],
+        "securityContext": quiet,
+        "resources": {"requests": {"cpu": "300m"}},
+        "volumeMounts": mounts,
+    }
+    spec = {
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": 0,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 1000,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [container],
+        "volumes": [
+            {"name": n, "configMap": {"name": f"{name}-{n}"}} for n in ("topology", "context")
+        ],
+    }
+    made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "client"}, "spec": spec}
+    kube.kubectl("apply", "-f", "-", give=json.dumps(made))
+    kube.kubectl("wait", "--for=condition=Ready", "pod/client", "--timeout=60s")
+    return "client"
+
+
+@contextmanager
+def load(kube: Kube, client: str, rate: int = 60) -> Iterator[dict[str, Any]]:
+    """Publish at every node meanwhile; at the end nothing is lost, doubled or out of order."""
+    said: dict[str, Any] = {}
+    kube.kubectl("exec", client, "--", "rm", "-f", STOP)
+    command = [*kube.kubectl_command, "-n", kube.namespace, "exec", "-i", client]
+    command += ["--", "python", "-", str(rate), STOP]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        running.stdin.write(LOAD)
+        running.stdin.close()
+        running.stdin = None
+        assert running.stdout.readline() == "begun\n", running.communicate()[1]
+        try:
+            yield said
+        finally:
+            kube.kubectl("exec", client, "--", "touch", STOP)
+            out, err = running.communicate(timeout=180)
+        assert running.returncode == 0, err
+    said.update(json.loads(out))
+    assert said["ok"], said
+    assert said["published"]["ok"] > 0
+
+
+class Watching:
+    """Notes which nodes do not serve, as often as the API server can be asked."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.away: list[frozenset[str]] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.is_set():
+            away = {name for name, one in self._kube.workers().items() if not is_ready(one)}
+            self.away.append(frozenset(away))
+
+
+def test_one_command_gives_a_mesh_that_serves(kube: Kube) -> None:
+    """With images there, three Kafka clusters and six workers are ready within 60 s."""
+    begun_s = time.monotonic()
+    kube.helm("install", RELEASE, values())
+    all_ready(kube, 6, patience_s(60))
+    assert time.monotonic() - begun_s < patience_s(60)
+    assert "Succeeded" in kube.helm("test", RELEASE)
+    [told] = json.loads(kube.mesh(pod("tk1"), "status", "-o", "json"))["nodes"][:1]
+    assert told
+
+
+def test_a_message_crosses_the_mesh(kube: Kube) -> None:
+    """Subscribed in one pod, published in another, by commands that need no options."""
+    kube.mesh(pod("pa1"), "subscribe", "acme/>", "-n", "pa1", "-e", "orders")
+    kube.mesh(pod("tk1"), "publish", "acme/hello", "world", "-n", "tk1")
+    got = ("subscribe", "acme/>", "-n", "pa1", "-e", "orders", "--from-beginning", "--count", "1")
+    assert "world" in kube.mesh(pod("pa1"), *got)
+
+
+def test_an_upgrade_restarts_one_worker_at_a_time(kube: Kube, client: str) -> None:
+    """A new template under load: never two workers are away, and nothing is lost or doubled."""
+    before = ages(kube.workers())
+    with load(kube, client) as said, Watching(kube) as watching:
+        kube.helm("upgrade", RELEASE, values(podLabels={"round": "two"}))
+    after = ages(all_ready(kube, 6))
+    assert set(after) == set(before)
+    assert not set(after.values()) & set(before.values())
+    assert max(map(len, watching.away)) == 1, watching.away
+    assert max(said["silence_s"].values()) <= patience_s(3), said
+
+
+def test_an_upgrade_without_changes_restarts_nothing(kube: Kube) -> None:
+    """As every sync of a deployment tool does it."""
+    before = ages(kube.workers())
+    kube.helm("upgrade", RELEASE, values(podLabels={"round": "two"}))
+    assert ages(kube.workers()) == before
+
+
+def test_a_changed_topology_is_followed_without_a_restart(kube: Kube, client: str) -> None:
+    """The walk from tk1 to ny1 moves under load; nothing is lost, doubled or reordered."""
+    before = ages(kube.workers())
+    with load(kube, client):
+        kube.helm("upgrade", RELEASE, values(MOVED, podLabels={"round": "two"}))
+    assert ages(kube.workers()) == before
+    route = json.loads(kube.mesh(pod("tk1"), "route", "tk1", "ny1", "-o", "json"))
+    assert "pa1" in json.dumps(route)
+
+
+def test_a_rollback_takes_the_topology_back(kube: Kube, client: str) -> None:
+    """The former release's job applies the former topology, under load."""
+    before = ages(kube.workers())
+    with load(kube, client):
+        kube.helm("rollback", RELEASE)
+    assert ages(kube.workers()) == before
+    assert "pa1" not in json.dumps(
+        json.loads(kube.mesh(pod("tk1"), "route", "tk1", "ny1", "-o", "json"))
+    )
+
+
+def test_an_illegal_topology_changes_nothing(kube: Kube) -> None:
+    """The upgrade fails before anything of the release changes, and says why."""
+    before = ages(kube.workers())
+    topology = kube.kubectl("get", "configmap", f"{RELEASE}-trellis-mesh-topology", "-o", "yaml")
+    triangle = [*LINE, ["tk1", "pa1"]]
+    done = kube.try_helm("upgrade", RELEASE, values(triangle, podLabels={"round": "three"}))
+    assert done.returncode == 1
+    assert "pre-upgrade" in done.stderr
+    [told] = kube.objects("pods", component="validate")
+    said = kube.kubectl("logs", told["metadata"]["name"])
+    assert "tk1" in said, said
+    assert (
+        kube.kubectl("get", "configmap", f"{RELEASE}-trellis-mesh-topology", "-o", "yaml")
+        == topology
+    )
+    assert ages(kube.workers()) == before
+
+
+def test_values_with_a_typo_are_refused(kube: Kube) -> None:
+    """Before the API server is asked, in a line that names the key."""
+    done = kube.try_helm("upgrade", RELEASE, values(worker=3))
+    assert done.returncode == 1
+    assert "worker" in done.stderr
+    assert "additional properties" in done.stderr.lower()
+
+
+def test_an_image_that_is_not_there_stops_nobody(kube: Kube) -> None:
+    """The job that would restart workers has that image too: it fails before it begins."""
+    before, good = ages(kube.workers()), revision(kube)
+    missing = {**kube.images["image"], "tag": "missing"}
+    topology = {**values()["topology"], "validate": False}
+    wrong = values(image=missing, rollout={"podSeconds": 1}, topology=topology)
+    done = kube.try_helm("upgrade", RELEASE, wrong)
+    assert done.returncode == 1
+    assert "post-upgrade" in done.stderr
+    assert ages(kube.workers()) == before
+    kube.helm("rollback", RELEASE, None, good)
+    assert ages(kube.workers()) == before
+
+
+def test_a_worker_that_cannot_start_stops_the_upgrade(kube: Kube, client: str) -> None:
+    """One worker is away and named with its reason; its mate serves, and a rollback mends it."""
+    before, good = ages(kube.workers()), revision(kube)
+    huge = {"resources": {"requests": {"cpu": "64"}}}
+    broken = {"nodes": {"tk1": huge, "ny1": None, "pa1": None}, "rollout": {"podSeconds": 20}}
+    with load(kube, client):
+        done = kube.try_helm("upgrade", RELEASE, values(**broken))
+        assert done.returncode == 1
+        after = ages(kube.workers())
+        assert [name for name in before if after.get(name) != before[name]] == [pod("tk1")]
+        [told] = kube.objects("pods", component="rollout")
+        said = kube.kubectl("logs", told["metadata"]["name"])
+        assert f"{pod('tk1')} is not ready after 20 s: Unschedulable" in said
+        kube.helm("rollback", RELEASE, None, good)
+    mended = ages(all_ready(kube, 6))
+    assert [name for name in mended if mended[name] != before[name]] == [pod("tk1")]
+
+
+def test_lost_workers_are_taken_over(kube: Kube, client: str) -> None:
+    """`kill -9` of a worker and the loss of a pod under load: its mate has its lanes in time."""
+    with load(kube, client) as said:
+        kube.kill(pod("ny1"))
+        all_ready(kube, 6, patience_s(60))
+        kube.kubectl("delete", "pod", pod("pa1", 1), "--grace-period=0", "--force")
+        all_ready(kube, 6, patience_s(60))
+    # The evaluation's brokers miss a member after two seconds; two more for the rest.
+    assert max(said["silence_s"].values()) <= patience_s(4), said
+
+
+def test_nodes_are_scaled_and_budgets_kept(kube: Kube, client: str) -> None:
+    """From two workers to three to one under load; of two one alone may be evicted."""
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod("ny1", 1), "namespace": kube.namespace},
+    }
+    with load(kube, client):
+        for workers in (3, 1):
+            kube.helm("upgrade", RELEASE, values(workers=workers))
+            all_ready(kube, 3 * workers, patience_s(90))
+        kube.helm("upgrade", RELEASE, values())
+        all_ready(kube, 6, patience_s(90))
+        where = f"/api/v1/namespaces/{kube.namespace}/pods/{{}}/eviction"
+        evict = ("create", "--raw", where.format(pod("ny1", 1)), "-f", "-")
+        kube.kubectl(*evict, give=json.dumps(eviction))
+        second = {**eviction, "metadata": {**eviction["metadata"], "name": pod("ny1")}}
+        evict = ("create", "--raw", where.format(pod("ny1")), "-f", "-")
+        refused = kube.try_kubectl(*evict, give=json.dumps(second))
+        assert "disruption budget" in refused.stderr
+        all_ready(kube, 6, patience_s(60))
+
+
+def test_a_rotated_secret_is_taken_in_without_a_restart(kube: Kube, client: str) -> None:
+    """Workers notice that mounted files change; one after the other begins anew with them."""
+    secret = ["kubectl", "create", "secret", "generic", "kafka", "--dry-run=client", "-o", "json"][
+        1:
+    ]
+
+    def rotate(rack: str) -> None:
+        made = kube.kubectl(*secret, f"--from-literal=rack={rack}")
+        kube.kubectl("apply", "-f", "-", give=made)
+
+    rotate("first")
+    options = {"client.rack": "${file:/etc/mesh/kafka/tokyo/rack}"}
+    named = {"credentials": {"tokyo": {"existingSecret": "kafka"}}}
+    topology = values()["topology"]
+    spec = {**topology["spec"], "kafka": {**topology["spec"]["kafka"], "tokyo": options}}
+    kube.helm("upgrade", RELEASE, values(topology={**topology, "spec": spec}, **named))
+    before = ages(all_ready(kube, 6))
+    with load(kube, client):
+        rotate("second")
+        for name in before:
+            if "pa1" not in name:  # which has nothing to do with tokyo
+                until(f"{name} has taken it", lambda n=name: taken(kube, n), patience_s(150))
+    assert ages(all_ready(kube, 6)) == before
+    assert "first" not in kube.kubectl("logs", pod("tk1"))
+
+
+def taken(kube: Kube, name: str) -> bool | None:
+    return "credentials.taken" in kube.kubectl("logs", name) or None
+
+
+def test_nothing_of_a_release_stays(kube: Kube) -> None:
+    """But the namespace, the client and the secret that somebody else made."""
+    kube.helm("uninstall", RELEASE, None, "--wait")
+    kinds = "all,configmaps,roles,rolebindings,serviceaccounts,poddisruptionbudgets,networkpolicies"
+    left = json.loads(kube.kubectl("get", kinds, "-o", "json"))["items"]
+    names = {one["metadata"]["name"] for one in left}
+    assert names <= {"client", "default", "kube-root-ca.crt"}, names
