@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,9 @@ from mesh.config.references import resolve_options
 from mesh.config.topology_file import load_topology
 from mesh.errors import ConfigError, Problem
 from mesh.model.topology import Topology
+
+_MEMORY = re.compile(r"[1-9][0-9]*[kmgKMG]")
+_MASTER = re.compile(r"spark://\S+:[0-9]+(,\S+:[0-9]+)*|k8s://\S+|yarn|local(\[[0-9]+\])?")
 
 QUERY_VERSION = "v4"
 """Part of every checkpoint path: a query that reads other topics must not use an old one."""
@@ -30,7 +34,9 @@ class AuditSettings:
         until_drained: End by itself when all that was published is certified.
         trigger_s: Least time between two micro-batches, in seconds; 0: as fast as they go.
         offsets_max: Records of one Kafka cluster that a micro-batch takes at most: bounds memory.
-        memory: Heap of the JVM.
+        memory: Heap of the JVM, and of each executor on a Spark cluster.
+        cores: Cores that it may use: tasks that run side by side, wherever they run.
+        master: Where Spark runs, `spark://HOST:PORT` for example; empty: in this process.
     """
 
     topology: Topology
@@ -41,6 +47,8 @@ class AuditSettings:
     trigger_s: float = 1.0
     offsets_max: int = 150_000
     memory: str = "1g"
+    cores: int = 2
+    master: str = ""
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -68,6 +76,25 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--trigger", type=float, default=1.0, metavar="S", help="seconds between micro-batches"
     )
+    parser.add_argument(
+        "--master",
+        default="",
+        metavar="URL",
+        help="Spark cluster to work on, spark://HOST:PORT; else the auditor is its own",
+    )
+    parser.add_argument(
+        "--cores", type=int, default=2, metavar="N", help="cores that it may use; default 2"
+    )
+    parser.add_argument(
+        "--memory", default="1g", metavar="SIZE", help="heap of each JVM, 1g or 1500m; default 1g"
+    )
+    parser.add_argument(
+        "--batch",
+        type=int,
+        default=150_000,
+        metavar="N",
+        help="records of one Kafka cluster in one micro-batch at most: bounds memory",
+    )
     return parser
 
 
@@ -80,22 +107,47 @@ def settings_of(argv: Sequence[str], environment: Mapping[str, str]) -> AuditSet
     """
     options = arguments().parse_args(argv)
     topology = load_topology(options.file)
+    problems = _limits(options)
     cache = Path(environment.get("MESH_CACHE") or platformdirs.user_cache_dir("trellis-mesh"))
     state = Path(platformdirs.user_state_dir("trellis-mesh"), "audit", topology.name)
     return AuditSettings(
         topology=topology,
-        kafka=_kafka(topology, options.bootstrap, environment),
+        kafka=_kafka(topology, options.bootstrap, environment, problems),
         checkpoint=(options.checkpoint or state) / QUERY_VERSION,
         cache=cache,
         until_drained=options.until_drained,
         trigger_s=max(options.trigger, 0.0),
+        offsets_max=options.batch,
+        memory=options.memory,
+        cores=options.cores,
+        master=options.master,
     )
 
 
+def _limits(options: argparse.Namespace) -> list[Problem]:
+    """Return what is wrong with the bounds that a command line gives."""
+    problems = [
+        Problem(code="ARGUMENT", message="write a number, 1 or more", where=f"--{name} {number}")
+        for name, number in (("cores", options.cores), ("batch", options.batch))
+        if number < 1
+    ]
+    if _MEMORY.fullmatch(options.memory) is None:
+        where = f"--memory {options.memory}"
+        message = "write a size with its unit, 1g or 1500m"
+        problems.append(Problem(code="ARGUMENT", message=message, where=where))
+    if options.master and _MASTER.fullmatch(options.master) is None:
+        message = "write spark://HOST:PORT, k8s://URL, yarn, or local[N]"
+        where = f"--master {options.master}"
+        problems.append(Problem(code="ARGUMENT", message=message, where=where))
+    return problems
+
+
 def _kafka(
-    topology: Topology, given: Sequence[str], environment: Mapping[str, str]
+    topology: Topology,
+    given: Sequence[str],
+    environment: Mapping[str, str],
+    problems: list[Problem],
 ) -> Mapping[str, Mapping[str, str]]:
-    problems: list[Problem] = []
     addresses: dict[str, str] = {}
     for argument in given:
         name, equals, address = argument.partition("=")

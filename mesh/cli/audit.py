@@ -157,6 +157,12 @@ def _table(data: Mapping[str, Any], limit: int) -> RenderableType:
     kinds = ", ".join(f"{kind} {count}" for kind, count in counts["findings"].items())
     parts: list[RenderableType] = ["not ok: " + "; ".join(data["doubts"])] if data["doubts"] else []
     parts += [certified, kinds or "no findings"]
+    if data["hours"]:
+        closed, delivered = (
+            sum(int(one.get(name, 0)) for one in data["hours"])
+            for name in ("certificates", "delivered")
+        )
+        parts.append(f"blocks closed in {_hours(data)}: {closed}, with {delivered} deliveries")
     parts += [f"not certified yet: {data['uncertified']}"] if data["uncertified"] else []
     parts += [
         f"  {one.get('source')} block {one.get('block')} for {one.get('endpoint')}: "
@@ -174,6 +180,13 @@ def _table(data: Mapping[str, Any], limit: int) -> RenderableType:
         differing = [tuple(one.get(name.lower(), "") for name in columns) for one in unequal]
         parts += ["certificates that differ", grid(columns, differing[:limit])]
     return Group(*parts)
+
+
+def _hours(data: Mapping[str, Any]) -> str:
+    """Return of which time there are sums, for people."""
+    first = min(one.get("from_ms", 0) for one in data["hours"])
+    last = max(one.get("to_ms", 0) for one in data["hours"])
+    return f"the hours from {told_moment(first)} to {told_moment(last)}"
 
 
 def _finding_row(one: Mapping[str, Any]) -> tuple[object, ...]:

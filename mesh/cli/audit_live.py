@@ -32,6 +32,14 @@ def run(
     until_drained: Annotated[
         bool, typer.Option("--until-drained", help="End when all that was published is certified.")
     ] = False,
+    master: Annotated[
+        str, typer.Option(metavar="URL", help="Spark cluster to work on, spark://HOST:PORT.")
+    ] = "",
+    cores: Annotated[int, typer.Option(min=1, help="Cores that it may use.")] = 2,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Heap of each JVM.")] = "1g",
+    batch: Annotated[
+        int, typer.Option(min=1, help="Records of a Kafka cluster in a batch at most.")
+    ] = 150_000,
     target: Target = HERE,
 ) -> None:
     """Audit a mesh live until Ctrl-C: findings, certificates and status on its audit topics."""
@@ -46,6 +54,8 @@ def run(
         words += ["--bootstrap", f"{name}={address}"]
     words += [] if checkpoint is None else ["--checkpoint", str(checkpoint)]
     words += ["--until-drained"] if until_drained else []
+    words += [] if not master else ["--master", master]
+    words += ["--cores", str(cores), "--memory", memory, "--batch", str(batch)]
     os.execv(words[0], words)  # noqa: S606  # this very interpreter, and no shell
 
 

@@ -32,12 +32,14 @@ class Audited:
         certificates: As in lab.md 2, the newest of each range.
         has_topics: Whether an auditor ever wrote here.
         status: How far the auditor is, in its own words; empty if it has said nothing.
+        hours: What certificates of closed blocks sum up to, by source, endpoint and hour.
     """
 
     findings: Sequence[Entry]
     certificates: Sequence[Entry]
     has_topics: bool
     status: Entry = field(default_factory=dict)
+    hours: Sequence[Entry] = ()
 
     def doubts(self, wall_ms: int) -> Sequence[str]:
         """Return why the mesh is not proven well, one line each; nothing if it is.
@@ -64,7 +66,11 @@ class Audited:
         unequal = sum(not one.get("equal") for one in self.certificates)
         if unequal:
             told.append(f"certificates that differ: {unequal}")
-        certified = {str(one.get("endpoint")): None for one in self.certificates}
+        differing = sum(int(_number(one.get("differing"))) for one in self.hours)
+        if differing > unequal:
+            told.append(f"certificates of the last 30 days that differ: {differing}")
+        proofs = (*self.certificates, *self.hours)
+        certified = {str(one.get("endpoint")): None for one in proofs}
         endpoints = self.status.get("endpoints", [])
         uncovered = [one for one in endpoints if one not in certified]
         if uncovered or not certified:
@@ -119,6 +125,11 @@ class Audited:
             certificates=[
                 one for one in self.certificates if first <= _number(one.get("at_ms")) <= last
             ],
+            hours=[
+                one
+                for one in self.hours
+                if _number(one.get("to_ms")) > first and _number(one.get("from_ms")) <= last
+            ],
         )
 
     def coverage(self) -> Mapping[str, Coverage]:
@@ -172,6 +183,7 @@ def read_audit(topology: Topology, kafka: KafkaCluster) -> Audited:
         certificates=_newest(kafka, names.audit("certificates")),
         has_topics=bool(found),
         status=next(iter(_newest(kafka, names.audit("status"))), {}),
+        hours=_newest(kafka, names.audit("hours")),
     )
 
 

@@ -252,8 +252,8 @@ class Blocks:
             for number, block in sorted(blocks.items()):
                 yield place, number, block
 
-    def forget(self, now_s: float) -> None:
-        """Drop blocks that are certified for good."""
+    def forget(self, now_s: float) -> Iterator[Certificate]:
+        """Drop blocks that are certified for good; yield the last certificates of each."""
         for place, blocks in self.open.items():
             for number in sorted(blocks):
                 block = blocks[number]
@@ -264,6 +264,7 @@ class Blocks:
                     break
                 del blocks[number]
                 self.dropped[place] = number
+                yield from block.issued.values()
 
 
 def _forged(prefix: str, key: StrangerKey, rows: Sequence[DeliveryRow]) -> Finding:

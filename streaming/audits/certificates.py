@@ -14,6 +14,7 @@ from streaming.audits.cases import Case, Outcome, case_findings, fault
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.eras import Eras
 from streaming.audits.findings import FindingKind, Register, records
+from streaming.audits.hours import Hours
 from streaming.audits.interest import Carriers, Claim, EndpointKey, Interest
 from streaming.audits.names import Names
 from streaming.audits.passing import Ends, Passing, Sight, Ticket
@@ -24,6 +25,9 @@ from streaming.tables.topics import place_of
 
 QUIET_S = 2.0
 """An open block without news for so long is certified for its range so far. Spec: K29."""
+
+RENEW_MS = 12 * 3_600_000
+"""Certificates are kept for two days: those of blocks that stay open are written again so often."""
 
 PATIENCE_S = 4.0
 """A busy block is certified for its range so far this often: a loss under a trickle shows as soon
@@ -108,11 +112,15 @@ class Certifier:
         blocks: What is not certified for good.
         unpublished: Certificates to be written, by key.
         waiting: What is not certified, as of the last judgement.
+        hours: What closed blocks sum up to.
+        renewed_ms: When certificates of open blocks were written again the last time.
     """
 
     blocks: Blocks
     unpublished: dict[str, Certificate] = field(default_factory=dict)
     waiting: list[Waiting] = field(default_factory=list)
+    hours: Hours = field(default_factory=Hours)
+    renewed_ms: int = 0
 
     def judge(self, world: World, now_s: float, *, is_last: bool = False) -> Round:
         """Certify what digests can certify; return what must be read message by message.
@@ -235,7 +243,13 @@ class Certifier:
                     world.passing.advance(block.tickets[node], world.sight())
                 reason = world.passing.where(block.tickets[node], world.read)
                 self._wait(judgement, endpoint, reason)
-        self.blocks.forget(now_s)
+        now_ms = world.register.now_ms
+        for certificate in self.blocks.forget(now_s):
+            self.hours.close(certificate, now_ms)
+        if not 0 <= now_ms - self.renewed_ms < RENEW_MS:
+            self.renewed_ms = now_ms
+            for _, _, block in self.blocks.walk():
+                self.unpublished.update({one.key: one for one in block.issued.values()})
 
     def _wait(self, judgement: Judgement, endpoint: EndpointKey | str, reason: str) -> None:
         block = judgement.block

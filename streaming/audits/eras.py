@@ -6,7 +6,7 @@ of the cut with which its lane began to route by it. Spec: K25, K28, K31.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -30,6 +30,10 @@ IN_FORCE = (Stage.SWITCH, Stage.RUN)
 
 SETTLE_S = 10.0
 """How long after the end of a change walks of the former topology may still come to light."""
+
+
+REMEMBERED_S = 60.0
+"""How long deliveries may be read after the frames of the same messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ class Eras:
         stage: Stage of the newest change that is in force.
         settled: Walks of topologies below this number have come to an end.
         run_at_s: When it was read that the newest one is in force everywhere; None: long ago.
+        seen: Number -> when frames came the last time that go by this topology.
     """
 
     prefix: str
@@ -68,6 +73,7 @@ class Eras:
     stage: str = Stage.RUN.value
     settled: int = OF_THE_FILE
     run_at_s: float | None = None
+    seen: dict[int, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, topology: Topology) -> Eras:
@@ -130,9 +136,31 @@ class Eras:
 
     @property
     def plans(self) -> Sequence[LinkPlan]:
-        """Return the links that walks may go over just now, newest first."""
-        numbers = [number for number in sorted(self.texts, reverse=True) if number >= self.settled]
+        """Return the links that walks may go over just now, newest first.
+
+        Those of a former topology count until its walks have come to an end, and while frames
+        come that say that they go by it.
+        """
+        numbers = [
+            number
+            for number in sorted(self.texts, reverse=True)
+            if number >= self.settled or number in self.seen
+        ]
         return [_known(self.texts[number]).plan for number in numbers]
+
+    def plans_of(self, era: int | None) -> Sequence[LinkPlan]:
+        """Return the links that a frame may go over that says by which topology it goes."""
+        text = None if era is None else self.texts.get(era)
+        return self.plans if text is None else [_known(text).plan]
+
+    def see(self, eras: Iterable[int | None], now_s: float) -> None:
+        """Note by which topologies frames go that were read just now."""
+        for era in eras:
+            if era is not None and era in self.texts:
+                self.seen[era] = now_s
+        self.seen = {
+            era: at_s for era, at_s in self.seen.items() if 0 <= now_s - at_s < REMEMBERED_S
+        }
 
     def linked(self) -> Sequence[Topology]:
         """Return the topology in force; while nodes take it one by one, the former one too."""

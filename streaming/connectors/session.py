@@ -1,4 +1,4 @@
-"""The Spark session of the auditor: one process, few cores, little memory. Spec: DESIGN 10."""
+"""The Spark session of the auditor: in its process, or on a Spark cluster. Spec: DESIGN 10."""
 
 from __future__ import annotations
 
@@ -21,6 +21,19 @@ YOUNG_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """Compiles little: for a session that lives for seconds."""
 
 
+_AT_HOME = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+
+
+def _abroad(cores: int, memory: str) -> dict[str, str]:
+    """Return what executors need on a Spark cluster; jars they get from the driver."""
+    return {
+        "spark.cores.max": str(cores),
+        "spark.executor.memory": memory,
+        "spark.executor.extraJavaOptions": STEADY_JVM,
+        "spark.task.maxFailures": "1",  # a batch that fails is begun again as a whole
+    }
+
+
 def packages() -> str:
     """Return the Maven names of Spark's Kafka source and Avro functions, at Spark's version."""
     version = pyspark.__version__
@@ -33,6 +46,7 @@ def start_session(
     *,
     cores: int = 2,
     memory: str = "1g",
+    master: str = "",
     jvm: str = STEADY_JVM,
     progress: Progress = lambda _: None,
 ) -> SparkSession:
@@ -42,7 +56,8 @@ def start_session(
         cache: Folder for the jars; Ivy gets a home of its own in it, because a half-filled
             local Maven repository makes resolution fail.
         cores: Task slots, and partitions of a shuffle.
-        memory: Heap of the JVM.
+        memory: Heap of the JVM, and of each executor on a Spark cluster.
+        master: The Spark cluster; empty: none, all runs in this process.
         jvm: Further Java options, `STEADY_JVM` or `YOUNG_JVM`.
         progress: Told what is going on, in short lines.
 
@@ -60,8 +75,7 @@ def start_session(
         "spark.jars.ivy": str(ivy),
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": jvm,
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
+        **(_AT_HOME if not master or master.startswith("local") else _abroad(cores, memory)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
@@ -80,7 +94,7 @@ def start_session(
         # Python call sites of every column would cost more than the columns.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("trellis-audit")
+    builder = SparkSession.builder.master(master or f"local[{cores}]").appName("trellis-audit")
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:

@@ -7,16 +7,18 @@ for a handful of records would cost more than the audit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from mesh.errors import TransportUnavailableError
+from mesh.errors import TransportFencedError, TransportUnavailableError
 
-FLUSH_DEADLINE_S = 30
+_TAKEN_OVER = "another auditor of this mesh has taken over: this one ends"
+_FENCED = ("ProducerFenced", "InvalidProducerEpoch", "newer producer")
 
-_TOPIC_SETTINGS = {"cleanup.policy": "compact", "segment.ms": "600000"}
+_TOPIC_SETTINGS = {"segment.ms": "600000"}
 
 
 class Output(NamedTuple):
@@ -34,11 +36,14 @@ class AuditTopics:
     Attributes:
         session: Spark, whose JVM holds the client.
         kafka: Options of Kafka's Java client.
+        writer: The transactional id: of two auditors with one id, the older ends.
     """
 
     session: SparkSession
     kafka: Mapping[str, str]
+    writer: str
     _producer: Any = field(default=None, repr=False)
+    _is_fenced: bool = field(default=False, repr=False)
 
     @property
     def _jvm(self) -> Any:
@@ -50,8 +55,8 @@ class AuditTopics:
             properties.setProperty(name.replace("_", "."), value)
         return properties
 
-    def create(self, topics: Sequence[str]) -> None:
-        """Make the topics that are not there yet: one partition, compacted.
+    def create(self, topics: Mapping[str, Mapping[str, str]]) -> None:
+        """Make the topics that are not there yet, with one partition and their settings.
 
         Raises:
             TransportUnavailableError: Kafka does not answer or refuses.
@@ -60,9 +65,9 @@ class AuditTopics:
         try:
             known = admin.listTopics().names().get()
             missing = self._jvm.java.util.ArrayList()
-            for topic in topics:
+            for topic, settings in topics.items():
                 if not known.contains(topic):
-                    missing.add(self._new_topic(topic))
+                    missing.add(self._new_topic(topic, {**_TOPIC_SETTINGS, **settings}))
             if not missing.isEmpty():
                 admin.createTopics(missing).all().get()
         except Exception as error:
@@ -70,7 +75,7 @@ class AuditTopics:
         finally:
             admin.close()
 
-    def _new_topic(self, topic: str) -> Any:
+    def _new_topic(self, topic: str, wanted: Mapping[str, str]) -> Any:
         optional = self._jvm.java.util.Optional
         new = self._jvm.org.apache.kafka.clients.admin.NewTopic(
             topic,
@@ -78,30 +83,35 @@ class AuditTopics:
             optional.empty(),
         )
         settings = self._jvm.java.util.HashMap()
-        for name, value in _TOPIC_SETTINGS.items():
+        for name, value in wanted.items():
             settings.put(name, value)
         return new.configs(settings)
 
     def write(self, outputs: Sequence[Output]) -> None:
-        """Write records and wait until they are there.
+        """Write records in one transaction: readers see all of them or none.
 
         Raises:
-            TransportUnavailableError: Not all of them could be written.
+            TransportUnavailableError: They could not be written.
+            TransportFencedError: Another auditor of this mesh has begun to write.
         """
         if not outputs:
             return
-        if self._producer is None:
-            self._producer = self._open()
+        if self._is_fenced:
+            raise TransportFencedError(_TAKEN_OVER)
         record = self._jvm.org.apache.kafka.clients.producer.ProducerRecord
         try:
-            sent = [
+            if self._producer is None:
+                self._producer = self._open()
+                self._producer.initTransactions()
+            self._producer.beginTransaction()
+            for output in outputs:
                 self._producer.send(record(output.topic, output.key, output.value))
-                for output in outputs
-            ]
-            self._producer.flush()
-            for future in sent:
-                future.get()
+            self._producer.commitTransaction()
         except Exception as error:
+            self.close()  # the next one begins with a new producer, which ends what is open
+            if any(name in str(error) for name in _FENCED):
+                self._is_fenced = True  # to write on would end the other one
+                raise TransportFencedError(_TAKEN_OVER) from error
             raise _unavailable("could not write what it found", error) from error
 
     def _open(self) -> Any:
@@ -110,10 +120,12 @@ class AuditTopics:
             key_serializer=text,
             value_serializer=text,
             acks="all",
-            enable_idempotence="true",
+            transactional_id=self.writer,
+            transaction_timeout_ms="20000",
             compression_type="lz4",
             buffer_memory="8388608",
-            delivery_timeout_ms=str(FLUSH_DEADLINE_S * 1000),
+            delivery_timeout_ms="15000",
+            max_block_ms="15000",
             request_timeout_ms="10000",
             client_id="mesh-audit",
         )
@@ -122,7 +134,8 @@ class AuditTopics:
     def close(self) -> None:
         """Give back the producer."""
         if self._producer is not None:
-            self._producer.close()
+            with suppress(Exception):
+                self._producer.close(self._jvm.java.time.Duration.ofSeconds(1))
             self._producer = None
 
 

@@ -283,7 +283,7 @@ class Auditor:
         if (over_s := self.clock() - self.rates_at_s) >= RATES_S or over_s < 0:
             rates = state.links.take_rates(over_s)
             self.rates_at_s = self.clock()
-        outputs = list(take_outputs(state, names, rates))
+        outputs = list(take_outputs(state, names, rates, is_last=is_last))
         told = (
             state.batch,
             [(one.key, one.reason) for one in state.certifier.waiting],

@@ -56,6 +56,7 @@ def take_batch(state: State, batch: Batch, now_s: float) -> None:
         _take_ledger(state, row)
     state.certifier.blocks.publish(batch.ingress, now_s)
     state.certifier.blocks.deliver(batch.deliveries, state.names, now_s)
+    state.eras.see([frame.era for frame in batch.frames], now_s)
     _take_paths(state, batch.deliveries, batch.frames)
     for stray in batch.strays:
         state.register.add(_stray_finding(place_of(prefix, stray.place.topic), stray))
@@ -126,12 +127,13 @@ def _take_ledger(state: State, row: SmallRow) -> None:
 def _take_paths(
     state: State, deliveries: Sequence[DeliveryRow], frames: Sequence[FrameRow]
 ) -> None:
-    """Look at the ways; one that any topology plans that may count just now is none to report."""
-    plans = state.eras.plans
-    for row in deliveries:
-        _report(state, [plan.delivery_fault(row, state.names) for plan in plans])
+    """Look at the ways: of frames by the topology that they name, else by all that may count."""
+    eras = state.eras
     for frame in frames:
+        plans = eras.plans_of(frame.era)
         _report(state, [plan.frame_fault(frame, state.names) for plan in plans])
+    for row in deliveries:
+        _report(state, [plan.delivery_fault(row, state.names) for plan in eras.plans])
 
 
 def _report(state: State, faults: Sequence[Finding | None]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from mesh.model.topics import TopicNames
 from streaming.audits.blocks import Certificate
 from streaming.audits.findings import Finding, Seen
+from streaming.audits.hours import HOUR_MS, Hour, HourKey
 from streaming.audits.links import LinkCount
 from streaming.audits.rules import RULES
 from streaming.connectors.sink import Output
@@ -16,8 +17,17 @@ from streaming.job.state import State
 WAITING_MAX = 100
 """Ranges that are not certified yet, spelled out in a status record."""
 
-TABLES = ("findings", "certificates", "links", "status")
-"""Topics `<prefix>audit.<table>`."""
+DAY_MS = 24 * 3_600_000
+
+TABLES: Mapping[str, Mapping[str, str]] = {
+    "findings": {"cleanup.policy": "compact"},
+    "history": {"cleanup.policy": "delete", "retention.ms": str(30 * DAY_MS)},
+    "certificates": {"cleanup.policy": "compact,delete", "retention.ms": str(2 * DAY_MS)},
+    "hours": {"cleanup.policy": "compact,delete", "retention.ms": str(30 * DAY_MS)},
+    "links": {"cleanup.policy": "compact"},
+    "status": {"cleanup.policy": "compact"},
+}
+"""Topics `<prefix>audit.<table>`, and how long what they hold is kept."""
 
 
 def _text(value: object) -> str:
@@ -129,12 +139,34 @@ def status_json(
     )
 
 
-def take_outputs(state: State, names: TopicNames, rates: Mapping[str, float]) -> Iterator[Output]:
+def hour_json(key: HourKey, hour: Hour) -> str:
+    """Return what the certificates of an hour say together."""
+    return _text(
+        {
+            "source": key.source,
+            "endpoint": key.endpoint,
+            "from_ms": key.hour * HOUR_MS,
+            "to_ms": (key.hour + 1) * HOUR_MS,
+            "certificates": hour.certificates,
+            "differing": hour.differing,
+            "expected": hour.expected,
+            "delivered": hour.delivered,
+        }
+    )
+
+
+def take_outputs(
+    state: State, names: TopicNames, rates: Mapping[str, float], *, is_last: bool = False
+) -> Iterator[Output]:
     """Yield what has changed since the last time, as records."""
     register = state.register
     for id_, finding in register.take_unpublished():
         value = None if finding is None else finding_json(id_, finding, register.seen[id_])
         yield Output(names.audit("findings"), id_, value)
+        taken_back = {"id": id_, "taken_back_ms": register.now_ms, "run": register.run}
+        yield Output(names.audit("history"), id_, value or _text(taken_back))
+    for hour_key, hour in state.certifier.hours.take(register.now_ms, is_last=is_last):
+        yield Output(names.audit("hours"), str(hour_key), hour_json(hour_key, hour))
     for key, certificate in state.certifier.unpublished.items():
         text = certificate_json(certificate, register.now_ms, register.run)
         yield Output(names.audit("certificates"), key, text)

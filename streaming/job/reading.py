@@ -12,7 +12,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mesh.errors import ConfigError, MeshError, Problem, TransportUnavailableError
+from mesh.errors import (
+    ConfigError,
+    MeshError,
+    Problem,
+    TransportFencedError,
+    TransportUnavailableError,
+)
 from streaming.connectors import source
 from streaming.connectors.checkpoint import has_plan
 from streaming.connectors.logs import Logs
@@ -120,7 +126,7 @@ class Readings:
                     rows = self.auditor.rows(records)  # others may be taken meanwhile
                     with self.lock:
                         self._absorb(rows, kafka, batch)
-            except ConfigError as error:
+            except (ConfigError, TransportFencedError) as error:
                 self.fatal = error
                 raise
             self.auditor.sources.unread.pop(kafka, None)

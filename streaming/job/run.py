@@ -12,7 +12,7 @@ from types import FrameType
 
 from pyspark.sql import SparkSession
 
-from mesh.errors import TransportUnavailableError
+from mesh.errors import StartError, TransportUnavailableError
 from mesh.model.topics import TopicNames
 from streaming.config import AuditSettings
 from streaming.connectors.checkpoint import read_positions
@@ -20,18 +20,20 @@ from streaming.connectors.logs import Logs
 from streaming.connectors.options import java_options
 from streaming.connectors.session import start_session
 from streaming.connectors.sink import AuditTopics
-from streaming.job.auditor import Auditor
+from streaming.job.auditor import STATUS_S, Auditor
 from streaming.job.outputs import TABLES
 from streaming.job.reading import Readings
 from streaming.job.rereads import Rereader
 from streaming.job.snapshots import Snapshots
 from streaming.job.sources import Sources
 from streaming.job.state import State
-
-CORES = 2
+from streaming.tables.rows import TopicPartition
 
 PULSE_S = 0.2
 """How often the main thread looks around."""
+
+QUIET_S = STATUS_S + 1.5
+"""An auditor that lives is not silent for so long, in seconds."""
 
 JUDGE_S = 1.0
 """How often open ranges are judged while no batch comes, in seconds."""
@@ -110,7 +112,13 @@ def run(settings: AuditSettings) -> None:
         name: java_options(options, f"spec.kafka.{name}")
         for name, options in settings.kafka.items()
     }
-    session = start_session(settings.cache, cores=CORES, memory=settings.memory, progress=say)
+    session = start_session(
+        settings.cache,
+        cores=settings.cores,
+        memory=settings.memory,
+        master=settings.master,
+        progress=say,
+    )
     try:
         _audit(session, settings, kafka)
     finally:
@@ -123,8 +131,12 @@ def _audit(
 ) -> None:
     topology = settings.topology
     names = TopicNames(topology.prefix)
-    topics = AuditTopics(session, kafka[topology.audit_kafka])
-    topics.create([names.audit(table) for table in TABLES])
+    stopping = threading.Event()
+    _on_signals(stopping)
+    topics = AuditTopics(session, kafka[topology.audit_kafka], f"{topology.prefix}audit")
+    topics.create({names.audit(table): kept for table, kept in TABLES.items()})
+    logs = Logs(session, kafka[topology.audit_kafka])
+    _refuse_a_second(logs, TopicPartition(names.audit("status"), 0), stopping)
     checkpoint = settings.checkpoint / "spark"
     sources = Sources(
         topology.prefix,
@@ -138,18 +150,39 @@ def _audit(
         snapshots=Snapshots(settings.checkpoint / "state", State),
         write=topics.write,
         positions=lambda name, batch: read_positions(checkpoint / name, batch),
-        tasks=CORES,
+        tasks=settings.cores,
         offsets_max=settings.offsets_max,
     )
-    readings = Readings(session, auditor, kafka, checkpoint, settings.trigger_s, say)
+    readings = Readings(
+        session, auditor, kafka, checkpoint, settings.trigger_s, say, stopping=stopping
+    )
     supervisor = Supervisor(auditor, readings)
-    _on_signals(readings.stopping)
     say(f"reading {len(kafka)} Kafka clusters, after {auditor.state.batch + 1} batches")
     try:
         supervisor.watch(until_drained=settings.until_drained)
     finally:
         supervisor.end()
         topics.close()
+
+
+def _refuse_a_second(logs: Logs, status: TopicPartition, stopping: threading.Event) -> None:
+    """Refuse to begin beside an auditor that lives: it writes a status every five seconds.
+
+    Of two that begin at once the older is ended by its first write after the other's.
+
+    Raises:
+        StartError: There is one.
+    """
+    written, grown, quiet_s = logs.ends([status]).get(status, 0), 0, 0.0
+    while written and quiet_s < QUIET_S and not stopping.wait(PULSE_S):
+        quiet_s += PULSE_S
+        end = logs.ends([status]).get(status, 0)
+        if end > written:
+            written, grown, quiet_s = end, grown + 1, 0.0
+        if grown > 1:  # once may be the end of a transaction of one that was killed
+            raise StartError(
+                f"another auditor of this mesh writes to {status.topic}: end it, or let it run"
+            )
 
 
 def _on_signals(stopping: threading.Event) -> None:

@@ -141,6 +141,8 @@ def frame_columns(records: DataFrame, *more: str) -> DataFrame:
         origin["first"].alias("origin_first"),
         origin["last"].alias("origin_last"),
         origin["count"].alias("messages"),
+        # Of several, the first is that of the origin; who was configured apart counts apart.
+        F.when(F.size(origin["eras"]) == 1, origin["eras"][0]["number"]).alias("era"),
         (F.try_element_at(header["path"], F.lit(1)) != origin["node"]).alias("is_moved"),
     )
 
@@ -172,7 +174,7 @@ def _frame_groups(frames: DataFrame) -> DataFrame:
     )
     examples = F.collect_list(F.when(F.col("is_broken"), broken))
     keys = (
-        *("topic", "partition", "is_repair", "is_moved", "kind", "zone", "path"),
+        *("topic", "partition", "is_repair", "is_moved", "kind", "zone", "path", "era"),
         *("chain_id", "chain_partition", "source_id", "source_partition", "generation"),
     )
     return frames.groupBy(*keys).agg(

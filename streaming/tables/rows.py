@@ -114,6 +114,8 @@ class FrameRow:
         broken: Breaks of the chain between two frames of the batch.
         late: Frames that speak for origin offsets not above all earlier ones.
         is_moved: Whether they are sent on by a member of a queue, where their path begins.
+        era: Number of the topology by which the origin worked; None where they tell none, or
+            passed nodes that count apart.
     """
 
     place: TopicPartition
@@ -133,6 +135,7 @@ class FrameRow:
     broken: tuple[BrokenLink, ...]
     late: int
     is_moved: bool = False
+    era: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +267,7 @@ def _frame(fields: Fields) -> FrameRow:
         broken=tuple(BrokenLink(_frame_place(one), one["expected"]) for one in fields["broken"]),
         late=fields["late"],
         is_moved=fields["is_moved"],
+        era=fields.get("era"),
     )
 
 

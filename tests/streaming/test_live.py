@@ -42,14 +42,14 @@ class Live:
         self.process: subprocess.Popen[bytes] | None = None
         (folder / "mesh.yaml").write_text(MESH.format(prefix=self.plant.prefix))
 
-    def start(self) -> None:
+    def command(self) -> list[str]:
         places = [f"--bootstrap={name}={address}" for name, address in self.addresses.items()]
-        arguments = ["-f", str(self.folder / "mesh.yaml"), *places]
+        return [sys.executable, "-m", "streaming", "-f", str(self.folder / "mesh.yaml"), *places]
+
+    def start(self) -> None:
         checkpoint = ["--checkpoint", str(self.folder / "checkpoint")]
         with (self.folder / "auditor.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "streaming", *arguments, *checkpoint], stderr=log
-            )
+            self.process = subprocess.Popen([*self.command(), *checkpoint], stderr=log)
 
     def end(self, number: signal.Signals) -> int:
         """Send a signal and return the exit code."""
@@ -172,6 +172,24 @@ def test_a_kafka_cluster_that_is_down_holds_up_its_own_alone(live: Live) -> None
     sources = status.table["position"]["sources"]
     assert "Timed out" in sources["k2"]["unread"]
     assert sources["k1"]["unread"] is None
+    assert live.end(signal.SIGTERM) == 0
+
+
+def test_a_second_auditor_is_refused_in_one_line(live: Live) -> None:
+    """Two would write over each other. The first goes on, and one that was killed is no other."""
+    live.pour.create()
+    live.plant.identities()
+    live.pour.pour()
+    live.start()
+    status = live.reader("status")
+    status.wait(lambda table: "position" in table, 240)
+    checkpoint = ["--checkpoint", str(live.folder / "another")]
+    done = subprocess.run(
+        [*live.command(), *checkpoint], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 1
+    assert "another auditor of this mesh writes to" in done.stderr
+    assert "Traceback" not in done.stderr
     assert live.end(signal.SIGTERM) == 0
 
 

@@ -32,4 +32,5 @@ def audit_document(found: Audited, wall_ms: int) -> dict[str, Any]:
         },
         "findings": list(found.findings),
         "certificates": list(found.certificates),
+        "hours": list(found.hours),
     }

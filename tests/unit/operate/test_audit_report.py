@@ -41,3 +41,13 @@ def test_an_absent_dead_or_blind_auditor_is_not_ok() -> None:
 def test_an_open_split_and_a_certificate_that_differs_are_not_ok() -> None:
     assert doubts([{"kind": "heal"}, SPLIT]) == [SPLIT["text"]]
     assert doubts(certificates=[*EQUAL, {"endpoint": "b/s"}]) == ["certificates that differ: 1"]
+
+
+def test_what_is_left_of_certificates_are_sums_and_they_count() -> None:
+    """An endpoint that has been idle for days is covered, and an old difference is not forgotten."""
+    hours = [{"endpoint": one, "differing": 0} for one in ("b/s", "*/q")]
+    audited = Audited([], [], has_topics=True, status=STATUS, hours=hours)
+    assert list(audited.doubts(NOW_MS)) == []
+    worse = [*hours, {"endpoint": "b/s", "differing": 3}]
+    audited = Audited([], [], has_topics=True, status=STATUS, hours=worse)
+    assert list(audited.doubts(NOW_MS)) == ["certificates of the last 30 days that differ: 3"]

@@ -8,9 +8,10 @@ from mesh.model.control import Subscription
 from mesh.model.state import Cut, Progress, ProgressKind
 from streaming.audits.blocks import Blocks
 from streaming.audits.cases import Outcome
-from streaming.audits.certificates import Certifier, World
+from streaming.audits.certificates import RENEW_MS, Certifier, World
 from streaming.audits.eras import Eras
 from streaming.audits.findings import Register
+from streaming.audits.hours import HOUR_MS
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.names import Names
 from streaming.audits.passing import Passing
@@ -232,6 +233,37 @@ def test_a_full_block_is_closed_and_forgotten_but_what_comes_late_is_not_lost(ta
     assert list(table.certifier.blocks.open[PLACE]) == [1]
     table.deliver(1)
     assert list(table.certifier.blocks.open[PLACE]) == [1]
+
+
+def test_closed_blocks_are_summed_up_by_the_hour(table):
+    """What is left of certificates once they are deleted. Spec: K29."""
+    table.world.register.now_ms = 5 * HOUR_MS + 7
+    table.publish(0, 1)
+    table.deliver(0, 1)
+    table.publish(4096)
+    table.deliver(4096)
+    table.judge()
+    hours = table.certifier.hours
+    assert list(hours.take(table.world.register.now_ms)) == []
+    table.judge(20.0)
+    later_ms = table.world.register.now_ms + 60_000
+    ((key, hour),) = hours.take(later_ms)
+    assert (key.source, key.endpoint, key.hour) == ("mesh.a.in.g/0", "a/s1", 5)
+    assert (hour.certificates, hour.differing, hour.expected, hour.delivered) == (1, 0, 2, 2)
+    assert list(hours.take(later_ms + HOUR_MS)) == []
+    assert hours.sums == {}
+
+
+def test_certificates_of_blocks_that_stay_open_are_written_again_before_they_are_deleted(table):
+    table.publish(0)
+    table.deliver(0)
+    table.judge()
+    assert len(table.issued()) == 1
+    table.judge()
+    assert table.issued() == []
+    table.world.register.now_ms += RENEW_MS
+    table.judge()
+    assert len(table.issued()) == 1
 
 
 def test_a_delivery_of_a_source_that_nobody_named_is_parked(table):

@@ -19,7 +19,15 @@ from streaming.audits.interest import EndpointKey, Interest, Span
 from streaming.job.intake import take_batch, take_configs
 from streaming.job.state import State
 from streaming.tables.digest import Digest
-from streaming.tables.rows import Batch, DeliveryRow, SmallRow, SourceKey, TopicPartition
+from streaming.tables.rows import (
+    Batch,
+    DeliveryRow,
+    FramePlace,
+    FrameRow,
+    SmallRow,
+    SourceKey,
+    TopicPartition,
+)
 
 PLACE = TopicPartition("mesh.a.in.g", 0)
 SOURCE = SourceKey("aa", 0)
@@ -171,6 +179,46 @@ def test_walks_of_the_former_topology_end(state: State) -> None:
     state.eras.settle(100.0 + 2 * SETTLE_S, is_lagging=False)
     take(state, Batch(deliveries=[old]), 100.0)
     assert kinds(state) == [FindingKind.UNPLANNED_PATH]
+
+
+def frame(link: str, path: tuple[str, ...], era: int | None) -> FrameRow:
+    place = FramePlace(0, -1, 0, 0)
+    sender, receiver = link.split(">")
+    return FrameRow(
+        place=TopicPartition(f"mesh.{sender}.to.{receiver}.g", 0),
+        is_repair=False,
+        kind="data",
+        zone="Z",
+        path=path,
+        chain=SOURCE,
+        source=SOURCE,
+        generation=0,
+        frames=1,
+        messages=1,
+        first=0,
+        last=0,
+        head=place,
+        tail=place,
+        broken=(),
+        late=0,
+        era=era,
+    )
+
+
+def test_a_frame_is_judged_by_the_topology_that_it_names(state: State) -> None:
+    """What waited on a slow link goes the way of the topology before, long after the change."""
+    rows = [told(Change(2, Stage.RUN, published_text(AFTER))), in_force(2, AFTER)]
+    take(state, Batch(small=rows), 100.0)
+    state.eras.settle(100.0 + 2 * SETTLE_S, is_lagging=False)
+    was, will_be = ("c>d", ("a", "b", "c")), ("b>d", ("a", "b"))
+    take(state, Batch(frames=[frame(*was, 1), frame(*will_be, 2)]), 200.0)
+    assert kinds(state) == []
+    take(state, Batch(deliveries=[delivery("a", "b", "c", "d")]), 230.0)
+    assert kinds(state) == []  # its frame has just come
+    take(state, Batch(frames=[frame(*was, 2)]), 300.0)
+    assert kinds(state) == [FindingKind.UNPLANNED_PATH]
+    take(state, Batch(deliveries=[delivery("a", "b", "c", "d")]), 400.0)
+    assert kinds(state) == [FindingKind.UNPLANNED_PATH] * 2
 
 
 def test_a_change_that_is_aborted_counts_for_nothing(state: State) -> None:

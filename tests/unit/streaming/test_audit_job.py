@@ -20,7 +20,13 @@ from streaming.audits.order import DeliverySuspicion, OrderKey
 from streaming.config import settings_of
 from streaming.connectors.checkpoint import read_positions
 from streaming.connectors.options import java_options
-from streaming.job.outputs import certificate_json, finding_json, status_json, take_outputs
+from streaming.job.outputs import (
+    TABLES,
+    certificate_json,
+    finding_json,
+    status_json,
+    take_outputs,
+)
 from streaming.job.plain import from_plain, to_plain
 from streaming.job.snapshots import KEPT, Snapshots
 from streaming.job.state import State
@@ -168,6 +174,24 @@ def test_settings_come_from_arguments_and_the_file(tmp_path: Path):
     assert settings.checkpoint == Path("/c/v4")
     assert settings.cache == Path("/cache")
     assert settings.until_drained
+
+
+def test_how_much_it_may_use_is_a_setting(tmp_path: Path):
+    path = tmp_path / "mesh.yaml"
+    path.write_text(FILE)
+    more = ["--bootstrap", "k1=here:1", "--cores", "8", "--memory", "1500m", "--batch", "9"]
+    settings = settings_of(["-f", str(path), *more, "--master", "spark://s:7077"], {})
+    assert (settings.cores, settings.memory, settings.offsets_max) == (8, "1500m", 9)
+    assert settings.master == "spark://s:7077"
+    wrong = ["--cores", "0", "--memory", "much", "--batch", "-1", "--master", "somewhere"]
+    with pytest.raises(ConfigError) as caught:
+        settings_of(["-f", str(path), *wrong, "--bootstrap", "k1=here:1"], {})
+    assert [problem.where for problem in caught.value.problems] == [
+        "--cores 0",
+        "--batch -1",
+        "--memory much",
+        "--master somewhere",
+    ]
 
 
 def test_every_wrong_address_is_told_at_once(tmp_path: Path):
@@ -334,12 +358,33 @@ def test_what_has_been_taken_out_is_not_published_again(state):
     outputs = list(take_outputs(state, names, {"a->in": 2.5}))
     assert [one.topic.removeprefix("mesh.audit.") for one in outputs] == [
         "findings",
+        "history",
         "certificates",
         "links",
         "links",
     ]
-    assert json.loads(outputs[2].value or "")["messages_per_s"] == 2.5
+    assert json.loads(outputs[3].value or "")["messages_per_s"] == 2.5
     assert list(take_outputs(state, names, {})) == []
+
+
+def test_a_finding_that_is_taken_back_stays_in_the_history(state):
+    names = TopicNames("mesh.")
+    (id_,) = state.register.findings
+    list(take_outputs(state, names, {}))
+    state.register.now_ms = 9000
+    state.register.withdraw(id_)
+    gone, told = take_outputs(state, names, {})
+    assert (gone.topic, gone.key, gone.value) == ("mesh.audit.findings", id_, None)
+    assert told.topic == "mesh.audit.history"
+    assert json.loads(told.value or "") == {"id": id_, "taken_back_ms": 9000, "run": "r1"}
+
+
+def test_what_is_kept_of_certificates_is_bounded():
+    """They are deleted after two days, their sums by the hour after thirty."""
+    day_ms = 24 * 3_600_000
+    assert TABLES["certificates"]["retention.ms"] == str(2 * day_ms)
+    assert TABLES["hours"]["retention.ms"] == TABLES["history"]["retention.ms"] == str(30 * day_ms)
+    assert all("delete" in TABLES[one]["cleanup.policy"] for one in ("certificates", "hours"))
 
 
 def test_a_status_tells_positions_and_what_waits(state):

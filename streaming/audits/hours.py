@@ -1,0 +1,81 @@
+"""Certificates of closed blocks, summed up by the hour: what is left of them after two days.
+
+Spec: K29.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from streaming.audits.blocks import Certificate
+
+HOUR_MS = 3_600_000
+TOLD_EVERY_MS = 60_000
+"""An hour that is not over is told so often at most."""
+
+
+class HourKey(NamedTuple):
+    """One source, one endpoint, one hour, numbered from 1970 on."""
+
+    source: str
+    endpoint: str
+    hour: int
+
+    def __str__(self) -> str:
+        """Return the key of its record."""
+        return f"{self.source} {self.endpoint} {self.hour}"
+
+
+@dataclass(slots=True)
+class Hour:
+    """What the certificates of an hour say together.
+
+    Attributes:
+        certificates: How many there are.
+        differing: Of these, those that say that something differs.
+        expected: Messages that had to come.
+        delivered: Records that came.
+    """
+
+    certificates: int = 0
+    differing: int = 0
+    expected: int = 0
+    delivered: int = 0
+
+
+@dataclass(slots=True)
+class Hours:
+    """Sums that are not told for good.
+
+    Attributes:
+        sums: By source, endpoint and hour.
+        changed: Those to be told.
+        told_ms: When they were told the last time.
+    """
+
+    sums: dict[HourKey, Hour] = field(default_factory=dict)
+    changed: dict[HourKey, None] = field(default_factory=dict)
+    told_ms: int = 0
+
+    def close(self, certificate: Certificate, now_ms: int) -> None:
+        """Add the last certificate of a block; the hour is that in which the block closed."""
+        key = HourKey(certificate.source, certificate.endpoint, now_ms // HOUR_MS)
+        known = self.sums.setdefault(key, Hour())
+        known.certificates += 1
+        known.differing += not certificate.equal
+        known.expected += certificate.expected
+        known.delivered += certificate.delivered
+        self.changed[key] = None
+
+    def take(self, now_ms: int, *, is_last: bool = False) -> Iterator[tuple[HourKey, Hour]]:
+        """Yield what is to be told now, and forget the hours that are over."""
+        if not is_last and 0 <= now_ms - self.told_ms < TOLD_EVERY_MS:
+            return
+        self.told_ms = now_ms
+        for key in self.changed:
+            yield key, self.sums[key]
+        self.changed.clear()
+        for key in [one for one in self.sums if one.hour < now_ms // HOUR_MS]:
+            del self.sums[key]
