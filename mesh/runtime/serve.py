@@ -41,6 +41,9 @@ TURN_S = 0.1
 
 RETRY_S = 1.0
 
+TREES_MAX = 10_000
+"""Trees whose routes a node keeps; the one unused for longest goes, and a send finds it again."""
+
 WORKER_PATIENCE_MS = 200
 """How long brokers may keep an empty fetch: partitions of a lane just taken wait for it."""
 
@@ -228,7 +231,7 @@ class Serving:
                 ThreadedErrands(),
                 lambda: str(uuid.uuid4()),
                 connect=self._connect,
-                trees=TreeSettings(),
+                trees=TreeSettings(trees_max=TREES_MAX),
             )
             opened.pop_all()
         return worker

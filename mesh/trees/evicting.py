@@ -5,8 +5,9 @@ Neighbours are not told: they may still route to here. Spec: tree_layer 5.15 (H2
 
 from __future__ import annotations
 
-from mesh.model.trees import Extent, TreeId
+from mesh.model.trees import Address, Extent, TreeId
 from mesh.trees.node import Node
+from mesh.trees.routes import RoleRoutes
 
 
 def evict(node: Node, id_: TreeId) -> bool:
@@ -15,17 +16,41 @@ def evict(node: Node, id_: TreeId) -> bool:
     if tree is None or _is_pinned(node, id_):
         return False
     for role in tree.roles.values():
-        for scope in (Extent.CLOUD, Extent.REALM):
-            table = role.map(scope)
-            values = {iid: route.value for iid, route in table.routes.items()} | table.lost
-            for iid, value in values.items():
-                node.remembered[(id_, role.name, scope, iid)] = value
+        _remember(node, id_, role)
     for link in tree.edges:
         node.links[link].trees.pop(id_, None)
     del node.trees[id_]
+    return True
+
+
+def forget_unused(node: Node) -> None:
+    """Forget roles that nobody has here or anywhere, as far as is known, and trees without roles.
+
+    Whoever asks for a role that is none leaves a trace of it at every node: without an end to
+    them, names that are made up would fill the memory.
+    """
+    open_ = {one.address for one in node.recoveries.values()} | {*node.by_address}
+    open_ |= {address for address, _ in node.joins}
+    for id_, tree in list(node.trees.items()):
+        for role in list(tree.roles.values()):
+            address = Address(id_, role.name)
+            has_routes = any(table.routes for table in role.maps())
+            if not (has_routes or node.instances(address) or address in open_):
+                _remember(node, id_, role)
+                del tree.roles[role.name]
+        if not (tree.roles or tree.edges):
+            evict(node, id_)
+
+
+def _remember(node: Node, id_: TreeId, role: RoleRoutes) -> None:
+    """Keep the order of a role's routes against loops; the oldest are forgotten."""
+    for scope in (Extent.CLOUD, Extent.REALM):
+        table = role.map(scope)
+        values = {iid: route.value for iid, route in table.routes.items()} | table.lost
+        for iid, value in values.items():
+            node.remembered[(id_, role.name, scope, iid)] = value
     while len(node.remembered) > node.settings.remembered_max:
         node.remembered.popitem(last=False)
-    return True
 
 
 def make_room(node: Node) -> None:

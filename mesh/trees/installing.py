@@ -68,7 +68,7 @@ def remove_instance(
     if table.routes.get(iid) is not None:
         _lose(node, tree, table, iid)
     if known is None or known < (seq, 0):
-        table.lost[iid] = (seq, 0)
+        table.remember(iid, (seq, 0))
 
 
 def remove_routes_over(
@@ -109,5 +109,5 @@ def wipe(node: Node, address: Address, but: InstanceId) -> None:
 
 def _lose(node: Node, tree: Tree, table: RouteMap, iid: InstanceId) -> None:
     route = table.routes.pop(iid)
-    table.lost[iid] = route.value
+    table.remember(iid, route.value)
     leave_edge(node, tree, route.link)

@@ -40,7 +40,7 @@ from mesh.model.tree_frames import (
 from mesh.model.trees import Colour, Ids
 from mesh.trees.colours import read_colour
 from mesh.trees.edges import read_edge
-from mesh.trees.evicting import evict, make_room
+from mesh.trees.evicting import evict, forget_unused, make_room
 from mesh.trees.heals import meet, read_heal, read_notice
 from mesh.trees.inputs import (
     AppGone,
@@ -236,3 +236,4 @@ def _tick(node: Node) -> None:
     if node.now_ms - node.swept_ms >= node.settings.sweep_ms:
         node.swept_ms = node.now_ms
         sweep_sessions(node)
+        forget_unused(node)

@@ -5,13 +5,15 @@ Data only; who may change it is `mesh.trees.installing`. Spec: tree_layer 3, 5.1
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mesh.model.trees import NO_INSTANCE, Extent, InstanceId, TreeId
 
-NOTHING_LOST: Mapping[InstanceId, tuple[int, int]] = {}
+LOST_MAX = 1_000
+"""Instances of one role that are gone and whose last value is kept against loops: what comes late
+is of those that went last."""
 
 
 class Route(NamedTuple):
@@ -54,6 +56,13 @@ class RouteMap:
         """Return the value that a new route to this instance must exceed."""
         route = self.routes.get(iid)
         return self.lost.get(iid) if route is None else route.value
+
+    def remember(self, iid: InstanceId, value: tuple[int, int]) -> None:
+        """Keep the value of a route that is gone; of many, those of the oldest are forgotten."""
+        self.lost.pop(iid, None)
+        self.lost[iid] = value
+        if len(self.lost) > LOST_MAX:
+            del self.lost[next(iter(self.lost))]
 
     def links(self, iid: InstanceId) -> dict[str, None]:
         """Return the links towards one instance, or towards all for 0."""

@@ -1,0 +1,50 @@
+"""What one node keeps has an end, whatever it is asked. Spec: tree_layer 6.10, I3."""
+
+from __future__ import annotations
+
+from mesh.model.tree_apps import RoleWish, SendWanted
+from mesh.model.trees import Address, InstanceId, tree_id
+from mesh.trees.inputs import PortOpened, RolesAdded, RolesRemoved, Ticked
+from mesh.trees.machine import TreeNode
+from mesh.trees.routes import LOST_MAX, RouteMap
+from mesh.trees.settings import Settings
+
+SWEEP_MS = Settings().sweep_ms
+
+
+def alone() -> TreeNode:
+    node = TreeNode("a", "uuid", 1, 7, "", Settings())
+    node.step(PortOpened("app"), 0)
+    return node
+
+
+def test_names_that_are_made_up_leave_nothing_behind_after_a_sweep() -> None:
+    node = alone()
+    for number in range(500):
+        address = Address(tree_id(f"tree-{number % 50}"), f"role-{number}")
+        node.step(SendWanted("app", str(number), address), number)
+    assert len(node._node.trees) == 50
+    node.step(Ticked(), 2 * SWEEP_MS)
+    assert not node._node.trees
+    assert not node._node.sessions
+
+
+def test_a_role_that_is_here_outlives_the_sweep() -> None:
+    node = alone()
+    address = Address(tree_id("tree"), "role")
+    node.step(RolesAdded("app", (RoleWish(address),)), 0)
+    node.step(SendWanted("app", "c", address), 1)
+    node.step(Ticked(), 2 * SWEEP_MS)
+    assert list(node._node.trees[address.tree].roles) == ["role"]
+    node.step(RolesRemoved("app", (address,)), 2 * SWEEP_MS + 1)
+    node.step(Ticked(), 20 * SWEEP_MS + 700_000)
+    assert not node._node.trees
+
+
+def test_of_instances_that_are_gone_the_last_are_remembered() -> None:
+    table = RouteMap()
+    for number in range(2 * LOST_MAX):
+        table.remember(InstanceId(number), (number, 0))
+    assert len(table.lost) == LOST_MAX
+    assert table.value(InstanceId(2 * LOST_MAX - 1)) == (2 * LOST_MAX - 1, 0)
+    assert table.value(InstanceId(0)) is None
