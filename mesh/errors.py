@@ -83,10 +83,12 @@ class NotPublishedError(MeshError):
 
     Attributes:
         failed: How many.
+        refused: Subject of each, and why it was not taken; the first thousand.
     """
 
-    def __init__(self, text: str, *, failed: int) -> None:
+    def __init__(self, text: str, *, failed: int, refused: Sequence[tuple[str, str]] = ()) -> None:
         self.failed = failed
+        self.refused = tuple(refused)
         super().__init__(text)
 
 

@@ -4,9 +4,10 @@
 topology = load_topology("mesh.yaml")
 with connect(topology, "tk1") as client:
     client.wait(client.subscribe("orders", "acme/orders/>"))
-    client.publish("acme/orders/eu", b"42", key=b"order-42")
+    sent = client.publish("acme/orders/eu", b"42", key=b"order-42")
     client.flush()
-    for message in client.deliveries("orders"):
+    print(sent.identity)
+    for message in client.channel("orders", group="billing"):  # goes on where the group was
         print(message.subject, message.payload, message.path)
     jobs = client.consume("jobs")  # a queue: each message for one of its consumers
     for one in jobs:
@@ -16,14 +17,17 @@ with connect(topology, "tk1") as client:
 
 from __future__ import annotations
 
+from mesh.client.channels import ChannelReader
 from mesh.client.client import MeshClient, connect
 from mesh.client.consuming import QueueConsumer, QueueMessage
 from mesh.client.messages import Deliveries, MessageIdentity, ReceivedMessage
+from mesh.client.published import Published
 from mesh.config.topology_file import load_topology
 from mesh.errors import LaggardsError, MeshError, NotPublishedError, SubjectError, TransportError
 from mesh.model.frames import MessageClass
 
 __all__ = [
+    "ChannelReader",
     "Deliveries",
     "LaggardsError",
     "MeshClient",
@@ -31,6 +35,7 @@ __all__ = [
     "MessageClass",
     "MessageIdentity",
     "NotPublishedError",
+    "Published",
     "QueueConsumer",
     "QueueMessage",
     "ReceivedMessage",

@@ -5,19 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
+from mesh.client.channels import ChannelReader
 from mesh.client.consuming import QueueConsumer
+from mesh.client.leases import Leases
 from mesh.client.messages import Deliveries
+from mesh.client.operators import OperatorsWord
 from mesh.client.outbound import checked_size
 from mesh.client.pressure import Pressure
+from mesh.client.published import Published
 from mesh.client.refusals import refusal
 from mesh.client.roles import Roles
-from mesh.client.subject_pauses import SubjectPauses
 from mesh.client.subscribed import subscriptions_in
 from mesh.codec.keys import subscription_key
 from mesh.codec.subscriptions import encode_subscription
+from mesh.config.published import published_topology
 from mesh.config.shapes import nearest
 from mesh.core.direct_only import direct_only_zone_of
 from mesh.errors import (
@@ -39,12 +44,18 @@ from mesh.model.subject import check_filter
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import Headers, KafkaCluster, TopicPartition, Writer
-from mesh.view.connection import open_around
+from mesh.view.connection import ClosedKafka, open_around
 from mesh.view.laggards import open_links
 from mesh.view.mesh_view import MeshView
 
 IN_FLIGHT_BYTES_MAX = 16 << 20
 """Handed over and not acknowledged; more waits, because a full queue would lose records."""
+
+REFUSED_MAX = 1_000
+"""Messages that were not taken and that one error names at most; its text has `NAMED_MAX`."""
+NAMED_MAX = 3
+
+_UNKNOWN_WAY = "a change of the topology brought it, and this client does not know the way there"
 
 POLL_S = 0.1
 READ_BACK_S = 30.0
@@ -66,7 +77,9 @@ def connect(topology: Topology, node: str) -> MeshClient:
             wants cannot be had. Those of other Kafka clusters need not be had here.
     """
     _check_node(topology, node)
-    return MeshClient(topology, node, open_around(topology, node))
+    client = MeshClient(topology, node, open_around(topology, node))
+    client.begin_renewing()
+    return client
 
 
 def _check_node(topology: Topology, node: str) -> None:
@@ -77,6 +90,9 @@ def _check_node(topology: Topology, node: str) -> None:
 
 class MeshClient:
     """A client of one node, on the ports: real Kafka or memory. One thread uses it.
+
+    It goes by the topology in force as soon as it has heard of it; the one it is made with says
+    how to reach Kafka.
 
     Args:
         topology: The mesh.
@@ -104,22 +120,56 @@ class MeshClient:
         self._now_ms = now_ms
         self._pause = pause
         self._pressure = Pressure(topology, node, self._kafka, now_ms)
-        self._pauses = SubjectPauses(topology, node, self._kafka, now_ms)
+        self._operators = OperatorsWord(topology, node, self._kafka, now_ms)
+        self._followed = ""
+        self._leases = Leases(self._write_again, now_ms)
+        self._lease_writer: Writer | None = None
         self._writer: Writer | None = None
         self._view: MeshView | None = None
-        self._checked: dict[str, None] = {}
-        self._streams: list[Deliveries | QueueConsumer] = []
+        self._checked: dict[str, str] = {}
+        self._streams: list[Deliveries | QueueConsumer | ChannelReader] = []
         self._applications: list[Roles] = []
         self._handed_over = 0
         self._in_flight_bytes = 0
         self._failed = 0
+        self._unsettled: list[Published] = []
+        self._refused: list[tuple[str, str]] = []
+
+    @property
+    def topology(self) -> Topology:
+        """The topology by which this client works: what is in force, once it was heard."""
+        self._follow()
+        return self._topology
+
+    def _follow(self) -> None:
+        """Go by the topology in force, if it is another than before."""
+        self._operators.look()
+        text = self._operators.in_force
+        if text in ("", self._followed):
+            return
+        self._followed = text
+        try:
+            found = published_topology(text)
+        except ConfigError:
+            return  # a newer version wrote it; what is known of the mesh still holds
+        if self._node not in found.nodes or found.prefix != self._topology.prefix:
+            return
+        known = self._topology.kafka
+        kafka = {name: known.get(name, one) for name, one in found.kafka.items()}
+        self._topology = replace(found, kafka=kafka)
+        self._all = {**dict.fromkeys(kafka, ClosedKafka(_UNKNOWN_WAY)), **self._all}
+        self._pressure.close()
+        self._pressure = Pressure(self._topology, self._node, self._kafka, self._now_ms)
+        if self._view is not None:
+            self._view.close()
+            self._view = None
 
     # -- publishing -----------------------------------------------------------------------
 
     @property
     def direct_only_zone(self) -> str | None:
         """The cluster over whose links nothing guaranteed leaves the node, if any. Spec: DMR-11."""
-        return direct_only_zone_of(self._topology, self._node)
+        return direct_only_zone_of(self.topology, self._node)
 
     def publish(
         self,
@@ -129,8 +179,8 @@ class MeshClient:
         key: bytes | None = None,
         headers: Headers = (),
         message_class: MessageClass = MessageClass.GUARANTEED,
-    ) -> None:
-        """Hand over one message; `flush` tells whether it was accepted.
+    ) -> Published:
+        """Hand over one message; `flush` settles whether it was accepted.
 
         Args:
             subject: Mesh address.
@@ -138,6 +188,10 @@ class MeshClient:
             key: Messages of one key keep their order.
             headers: The client's own; those of the mesh are refused.
             message_class: Guaranteed or direct.
+
+        Returns:
+            The message, which knows its place and identity once Kafka has acknowledged it, or why
+            it was not taken.
 
         Raises:
             SubjectError: The subject, a header or the size is not allowed; nothing was sent.
@@ -147,34 +201,42 @@ class MeshClient:
 
         Spec: K6, K7, R14.
         """
+        self._follow()
         size = checked_size(self._topology, subject, payload, key, headers)
         if message_class is MessageClass.GUARANTEED:
             self._pressure.check()
         topic = self._names.ingress(self._node, message_class)
-        self._require(topic)
-        self._pauses.check(subject)
+        topic_id = self._require(topic)
+        self._operators.check(subject)
         if self._in_flight_bytes + size > IN_FLIGHT_BYTES_MAX:
             self._drain()
         sent = [*headers, (SUBJECT_HEADER, subject.encode())]
-        self._open_writer().produce(topic, payload, key, headers=sent)
+        published = Published(subject, message_class, topic, topic_id)
+        self._open_writer().produce(topic, payload, key, headers=sent, told=published.settle)
+        self._unsettled.append(published)
         self._in_flight_bytes += size + 100
         self._handed_over += 1
+        return published
 
     def flush(self) -> int:
         """Wait until everything published so far is accepted; return how many messages that were.
 
         Raises:
-            NotPublishedError: Some were not; `failed` of it says how many.
+            NotPublishedError: Some were not; `refused` of it names them, and says why.
         """
         self._drain()
         total, self._handed_over = self._handed_over, 0
         failed, self._failed = self._failed, 0
+        refused, self._refused = self._refused, []
         if failed:
             kafka = self._topology.nodes[self._node].kafka
+            named = "; ".join(f"{subject}: {why}" for subject, why in refused[:NAMED_MAX])
+            more = f"; and {failed - NAMED_MAX} more" if failed > NAMED_MAX else ""
             raise NotPublishedError(
                 f"{failed} of {total} messages were not acknowledged by Kafka cluster {kafka}; "
-                "publish them again",
+                f"publish them again ({named}{more})",
                 failed=failed,
+                refused=refused,
             )
         return total
 
@@ -182,24 +244,32 @@ class MeshClient:
         if self._writer is not None:
             self._failed += self._writer.flush()
         self._in_flight_bytes = 0
+        settled, self._unsettled = self._unsettled, []
+        for one in settled:
+            if not one.is_accepted:
+                one.error = one.error or "no broker has acknowledged it in time"
+                if len(self._refused) < REFUSED_MAX:
+                    self._refused.append((one.subject, one.error))
 
     def _open_writer(self) -> Writer:
         if self._writer is None:
-            self._writer = self._kafka.writer("publish")
+            self._writer = self._kafka.writer("publish", tells=True)
         return self._writer
 
-    def _require(self, topic: str) -> None:
-        """Refuse to write to a topic that does not exist: the records would be lost."""
+    def _require(self, topic: str) -> str:
+        """Return the id of a topic; refuse to write to one that is not: records would be lost."""
         if topic in self._checked:
-            return
-        if topic not in self._kafka.admin().describe([topic]):
+            return self._checked[topic]
+        known = self._kafka.admin().describe([topic])
+        if topic not in known:
             kafka = self._topology.nodes[self._node].kafka
             raise TransportDeniedError(
                 f"topic {topic} does not exist on Kafka cluster {kafka}: start node {self._node}, "
                 "or `mesh up`",
                 topics=[topic],
             )
-        self._checked[topic] = None
+        self._checked[topic] = known[topic].topic_id.hex()
+        return self._checked[topic]
 
     # -- subscribing ----------------------------------------------------------------------
 
@@ -220,7 +290,8 @@ class MeshClient:
             endpoint: Name of the endpoint; it is made if there is none.
             filter_: What it wants.
             message_class: Of the endpoint: whether messages wait for it while the node is down.
-            lease_s: Seconds after which the subscription ends unless it is renewed.
+            lease_s: Seconds after which the subscription ends unless it is renewed, as this client
+                does until it is closed.
             noexport: Attract nothing from other nodes; get what comes to this one.
             kind: Of the endpoint.
             policy: Of a queue; as it is declared, or `every`, if left out.
@@ -232,7 +303,29 @@ class MeshClient:
         Spec: K13, DMR-12.
         """
         subscription = Subscription(kind, message_class, policy, lease_s, noexport)
-        return self._tell(endpoint, filter_, encode_subscription(subscription))
+        value = encode_subscription(subscription)
+        version = self._tell(endpoint, filter_, value)
+        if lease_s is None:
+            self._leases.drop(subscription_key(endpoint, filter_))
+        else:
+            self._leases.keep(subscription_key(endpoint, filter_), value, lease_s)
+        return version
+
+    def begin_renewing(self) -> None:
+        """Renew leases in a thread of its own until `close`; `connect` has done that."""
+        self._leases.begin()
+
+    def renew_leases(self) -> None:
+        """Renew the leases of which a third has passed; for who lets no thread do that."""
+        self._leases.renew()
+
+    def _write_again(self, key: bytes, value: bytes) -> None:
+        if self._lease_writer is None:
+            self._lease_writer = self._kafka.writer("lease")
+        topic = self._names.clients(self._node)
+        self._lease_writer.produce(topic, value, key, 0)
+        if self._lease_writer.flush():
+            raise TransportUnavailableError(f"topic {topic} did not take the subscription")
 
     def unsubscribe(self, endpoint: str, filter_: str) -> int:
         """End a subscription, if there is one; return the version, to be given to `wait`.
@@ -240,6 +333,7 @@ class MeshClient:
         Raises:
             SubjectError, TransportError: As for `subscribe`.
         """
+        self._leases.drop(subscription_key(endpoint, filter_))
         return self._tell(endpoint, filter_, None)
 
     def subscribed(self) -> Mapping[tuple[str, str], Subscription]:
@@ -292,6 +386,7 @@ class MeshClient:
 
         Spec: K24.
         """
+        self._follow()
         deadline = self._now_ms() + int(timeout_s * 1000)
         view, topic = self._open_view(), self._names.clients(self._node)
         told = self._kafka.admin().describe([topic]).get(topic)
@@ -337,7 +432,7 @@ class MeshClient:
             from_beginning: Oldest first, or only what comes from now on.
 
         Raises:
-            SubjectError: The name is none.
+            SubjectError: The name is not allowed.
         """
         if (fault := name_fault(endpoint)) is not None:
             raise SubjectError(f"endpoint {fault}")
@@ -354,6 +449,30 @@ class MeshClient:
         self._streams.append(stream)
         return stream
 
+    def channel(self, endpoint: str, group: str) -> ChannelReader:
+        """Read a channel of the node as a member of a group, which keeps its position.
+
+        Who reads it again under the same group goes on where that was; several at once share it.
+
+        Args:
+            endpoint: Its name.
+            group: Name of the consumer group in Kafka.
+
+        Raises:
+            SubjectError: The endpoint's name is not allowed, or the group has none.
+        """
+        reader = ChannelReader(
+            self._kafka,
+            self.topology,
+            self._node,
+            endpoint,
+            group,
+            now_ms=self._now_ms,
+            pause=self._pause,
+        )
+        self._streams.append(reader)
+        return reader
+
     def consume(self, queue: str, *, deliveries_max: int | None = None) -> QueueConsumer:
         """Join the consumers of a queue at the node.
 
@@ -363,7 +482,7 @@ class MeshClient:
                 None for what `spec.queues` says, or else for as often as it takes.
 
         Raises:
-            SubjectError: The name is none.
+            SubjectError: The name is not allowed.
 
         Spec: DESIGN 6.
         """
@@ -405,17 +524,20 @@ class MeshClient:
 
     def close(self) -> None:
         """Release everything; messages that were not flushed may be lost."""
+        self._leases.close()
         for application in self._applications:
             application.leave()
         for stream in self._streams:
             with suppress(TransportError):  # what a queue was not told is handed out once more
                 stream.close()
         self._pressure.close()
-        self._pauses.close()
+        self._operators.close()
         if self._view is not None:
             self._view.close()
         if self._writer is not None:
             self._writer.close()
+        if self._lease_writer is not None:
+            self._lease_writer.close()
         for kafka in self._all.values():
             kafka.close()
 

@@ -1,11 +1,11 @@
-"""Links that operators pause: their messages wait in the outboxes, nothing else changes."""
+"""Links and subjects that operators pause: messages wait where they are, nothing else changes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from mesh.codec.control import encode_pause
-from mesh.codec.keys import PauseKey, pause_key
+from mesh.codec.keys import PauseKey, SubjectPauseKey, pause_key, subject_pause_key
 from mesh.model.control import Pause
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster
@@ -45,3 +45,18 @@ def write_pauses(
     value = None if pause is None else encode_pause(pause)
     for key in keys:
         write_wish(topology, kafka, key.node, pause_key(key), value)
+
+
+def write_subject_pause(
+    topology: Topology,
+    kafka: Mapping[str, KafkaCluster],
+    key: SubjectPauseKey,
+    pause: Pause | None,
+) -> None:
+    """Have a node take nothing under a filter, or with None end that.
+
+    Raises:
+        TransportError: Kafka did not take it.
+    """
+    value = None if pause is None else encode_pause(pause)
+    write_wish(topology, kafka, key.node, subject_pause_key(key), value)

@@ -96,7 +96,13 @@ class MemoryKafka(MemoryBroker):
         self.require_available()
         return MemoryReader(self, name)
 
-    def writer(self, name: str, transactional_id: str | None = None) -> MemoryWriter:
+    def writer(
+        self,
+        name: str,
+        transactional_id: str | None = None,
+        *,
+        tells: bool = False,  # noqa: ARG002 - it always tells
+    ) -> MemoryWriter:
         """Return a new writer. With an id, predecessors are fenced and their transactions ended."""
         self._ask(Call.OPEN, name, transactional_id or "")
         if not self.available:

@@ -23,7 +23,7 @@ from mesh.transport.memory_log import (
     PartitionLog,
     record_bytes,
 )
-from mesh.transport.port import BEGINNING, Headers, Passed, Row, TopicPartition
+from mesh.transport.port import BEGINNING, Headers, Passed, Row, Told, TopicPartition
 
 PATIENCE_MS = 12_000
 """How long a real flush waits for a partition that takes nothing."""
@@ -245,6 +245,7 @@ class MemoryWriter:
         *,
         timestamp: int = 0,
         headers: Headers | None = None,
+        told: Told | None = None,
     ) -> None:
         """Hand over one record; errors surface at `commit` or `flush`. `timestamp` 0 means now."""
         self._require_rights()
@@ -258,15 +259,21 @@ class MemoryWriter:
             raise InvariantError(f"writer {self.name}: produce outside a transaction")
         if not broker.available:
             self._cut_off += 1
+            if told is not None:
+                told(-1, -1, "no broker answers")
             return
         log = self._log_for(topic, partition, key, value, headers)
         if log is None or self._ended_early:
+            if told is not None:
+                told(-1, -1, self._failures[-1][1] if self._failures else "it was aborted")
             return
         if broker.topics[topic].append_time:
             stamp = (LOG_APPEND_TIME, broker.now_ms())
         else:
             stamp = (CREATE_TIME, timestamp or broker.now_ms())
         log.append(key, value, list(headers) if headers else None, stamp, transaction)
+        if told is not None:
+            told(log.partition, log.end - 1, "")
         if transaction is None:
             broker.touch(log)
             return

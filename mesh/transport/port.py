@@ -166,6 +166,10 @@ class Reader(Protocol):
         """Release everything."""
 
 
+Told = Callable[[int, int, str], None]
+"""Called once with partition, offset and no text where a record was written, else with why not."""
+
+
 class Writer(Protocol):
     """Writes to one Kafka cluster, in transactions if it was opened with a transactional id."""
 
@@ -185,8 +189,12 @@ class Writer(Protocol):
         *,
         timestamp: int = 0,
         headers: Headers | None = None,
+        told: Told | None = None,
     ) -> None:
-        """Hand over one record; errors surface at `commit` or `flush`. `timestamp` 0 means now."""
+        """Hand over one record; errors surface at `commit` or `flush`. `timestamp` 0 means now.
+
+        `told` is called with what became of it, of a writer that was opened for that.
+        """
 
     def produce_all(self, topic: str, partition: int, rows: Sequence[Row]) -> None:
         """Hand over many records of one partition, in order, as `produce` would."""
@@ -408,8 +416,16 @@ class KafkaCluster(Protocol):
                 a log is noticed, and newly assigned partitions are read; less costs requests.
         """
 
-    def writer(self, name: str, transactional_id: str | None = None) -> Writer:
-        """Return a new writer. With an id, predecessors are fenced and their transactions ended."""
+    def writer(
+        self, name: str, transactional_id: str | None = None, *, tells: bool = False
+    ) -> Writer:
+        """Return a new writer. With an id, predecessors are fenced and their transactions ended.
+
+        Args:
+            name: As for a reader.
+            transactional_id: Of its transactions.
+            tells: Whether `produce` is told of each record that was written, not only of failures.
+        """
 
     def membership(self, name: str, group: str, topic: str) -> Membership:
         """Join the group that shares out the partitions of `topic`."""

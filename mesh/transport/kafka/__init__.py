@@ -84,8 +84,12 @@ class RealKafka:
         settings = reader_settings(self._options, f"{self._prefix}-{name}", patience_ms)
         return self._keep(KafkaReader(self._site, name, settings, self._health))
 
-    def writer(self, name: str, transactional_id: str | None = None) -> KafkaWriter:
+    def writer(
+        self, name: str, transactional_id: str | None = None, *, tells: bool = False
+    ) -> KafkaWriter:
         """Return a new writer. With an id, predecessors are fenced and their transactions ended.
+
+        One that tells calls back for each record that was written, too: not on the data path.
 
         Raises:
             TransportUnavailableError: No broker answers, or none took the id in time.
@@ -94,6 +98,8 @@ class RealKafka:
         settings = writer_settings(
             self._options, f"{self._prefix}-{name}", transactional_id, self._batch_bytes_max
         )
+        if tells:
+            settings["delivery.report.only.error"] = False
         writer = self._keep(KafkaWriter(self._site, name, settings, transactional_id))
         if transactional_id is not None:
             self._pulse.begin()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn, Protocol
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from mesh.errors import InvariantError, MeshError
 from mesh.transport.kafka.consumer import places_of
@@ -16,7 +16,7 @@ from mesh.transport.kafka.logs import LOG
 from mesh.transport.kafka.settings import MESSAGE_TIMEOUT_MS, Settings
 from mesh.transport.kafka.state import WriterState
 from mesh.transport.kafka.transactions import Transactions
-from mesh.transport.port import Headers, Passed, Row, TopicPartition
+from mesh.transport.port import Headers, Passed, Row, Told, TopicPartition
 
 ROOM_DEADLINE_S = 10.0
 """How long one record of a transaction waits for room in the queue."""
@@ -36,6 +36,7 @@ class Produce(Protocol):
         *,
         timestamp: int = 0,
         headers: Headers | None = None,
+        told: Told | None = None,
     ) -> None:
         """Hand over one record."""
 
@@ -204,12 +205,26 @@ def _refuse_closed(*_args: Any, **_options: Any) -> NoReturn:
     raise InvariantError("a writer is used after it was closed")
 
 
+def _report(state: WriterState, told: Told) -> Callable[[KafkaError | None, Message], None]:
+    """Return what the client library calls once it knows what became of one record."""
+
+    def report(error: KafkaError | None, message: Message) -> None:
+        state.on_delivery(error, message)
+        if error is None:
+            told(message.partition() or 0, message.offset() or 0, "")
+        else:
+            told(-1, -1, error.str())
+
+    return report
+
+
 def _produce(producer: Producer, state: WriterState) -> tuple[Produce, ProduceAll]:
     """Return functions that hand over records; failures go to the state."""
     send: Any = producer.produce
     refuse = state.refuse
 
-    def make_room(topic: str, arguments: tuple[Any, ...]) -> None:
+    def make_room(topic: str, arguments: tuple[Any, ...]) -> str:
+        """Send once there is room; return why that failed, or nothing."""
         # In a transaction records wait for room; without one a full queue is a lost record.
         wait_s = ROOM_DEADLINE_S if state.is_open else 0.0
         deadline_s = time.monotonic() + wait_s
@@ -220,11 +235,13 @@ def _produce(producer: Producer, state: WriterState) -> tuple[Produce, ProduceAl
             except BufferError:
                 if time.monotonic() < deadline_s:
                     continue
-                code = KafkaError._QUEUE_FULL
-                refuse(topic, KafkaError(code, "the queue to the brokers stays full"))
+                error = KafkaError(KafkaError._QUEUE_FULL, "the queue to the brokers stays full")
             except KafkaException as exc:
-                refuse(topic, error_of(exc))
-            return
+                error = error_of(exc)
+            else:
+                return ""
+            refuse(topic, error)
+            return error.str()
 
     def produce(
         topic: str,
@@ -234,8 +251,23 @@ def _produce(producer: Producer, state: WriterState) -> tuple[Produce, ProduceAl
         *,
         timestamp: int = 0,
         headers: Headers | None = None,
+        told: Told | None = None,
     ) -> None:
-        produce_all(topic, partition, [(value, key, timestamp, headers)])
+        if told is None:
+            produce_all(topic, partition, [(value, key, timestamp, headers)])
+            return
+        report = _report(state, told)
+        arguments = (topic, value, key, partition, report, None, timestamp, headers)
+        fault = ""
+        try:
+            send(*arguments)
+        except KafkaException as exc:
+            refuse(topic, error_of(exc))
+            fault = error_of(exc).str()
+        except BufferError:
+            fault = make_room(topic, arguments)
+        if fault:
+            told(-1, -1, fault)
 
     def produce_all(topic: str, partition: int, rows: Sequence[Row]) -> None:
         for value, key, timestamp, headers in rows:

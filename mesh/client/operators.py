@@ -1,11 +1,14 @@
-"""Subjects of which a node takes nothing just now, because operators want it so. Spec: R14."""
+"""What `mesh.config` says to a node's clients: the topology in force, and paused subjects.
+
+Spec: R14, K27, kafka.md 1 (`mesh.config`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from mesh.codec.control import decode_pause, encode_pause
-from mesh.codec.keys import SubjectPauseKey, config_key, parse_control_key, subject_pause_key
+from mesh.codec.control import decode_config, decode_pause
+from mesh.codec.keys import SubjectPauseKey, config_key, parse_control_key
 from mesh.errors import PausedError, ProtocolError, TransportError
 from mesh.model.control import Pause
 from mesh.model.subject import matches
@@ -13,7 +16,6 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
-from mesh.view.wishes import write_wish
 
 LOOK_MS = 500
 
@@ -21,23 +23,11 @@ RETRY_MS = 10_000
 """How long it is not asked again after brokers did not answer: a publisher waits for the answer."""
 
 
-def write_subject_pause(
-    topology: Topology,
-    kafka: Mapping[str, KafkaCluster],
-    key: SubjectPauseKey,
-    pause: Pause | None,
-) -> None:
-    """Have a node take nothing under a filter, or with None end that.
+class OperatorsWord:
+    """Follows what operators have put in force, and want a node not to take.
 
-    Raises:
-        TransportError: Kafka did not take it.
-    """
-    value = None if pause is None else encode_pause(pause)
-    write_wish(topology, kafka, key.node, subject_pause_key(key), value)
-
-
-class SubjectPauses:
-    """Follows what operators want a node not to take.
+    Attributes:
+        in_force: The newest topology record, as its text; empty before one was seen.
 
     Args:
         topology, node: Whose.
@@ -55,6 +45,8 @@ class SubjectPauses:
         self._follower: Follower | None = None
         self._looked_ms = -LOOK_MS
         self._paused: dict[str, Pause] = {}
+        self._number = 0
+        self.in_force = ""
 
     def check(self, subject: str) -> None:
         """Return if the node takes messages of a subject, as far as that can be known here.
@@ -64,12 +56,7 @@ class SubjectPauses:
         Raises:
             PausedError: It does not; the text names the pause.
         """
-        if self._now_ms() - self._looked_ms >= LOOK_MS:
-            self._looked_ms = self._now_ms()
-            try:
-                self._look()
-            except TransportError:
-                self._looked_ms = self._now_ms() + RETRY_MS - LOOK_MS
+        self.look()
         for filter_, pause in self._paused.items():
             if matches(filter_, subject):
                 why = f" ({pause.why})" if pause.why else ""
@@ -77,6 +64,15 @@ class SubjectPauses:
                     f"{self._node} takes nothing under {filter_!r} for now: an operator has paused "
                     f"it{why}; publish again later"
                 )
+
+    def look(self) -> None:
+        """Take what is new, twice a second at most; what cannot be read is tried again later."""
+        if self._now_ms() - self._looked_ms >= LOOK_MS:
+            self._looked_ms = self._now_ms()
+            try:
+                self._look()
+            except TransportError:
+                self._looked_ms = self._now_ms() + RETRY_MS - LOOK_MS
 
     def _look(self) -> None:
         if self._follower is None:
@@ -91,6 +87,8 @@ class SubjectPauses:
     def _take(self, record: Record) -> None:
         key, value = record.key() or b"", record.value()
         if key == config_key():
+            if value is not None and (found := decode_config(value)).number > self._number:
+                self._number, self.in_force = found.number, found.topology
             return
         match parse_control_key(key):
             case SubjectPauseKey(node, filter_) if node == self._node:

@@ -1,0 +1,172 @@
+"""A channel read by a consumer group, which keeps how far it has come. Spec: K8.
+
+Several readers of one group share the partitions of the endpoint's topic. A message is done when
+the next one is asked for, or by `commit`; after a crash what was not done comes again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+from mesh.client.messages import Loss, ReceivedMessage, announced, received
+from mesh.errors import DecodeError, SubjectError, TransportMovedError
+from mesh.model.names import name_fault
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.transport.port import Consumer, KafkaCluster, Passed, Record, TopicPartition
+
+READ_S = 0.2
+RETRY_MS = 500
+COMMIT_MS = 1_000
+"""How often an iterator saves its position: so much is read again after a crash, at most."""
+
+
+class ChannelReader:
+    """One member of a group that reads a channel; an iterator without end. One thread uses it.
+
+    Attributes:
+        foreign: Records passed over because the mesh did not write them.
+        losses: What was announced as lost among the messages read so far, oldest first.
+
+    Args:
+        kafka: Kafka cluster of the node.
+        topology: The mesh.
+        node: The node.
+        endpoint: Name of the endpoint.
+        group: The consumer group, as Kafka knows it.
+        now_ms: Monotonic clock.
+        pause: Lets time pass while nothing is there yet, in seconds.
+
+    Raises:
+        SubjectError: The endpoint has no proper name, or the group has none.
+    """
+
+    def __init__(
+        self,
+        kafka: KafkaCluster,
+        topology: Topology,
+        node: str,
+        endpoint: str,
+        group: str,
+        *,
+        now_ms: Callable[[], int],
+        pause: Callable[[float], None],
+    ) -> None:
+        if (fault := name_fault(endpoint)) is not None:
+            raise SubjectError(f"endpoint {fault}")
+        if not group or not group.isprintable():
+            raise SubjectError("a group has a name of printable characters")
+        self._kafka, self._group = kafka, group
+        self._topic = TopicNames(topology.prefix).endpoint(node, endpoint)
+        self._now_ms, self._pause = now_ms, pause
+        self._consumer: Consumer | None = None
+        self._taken: dict[TopicPartition, Passed] = {}
+        self._done: dict[TopicPartition, int] = {}
+        self._handed_out: dict[TopicPartition, int] = {}
+        self._tried_ms = -RETRY_MS
+        self._committed_ms = now_ms()
+        self._is_closed = False
+        self.foreign = 0
+        self.losses: list[Loss] = []
+
+    def read(self, timeout_s: float, most: int = 100) -> Sequence[ReceivedMessage]:
+        """Return up to `most` messages as soon as there are some, or none after the timeout.
+
+        `commit` says that they are done.
+
+        Raises:
+            TransportError: Kafka does not answer, or refuses.
+        """
+        deadline = self._now_ms() + int(timeout_s * 1000)
+        while True:
+            consumer = self._consumer or self._open()
+            if consumer is not None:
+                left_s = max(0.0, (deadline - self._now_ms()) / 1000)
+                records = consumer.read(min(READ_S, left_s), most)
+                self._follow(consumer)
+                if found := list(self._sifted(records)):
+                    return found
+            if self._now_ms() >= deadline or self._is_closed:
+                return ()
+            self._pause(0 if consumer is not None else READ_S)
+
+    def __iter__(self) -> Iterator[ReceivedMessage]:
+        """Yield messages until `close`; one is done when the next is asked for."""
+        waiting: deque[ReceivedMessage] = deque()
+        while not self._is_closed:
+            if not waiting:
+                waiting.extend(self.read(READ_S))
+            if waiting:
+                message = waiting.popleft()
+                yield message
+                self._done[message.place] = message.offset + 1
+            if self._done and self._now_ms() - self._committed_ms >= COMMIT_MS:
+                self._save()
+
+    def commit(self) -> None:
+        """Say that everything that `read` has returned is done, and save that.
+
+        Raises:
+            TransportError: It could not be saved: those messages come again.
+        """
+        self._done |= self._handed_out
+        self._save()
+
+    def _save(self) -> None:
+        self._committed_ms = self._now_ms()
+        done = {at: Passed(offset) for at, offset in self._done.items() if at in self._taken}
+        self._done.clear()
+        if self._consumer is None or not done:
+            return
+        try:
+            self._consumer.commit(done)
+        except TransportMovedError:
+            self._taken.clear()  # somebody else has them, and reads on from what was saved before
+
+    def _open(self) -> Consumer | None:
+        """Join the group once the endpoint's topic exists."""
+        now = self._now_ms()
+        if self._is_closed or now - self._tried_ms < RETRY_MS:
+            return None
+        self._tried_ms = now
+        if self._topic not in self._kafka.admin().describe([self._topic]):
+            return None
+        self._consumer = self._kafka.consumer("channel", self._group, self._topic)
+        return self._consumer
+
+    def _follow(self, consumer: Consumer) -> None:
+        """Forget what went to others, and take up what came."""
+        owned = consumer.owned()
+        for at in [at for at, passed in self._taken.items() if owned.get(at) is not passed]:
+            self._done.pop(at, None)
+            self._handed_out.pop(at, None)
+        self._taken = dict(owned)
+
+    def _sifted(self, records: Sequence[Record]) -> Iterator[ReceivedMessage]:
+        for record in records:
+            at = TopicPartition(record.topic(), record.partition())
+            self._handed_out[at] = record.offset() + 1
+            try:
+                if (loss := announced(record)) is not None:
+                    self.losses.append(loss)
+                else:
+                    yield received(record)
+            except DecodeError:
+                self.foreign += 1
+
+    def close(self) -> None:
+        """Save what is done, and leave the group; iterating ends.
+
+        Raises:
+            TransportError: It could not be saved; the group is left all the same.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            self._save()
+        finally:
+            consumer, self._consumer = self._consumer, None
+            if consumer is not None:
+                consumer.close()

@@ -1,0 +1,76 @@
+"""Subscriptions with a lease, written again before it ends. Spec: K13."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mesh.errors import TransportError
+
+RENEWED_AT = 3
+"""A lease is renewed when a third of it has passed: two attempts may fail."""
+LOOK_S = 0.5
+
+
+@dataclass(slots=True)
+class _Lease:
+    lease_s: int
+    value: bytes
+    renewed_ms: int
+
+
+class Leases:
+    """The leases that a client keeps. Any thread may use it.
+
+    Args:
+        write: Writes a subscription again: its key and value.
+        now_ms: Monotonic clock.
+    """
+
+    def __init__(self, write: Callable[[bytes, bytes], None], now_ms: Callable[[], int]) -> None:
+        self._write = write
+        self._now_ms = now_ms
+        self._lock = threading.Lock()
+        self._kept: dict[bytes, _Lease] = {}
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def keep(self, key: bytes, value: bytes, lease_s: int) -> None:
+        """Renew this subscription from now on."""
+        with self._lock:
+            self._kept[key] = _Lease(lease_s, value, self._now_ms())
+
+    def drop(self, key: bytes) -> None:
+        """Renew it no more."""
+        with self._lock:
+            self._kept.pop(key, None)
+
+    def renew(self) -> None:
+        """Renew what is due; what cannot be written is due again at the next call."""
+        with self._lock:
+            now_ms = self._now_ms()
+            for key, one in self._kept.items():
+                if now_ms - one.renewed_ms < one.lease_s * 1000 // RENEWED_AT:
+                    continue
+                try:
+                    self._write(key, one.value)
+                except TransportError:
+                    continue
+                one.renewed_ms = now_ms
+
+    def begin(self) -> None:
+        """Renew them beside the application until `close`, whatever that does meanwhile."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="mesh-leases", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(LOOK_S):
+            self.renew()
+
+    def close(self) -> None:
+        """Renew nothing more."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()

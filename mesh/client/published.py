@@ -1,0 +1,52 @@
+"""What became of a message that was handed over. Spec: K7, K9."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mesh.client.messages import MessageIdentity
+from mesh.model.frames import MessageClass
+
+
+@dataclass(slots=True)
+class Published:
+    """One message that `publish` took; `flush` settles it.
+
+    Attributes:
+        subject: Mesh address.
+        message_class: Its class.
+        topic: Ingress topic of the node.
+        topic_id: The broker's id of that topic, 32 hexadecimal digits.
+        partition: Its partition; -1 until it is written.
+        offset: Its offset there, likewise.
+        error: Why it was not written; empty otherwise.
+    """
+
+    subject: str
+    message_class: MessageClass
+    topic: str
+    topic_id: str
+    partition: int = -1
+    offset: int = -1
+    error: str = ""
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether Kafka has acknowledged it: of a guaranteed message, that it will arrive."""
+        return self.offset >= 0
+
+    @property
+    def id(self) -> str:
+        """What `mesh trace` finds it by; empty until it is accepted."""
+        return f"{self.topic}/{self.partition}/{self.offset}" if self.is_accepted else ""
+
+    @property
+    def identity(self) -> MessageIdentity | None:
+        """Its identity as receivers see it, unless its topic was ever truncated; else None."""
+        if not self.is_accepted:
+            return None
+        return MessageIdentity(self.topic_id, self.partition, 0, self.offset)
+
+    def settle(self, partition: int, offset: int, error: str) -> None:
+        """Take note of what became of it; called by the writer."""
+        self.partition, self.offset, self.error = partition, offset, error

@@ -1,0 +1,146 @@
+"""The client as an application uses it: results, groups, leases, and a mesh that changes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+
+from mesh.client import MessageClass, NotPublishedError, SubjectError
+from mesh.client.leases import Leases
+from mesh.config.topology_file import topology_from_mapping
+from mesh.errors import TransportUnavailableError
+from mesh.model.topology import Topology
+from tests.component.in_memory_mesh import CHAIN, Mesh, put_in_force
+
+
+def test_who_publishes_knows_the_identity_that_receivers_see(mesh: Mesh) -> None:
+    """Spec: K9."""
+    near, far = mesh.client("a"), mesh.client("c")
+    far.wait(far.subscribe("orders", "acme/>"))
+    sent = [near.publish(f"acme/{number}", b"x") for number in range(4)]
+    near.flush()
+    assert all(one.is_accepted and not one.error for one in sent)
+    came = {one.subject: one for one in far.deliveries("orders").read(5.0)}
+    assert {one.subject: one.identity for one in sent} == {
+        subject: one.identity for subject, one in came.items()
+    }
+    assert sent[0].id == f"mesh.a.in.g/{sent[0].partition}/{sent[0].offset}"
+
+
+def test_what_failed_is_named_with_the_reason(mesh: Mesh) -> None:
+    """One of two topics refuses: its message alone is lost, and everybody can tell which."""
+    client = mesh.client("a")
+    client.publish("warm", b"")
+    client.publish("warm", b"", message_class=MessageClass.DIRECT)
+    client.flush()
+    mesh.world.kafka["left"].denied["mesh.a.in.g"] = "not today"
+    lost, kept = (
+        client.publish("acme/1", b""),
+        client.publish("acme/2", b"", message_class=MessageClass.DIRECT),
+    )
+    with pytest.raises(NotPublishedError, match="acme/1: not today") as refused:
+        client.flush()
+    assert (refused.value.failed, refused.value.refused) == (1, (("acme/1", "not today"),))
+    assert (lost.is_accepted, lost.error, lost.identity) == (False, "not today", None)
+    assert kept.is_accepted
+    del mesh.world.kafka["left"].denied["mesh.a.in.g"]
+    assert client.flush() == 0  # told once
+
+
+def test_a_group_goes_on_where_it_was(mesh: Mesh) -> None:
+    """What the iterator has given away is done when the next one is asked for."""
+    client = mesh.client("b")
+    client.wait(client.subscribe("orders", ">"))
+    for number in range(6):
+        client.publish("x", str(number).encode(), key=b"one")
+    client.flush()
+    reader = client.channel("orders", "billing")
+    assert [one.payload for one in islice(reader, 3)] == [b"0", b"1", b"2"]
+    reader.close()  # the third was handed out and is not done
+    again = client.channel("orders", "billing")
+    assert [one.payload for one in islice(again, 4)] == [b"2", b"3", b"4", b"5"]
+    other = client.channel("orders", "audit")
+    assert len(other.read(5.0)) == 6
+    other.commit()
+    other.close()
+    assert client.channel("orders", "audit").read(1.0) == ()
+
+
+def test_two_readers_of_a_group_share_a_channel(mesh: Mesh) -> None:
+    client = mesh.client("b")
+    client.wait(client.subscribe("orders", ">"))
+    readers = [client.channel("orders", "billing") for _ in range(2)]
+    for reader in readers:
+        reader.read(3.0)
+    for number in range(40):
+        client.publish("x", str(number).encode(), key=str(number).encode())
+    client.flush()
+    shares = []
+    for reader in readers:
+        found = [one.payload for _ in range(5) for one in reader.read(1.0)]
+        reader.commit()
+        shares.append(set(found))
+    assert shares[0].isdisjoint(shares[1])
+    assert len(shares[0] | shares[1]) == 40
+
+
+@pytest.mark.parametrize(("endpoint", "group"), [("no way", "g"), ("e", ""), ("e", "a\nb")])
+def test_a_name_that_is_not_allowed_is_told(endpoint: str, group: str, mesh: Mesh) -> None:
+    with pytest.raises(SubjectError):
+        mesh.client("a").channel(endpoint, group)
+
+
+def test_leases_are_renewed_until_the_client_ends_them(mesh: Mesh) -> None:
+    """Nobody who forgets its lease loses its subscription. Spec: K13."""
+    keeper, other = mesh.client("c"), mesh.client("c")
+    keeper.wait(keeper.subscribe("kept", "x", lease_s=3))
+    other.wait(other.subscribe("forgotten", "y", lease_s=3))
+    for _ in range(8):
+        mesh.pause(1.0)
+        keeper.renew_leases()
+    assert list(keeper.subscribed()) == [("kept", "x")]
+    keeper.unsubscribe("kept", "x")
+    mesh.pause(2.0)
+    keeper.renew_leases()
+    assert keeper.subscribed() == {}
+
+
+def test_leases_are_renewed_beside_an_application_that_does_something_else() -> None:
+    """Also where the first attempt fails; `close` ends the thread."""
+    renewed, tries = threading.Event(), list[bytes]()
+
+    def write(key: bytes, _value: bytes) -> None:
+        tries.append(key)
+        if len(tries) == 1:
+            raise TransportUnavailableError("not just now")
+        renewed.set()
+
+    leases = Leases(write, lambda: time.monotonic_ns() // 1_000_000)
+    leases.keep(b"k", b"v", 1)
+    leases.begin()
+    assert renewed.wait(20.0)
+    leases.close()
+    assert not [one for one in threading.enumerate() if one.name == "mesh-leases"]
+
+
+def test_a_client_follows_the_topology_in_force(mesh: Mesh) -> None:
+    """A limit and a zone that a change brings hold for clients that were there before. K27."""
+    client = mesh.client("a")
+    client.publish("x", b"12345678" * 200)
+    put_in_force(2, smaller(mesh.topology), mesh.world.kafka)
+    mesh.pause(1.0)
+    assert client.topology.max_message_bytes == 1024
+    with pytest.raises(SubjectError, match="1024"):
+        client.publish("x", b"12345678" * 200)
+    zones = {"C": {"kind": "cluster", "nodes": ["a", "b"], "directOnly": True}}
+    put_in_force(3, topology_from_mapping({**CHAIN, "zones": zones}), mesh.world.kafka)
+    mesh.pause(1.0)
+    assert client.direct_only_zone == "C"
+
+
+def smaller(topology: Topology) -> Topology:
+    return replace(topology, max_message_bytes=1024)
