@@ -218,3 +218,32 @@ def test_the_oldest_of_an_endpoint_that_is_full_become_dead_letters(pair: Pair) 
     kept = pair.received(len(sent) - len(given_up), "small")
     assert kept == sent[len(given_up) :]
     assert pair.received(len(sent)) == sent
+
+
+def test_control_topics_deleted_under_way_are_made_and_read_again(pair: Pair) -> None:
+    """Of the node that wants something: what it offers from then on is known, and waited for.
+
+    Spec: K16, K23, K24.
+    """
+    pair.publish("1")
+    assert pair.received(1) == ["1"]
+    servers = pair.fleet.topology.kafka["far"].options["bootstrap.servers"]
+    remover = AdminClient({"bootstrap.servers": servers})
+    gone = [
+        pair.names.control("b"),
+        pair.names.clients("b"),
+        pair.names.to_control("b", "a"),
+    ]
+    before = pair.kafka["far"].admin().describe(gone)
+    for deleting in remover.delete_topics(gone).values():
+        deleting.result(30)
+    deadline = CLOCK.now_ms() + LIMIT_MS
+    while CLOCK.now_ms() < deadline:
+        found = pair.kafka["far"].admin().describe(gone)
+        if len(found) == len(gone) and all(found[n].topic_id != before[n].topic_id for n in gone):
+            break
+        CLOCK.wait(0.2)
+    with connect(pair.fleet.topology, "b") as client:  # as an application that starts now
+        assert not client.wait(client.subscribe("f", ">"), 60)
+    pair.publish("2")
+    assert pair.received(1, "f") == ["2"]
