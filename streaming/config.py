@@ -37,6 +37,7 @@ class AuditSettings:
         memory: Heap of the JVM, and of each executor on a Spark cluster.
         cores: Cores that it may use: tasks that run side by side, wherever they run.
         master: Where Spark runs, `spark://HOST:PORT` for example; empty: in this process.
+        listen: `HOST:PORT` of probes and metrics; None for nobody.
     """
 
     topology: Topology
@@ -49,6 +50,7 @@ class AuditSettings:
     memory: str = "1g"
     cores: int = 2
     master: str = ""
+    listen: str | None = None
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -95,6 +97,11 @@ def arguments() -> argparse.ArgumentParser:
         metavar="N",
         help="records of one Kafka cluster in one micro-batch at most: bounds memory",
     )
+    parser.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        help="tell probes and Prometheus; `:8080` for all addresses",
+    )
     return parser
 
 
@@ -121,6 +128,7 @@ def settings_of(argv: Sequence[str], environment: Mapping[str, str]) -> AuditSet
         memory=options.memory,
         cores=options.cores,
         master=options.master,
+        listen=options.listen,
     )
 
 

@@ -40,6 +40,10 @@ def run(
     batch: Annotated[
         int, typer.Option(min=1, help="Records of a Kafka cluster in a batch at most.")
     ] = 150_000,
+    listen: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Tell probes and Prometheus how the auditor is."),
+    ] = None,
     target: Target = HERE,
 ) -> None:
     """Audit a mesh live until Ctrl-C: findings, certificates and status on its audit topics."""
@@ -56,6 +60,7 @@ def run(
     words += ["--until-drained"] if until_drained else []
     words += [] if not master else ["--master", master]
     words += ["--cores", str(cores), "--memory", memory, "--batch", str(batch)]
+    words += [] if listen is None else ["--listen", listen]
     os.execv(words[0], words)  # noqa: S606  # this very interpreter, and no shell
 
 

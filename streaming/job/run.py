@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
 
@@ -19,9 +19,10 @@ from streaming.connectors.checkpoint import read_positions
 from streaming.connectors.logs import Logs
 from streaming.connectors.options import java_options
 from streaming.connectors.session import start_session
-from streaming.connectors.sink import AuditTopics
+from streaming.connectors.sink import AuditTopics, Output
 from streaming.job.auditor import STATUS_S, Auditor
 from streaming.job.outputs import TABLES
+from streaming.job.port import Port
 from streaming.job.reading import Readings
 from streaming.job.rereads import Rereader
 from streaming.job.snapshots import Snapshots
@@ -54,10 +55,12 @@ class Supervisor:
     Attributes:
         auditor: What the batches are for.
         readings: The queries.
+        port: Told that it looks around.
     """
 
     auditor: Auditor
     readings: Readings
+    port: Port
 
     def watch(self, *, until_drained: bool) -> None:
         """Wait until the auditor shall end.
@@ -68,6 +71,7 @@ class Supervisor:
         judged_s = time.monotonic()
         while not self.readings.stopping.wait(PULSE_S):
             self.readings.look()
+            self.port.looked()
             now_s = time.monotonic()
             quiet_s = now_s - self.auditor.batch_at_s
             if quiet_s < JUDGE_S or now_s - judged_s < JUDGE_S:
@@ -112,6 +116,9 @@ def run(settings: AuditSettings) -> None:
         name: java_options(options, f"spec.kafka.{name}")
         for name, options in settings.kafka.items()
     }
+    port = Port()
+    if settings.listen is not None:
+        port.start(settings.listen)
     session = start_session(
         settings.cache,
         cores=settings.cores,
@@ -120,14 +127,18 @@ def run(settings: AuditSettings) -> None:
         progress=say,
     )
     try:
-        _audit(session, settings, kafka)
+        _audit(session, settings, kafka, port)
     finally:
         session.stop()
+        port.stop()
     say("stopped")
 
 
 def _audit(
-    session: SparkSession, settings: AuditSettings, kafka: dict[str, Mapping[str, str]]
+    session: SparkSession,
+    settings: AuditSettings,
+    kafka: dict[str, Mapping[str, str]],
+    port: Port,
 ) -> None:
     topology = settings.topology
     names = TopicNames(topology.prefix)
@@ -143,12 +154,17 @@ def _audit(
         {name: Logs(session, options) for name, options in kafka.items()},
         clock=time.monotonic,
     )
+
+    def write(outputs: Sequence[Output]) -> None:
+        topics.write(outputs)
+        port.see(outputs)
+
     auditor = Auditor(
         topology=topology,
         rereader=Rereader(session, topology, sources, kafka),
         sources=sources,
         snapshots=Snapshots(settings.checkpoint / "state", State),
-        write=topics.write,
+        write=write,
         positions=lambda name, batch: read_positions(checkpoint / name, batch),
         tasks=settings.cores,
         offsets_max=settings.offsets_max,
@@ -156,7 +172,7 @@ def _audit(
     readings = Readings(
         session, auditor, kafka, checkpoint, settings.trigger_s, say, stopping=stopping
     )
-    supervisor = Supervisor(auditor, readings)
+    supervisor = Supervisor(auditor, readings, port)
     say(f"reading {len(kafka)} Kafka clusters, after {auditor.state.batch + 1} batches")
     try:
         supervisor.watch(until_drained=settings.until_drained)

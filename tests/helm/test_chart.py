@@ -23,6 +23,7 @@ from mesh.config.context import current_context
 from mesh.config.legal import load_legal_topology
 from mesh.runtime.port.server import Port, parse_address
 from streaming.config import arguments
+from streaming.job.port import Port as AuditPort
 from tests.helm.conftest import CHART, Manifest, Render, manifests_of
 
 LONG = "n" * 63 + "-"
@@ -543,6 +544,8 @@ def test_prometheus_finds_the_workers(render: Render) -> None:
     """The monitor selects the pods of workers by the name of their port."""
     manifests = render({**BASE, "podMonitor": {"enabled": True, "labels": {"release": "p"}}})
     monitor = of_kind(manifests, "PodMonitor")["rel-trellis-mesh"]
+    [among] = monitor["spec"]["selector"]["matchExpressions"]
+    assert among["values"] == ["worker", "audit"]
     assert monitor["metadata"]["labels"]["release"] == "p"
     wanted = monitor["spec"]["selector"]["matchLabels"].items()
     assert monitor["spec"]["podMetricsEndpoints"][0]["port"] == "http"
@@ -580,6 +583,11 @@ def test_audit_is_one_pod_with_a_checkpoint_and_arguments_it_takes(render: Rende
     assert mounts[str(parsed.checkpoint)] == "checkpoint"
     assert mounts[str(parsed.file)] == "topology"
     assert parsed.trigger == 2.0
+    assert parse_address(parsed.listen) == ("", container["ports"][0]["containerPort"])
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert (
+            AuditPort().answer(container[probe]["httpGet"]["path"])[0] is not HTTPStatus.NOT_FOUND
+        )
     assert of_kind(render(BASE), "Deployment") == {}
 
 

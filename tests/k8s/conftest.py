@@ -81,7 +81,9 @@ def _images(node: str, kafka: str, *, policy: str) -> Mapping[str, Any]:
         repository, _, tag = image.rpartition(":")
         return {"repository": repository, "tag": tag, "pullPolicy": policy}
 
-    return {"image": named(node), "evaluationKafka": {"enabled": True, "image": named(kafka)}}
+    room = {"requests": {"cpu": "200m", "memory": "512Mi"}, "limits": {"memory": "768Mi"}}
+    brokers = {"enabled": True, "image": named(kafka), "resources": room}
+    return {"image": named(node), "evaluationKafka": brokers}
 
 
 def _within(kube: Kube) -> Iterator[Kube]:

@@ -26,8 +26,9 @@ NODES = ("tk1", "ny1", "pa1")
 LINE = [["tk1", "ny1"], ["ny1", "pa1"]]
 MOVED = [["tk1", "pa1"], ["ny1", "pa1"]]
 STOP = "/tmp/stop"
+STAYS = {"client", "default", "kube-root-ca.crt"}
 # Of a container's CPU it gets what it asks for where others want it, and here all share two cores.
-SMALL: Mapping[str, Any] = {"requests": {"cpu": "100m", "memory": "96Mi"}}
+SMALL: Mapping[str, Any] = {"requests": {"cpu": "60m", "memory": "96Mi"}}
 LOAD = Path(__file__).with_name("load.py").read_text(encoding="utf-8")
 
 
@@ -93,7 +94,7 @@ def client(kube: Kube) -> str:
         "command": ["sleep", "infinity"],
         "env": [{"name": "XDG_CONFIG_HOME", "value": "/etc/mesh/config"}],
         "securityContext": quiet,
-        "resources": {"requests": {"cpu": "300m"}},
+        "resources": {"requests": {"cpu": "250m"}},
         "volumeMounts": mounts,
     }
     spec = {
@@ -350,6 +351,9 @@ def test_nothing_of_a_release_stays(kube: Kube) -> None:
     """But the namespace, the client and the secret that somebody else made."""
     kube.helm("uninstall", RELEASE, None, "--wait")
     kinds = "all,configmaps,roles,rolebindings,serviceaccounts,poddisruptionbudgets,networkpolicies"
-    left = json.loads(kube.kubectl("get", kinds, "-o", "json"))["items"]
-    names = {one["metadata"]["name"] for one in left}
-    assert names <= {"client", "default", "kube-root-ca.crt"}, names
+
+    def gone() -> bool | None:
+        left = json.loads(kube.kubectl("get", kinds, "-o", "json"))["items"]
+        return {one["metadata"]["name"] for one in left} <= STAYS or None
+
+    until("nothing of the release is left", gone, patience_s(60))

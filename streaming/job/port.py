@@ -1,0 +1,172 @@
+"""The auditor's port: probes and metrics, served beside it from what it publishes. Spec: DESIGN 7.
+
+`/livez`: it looks around, whatever Kafka does. `/readyz`: it has told how far it is. `/metrics`:
+figures of the newest status, and what was published since the start.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from mesh.errors import ConfigError, Problem, StartError
+from streaming.connectors.sink import Output
+
+LIVE_S = 120.0
+"""Longest time between two looks around: a batch over millions of records may take a minute."""
+
+CLIENT_S = 5.0
+"""How long a client may take to ask."""
+
+STATUS_S = 30.0
+"""A status older than this says that the auditor is stuck: it is written every few seconds."""
+
+
+@dataclass(slots=True, eq=False)
+class Port(Collector):
+    """What the auditor tells, and the threads that pass it on.
+
+    Attributes:
+        now_s: Monotonic clock.
+    """
+
+    now_s: Callable[[], float] = time.monotonic
+    _looked_s: float = field(init=False)
+    _told_s: float | None = None
+    _status: Mapping[str, Any] = field(default_factory=dict)
+    _findings: Counter[str] = field(default_factory=Counter)
+    _certificates: Counter[bool] = field(default_factory=Counter)
+    _server: ThreadingHTTPServer | None = None
+    _registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+
+    def __post_init__(self) -> None:
+        """Be alive from the start."""
+        self._looked_s = self.now_s()
+        self._registry.register(self)
+
+    def looked(self) -> None:
+        """Note that the auditor has looked around."""
+        self._looked_s = self.now_s()
+
+    def see(self, outputs: Sequence[Output]) -> None:
+        """Note what was published."""
+        for one in outputs:
+            table = one.topic.rpartition(".")[2]
+            if table == "status" and one.value is not None:
+                self._status, self._told_s = json.loads(one.value), self.now_s()
+            elif table == "findings" and one.value is not None:
+                self._findings[json.loads(one.value)["kind"]] += 1
+            elif table == "certificates" and one.value is not None:
+                self._certificates[bool(json.loads(one.value)["equal"])] += 1
+
+    def answer(self, path: str) -> tuple[HTTPStatus, bytes, str]:
+        """Return status, body and content type for a path."""
+        plain = "text/plain; charset=utf-8"
+        idle_s = self.now_s() - self._looked_s
+        is_live = idle_s < LIVE_S
+        match path.partition("?")[0]:
+            case "/livez" | "/startupz":
+                return _verdict(is_live), f"looked around {idle_s:.1f} s ago\n".encode(), plain
+            case "/readyz":
+                is_fresh = self._told_s is not None and self.now_s() - self._told_s < STATUS_S
+                text = b"tells how far it is\n" if is_fresh else b"has not told how far it is\n"
+                return _verdict(is_live and is_fresh), text, plain
+            case "/metrics":
+                return HTTPStatus.OK, generate_latest(self._registry), CONTENT_TYPE_LATEST
+            case _:
+                return HTTPStatus.NOT_FOUND, b"/livez /startupz /readyz /metrics\n", plain
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every family."""
+        status = self._status
+        told_s = self._looked_s if self._told_s is None else self._told_s
+        for name, text, value in (
+            ("mesh_audit_idle_seconds", "Since it looked around.", self.now_s() - self._looked_s),
+            ("mesh_audit_status_age_seconds", "Since the newest status.", self.now_s() - told_s),
+            ("mesh_audit_findings", "Findings that stand.", status.get("findings", 0)),
+            ("mesh_audit_uncertified", "Ranges that wait.", status.get("uncertified", 0)),
+            ("mesh_audit_batch", "Number of the newest batch.", status.get("batch", -1)),
+        ):
+            yield GaugeMetricFamily(name, text, value=value)
+        lagging = GaugeMetricFamily(
+            "mesh_audit_lagging", "1 if reading a Kafka cluster lags.", labels=["kafka"]
+        )
+        unread = GaugeMetricFamily(
+            "mesh_audit_unread", "1 if a Kafka cluster cannot be read.", labels=["kafka"]
+        )
+        for kafka, told in status.get("sources", {}).items():
+            lagging.add_metric([kafka], bool(told["lagging"]))
+            unread.add_metric([kafka], told["unread"] is not None)
+        published = CounterMetricFamily(
+            "mesh_audit_findings_published", "Findings, new or changed.", labels=["kind"]
+        )
+        for kind, count in sorted(self._findings.items()):
+            published.add_metric([kind], count)
+        certificates = CounterMetricFamily(
+            "mesh_audit_certificates", "Certificates published.", labels=["equal"]
+        )
+        for is_equal in (True, False):
+            certificates.add_metric([str(is_equal).lower()], self._certificates[is_equal])
+        yield from (lagging, unread, published, certificates)
+
+    def start(self, address: str) -> int:
+        """Listen; return the port that was taken, which matters if 0 was asked for.
+
+        Raises:
+            ConfigError: The address has another form.
+            StartError: It cannot be listened on.
+        """
+        host, colon, port = address.rpartition(":")
+        if not colon or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+            message = "write HOST:PORT, or :PORT for all addresses"
+            raise ConfigError(
+                [Problem(code="ADDRESS", message=message, where=f"--listen {address}")]
+            )
+        try:
+            self._server = ThreadingHTTPServer((host, int(port)), _handler(self))
+        except OSError as error:
+            text = f"cannot listen on {address}: {error.strerror or error}; name another address"
+            raise StartError(text) from error
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, name="port", daemon=True).start()
+        return int(self._server.server_address[1])
+
+    def stop(self) -> None:
+        """Listen no more."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+
+
+def _verdict(holds: bool) -> HTTPStatus:
+    return HTTPStatus.OK if holds else HTTPStatus.SERVICE_UNAVAILABLE
+
+
+def _handler(port: Port) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = CLIENT_S
+
+        def do_GET(self) -> None:
+            status, body, kind = port.answer(self.path)
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing: probes ask every few seconds."""
+
+    return Handler
