@@ -117,6 +117,6 @@ def _table(
     ]
     totals = [(name, count["own"], count["links"]) for name, count in counts.items()]
     return Group(
-        grid(("NODE", "FILTER", "WANTED BY", "SCOPE", "WISH", "SINCE"), rows),
+        grid(("NODE", "FILTER", "WANTED BY", "SCOPE", "HOW", "SINCE"), rows),
         grid(("NODE", "OWN", "OVER LINKS"), totals),
     )

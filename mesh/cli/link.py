@@ -36,7 +36,7 @@ def _checked_why(text: str) -> str:
 
 
 WhyOption = Annotated[
-    str, typer.Option(help="A word to whoever looks at it.", callback=_checked_why)
+    str, typer.Option(help="The reason, for others who see it.", callback=_checked_why)
 ]
 
 

@@ -42,9 +42,9 @@ LinkOption = Annotated[
 
 
 def create(
-    name: Annotated[str, typer.Argument(help="Its identity, for good.")],
+    name: Annotated[str, typer.Argument(help="Its identity; it never changes.")],
     kind: Annotated[
-        str, typer.Option(help="cluster, one-hop, multi-hop, external or join; for good.")
+        str, typer.Option(help="cluster, one-hop, multi-hop, external or join; it never changes.")
     ],
     nodes: Annotated[
         str | None, typer.Option(metavar="A,B,C", help="Members, all linked to each other.")
@@ -58,10 +58,16 @@ def create(
         bool,
         typer.Option("--direct-only", help="Clusters: guaranteed messages stay off its links."),
     ] = False,
-    from_: Annotated[str | None, typer.Option("--from", help="Of a join.")] = None,
-    to: Annotated[str | None, typer.Option("--to", help="Of a join.")] = None,
-    filter_: Annotated[str | None, typer.Option("--filter", help="Of a join.")] = None,
-    hops: Annotated[int | None, typer.Option(help="Of a join: longest row, less one.")] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", help="Of a join: where messages come from.")
+    ] = None,
+    to: Annotated[str | None, typer.Option("--to", help="Of a join: where they go.")] = None,
+    filter_: Annotated[
+        str | None, typer.Option("--filter", help="Of a join: which messages it takes.")
+    ] = None,
+    hops: Annotated[
+        int | None, typer.Option(help="Of a join: how many joins may follow one another, less one.")
+    ] = None,
     yes: YesOption = False,
     allow_delete: DeleteOption = False,
     dry_run: DryRunOption = False,

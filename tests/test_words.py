@@ -1,0 +1,67 @@
+"""One word, one meaning: the glossary has each once, and what it leaves out stands nowhere."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from mesh.cli.main import app
+
+ROOT = Path(__file__).parents[1]
+GLOSSARY = ROOT / "docs" / "glossary.md"
+PAGES = sorted(
+    page
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+    if page.name not in ("CHANGELOG.md", "glossary.md", "spec-map.md")  # history, words, file names
+)
+
+
+def rows(heading: str) -> list[list[str]]:
+    """Return the cells of the table below a heading of the glossary."""
+    part = GLOSSARY.read_text().split(f"{heading}\n", 1)[1].split("\n## ", 1)[0]
+    lines = [line for line in part.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines[1:]]
+
+
+BANNED = [word for row in rows("## Words that we leave out") for word in row[0].split(", ")]
+PATTERN = re.compile(rf"\b(?:{'|'.join(map(re.escape, BANNED))})\b(?!\.py)", re.IGNORECASE)
+
+
+def test_the_glossary_has_each_word_once() -> None:
+    words = Counter(word for row in rows("# Glossary") for word in row[0].split(", "))
+    assert [word for word, count in words.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_use_no_word_that_is_left_out(page: Path) -> None:
+    lines = page.read_text().splitlines()
+    assert [line for line in lines if PATTERN.search(re.sub(r"`[^`]*`", "", line))] == []
+
+
+def helps() -> Iterator[tuple[str, str]]:
+    """Yield each command line and all that its help says."""
+
+    def walk(group: Any, path: str) -> Iterator[tuple[str, str]]:
+        for name in group.commands:
+            inner, line = group.commands[name], f"{path} {name}".strip()
+            if hasattr(inner, "commands"):
+                yield from walk(inner, line)
+                continue
+            yield line, " ".join([inner.help or "", *(str(one.help) for one in inner.params)])
+
+    return walk(typer.main.get_command(app), "")
+
+
+def test_help_uses_no_word_that_is_left_out() -> None:
+    found = {line: PATTERN.findall(text) for line, text in helps()}
+    assert {line: words for line, words in found.items() if words} == {}
+
+
+def test_a_word_that_is_left_out_would_be_seen() -> None:
+    assert PATTERN.findall("Made anew by the wishes of a node") == ["anew", "wishes"]
