@@ -60,6 +60,14 @@ COMMANDS: Sections = {
                 "consume": Command("queue:consume_queue", "Print messages and acknowledge them"),
             },
         ),
+        "role": CommandGroup(
+            "Roles on trees: who has them, and the way to them",
+            {
+                "list": Command("role:list_roles", "All roles, and who wants them"),
+                "show": Command("role:show_role", "One role, and what each node knows of it"),
+                "send": Command("role:send_to_role", "Send to a role, and print the replies"),
+            },
+        ),
         "doctor": Command("doctor:doctor", "What is wrong, and what to do about it"),
         "audit": CommandGroup(
             "Run the auditor, and see what it found",

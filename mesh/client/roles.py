@@ -18,19 +18,19 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
+from mesh.client.role_messages import Call, RoleMessage, RoleReply
 from mesh.codec.tree_apps import (
-    decode_told,
     encode_lease,
     encode_said,
     encode_wish,
     lease_key,
     role_key,
 )
+from mesh.codec.tree_told import decode_told
 from mesh.errors import (
     DecodeError,
     RoleRefusedError,
@@ -44,7 +44,6 @@ from mesh.model.topology import Topology
 from mesh.model.tree_apps import (
     LEASE_MS,
     Answered,
-    AnswerGiven,
     AppSaid,
     AppTold,
     Delivered,
@@ -56,6 +55,8 @@ from mesh.model.tree_apps import (
     RoleLost,
     RoleTaken,
     RoleWish,
+    RoutesAsked,
+    RoutesTold,
     SendWanted,
     Served,
     TreeEvicted,
@@ -80,112 +81,6 @@ RENEWALS = 3
 News = RoleTaken | RoleLost | PartitionSuspected | Unpartitioned | Refused
 """What an application may listen to beside messages: roles granted and lost, links lost, heals,
 answers that were refused."""
-
-
-@dataclass(frozen=True, slots=True)
-class RoleReply:
-    """One answer to a send.
-
-    Attributes:
-        kind: `data`, `null` (somebody may have got it, and cannot answer), `not_found`, `grant`
-            (the role is here now), or `end`: nobody says anything more.
-        payload: Of data; with `one_response` the first of `items`. None else.
-        is_last: Nothing comes behind it.
-        items: With `one_response` the answers of all.
-        cause: Of a null.
-    """
-
-    kind: ReplyKind
-    payload: bytes | None
-    is_last: bool
-    items: tuple[bytes, ...] = ()
-    cause: Cause | None = None
-
-
-@dataclass(slots=True)
-class Call:
-    """A send that waits for its replies; iterate over it to get them, the last one included.
-
-    Attributes:
-        name: What records call it.
-        replies: What has come so far.
-        refusal: Why the node did not send it, or None.
-    """
-
-    name: str
-    timeout_s: float
-    replies: list[RoleReply] = field(default_factory=list)
-    refusal: Refused | None = None
-    _roles: Roles = field(kw_only=True, repr=False)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the last reply is here."""
-        return bool(self.replies) and self.replies[-1].is_last
-
-    def __iter__(self) -> Iterator[RoleReply]:
-        """Yield each reply as it comes.
-
-        Raises:
-            TimeoutError: The last one has not come within the timeout.
-            RoleRefusedError: The node does not do what was asked for.
-        """
-        deadline = self._roles.deadline(self.timeout_s)
-        given = 0
-        while True:
-            while given < len(self.replies):
-                yield self.replies[given]
-                given += 1
-            if self.is_done:
-                return
-            if self.refusal is not None:
-                raise RoleRefusedError(self.refusal.code, self.refusal.text)
-            self._roles.wait_until(deadline, f"{self.name}: no last reply")
-
-    def wait(self) -> list[RoleReply]:
-        """Return all replies once the last is here; raises as iterating does."""
-        return list(self)
-
-
-@dataclass(frozen=True, slots=True)
-class RoleMessage:
-    """A message for a role of this application.
-
-    Attributes:
-        address: Tree, as its UUID, and role.
-        wants_answer: Whether somebody waits; else an answer would be refused.
-        is_endpoint: Nobody further on gets it, as far as is known.
-        hops: Links that it crossed.
-    """
-
-    address: Address
-    payload: bytes
-    header: bytes
-    protocol: str
-    wants_answer: bool
-    is_endpoint: bool
-    hops: int
-    _delivered: Delivered = field(repr=False)
-    _roles: Roles = field(repr=False)
-
-    def answer(self, payload: bytes | None = None, *, is_last: bool = True) -> None:
-        """Answer; None says only that nothing is said. Behind the last answer comes nothing."""
-        mid = self._delivered.mid
-        self._roles.say(AnswerGiven(self._roles.app, mid, payload, is_last))
-
-    def grant(self, payload: bytes | None = None, *, give_up: bool, role: str = "") -> None:
-        """Answer, and give the sender the role.
-
-        Args:
-            payload: As in `answer`.
-            give_up: Lose it here: it moves. Without, the sender takes the role too.
-            role: Which one, if another than that of the message.
-        """
-        given = AnswerGiven(
-            self._roles.app, self._delivered.mid, payload, grants=True, gives_up=give_up,
-            granted=role,
-        )  # fmt: skip
-        self._roles.say(given)
 
 
 class Roles:
@@ -235,6 +130,7 @@ class Roles:
         self._calls: dict[str, Call] = {}
         self._refused: dict[Address | str, Refused] = {}
         self._messages: deque[RoleMessage] = deque()
+        self._told_routes: dict[str, RoutesTold] = {}
         self._writer: Writer | None = None
         self._reader: Reader | None = None
 
@@ -374,6 +270,21 @@ class Roles:
         """Have the node forget the routes of a tree, as when its cache is full."""
         self.say(TreeEvicted(self.app, _address(tree, "any").tree))
 
+    def routes(self, tree: str, role: str, *, timeout_s: float = TIMEOUT_S) -> RoutesTold:
+        """Return what the node knows of the way to a role.
+
+        Raises:
+            SubjectError: A name is none.
+            TimeoutError: The node has not answered in time.
+        """
+        self._sent += 1
+        call = f"{self._word}-{self._sent}"
+        self.say(RoutesAsked(self.app, call, _address(tree, role)))
+        deadline = self.deadline(timeout_s)
+        while call not in self._told_routes:
+            self.wait_until(deadline, "no word of routes")
+        return self._told_routes.pop(call)
+
     # -- sending and receiving ------------------------------------------------------------
 
     def send(
@@ -426,6 +337,10 @@ class Roles:
         writer = self._open_writer()
         key, value = encode_said(said)
         writer.produce(self._names.sends(self._node), value, key, 0)
+
+    def flush(self) -> int:
+        """Wait until all that was said has been acknowledged by Kafka; return how much was lost."""
+        return self._open_writer().flush()
 
     def messages(self, *, timeout_s: float = TIMEOUT_S) -> Iterator[RoleMessage]:
         """Yield messages for this application's roles until none has come for so long."""
@@ -500,6 +415,9 @@ class Roles:
                 self._serve(told)
             case Expired():
                 self._say_all_again()
+            case RoutesTold():
+                if told.call.startswith(self._word):
+                    self._told_routes[told.call] = told
 
     def _message(self, told: Delivered) -> RoleMessage:
         return RoleMessage(

@@ -106,10 +106,21 @@ class JsonFields:
 
     def contents(self, key: str) -> tuple[bytes, ...]:
         """Take a list of contents, each an object with `text` or `text64`."""
+        return tuple(one.content("text") or b"" for one in self.objects(key))
+
+    def objects(self, key: str) -> list[JsonFields]:
+        """Take a list of objects."""
+        return [JsonFields(json.dumps(one).encode()) for one in self._list(key)]
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Take a list of texts."""
+        return tuple(str(one) for one in self._list(key))
+
+    def _list(self, key: str) -> list[object]:
         listed = self._left.pop(key, [])
         if not isinstance(listed, list):
             raise DecodeError(f"{key} must be a list, not {shown(listed)}")
-        return tuple(JsonFields(json.dumps(one).encode()).content("text") or b"" for one in listed)
+        return listed
 
     def end(self, known: Iterable[str]) -> None:
         """Refuse what was not taken: a slip of the pen would be passed over in silence."""

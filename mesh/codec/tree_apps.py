@@ -16,29 +16,19 @@ from mesh.model import trees
 from mesh.model.names import name_fault
 from mesh.model.tree_apps import (
     LEASE_MS,
-    Answered,
     AnswerGiven,
     AppSaid,
-    AppTold,
-    Delivered,
     ExclusiveCleared,
-    Expired,
     LeaseSaid,
-    Loss,
-    PartitionSuspected,
-    Refused,
     RoleKey,
-    RoleLost,
     RoleSaid,
-    RoleTaken,
     RoleWish,
+    RoutesAsked,
     SendWanted,
-    Served,
     TreeEvicted,
-    Unpartitioned,
 )
-from mesh.model.tree_frames import Cause, Options, ReplyKind
-from mesh.model.trees import Address, Colour, Extent, InstanceId, MessageId, TreeId, tree_id
+from mesh.model.tree_frames import Options
+from mesh.model.trees import Address, Extent, InstanceId, MessageId, TreeId, tree_id
 
 Fields = Mapping[str, object]
 
@@ -74,12 +64,12 @@ def encode_wish(wish: RoleWish | None) -> bytes | None:
         fields["iid"] = f"{wish.iid:x}"
     if wish.is_polite:
         fields["polite"] = True
-    return _json(fields)
+    return json_bytes(fields)
 
 
 def encode_lease(lease_ms: int, hello: str = "") -> bytes:
     """Return the value of a lease."""
-    return _json({"lease_s": lease_ms / 1000, **({"hello": hello} if hello else {})})
+    return json_bytes({"lease_s": lease_ms / 1000, **({"hello": hello} if hello else {})})
 
 
 def decode_roles(key: bytes | None, value: bytes | None) -> RoleSaid | LeaseSaid:
@@ -95,7 +85,7 @@ def decode_roles(key: bytes | None, value: bytes | None) -> RoleSaid | LeaseSaid
     if len(parts) != len(RoleKey._fields):
         raise DecodeError("the key must be `APP`, or `APP TREE ROLE` with one space between")
     named = RoleKey(app, *parts[1:])
-    address = _address(named.tree, named.role)
+    address = read_address(named.tree, named.role)
     return RoleSaid(named, None if value is None else _wish(address, JsonFields(value)))
 
 
@@ -134,9 +124,9 @@ def encode_said(said: AppSaid) -> tuple[bytes, bytes]:
             fields = {
                 "do": "send",
                 "call": said.call,
-                **_place(said.address),
-                **_content("payload", said.payload),
-                **(_content("header", said.header) if said.header else {}),
+                **place_fields(said.address),
+                **content_fields("payload", said.payload),
+                **(content_fields("header", said.header) if said.header else {}),
                 **{name: True for name in _OPTIONS if getattr(said.options, name)},
                 **({"iid": f"{said.iid:x}"} if said.iid else {}),
                 **({"protocol": said.protocol} if said.protocol else {}),
@@ -145,17 +135,19 @@ def encode_said(said: AppSaid) -> tuple[bytes, bytes]:
             fields = {
                 "do": "answer",
                 "id": f"{said.mid:x}",
-                **({} if said.payload is None else _content("payload", said.payload)),
+                **({} if said.payload is None else content_fields("payload", said.payload)),
                 **({} if said.is_last else {"last": False}),
                 **({"grant": True} if said.grants else {}),
                 **({"give_up": True} if said.gives_up else {}),
                 **({"granted": said.granted} if said.granted else {}),
             }
         case ExclusiveCleared():
-            fields = {"do": "clear", **_place(said.address)}
+            fields = {"do": "clear", **place_fields(said.address)}
         case TreeEvicted():
             fields = {"do": "evict", "tree": said.tree}
-    return said.app.encode(), _json(fields)
+        case RoutesAsked():
+            fields = {"do": "routes", "call": said.call, **place_fields(said.address)}
+    return said.app.encode(), json_bytes(fields)
 
 
 def decode_said(node: str, key: bytes | None, value: bytes | None) -> AppSaid:
@@ -176,22 +168,28 @@ def decode_said(node: str, key: bytes | None, value: bytes | None) -> AppSaid:
         case "answer":
             return _answer(app, fields)
         case "clear":
-            cleared = ExclusiveCleared(app, _address(fields.text("tree"), fields.text("role")))
+            cleared = ExclusiveCleared(app, read_address(fields.text("tree"), fields.text("role")))
             fields.end(("do", "node", "tree", "role"))
             return cleared
         case "evict":
             evicted = TreeEvicted(app, _tree(fields.text("tree")))
             fields.end(("do", "node", "tree"))
             return evicted
+        case "routes":
+            place = read_address(fields.text("tree"), fields.text("role"))
+            asked = RoutesAsked(app, fields.text("call"), place)
+            fields.end(("do", "node", "call", "tree", "role"))
+            return asked
         case _:
-            raise DecodeError(f"do must be one of send, answer, clear, evict, not {shown(do)}")
+            words = "send, answer, clear, evict, routes"
+            raise DecodeError(f"do must be one of {words}, not {shown(do)}")
 
 
 def _send(app: str, fields: JsonFields) -> SendWanted:
     sent = SendWanted(
         app,
         fields.text("call"),
-        _address(fields.text("tree"), fields.text("role")),
+        read_address(fields.text("tree"), fields.text("role")),
         fields.content("payload") or b"",
         fields.content("header") or b"",
         Options(**{name: fields.flag(name) for name in _OPTIONS}),
@@ -218,139 +216,24 @@ def _answer(app: str, fields: JsonFields) -> AnswerGiven:
     return given
 
 
-# -- what applications are told -----------------------------------------------------------
-
-
-def encode_told(told: AppTold) -> bytes:
-    """Return the value of a record of `app.APP`; `event` says what it is."""
-    return _json(_told(told))
-
-
-def _told(told: AppTold) -> Fields:
-    match told:
-        case Delivered():
-            return _message(told)
-        case Answered():
-            cause = {} if told.cause is None else {"cause": told.cause}
-            items = [_content("text", item) for item in told.items]
-            said = {"call": told.call, "kind": told.kind, "last": told.is_last, "items": items}
-            return {"event": "reply", **said, **cause}
-        case RoleTaken():
-            kept = {"exclusive": told.is_exclusive, "extent": told.extent}
-            instance = {**_place(told.address), "iid": f"{told.iid:x}"}
-            return {"event": "role_taken", **instance, "granted": told.is_granted, **kept}
-        case RoleLost():
-            instance = {**_place(told.address), "iid": f"{told.iid:x}"}
-            return {"event": "role_lost", **instance, "why": told.why}
-        case Refused():
-            place = {} if told.address is None else _place(told.address)
-            why = {"call": told.call, "code": told.code, "text": told.text}
-            return {"event": "refused", **why, **place}
-        case PartitionSuspected():
-            return {"event": "link_lost", "link": told.link}
-        case Unpartitioned():
-            ends = {"id": f"{told.id:x}", "scope": told.scope, "near": told.near, "far": told.far}
-            return {"event": "heal", **ends, "colour": str(told.colour)}
-        case Served():
-            hello = {"hello": told.hello} if told.hello else {}
-            return {"event": "served", "uuid": told.uuid, "epoch": told.epoch, **hello}
-        case Expired():
-            return {"event": "expired"}
-
-
-def _message(told: Delivered) -> Fields:
-    return {
-        "event": "message",
-        "id": f"{told.mid:x}",
-        **_place(told.address),
-        "iid": f"{told.iid:x}",
-        **_content("payload", told.payload),
-        **(_content("header", told.header) if told.header else {}),
-        **({"protocol": told.protocol} if told.protocol else {}),
-        "wants_answer": told.wants_answer,
-        "endpoint": told.is_endpoint,
-        "hops": told.hops,
-    }
-
-
-def decode_told(app: str, value: bytes) -> AppTold:
-    """Return what a record of `app.APP` tells; keys of later releases are passed over.
-
-    Raises:
-        DecodeError: It is no such record.
-    """
-    fields = JsonFields(value)
-    match event := fields.text("event"):
-        case "message":
-            return Delivered(
-                app,
-                MessageId(fields.hexadecimal("id")),
-                _address(fields.text("tree"), fields.text("role")),
-                InstanceId(fields.hexadecimal("iid")),
-                fields.text("protocol", ""),
-                fields.content("header") or b"",
-                fields.content("payload") or b"",
-                fields.flag("wants_answer"),
-                fields.flag("endpoint"),
-                fields.number("hops"),
-            )
-        case "reply":
-            cause = fields.text("cause", "")
-            return Answered(
-                app,
-                fields.text("call"),
-                fields.word("kind", ReplyKind),
-                fields.flag("last"),
-                fields.contents("items"),
-                Cause(cause) if cause in set(Cause) else None,
-            )
-        case "role_taken" | "role_lost":
-            address = _address(fields.text("tree"), fields.text("role"))
-            iid = InstanceId(fields.hexadecimal("iid"))
-            if event == "role_taken":
-                extent = fields.word("extent", Extent, Extent.CLOUD)
-                is_granted, is_exclusive = fields.flag("granted"), fields.flag("exclusive")
-                return RoleTaken(app, address, iid, is_granted, is_exclusive, extent)
-            return RoleLost(app, address, iid, fields.word("why", Loss))
-        case "refused":
-            tree, role = fields.text("tree", ""), fields.text("role", "")
-            asked = _address(tree, role) if tree else None
-            call, code = fields.text("call"), fields.text("code")
-            return Refused(app, call, code, fields.text("text"), asked)
-        case "link_lost":
-            return PartitionSuspected(fields.text("link"))
-        case "heal":
-            return Unpartitioned(
-                MessageId(fields.hexadecimal("id")),
-                fields.word("scope", Extent),
-                fields.text("near"),
-                fields.text("far"),
-                _colour(fields.text("colour")),
-            )
-        case "served":
-            uuid, epoch = fields.text("uuid"), fields.number("epoch")
-            return Served(app, uuid, epoch, fields.text("hello", ""))
-        case "expired":
-            return Expired(app)
-        case _:
-            raise DecodeError(f"unknown event {shown(event)}")
-
-
 # -- parts --------------------------------------------------------------------------------
 
 
-def _json(fields: Fields) -> bytes:
+def json_bytes(fields: Fields) -> bytes:
+    """Return a record's value."""
     return json.dumps(fields, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
-def _content(key: str, data: bytes) -> Fields:
+def content_fields(key: str, data: bytes) -> Fields:
+    """Return bytes as text under a key, or as base64 under that with 64 behind it."""
     try:
         return {key: data.decode()}
     except UnicodeDecodeError:
         return {f"{key}64": b64encode(data).decode()}
 
 
-def _place(address: Address) -> Fields:
+def place_fields(address: Address) -> Fields:
+    """Return tree and role."""
     return {"tree": address.tree, "role": address.role}
 
 
@@ -376,7 +259,12 @@ def _tree(name: str) -> TreeId:
         raise DecodeError(f"tree: {error}") from error
 
 
-def _address(tree: str, role: str) -> Address:
+def read_address(tree: str, role: str) -> Address:
+    """Return the address that a record names.
+
+    Raises:
+        DecodeError: A name is none.
+    """
     if fault := trees.name_fault(role):
         raise DecodeError(f"role: {fault}")
     return Address(_tree(tree), role)
@@ -389,11 +277,3 @@ def _protocol(fields: JsonFields) -> str:
     if name.startswith("$"):
         raise DecodeError(f"protocol: {shown(name)} begins with $, which is the mesh's own")
     return name
-
-
-def _colour(text: str) -> Colour:
-    clock, _, id_ = text.partition("-")
-    try:
-        return Colour(int(clock), int(id_, 16))
-    except ValueError as error:
-        raise DecodeError(f"no colour is {shown(text)}") from error

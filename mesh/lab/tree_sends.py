@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from mesh.client.roles import Call, RoleMessage, Roles
+from mesh.client.role_messages import Call, RoleMessage
+from mesh.client.roles import Roles
 from mesh.errors import MeshError
 from mesh.lab.backend import Backend
 from mesh.lab.consuming import Consumers

@@ -120,7 +120,20 @@ class TreeEvicted:
     tree: TreeId
 
 
-AppSaid = SendWanted | AnswerGiven | ExclusiveCleared | TreeEvicted
+@dataclass(frozen=True, slots=True)
+class RoutesAsked:
+    """What does the node know of the way to a role?
+
+    Attributes:
+        call: The application's own word for it.
+    """
+
+    app: str
+    call: str
+    address: Address
+
+
+AppSaid = SendWanted | AnswerGiven | ExclusiveCleared | TreeEvicted | RoutesAsked
 """Records of `sends`."""
 
 
@@ -248,6 +261,43 @@ class Expired:
     app: str
 
 
+@dataclass(frozen=True, slots=True)
+class KnownRoute:
+    """One way to an instance.
+
+    Attributes:
+        scope: The map that it stands in: CLOUD, or REALM.
+        link: The neighbour; "" for an instance that is here.
+        seq: Of the instance when it was last heard of.
+        hops: Links to it, then.
+    """
+
+    scope: Extent
+    iid: InstanceId
+    link: str
+    seq: int
+    hops: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoutesTold:
+    """What the node knows of the way to a role.
+
+    Attributes:
+        is_certain: A send follows these; else it recovers first.
+        links: Neighbours with whom frames are exchanged.
+        colour: Label of the node's part, "" while it has none.
+    """
+
+    app: str
+    call: str
+    address: Address
+    is_certain: bool
+    routes: tuple[KnownRoute, ...]
+    links: tuple[str, ...]
+    colour: str
+
+
 AppTold = (
     Delivered
     | Answered
@@ -258,5 +308,6 @@ AppTold = (
     | Unpartitioned
     | Served
     | Expired
+    | RoutesTold
 )
 """Records of `app.APP`."""

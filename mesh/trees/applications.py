@@ -31,6 +31,8 @@ from mesh.model.tree_apps import (
     RoleSaid,
     RoleTaken,
     RoleWish,
+    RoutesAsked,
+    RoutesTold,
     SendWanted,
     Served,
     TreeEvicted,
@@ -163,7 +165,7 @@ class Applications:
                 yield from self._read(said)
             case RolesCaughtUp():
                 yield from self._begin()
-            case SendWanted() | AnswerGiven() | ExclusiveCleared() | TreeEvicted():
+            case SendWanted() | AnswerGiven() | ExclusiveCleared() | TreeEvicted() | RoutesAsked():
                 yield from self._hear(input_)
             case Ticked():
                 yield from self._end_leases()
@@ -195,7 +197,16 @@ class Applications:
             return
         if said.app:
             yield from self._live(said.app)
-        yield from self._tree(said)
+        if isinstance(said, RoutesAsked):
+            yield Tell(said.app, self._routes(said))
+        else:
+            yield from self._tree(said)
+
+    def _routes(self, asked: RoutesAsked) -> RoutesTold:
+        is_certain, routes = self.node.routes(asked.address)
+        colour = "" if self.node.colour is None else str(self.node.colour)
+        links = tuple(self.node.links_up)
+        return RoutesTold(asked.app, asked.call, asked.address, is_certain, routes, links, colour)
 
     def _read(self, said: Sequence[RoleSaid | LeaseSaid]) -> Iterator[Effect]:
         """Take records of `roles`; what one application adds in a row is added at once."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
-from mesh.model.tree_apps import AnswerGiven, ExclusiveCleared, SendWanted, TreeEvicted
+from mesh.model.tree_apps import AnswerGiven, ExclusiveCleared, KnownRoute, SendWanted, TreeEvicted
 from mesh.model.tree_frames import (
     Body,
     Bulk,
@@ -37,7 +37,7 @@ from mesh.model.tree_frames import (
     RouteBreak,
     Send,
 )
-from mesh.model.trees import Colour, Ids
+from mesh.model.trees import Address, Colour, Extent, Ids
 from mesh.trees.colours import read_colour
 from mesh.trees.edges import read_edge
 from mesh.trees.evicting import evict, forget_unused, make_room
@@ -60,7 +60,7 @@ from mesh.trees.losing import link_lost
 from mesh.trees.node import Node
 from mesh.trees.outputs import Output
 from mesh.trees.publishing import add_roles, clear_exclusive, read_publishes, remove_roles
-from mesh.trees.recovery import expire_recoveries, read_answer, read_done, read_request
+from mesh.trees.recovery import expire_recoveries, is_built, read_answer, read_done, read_request
 from mesh.trees.replying import answer, forget_closed, lose_application, read_reply, sweep_sessions
 from mesh.trees.sending import read_break, read_send, resume, send
 from mesh.trees.settings import Settings
@@ -115,6 +115,20 @@ class TreeNode:
     def colour(self) -> Colour | None:
         """Return the colour of the node's part."""
         return self._node.colour
+
+    def routes(self, address: Address) -> tuple[bool, tuple[KnownRoute, ...]]:
+        """Return whether the map of a role is certain, and the ways to its instances."""
+        node = self._node
+        tree = node.trees.get(address.tree)
+        role = tree.roles.get(address.role) if tree is not None else None
+        here = [KnownRoute(Extent.CLOUD, iid, "", one.seq, 0)
+                for iid, one in node.instances(address).items()]  # fmt: skip
+        ways = [
+            KnownRoute(scope, iid, *route)
+            for scope in (Extent.CLOUD, Extent.REALM)
+            for iid, route in (role.map(scope).routes if role is not None else {}).items()
+        ]
+        return is_built(node, address, Extent.CLOUD), (*here, *ways)
 
     @property
     def links_up(self) -> Sequence[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mesh.client import connect
-from mesh.client.roles import RoleReply
+from mesh.client.role_messages import RoleReply
 from mesh.local.fleet import Fleet
 from mesh.model.tree_frames import ReplyKind
 from tests.conftest import ClustersOf

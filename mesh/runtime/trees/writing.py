@@ -13,7 +13,8 @@ from functools import partial
 
 import structlog
 
-from mesh.codec.tree_apps import encode_told, encode_wish, lease_key, role_key
+from mesh.codec.tree_apps import encode_wish, lease_key, role_key
+from mesh.codec.tree_told import encode_told
 from mesh.codec.trees import encode_frame
 from mesh.errors import LocalProtocolError, TransportError
 from mesh.model.topics import TopicNames

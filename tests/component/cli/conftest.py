@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from mesh.cli.main import main
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
 from mesh.model.topology import with_addresses
+from mesh.trees.settings import Settings
 from tests.component.in_memory_mesh import CHAIN, Mesh
 
 
@@ -56,12 +57,17 @@ def run(
     structlog.reset_defaults()
 
 
-@pytest.fixture
-def chain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[Mesh, str]]:
-    """A simulated chain a-b-c behind the commands, and its topology file."""
-    mesh = Mesh(topology_from_mapping(CHAIN))
+def chain_of(
+    spec: Mapping[str, object],
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    *,
+    trees: bool = False,
+) -> Iterator[tuple[Mesh, str]]:
+    """Yield a simulated mesh behind the commands, and its topology file."""
+    mesh = Mesh(topology_from_mapping(spec), trees=Settings() if trees else None)
     addresses = {"left": "left.test:9092", "right": "right.test:9092"}
-    file = tmp_path / "chain.yaml"
+    file = folder / "chain.yaml"
     write_topology(with_addresses(mesh.topology, addresses), file)
     monkeypatch.setattr(
         "mesh.view.connection.open_kafka", lambda *_args, **_options: mesh.world.kafka
@@ -71,3 +77,9 @@ def chain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[Mes
     monkeypatch.setattr("mesh.cli.clock.pause", mesh.pause)
     yield mesh, str(file)
     mesh.close()
+
+
+@pytest.fixture
+def chain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[Mesh, str]]:
+    """A simulated chain a-b-c behind the commands, and its topology file."""
+    yield from chain_of(CHAIN, monkeypatch, tmp_path)

@@ -94,6 +94,9 @@ queue list -f {file}
 endpoint list -f {file}
 queue show q -f {file}
 queue consume q --node a -f {file} --count 1 --timeout 1
+role list -f {file}
+role show t r -f {file} --timeout 0.2
+role send t r --node a -f {file}
 context add here -f {file}
 context ls -o json
 context use here

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mesh.client.roles import Call, Roles
+from mesh.client.role_messages import Call
+from mesh.client.roles import Roles
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import RoleRefusedError
 from mesh.model.tree_apps import RoleKey, RoleWish

@@ -8,14 +8,13 @@ import pytest
 from mesh.codec.tree_apps import (
     decode_roles,
     decode_said,
-    decode_told,
     encode_lease,
     encode_said,
-    encode_told,
     encode_wish,
     lease_key,
     role_key,
 )
+from mesh.codec.tree_told import decode_told, encode_told
 from mesh.errors import DecodeError
 from mesh.model.tree_apps import (
     Answered,
@@ -25,6 +24,7 @@ from mesh.model.tree_apps import (
     Delivered,
     ExclusiveCleared,
     Expired,
+    KnownRoute,
     LeaseSaid,
     Loss,
     PartitionSuspected,
@@ -34,6 +34,8 @@ from mesh.model.tree_apps import (
     RoleSaid,
     RoleTaken,
     RoleWish,
+    RoutesAsked,
+    RoutesTold,
     SendWanted,
     Served,
     TreeEvicted,
@@ -53,6 +55,7 @@ SAID: list[AppSaid] = [
     AnswerGiven("me", MID),
     ExclusiveCleared("me", PLACE),
     TreeEvicted("me", PLACE.tree),
+    RoutesAsked("me", "c1", PLACE),
 ]
 TOLD: list[AppTold] = [
     Delivered("me", MID, PLACE, IID, "v2", b"\xff", b"text", True, False, 3),
@@ -66,7 +69,12 @@ TOLD: list[AppTold] = [
     Unpartitioned(MID, Extent.CLOUD, "b", "c", Colour(7, 9)),
     Served("me", "uuid", 4, "word"),
     Expired("me"),
-]
+    RoutesTold(
+        "me", "c1", PLACE, True,
+        (KnownRoute(Extent.CLOUD, IID, "", 3, 0), KnownRoute(Extent.REALM, IID, "tk2", 4, 2)),
+        ("tk2",), "5-00",
+    ),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("said", SAID, ids=lambda one: type(one).__name__)

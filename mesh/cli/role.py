@@ -1,0 +1,233 @@
+"""`mesh role list`, `show` and `send`: roles on trees. Spec: tree_layer 8."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mesh.cli import clock
+from mesh.cli.faults import wrong_input
+from mesh.cli.publish import NodeOption
+from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.session import Heard, Session, open_session, running_mesh
+from mesh.cli.subscribe import EXIT_LAGGING
+from mesh.cli.target import HERE, Target, check_node, say
+
+if TYPE_CHECKING:
+    from mesh.client.role_messages import RoleReply
+    from mesh.model.trees import Address
+
+APP = "cli"
+"""The application of whoever types commands; two at a time are one, and tell their calls apart."""
+
+Row = Mapping[str, Any]
+TreeArgument = Annotated[str, typer.Argument(metavar="TREE", help="Name or UUID of the tree.")]
+RoleArgument = Annotated[str, typer.Argument(metavar="ROLE", help="Its name.")]
+TimeoutOption = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the last reply.")]
+
+
+def list_roles(
+    target: Target = HERE,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List what applications want: tree, role, and who wants it where."""
+    with open_session(target, heard=Heard.NOBODY) as seen:
+        wanted = list(_wishes(seen))
+    render(View(data={"ok": True, "roles": wanted}, table=lambda: _table(wanted)), output)
+
+
+def show_role(
+    tree: TreeArgument,
+    role: RoleArgument,
+    timeout: TimeoutOption = 5.0,
+    target: Target = HERE,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show who wants a role, and what every node knows of the way to it.
+
+    A node that does not answer within the timeout knows nothing: `certain` is null.
+    """
+    from rich.console import Group
+
+    address = _address(tree, role)
+    with open_session(target, heard=Heard.NOBODY) as seen:
+        wanted = [one for one in _wishes(seen) if (one["tree_id"], one["role"]) == tuple(address)]
+        nodes = [_known(seen, node, tree, role, timeout) for node in seen.topology.nodes]
+    data = {"ok": True, "tree": address.tree, "role": role, "wanted": wanted, "nodes": nodes}
+    rows = [
+        (
+            one["node"],
+            {True: "yes", False: "no", None: "?"}[one["certain"]],
+            ", ".join(_way(way) for way in one["routes"]) or "-",
+            ", ".join(one["links"]) or "-",
+        )
+        for one in nodes
+    ]
+    columns = ("NODE", "CERTAIN", "WAYS (HOPS)", "LINKS UP")
+    render(View(data=data, table=lambda: Group(_table(wanted), grid(columns, rows))), output)
+
+
+def send_to_role(
+    tree: TreeArgument,
+    role: RoleArgument,
+    node: NodeOption,
+    payload: Annotated[str, typer.Argument(help="The message.")] = "",
+    one_way: Annotated[bool, typer.Option("--one-way", help="No replies.")] = False,
+    one_instance: Annotated[
+        bool, typer.Option("--one-instance", help="To the nearest one only.")
+    ] = False,
+    one_response: Annotated[
+        bool, typer.Option("--one-response", help="All answers in one reply.")
+    ] = False,
+    local_realm: Annotated[
+        bool, typer.Option("--local-realm", help="Within the node's realm only.")
+    ] = False,
+    timeout: TimeoutOption = 30.0,
+    target: Target = HERE,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Send to whoever has a role, and print the replies.
+
+    Exit code 10: nobody has it, somebody may have got it and cannot answer, or the last reply did
+    not come in time.
+    """
+    from mesh.client import connect
+    from mesh.errors import RoleRefusedError
+
+    _address(tree, role)
+    if one_way and (one_instance or one_response):
+        text = "goes with neither --one-instance nor --one-response; drop one"
+        raise wrong_input("--one-way", text)
+    topology = running_mesh(target, near=node).topology
+    check_node(topology, node, "--node")
+    with connect(topology, node) as client:
+        roles = client.roles(APP, is_new=False).open()
+        call = roles.send(
+            tree,
+            role,
+            payload.encode(),
+            one_way=one_way,
+            one_instance=one_instance,
+            one_response=one_response,
+            local_realm=local_realm,
+            timeout_s=timeout,
+        )
+        try:
+            with suppress(TimeoutError):
+                call.wait()
+        except RoleRefusedError as exc:
+            raise wrong_input("role send", str(exc)) from exc
+        if one_way:
+            roles.flush()
+        roles.leave()
+    is_done = one_way or call.is_done
+    if not is_done:
+        say(f"the last reply did not come within {timeout:g} s")
+    replies = [] if one_way else [_reply(one) for one in call.replies]
+    is_ok = is_done and not any(one["kind"] in ("null", "not_found") for one in replies)
+    data = {"ok": is_ok, "tree": tree, "role": role, "replies": replies}
+    rows = [(one["kind"], one["cause"] or "-", " ".join(one["items"])) for one in replies]
+    render(View(data=data, table=lambda: grid(("REPLY", "CAUSE", "SAID"), rows)), output)
+    raise typer.Exit(0 if is_ok else EXIT_LAGGING)
+
+
+def _wishes(seen: Session) -> Iterator[Row]:
+    from mesh.model.topics import TopicNames
+    from mesh.view.role_wishes import role_wishes
+
+    names = TopicNames(seen.topology.prefix)
+    for node, declared in seen.topology.nodes.items():
+        if declared.kafka not in seen.kafka or declared.kafka in seen.view.unreachable:
+            continue
+        found = role_wishes(seen.kafka[declared.kafka], names.roles(node))
+        for key, wish in sorted(found.items()):
+            yield {
+                "tree": key.tree,
+                "tree_id": wish.address.tree,
+                "role": key.role,
+                "node": node,
+                "app": key.app,
+                "exclusive": wish.is_exclusive,
+                "extent": str(wish.extent),
+            }
+
+
+def _table(wanted: Sequence[Row]) -> Any:
+    rows = [
+        (
+            one["tree"],
+            one["role"],
+            one["node"],
+            one["app"],
+            "alone" if one["exclusive"] else "shared",
+            one["extent"],
+        )
+        for one in wanted
+    ]
+    return grid(("TREE", "ROLE", "NODE", "APPLICATION", "HELD", "EXTENT"), rows)
+
+
+def _known(seen: Session, node: str, tree: str, role: str, timeout_s: float) -> Row:
+    """Return what a node knows of a role; it is asked as an application of its own."""
+    from mesh.client.roles import Roles
+    from mesh.errors import TransportError
+
+    nothing: Row = {"node": node, "certain": None, "routes": [], "links": [], "colour": ""}
+    kafka = seen.kafka.get(seen.topology.nodes[node].kafka)
+    if kafka is None:
+        return nothing
+    asking = Roles(
+        kafka, seen.topology, node, APP, now_ms=clock.now_ms, pause=clock.pause, is_new=False
+    )
+    try:
+        told = asking.open(timeout_s).routes(tree, role, timeout_s=timeout_s)
+    except (TransportError, TimeoutError):
+        return nothing
+    finally:
+        asking.leave()
+    routes = [
+        {
+            "scope": str(one.scope),
+            "instance": f"{one.iid:x}",
+            "link": one.link,
+            "hops": one.hops,
+        }
+        for one in told.routes
+    ]
+    return {
+        "node": node,
+        "certain": told.is_certain,
+        "routes": routes,
+        "links": list(told.links),
+        "colour": told.colour,
+    }
+
+
+def _way(way: Row) -> str:
+    if not way["link"]:
+        return "here"
+    within = " in the realm" if way["scope"] == "realm" else ""
+    return f"{way['link']} ({way['hops']}){within}"
+
+
+def _reply(reply: RoleReply) -> Row:
+    return {
+        "kind": str(reply.kind),
+        "last": reply.is_last,
+        "cause": None if reply.cause is None else str(reply.cause),
+        "items": [item.decode("utf-8", "backslashreplace") for item in reply.items],
+    }
+
+
+def _address(tree: str, role: str) -> Address:
+    from mesh.model.trees import Address, name_fault, tree_id
+
+    if fault := name_fault(role):
+        raise wrong_input("ROLE", fault)
+    try:
+        return Address(tree_id(tree), role)
+    except ValueError as exc:
+        raise wrong_input("TREE", str(exc)) from exc

@@ -1,0 +1,137 @@
+"""What comes and goes between applications: messages, and the replies to them. Spec: 6.4, 8."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mesh.errors import RoleRefusedError
+from mesh.model.tree_apps import AnswerGiven, AppSaid, Delivered, Refused
+from mesh.model.tree_frames import Cause, ReplyKind
+from mesh.model.trees import Address
+
+
+class Application(Protocol):
+    """Who sends and answers.
+
+    Attributes:
+        app: Its name.
+    """
+
+    app: str
+
+    def say(self, said: AppSaid) -> None:
+        """Write a record for the node."""
+
+    def deadline(self, timeout_s: float) -> int:
+        """Return the moment until which somebody waits."""
+
+    def wait_until(self, deadline: int, what: str) -> None:
+        """Let a little happen, or raise TimeoutError if it is too late."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleReply:
+    """One answer to a send.
+
+    Attributes:
+        kind: `data`, `null` (somebody may have got it, and cannot answer), `not_found`, `grant`
+            (the role is here now), or `end`: nobody says anything more.
+        payload: Of data; with `one_response` the first of `items`. None else.
+        is_last: Nothing comes behind it.
+        items: With `one_response` the answers of all.
+        cause: Of a null.
+    """
+
+    kind: ReplyKind
+    payload: bytes | None
+    is_last: bool
+    items: tuple[bytes, ...] = ()
+    cause: Cause | None = None
+
+
+@dataclass(slots=True)
+class Call:
+    """A send that waits for its replies; iterate over it to get them, the last one included.
+
+    Attributes:
+        name: What records call it.
+        replies: What has come so far.
+        refusal: Why the node did not send it, or None.
+    """
+
+    name: str
+    timeout_s: float
+    replies: list[RoleReply] = field(default_factory=list)
+    refusal: Refused | None = None
+    _roles: Application = field(kw_only=True, repr=False)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the last reply is here."""
+        return bool(self.replies) and self.replies[-1].is_last
+
+    def __iter__(self) -> Iterator[RoleReply]:
+        """Yield each reply as it comes.
+
+        Raises:
+            TimeoutError: The last one has not come within the timeout.
+            RoleRefusedError: The node does not do what was asked for.
+        """
+        deadline = self._roles.deadline(self.timeout_s)
+        given = 0
+        while True:
+            while given < len(self.replies):
+                yield self.replies[given]
+                given += 1
+            if self.is_done:
+                return
+            if self.refusal is not None:
+                raise RoleRefusedError(self.refusal.code, self.refusal.text)
+            self._roles.wait_until(deadline, f"{self.name}: no last reply")
+
+    def wait(self) -> list[RoleReply]:
+        """Return all replies once the last is here; raises as iterating does."""
+        return list(self)
+
+
+@dataclass(frozen=True, slots=True)
+class RoleMessage:
+    """A message for a role of this application.
+
+    Attributes:
+        address: Tree, as its UUID, and role.
+        wants_answer: Whether somebody waits; else an answer would be refused.
+        is_endpoint: Nobody further on gets it, as far as is known.
+        hops: Links that it crossed.
+    """
+
+    address: Address
+    payload: bytes
+    header: bytes
+    protocol: str
+    wants_answer: bool
+    is_endpoint: bool
+    hops: int
+    _delivered: Delivered = field(repr=False)
+    _roles: Application = field(repr=False)
+
+    def answer(self, payload: bytes | None = None, *, is_last: bool = True) -> None:
+        """Answer; None says only that nothing is said. Behind the last answer comes nothing."""
+        mid = self._delivered.mid
+        self._roles.say(AnswerGiven(self._roles.app, mid, payload, is_last))
+
+    def grant(self, payload: bytes | None = None, *, give_up: bool, role: str = "") -> None:
+        """Answer, and give the sender the role.
+
+        Args:
+            payload: As in `answer`.
+            give_up: Lose it here: it moves. Without, the sender takes the role too.
+            role: Which one, if another than that of the message.
+        """
+        given = AnswerGiven(
+            self._roles.app, self._delivered.mid, payload, grants=True, gives_up=give_up,
+            granted=role,
+        )  # fmt: skip
+        self._roles.say(given)

@@ -1,0 +1,191 @@
+"""What applications are told by the tree layer of their node: JSON on `app.APP`.
+
+Spec: kafka.md 1; tree_layer 8, 13.
+"""
+
+from __future__ import annotations
+
+from mesh.codec.json_fields import JsonFields, shown
+from mesh.codec.tree_apps import Fields, content_fields, json_bytes, place_fields, read_address
+from mesh.errors import DecodeError
+from mesh.model.tree_apps import (
+    Answered,
+    AppTold,
+    Delivered,
+    Expired,
+    KnownRoute,
+    Loss,
+    PartitionSuspected,
+    Refused,
+    RoleLost,
+    RoleTaken,
+    RoutesTold,
+    Served,
+    Unpartitioned,
+)
+from mesh.model.tree_frames import Cause, ReplyKind
+from mesh.model.trees import Colour, Extent, InstanceId, MessageId
+
+
+def encode_told(told: AppTold) -> bytes:
+    """Return the value of a record of `app.APP`; `event` says what it is."""
+    return json_bytes(_told(told))
+
+
+def _told(told: AppTold) -> Fields:
+    match told:
+        case Delivered():
+            return _message(told)
+        case Answered():
+            cause = {} if told.cause is None else {"cause": told.cause}
+            items = [content_fields("text", item) for item in told.items]
+            said = {"call": told.call, "kind": told.kind, "last": told.is_last, "items": items}
+            return {"event": "reply", **said, **cause}
+        case RoleTaken():
+            kept = {"exclusive": told.is_exclusive, "extent": told.extent}
+            instance = {**place_fields(told.address), "iid": f"{told.iid:x}"}
+            return {"event": "role_taken", **instance, "granted": told.is_granted, **kept}
+        case RoleLost():
+            instance = {**place_fields(told.address), "iid": f"{told.iid:x}"}
+            return {"event": "role_lost", **instance, "why": told.why}
+        case Refused():
+            place = {} if told.address is None else place_fields(told.address)
+            why = {"call": told.call, "code": told.code, "text": told.text}
+            return {"event": "refused", **why, **place}
+        case PartitionSuspected():
+            return {"event": "link_lost", "link": told.link}
+        case Unpartitioned():
+            ends = {"id": f"{told.id:x}", "scope": told.scope, "near": told.near, "far": told.far}
+            return {"event": "heal", **ends, "colour": str(told.colour)}
+        case Served():
+            hello = {"hello": told.hello} if told.hello else {}
+            return {"event": "served", "uuid": told.uuid, "epoch": told.epoch, **hello}
+        case Expired():
+            return {"event": "expired"}
+        case RoutesTold():
+            return _routes(told)
+
+
+def _message(told: Delivered) -> Fields:
+    return {
+        "event": "message",
+        "id": f"{told.mid:x}",
+        **place_fields(told.address),
+        "iid": f"{told.iid:x}",
+        **content_fields("payload", told.payload),
+        **(content_fields("header", told.header) if told.header else {}),
+        **({"protocol": told.protocol} if told.protocol else {}),
+        "wants_answer": told.wants_answer,
+        "endpoint": told.is_endpoint,
+        "hops": told.hops,
+    }
+
+
+def _routes(told: RoutesTold) -> Fields:
+    return {
+        "event": "routes",
+        "call": told.call,
+        **place_fields(told.address),
+        "certain": told.is_certain,
+        "routes": [
+            {"scope": one.scope, "iid": f"{one.iid:x}", "link": one.link, "seq": one.seq,
+             "hops": one.hops}
+            for one in told.routes
+        ],
+        "links": list(told.links),
+        "colour": told.colour,
+    }  # fmt: skip
+
+
+def _routes_told(app: str, fields: JsonFields) -> RoutesTold:
+    return RoutesTold(
+        app,
+        fields.text("call"),
+        read_address(fields.text("tree"), fields.text("role")),
+        fields.flag("certain"),
+        tuple(
+            KnownRoute(
+                one.word("scope", Extent),
+                InstanceId(one.hexadecimal("iid")),
+                one.text("link"),
+                one.number("seq"),
+                one.number("hops"),
+            )
+            for one in fields.objects("routes")
+        ),
+        fields.texts("links"),
+        fields.text("colour"),
+    )
+
+
+def decode_told(app: str, value: bytes) -> AppTold:
+    """Return what a record of `app.APP` tells; keys of later releases are passed over.
+
+    Raises:
+        DecodeError: It is no such record.
+    """
+    fields = JsonFields(value)
+    match event := fields.text("event"):
+        case "message":
+            return Delivered(
+                app,
+                MessageId(fields.hexadecimal("id")),
+                read_address(fields.text("tree"), fields.text("role")),
+                InstanceId(fields.hexadecimal("iid")),
+                fields.text("protocol", ""),
+                fields.content("header") or b"",
+                fields.content("payload") or b"",
+                fields.flag("wants_answer"),
+                fields.flag("endpoint"),
+                fields.number("hops"),
+            )
+        case "reply":
+            cause = fields.text("cause", "")
+            return Answered(
+                app,
+                fields.text("call"),
+                fields.word("kind", ReplyKind),
+                fields.flag("last"),
+                fields.contents("items"),
+                Cause(cause) if cause in set(Cause) else None,
+            )
+        case "role_taken" | "role_lost":
+            address = read_address(fields.text("tree"), fields.text("role"))
+            iid = InstanceId(fields.hexadecimal("iid"))
+            if event == "role_taken":
+                extent = fields.word("extent", Extent, Extent.CLOUD)
+                is_granted, is_exclusive = fields.flag("granted"), fields.flag("exclusive")
+                return RoleTaken(app, address, iid, is_granted, is_exclusive, extent)
+            return RoleLost(app, address, iid, fields.word("why", Loss))
+        case "refused":
+            tree, role = fields.text("tree", ""), fields.text("role", "")
+            asked = read_address(tree, role) if tree else None
+            call, code = fields.text("call"), fields.text("code")
+            return Refused(app, call, code, fields.text("text"), asked)
+        case "link_lost":
+            return PartitionSuspected(fields.text("link"))
+        case "heal":
+            return Unpartitioned(
+                MessageId(fields.hexadecimal("id")),
+                fields.word("scope", Extent),
+                fields.text("near"),
+                fields.text("far"),
+                _colour(fields.text("colour")),
+            )
+        case "served":
+            uuid, epoch = fields.text("uuid"), fields.number("epoch")
+            return Served(app, uuid, epoch, fields.text("hello", ""))
+        case "expired":
+            return Expired(app)
+        case "routes":
+            return _routes_told(app, fields)
+        case _:
+            raise DecodeError(f"unknown event {shown(event)}")
+
+
+def _colour(text: str) -> Colour:
+    clock, _, id_ = text.partition("-")
+    try:
+        return Colour(int(clock), int(id_, 16))
+    except ValueError as error:
+        raise DecodeError(f"no colour is {shown(text)}") from error

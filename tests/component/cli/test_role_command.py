@@ -1,0 +1,72 @@
+"""`mesh role`: who has roles, what nodes know of them, and sending to them. Spec: tree_layer 8."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from mesh.client.roles import Roles
+from tests.component.cli.conftest import Mesh, Run, chain_of
+from tests.component.in_memory_mesh import CHAIN
+
+Chain = tuple[Mesh, str]
+
+
+@pytest.fixture
+def trees(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> Iterator[Chain]:
+    """A chain whose nodes have the tree layer."""
+    yield from chain_of(CHAIN, monkeypatch, tmp_path, trees=True)
+
+
+def hosted(mesh: Mesh) -> Roles:
+    """Return an application at c that answers whenever time passes."""
+    host = mesh.client("c").roles("desk", lease_s=600).open()
+    host.add("desk-7", "pricing")
+    pause = mesh.pause
+
+    def live(seconds: float) -> None:
+        pause(seconds)
+        mesh.pause = pause  # type: ignore[method-assign] # one at a time
+        host.step()
+        for message in host.taken():
+            message.answer(b"42")
+        mesh.pause = live  # type: ignore[method-assign]
+
+    mesh.pause = live  # type: ignore[method-assign]
+    return host
+
+
+def test_a_role_is_listed_sent_to_and_shown(run: Run, trees: Chain) -> None:
+    mesh, file = trees
+    hosted(mesh)
+    [listed] = run("role", "list", "-f", file, "-o", "json").data["roles"]
+    assert (listed["tree"], listed["role"], listed["node"], listed["app"]) == (
+        "desk-7", "pricing", "c", "desk",
+    )  # fmt: skip
+    sent = run(
+        "role", "send", "desk-7", "pricing", "-n", "a", "how much?", "-f", file, "-o", "json"
+    )
+    assert sent.code == 0
+    assert [one["items"] for one in sent.data["replies"] if one["kind"] == "data"] == [["42"]]
+    shown = run("role", "show", "desk-7", "pricing", "-f", file, "-o", "json").data
+    ways = {
+        one["node"]: [(way["link"], way["hops"]) for way in one["routes"]] for one in shown["nodes"]
+    }
+    assert ways == {"a": [("b", 2)], "b": [("c", 1)], "c": [("", 0)]}
+    table = run("role", "show", "desk-7", "pricing", "-f", file).out
+    assert all(word in table for word in ("b (2)", "here", "desk", "shared"))
+
+
+def test_nobody_is_found_and_names_that_are_none_are_refused(run: Run, trees: Chain) -> None:
+    _, file = trees
+    sent = run("role", "send", "desk-7", "nobody", "-n", "a", "-f", file, "-o", "json")
+    assert (sent.code, sent.data["ok"]) == (10, False)
+    assert [one["kind"] for one in sent.data["replies"]] == ["not_found"]
+    wrong = run("role", "send", "desk-7", "two words", "-n", "a", "-f", file)
+    assert wrong.code == 2
+    assert "has spaces" in wrong.err
+    options = ("--one-way", "--one-instance")
+    wrong = run("role", "send", "desk-7", "r", "-n", "a", "-f", file, *options)
+    assert wrong.code == 2
+    assert "drop one" in wrong.err
