@@ -105,6 +105,16 @@ def node_image(docker_engine: None) -> str:
     return "trellis-node:test"
 
 
+@pytest.fixture(scope="session")
+def audit_image(docker_engine: None) -> str:
+    """An image of the auditor made of this very work tree; MESH_AUDIT_IMAGE names another."""
+    named = os.environ.get("MESH_AUDIT_IMAGE")
+    if named:
+        return named
+    build("audit", "test")
+    return "trellis-audit:test"
+
+
 def build(image: str, tag: str) -> None:
     """Build an image as users do; a failure is a failure, never a skip."""
     env = {**os.environ, "TAG": tag, "PYTHON": sys.executable}

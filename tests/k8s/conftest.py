@@ -12,12 +12,12 @@ import pytest
 
 from mesh.local.jars import cache_folder
 from tests.conftest import Unavailable
-from tests.docker_engine import docker_engine, kafka_image, node_image
+from tests.docker_engine import audit_image, docker_engine, kafka_image, node_image
 from tests.k8s.cluster import LocalCluster, lacking_here
 from tests.k8s.kube import Kube
 from tests.k8s.programs import build
 
-__all__ = ["docker_engine", "kafka_image", "node_image"]
+__all__ = ["audit_image", "docker_engine", "kafka_image", "node_image"]
 
 NAMESPACE = "mesh-test"
 RESTRICTED = f"""
@@ -55,7 +55,7 @@ def kube(
         helm = cluster.inside([str(programs / "helm"), way])
         kill = cluster.inside(["ctr", "-n", "k8s.io", "tasks", "kill", "-s", "SIGKILL"])
         named = _images(*images, policy="Never")
-        yield from _within(Kube(kubectl, helm, NAMESPACE, named, kill))
+        yield from _within(Kube(kubectl, helm, NAMESPACE, named, cluster.load, kill))
     finally:
         cluster.stop()
         shutil.rmtree(cluster.folder / "containerd", ignore_errors=True)

@@ -32,6 +32,7 @@ class Kube:
         kubectl_command, helm_command: How the programs are started, with the way to the cluster.
         namespace: Where everything happens.
         images: Values of the chart that name our images.
+        load: Brings a local image into the cluster; does nothing where it can get images itself.
         kill_command: Kills the container whose id is added; None where only the API can be asked.
     """
 
@@ -39,6 +40,7 @@ class Kube:
     helm_command: Sequence[str]
     namespace: str
     images: Mapping[str, Any]
+    load: Callable[[str], None] = lambda _: None
     kill_command: Sequence[str] | None = None
 
     def kubectl(self, *arguments: str, give: str | None = None) -> str:

@@ -20,6 +20,10 @@ from typing import Any
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 POLL_S = 0.5
+SILENT_S = 60.0
+"""How long the API server may be away."""
+
+SERVER_FAULT = 500
 
 
 class RolloutError(Exception):
@@ -48,13 +52,20 @@ class Api:
         token = (ACCOUNT / "token").read_text(encoding="utf-8")
         headers = {"Authorization": f"Bearer {token}"}
         request = urllib.request.Request(url, method=method, headers=headers)  # noqa: S310
-        try:
-            with urllib.request.urlopen(request, context=self._trust, timeout=10) as answer:  # noqa: S310
-                return json.load(answer)
-        except urllib.error.HTTPError as error:
-            if error.code == HTTPStatus.NOT_FOUND:
-                return None
-            raise RolloutError(f"{method} {url}: {error.code} {error.reason}") from error
+        end_s = time.monotonic() + SILENT_S
+        while True:
+            try:
+                with urllib.request.urlopen(request, context=self._trust, timeout=10) as answer:  # noqa: S310
+                    return json.load(answer)
+            except urllib.error.HTTPError as error:
+                if error.code == HTTPStatus.NOT_FOUND:
+                    return None
+                fault, is_final = f"{error.code} {error.reason}", error.code < SERVER_FAULT
+            except OSError as error:  # it is being restarted, or its connection broke
+                fault, is_final = str(error), False
+            if is_final or time.monotonic() > end_s:
+                raise RolloutError(f"{method} {url}: {fault}")
+            time.sleep(POLL_S)
 
 
 def is_ready(pod: Any) -> bool:

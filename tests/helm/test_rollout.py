@@ -1,0 +1,125 @@
+"""The program that restarts pods: one after the other, those that do not serve first."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.helm.conftest import CHART
+
+
+def pod(name: str, revision: str, *, ready: bool = True, **status: Any) -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    return {
+        "metadata": {"name": name, "labels": {"controller-revision-hash": revision}},
+        "status": {"conditions": conditions, **status},
+    }
+
+
+class Cluster:
+    """An API server with pods; a deleted one comes back as `becomes` says."""
+
+    def __init__(
+        self, pods: list[dict[str, Any]], becomes: Callable[[str], dict[str, Any]]
+    ) -> None:
+        self.pods = {one["metadata"]["name"]: one for one in pods}
+        self.becomes = becomes
+        self.deleted: list[str] = []
+        self.missing_at_once = 0
+
+    def get(self, group: str, kind: str, name: str) -> Any:
+        if kind == "pods":
+            return self.pods.get(name)
+        if name == "gone":
+            return None
+        return {
+            "metadata": {"generation": 2},
+            "status": {"observedGeneration": 2, "updateRevision": "new"},
+        }
+
+    def delete_pod(self, name: str) -> None:
+        away = [n for n, p in self.pods.items() if not rollout_of().is_ready(p) and n != name]
+        self.missing_at_once = max(self.missing_at_once, 1 + len(away))
+        self.deleted.append(name)
+        self.pods[name] = self.becomes(name)
+
+
+def rollout_of() -> ModuleType:
+    """Load the program, which is no part of a package."""
+    spec = importlib.util.spec_from_file_location("rollout", CHART / "files" / "rollout.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    program = rollout_of()
+    monkeypatch.setattr(program, "Api", lambda: cluster)
+    monkeypatch.setattr(program, "POLL_S", 0.0)
+    code: int = program.main(list(arguments))
+    return code
+
+
+def test_each_pod_of_a_former_revision_is_restarted_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is up to date already, or no longer there, is left alone."""
+    pods = [pod("a-0", "old"), pod("a-1", "new"), pod("b-0", "old")]
+    cluster = Cluster(pods, lambda name: pod(name, "new"))
+    assert run(cluster, monkeypatch, "1", "a=2", "b=1", "gone=1") == 0
+    assert cluster.deleted == ["a-0", "b-0"]
+    assert cluster.missing_at_once == 1
+    assert "3 pods are up to date" in capsys.readouterr().out
+
+
+def test_who_does_not_serve_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rollback mends what an upgrade broke before it touches anybody else."""
+    pods = [pod("a-0", "old"), pod("b-0", "broken", ready=False), pod("c-0", "old")]
+    cluster = Cluster(pods, lambda name: pod(name, "new"))
+    assert run(cluster, monkeypatch, "1", "a=1", "b=1", "c=1") == 0
+    assert cluster.deleted == ["b-0", "a-0", "c-0"]
+    assert cluster.missing_at_once == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (
+            {
+                "containerStatuses": [
+                    {
+                        "state": {
+                            "waiting": {"reason": "ImagePullBackOff", "message": "no  such\nimage"}
+                        }
+                    }
+                ]
+            },
+            "ImagePullBackOff: no such image",
+        ),
+        (
+            {"containerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]},
+            "CrashLoopBackOff: see `kubectl logs a-0`",
+        ),
+        ({}, "it is not ready; see `kubectl logs a-0`"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_a_pod_that_does_not_come_up_ends_it_and_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    status: dict[str, Any],
+    reason: str,
+) -> None:
+    """Nobody else is touched; the reason is what Kubernetes tells."""
+    cluster = Cluster(
+        [pod("a-0", "old"), pod("b-0", "old")], lambda name: pod(name, "new", ready=False, **status)
+    )
+    assert run(cluster, monkeypatch, "0.05", "a=1", "b=1") == 1
+    assert cluster.deleted == ["a-0"]
+    assert f"error: a-0 is not ready after 0 s: {reason}" in capsys.readouterr().err
