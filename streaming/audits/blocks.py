@@ -238,6 +238,34 @@ class Blocks:
         is_passed = read >= (number + 1) * BLOCK_OFFSETS
         return is_passed or any(other > number for other in self.open.get(place, ()))
 
+    def rest(self, now_s: float) -> None:
+        """Begin the rest of every block anew: the clock is that of another process."""
+        for _, _, block in self.walk():
+            block.changed_s = block.judged_s = now_s
+
+    def begin_of(self, place: TopicPartition, target: TopicPartition, first: int) -> int:
+        """Return from where on an endpoint partition holds what came of a source from an offset on.
+
+        Args:
+            place: The ingress partition.
+            target: Partition of the endpoint topic.
+            first: Lowest source offset.
+        """
+        number = first // BLOCK_OFFSETS
+        if number <= self.dropped.get(place, -1):
+            return 0  # what is certified for good is not known any more
+        topic = place_of(self.prefix, target.topic)
+        endpoint = EndpointKey(topic.node, topic.other)
+        receipts = [
+            block.receipts[endpoint]
+            for one, block in self.open.get(place, {}).items()
+            if one >= number and endpoint in block.receipts
+        ]
+        begins = [
+            one.records[target.partition][0] for one in receipts if target.partition in one.records
+        ]
+        return min(begins, default=0)
+
     def skip(self, place: TopicPartition, last: int) -> None:
         """Judge nothing up to a source offset, to the end of its block: it was not all read."""
         number = last // BLOCK_OFFSETS
@@ -252,15 +280,22 @@ class Blocks:
             for number, block in sorted(blocks.items()):
                 yield place, number, block
 
-    def forget(self, now_s: float) -> Iterator[Certificate]:
-        """Drop blocks that are certified for good; yield the last certificates of each."""
+    def forget(self, now_s: float, read_s: float) -> Iterator[Certificate]:
+        """Drop blocks that are certified for good; yield the last certificates of each.
+
+        Args:
+            now_s: The auditor's clock, in seconds.
+            read_s: All that was written before has been read, in every Kafka cluster: who asks
+                for a block, and what came of it, is known then.
+        """
         for place, blocks in self.open.items():
             for number in sorted(blocks):
                 block = blocks[number]
                 keep_s = RETAIN_S if block.is_faultless else RETAIN_FAULTY_S
                 is_old = not 0 <= now_s - block.changed_s < keep_s
                 is_settled = block.judged[0] == block.stamp and not block.tickets
-                if not (is_old and is_settled and self.is_closed(place, number, 0)):
+                is_known = block.changed_s < read_s
+                if not (is_old and is_known and is_settled and self.is_closed(place, number, 0)):
                     break
                 del blocks[number]
                 self.dropped[place] = number

@@ -85,7 +85,8 @@ def case_findings(case: Case, outcome: Outcome) -> Iterator[Finding]:
     )
     for kind, count, offsets in faults:
         if count:
-            told = (case.endpoint, count, offsets, case.generation, case.evidence)
+            evidence = () if kind is FindingKind.MISSING else case.evidence
+            told = (case.endpoint, count, offsets, case.generation, evidence)
             yield fault(kind, case.place, case.block, *told)
 
 

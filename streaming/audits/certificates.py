@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from mesh.model.topics import TopicNames
 from streaming.audits.blocks import Block, Blocks, Certificate
@@ -52,7 +53,10 @@ class Waiting:
 
 @dataclass(slots=True)
 class World:
-    """What a judgement looks at besides the blocks; all of it belongs to other audits."""
+    """What a judgement looks at besides the blocks; all of it belongs to other audits.
+
+    `read_s`: all that was written before this moment has been read, in every Kafka cluster.
+    """
 
     names: Names
     interest: Interest
@@ -63,6 +67,7 @@ class World:
     read: Mapping[TopicPartition, int]
     register: Register
     ends: Ends
+    read_s: float = inf
 
     def sight(self) -> Sight:
         """Return what tickets are followed by."""
@@ -244,7 +249,7 @@ class Certifier:
                 reason = world.passing.where(block.tickets[node], world.read)
                 self._wait(judgement, endpoint, reason)
         now_ms = world.register.now_ms
-        for certificate in self.blocks.forget(now_s):
+        for certificate in self.blocks.forget(now_s, world.read_s):
             self.hours.close(certificate, now_ms)
         if not 0 <= now_ms - self.renewed_ms < RENEW_MS:
             self.renewed_ms = now_ms

@@ -144,7 +144,9 @@ class Register:
 
     def replace(self, finding: Finding) -> None:
         """Take a finding that tells all there is: what was known of it before is dropped."""
-        if self.findings.get(finding.id) != finding:
+        known = self.findings.get(finding.id)
+        # More records beside the same fault are no news.
+        if known is None or replace(finding, evidence=known.evidence) != known:
             self._put(finding)
 
     def _put(self, finding: Finding) -> None:

@@ -7,6 +7,7 @@ Spec: K7, K26, K31.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 MEMO_MAX = 65_536
@@ -58,3 +59,9 @@ def _compiled(filter_: str) -> re.Pattern[str]:
 def selects(filter_: str, subject: str) -> bool:
     """Return whether a valid filter selects a valid subject. Spec: K26."""
     return _compiled(filter_).fullmatch(subject) is not None
+
+
+def pattern_of(filters: Iterable[str]) -> str:
+    """Return one regular expression, for Java as for Python, of what valid filters select."""
+    told = "|".join(_compiled(one).pattern for one in dict.fromkeys(filters))
+    return f"\\A(?:{told or '(?!)'})\\z"

@@ -28,11 +28,13 @@ class DeliverySuspicion:
         key: Where, and messages of which source.
         since: Only records from this offset of the endpoint topic on are news.
         until: Read up to this offset.
+        first: Lowest source offset among them.
     """
 
     key: OrderKey
     since: int
     until: int
+    first: int = 0
 
 
 @dataclass(slots=True)
@@ -55,5 +57,6 @@ class Order:
                     key,
                     min(row.record_first for row in group),
                     max(row.record_last for row in group),
+                    min(row.first for row in group),
                 )
             self.reached[key] = max(reached, *(row.last for row in group))

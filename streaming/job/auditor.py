@@ -25,6 +25,7 @@ from streaming.audits.eras import OF_THE_FILE
 from streaming.audits.findings import Finding, FindingKind
 from streaming.audits.queues import QueueRules
 from streaming.audits.untaken import untaken
+from streaming.audits.unwanted import wanted
 from streaming.connectors.sink import Output
 from streaming.job.doubts import Doubts
 from streaming.job.intake import take_batch, take_configs
@@ -67,6 +68,8 @@ class Auditor:
         clock: Seconds that only rise.
         batch_at_s: When the last batch was taken.
         lagging: Kafka clusters whose last batch was full.
+        taken_s: Kafka cluster -> when its last batch was taken.
+        wanted: Endpoint topic -> what was ever asked for there, as a regular expression.
     """
 
     topology: Topology
@@ -83,6 +86,9 @@ class Auditor:
     lagging: dict[str, None] = field(default_factory=dict)
     asked_s: dict[str, float] = field(default_factory=dict)
     rates_at_s: float = field(init=False)
+    wanted: Mapping[str, str] = field(default_factory=dict)
+    wanted_version: int = -1
+    taken_s: dict[str, float] = field(default_factory=dict)
     looked_s: float = -UNTAKEN_EVERY_S
     run: str = field(default_factory=lambda: token_hex(4))
     told: object = None
@@ -106,7 +112,10 @@ class Auditor:
             self.state.eras.texts = fresh.eras.texts
         self.state.splits.follow(self.state.eras.linked())
         self.state.register.run = self.run
+        self.state.certifier.blocks.rest(self.clock())
         self._follow_topology()
+        self.wanted_version = -1
+        self._know_wishes()
 
     def take(self, records: DataFrame, kafka: str, batch: int) -> None:
         """Take one micro-batch of a Kafka cluster.
@@ -136,7 +145,7 @@ class Auditor:
         opened = parsed(records.coalesce(self.tasks), topology.prefix, topology.max_message_bytes)
         opened.persist()
         try:
-            return read_batch(row[0] for row in batch_rows(opened).collect())
+            return read_batch(row[0] for row in batch_rows(opened, self.wanted).collect())
         finally:
             opened.unpersist()
 
@@ -147,11 +156,21 @@ class Auditor:
         take_configs(state, rows.small, self.clock())
         self._follow_topology()
         before = self._go_on(kafka, batch)
+        if kafka not in self.lagging and kafka in self.taken_s:
+            # Spark has asked where the logs end after it was done with the batch before.
+            self.sources.read[kafka] = self.taken_s[kafka]
         self._ask_brokers(kafka, before)
         mine = rows.only(lambda topic: self.sources.is_at_home(kafka, topic))
         take_batch(state, mine, self.clock())
+        self._know_wishes()
         self.judge()
-        self.batch_at_s = self.clock()
+        self.batch_at_s = self.taken_s[kafka] = self.clock()
+
+    def _know_wishes(self) -> None:
+        """Have the next batch matched against what is asked for by now."""
+        if self.wanted_version != self.state.interest.version:
+            self.wanted_version = self.state.interest.version
+            self.wanted = wanted(self.topology.prefix, self.state.interest)
 
     def _go_on(self, kafka: str, batch: int) -> Mapping[TopicPartition, int]:
         """Note how far a batch has read, and return how far it had been read before."""
@@ -195,7 +214,7 @@ class Auditor:
         Doubts(self.rereader, state).settle()
         self._find_ends()
         state.eras.settle(now_s, is_lagging=self.is_behind)
-        world = state.world(cache(self.sources.ends_of))
+        world = state.world(cache(self.sources.ends_of), self.sources.read_s)
         round_ = state.certifier.judge(world, now_s, is_last=is_last)
         for case, outcome in zip(round_.cases, self._outcomes(round_.cases), strict=True):
             if outcome is None:
@@ -215,6 +234,8 @@ class Auditor:
         state = self.state
         blocks = state.certifier.blocks
         for finding in blocks.forged(now_s):
+            state.register.add(finding)
+        for finding in state.unwanted.judge(state.interest, state.names, now_s):
             state.register.add(finding)
         tickets = [ticket for _, _, block in blocks.walk() for ticket in block.tickets.values()]
         stops = {

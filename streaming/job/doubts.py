@@ -51,7 +51,8 @@ class Doubts:
     def _deliveries(self, doubts: Sequence[DeliverySuspicion]) -> Iterator[Finding]:
         if not doubts:
             return
-        for doubt, found in zip(doubts, self.rereader.deliveries(doubts), strict=True):
+        begins = [self._begin_of(one) for one in doubts]
+        for doubt, found in zip(doubts, self.rereader.deliveries(doubts, begins), strict=True):
             topic = place_of(self.prefix, doubt.key.endpoint.topic)
             endpoint = EndpointKey(topic.node, topic.other)
             place = records(doubt.key.endpoint, doubt.since, doubt.until)
@@ -60,6 +61,13 @@ class Doubts:
                 for kind, count, offsets in _kinds(repeats):
                     told = (endpoint, count, offsets, doubt.key.generation, [place])
                     yield fault(kind, source, repeats.block, *told)
+
+    def _begin_of(self, doubt: DeliverySuspicion) -> int:
+        """Return from where on messages of the doubted blocks can be in the endpoint."""
+        place = self.state.names.place(doubt.key.source)
+        if place is None:
+            return 0
+        return self.state.certifier.blocks.begin_of(place, doubt.key.endpoint, doubt.first)
 
     def _frames(self, doubts: Sequence[FrameSuspicion]) -> Iterator[Finding]:
         if not doubts:

@@ -56,6 +56,7 @@ def take_batch(state: State, batch: Batch, now_s: float) -> None:
         _take_ledger(state, row)
     state.certifier.blocks.publish(batch.ingress, now_s)
     state.certifier.blocks.deliver(batch.deliveries, state.names, now_s)
+    state.unwanted.absorb(batch.unwanted, now_s)
     state.eras.see([frame.era for frame in batch.frames], now_s)
     _take_paths(state, batch.deliveries, batch.frames)
     for stray in batch.strays:

@@ -32,6 +32,9 @@ AGAIN_S = 5.0
 
 AGAIN_MAX_S = 60.0
 
+ASKED_S = 2.0
+"""A query that waits has asked where the logs end not longer ago than a trigger and this."""
+
 
 @dataclass(slots=True)
 class Reading:
@@ -90,6 +93,8 @@ class Readings:
                 self._failed(kafka, reading, _reason(reading.query))
             elif reading.query is not None and reading.query.lastProgress:
                 self.auditor.sources.unread.pop(kafka, None)
+                if _is_waiting(reading.query):
+                    self.auditor.sources.read[kafka] = time.monotonic() - self.trigger_s - ASKED_S
             if reading.query is None and time.monotonic() >= reading.again_s:
                 self._start(kafka, reading)
 

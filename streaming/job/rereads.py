@@ -129,14 +129,21 @@ class Rereader:
         outcomes = {fields["case"]: _outcome(fields) for fields in _answers(answers)}
         return [outcomes[number] for number in range(len(cases))]
 
-    def deliveries(self, doubts: Sequence[DeliverySuspicion]) -> Sequence[Sequence[Repeats]]:
-        """Return what each doubted stretch of deliveries holds twice or late."""
+    def deliveries(
+        self, doubts: Sequence[DeliverySuspicion], begins: Sequence[int]
+    ) -> Sequence[Sequence[Repeats]]:
+        """Return what each doubted stretch of deliveries holds twice or late.
+
+        Args:
+            doubts: What to look at.
+            begins: From which offset of the endpoint topic on it can have been there before.
+        """
         ranges: dict[TopicPartition, tuple[int, int]] = {}
         rows = []
-        for number, doubt in enumerate(doubts):
+        for number, (doubt, begin) in enumerate(zip(doubts, begins, strict=True)):
             key = doubt.key
             rows.append((number, *key.endpoint, *key.source, key.generation, doubt.since))
-            _widen(ranges, key.endpoint, 0, doubt.until + 1)
+            _widen(ranges, key.endpoint, min(begin, doubt.since), doubt.until + 1)
         requests = self._requests(rows, exact.DELIVERY_REQUESTS)
         answers = exact.delivery_faults(self._parsed(ranges), requests)
         return _repeats(answers, len(doubts))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Protocol
 
 from mesh.errors import TransportUnavailableError
 from streaming.tables.rows import TopicPartition
-from streaming.tables.topics import CONFIG, ENDPOINT, OUTBOX, audited_pattern, place_of
+from streaming.tables.topics import CONFIG, ENDPOINT, INGRESS, OUTBOX, audited_pattern, place_of
 
-_WRITTEN = (OUTBOX, ENDPOINT, "ledger", "clients")
+_WRITTEN = (INGRESS, OUTBOX, ENDPOINT, "ledger", "clients")
 
 RETRY_S = 15.0
 """A Kafka cluster that did not answer is not asked again for so long, in seconds."""
@@ -44,6 +45,7 @@ class Sources:
         clock: Seconds that only rise.
         unread: Kafka cluster -> why it is not read just now; for people.
         silent: Kafka cluster -> when it did not answer.
+        read: Kafka cluster -> all that was written there before this moment has been read.
     """
 
     prefix: str
@@ -52,6 +54,12 @@ class Sources:
     clock: Callable[[], float] = lambda: 0.0
     unread: dict[str, str] = field(default_factory=dict)
     silent: dict[str, float] = field(default_factory=dict)
+    read: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def read_s(self) -> float:
+        """Return before which moment all that was written has been read, everywhere."""
+        return min((self.read.get(kafka, -inf) for kafka in self.brokers), default=inf)
 
     def home_of(self, topic: str) -> str:
         """Return the Kafka cluster of a topic, or nothing if no topology knows its node."""
@@ -88,7 +96,7 @@ class Sources:
         return found
 
     def ends_of(self, node: str) -> Mapping[TopicPartition, int] | None:
-        """Return the ends of all that a node writes and its clients tell it; None: no answer."""
+        """Return the ends of all that a node and its clients write; None: no answer."""
         kafka = self.homes.get(node, "")
         if not self.answers(kafka):
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 
 from mesh.model.topology import Topology
 from streaming.audits.blocks import Blocks
@@ -19,6 +20,7 @@ from streaming.audits.passing import Ends, Passing
 from streaming.audits.queues import QueueRules
 from streaming.audits.splits import Splits
 from streaming.audits.stalls import Stalls
+from streaming.audits.unwanted import Unwanted
 from streaming.tables.rows import TopicPartition
 
 
@@ -45,6 +47,7 @@ class State:
     certifier: Certifier
     register: Register
     eras: Eras
+    unwanted: Unwanted
     stalls: Stalls = field(default_factory=Stalls)
     batch: int = -1
     batches: dict[str, int] = field(default_factory=dict)
@@ -68,13 +71,15 @@ class State:
             certifier=Certifier(Blocks(prefix)),
             register=Register(),
             eras=Eras.of(topology),
+            unwanted=Unwanted(prefix),
         )
 
-    def world(self, ends: Ends) -> World:
+    def world(self, ends: Ends, read_s: float = inf) -> World:
         """Return what certificates look at.
 
         Args:
             ends: What brokers say of the ends of what nodes write.
+            read_s: All that was written before has been read.
         """
         return World(
             names=self.names,
@@ -86,4 +91,5 @@ class State:
             read=self.read,
             register=self.register,
             ends=ends,
+            read_s=read_s,
         )

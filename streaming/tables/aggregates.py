@@ -6,6 +6,8 @@ field `of` that names the table; `streaming.tables.rows` reads them. Spec: perfo
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
@@ -22,9 +24,22 @@ REPAIR = 1
 """Bit of a header's flags. Spec: K20."""
 
 
-def batch_rows(records: DataFrame) -> DataFrame:
-    """Return all small rows of a batch of parsed records, in one frame so that one job does it."""
+WANTED = "array<struct<topic: string, pattern: string>>"
+"""Endpoint topics, each with a regular expression of what was ever asked for there."""
+
+SUBJECTS_MAX = 20
+"""Subjects that one row of unwanted deliveries spells out."""
+
+
+def batch_rows(records: DataFrame, wanted: Mapping[str, str]) -> DataFrame:
+    """Return all small rows of a batch of parsed records, in one frame so that one job does it.
+
+    Args:
+        records: The batch.
+        wanted: Endpoint topic -> regular expression of the subjects that were ever asked for.
+    """
     tables = (
+        unwanted_rows(records, wanted),
         ingress_rows(records),
         delivery_rows(records),
         stray_rows(records),
@@ -71,6 +86,34 @@ def _delivered(records: DataFrame) -> DataFrame:
         (moves_column() > 0).alias("is_moved"),
         "content",
     )
+
+
+def unwanted_rows(records: DataFrame, wanted: Mapping[str, str]) -> DataFrame:
+    """Direct deliveries of subjects that nobody is known to have asked for. Spec: K31.
+
+    Guaranteed ones are certified. Whoever has subscribed since then asks for them after all.
+    """
+    told = F.col("delivery")
+    is_direct = (F.col("role") == ENDPOINT) & (told["class"] == "direct")
+    known = json.dumps([{"topic": one, "pattern": text} for one, text in wanted.items()])
+    patterns = records.sparkSession.range(1).select(F.inline(F.from_json(F.lit(known), WANTED)))
+    found = records.where(is_direct).join(F.broadcast(patterns), on="topic", how="left")
+    subject = F.col("subject")
+    strange = found.where(~F.coalesce(F.rlike(subject, F.col("pattern")), F.lit(False)))
+    grouped = strange.groupBy(
+        "topic",
+        "partition",
+        told["topic"].alias("source_id"),
+        told["partition"].alias("source_partition"),
+    ).agg(
+        F.count(F.lit(1)).alias("n"),
+        F.min(told["offset"]).alias("first"),
+        F.max(told["offset"]).alias("last"),
+        F.min("offset").alias("record_first"),
+        F.max("offset").alias("record_last"),
+        F.slice(F.array_sort(F.collect_set(subject)), 1, SUBJECTS_MAX).alias("subjects"),
+    )
+    return _rows(grouped, "unwanted")
 
 
 def delivery_order() -> WindowSpec:

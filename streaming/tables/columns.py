@@ -25,6 +25,8 @@ _RESERVED = f"{MESH_HEADER}-"
 
 DELIVERY_READER = """{"type": "record", "name": "Delivery", "namespace": "io.trellis.mesh",
 "fields": [{"name": "version", "type": "int"},
+{"name": "class", "type": {"type": "enum", "name": "DeliveryClass",
+"symbols": ["guaranteed", "direct"]}},
 {"name": "path", "type": {"type": "array", "items": "string"}},
 {"name": "topic", "type": {"type": "fixed", "name": "TopicId", "size": 16}},
 {"name": "partition", "type": "int"}, {"name": "generation", "type": "int"},
@@ -67,7 +69,9 @@ def parsed(raw: DataFrame, prefix: str, message_bytes_max: int) -> DataFrame:
         F.unix_millis("timestamp").alias("at_ms"),
         "role",
         "letter",
-        F.when(F.col("role") == INGRESS, _subject(message_bytes_max)).alias("subject"),
+        F.when(F.col("role") == INGRESS, _subject(message_bytes_max))
+        .when(F.col("role") == ENDPOINT, _delivered_subject())
+        .alias("subject"),
         F.when(F.col("role") == ENDPOINT, delivery_column()).alias("delivery"),
         F.when(is_frame, header_column()).alias("header"),
         F.when(F.col("role").isin(INGRESS, ENDPOINT), content_column()).alias("content"),
@@ -98,6 +102,12 @@ def _subject(message_bytes_max: int) -> Column:
         .cast("string")
     )
     return F.when((is_fit <= message_bytes_max) & F.is_valid_utf8(subject), subject)
+
+
+def _delivered_subject() -> Column:
+    """Return the subject that a delivery tells, next to its last header. Spec: K8."""
+    told = F.get(F.col("headers"), F.size("headers") - 2)
+    return F.when(told["key"] == SUBJECT_HEADER, told["value"].cast("string"))
 
 
 def content_column() -> Column:

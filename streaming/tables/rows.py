@@ -160,6 +160,31 @@ class StrayRow:
 
 
 @dataclass(frozen=True, slots=True)
+class UnwantedRow:
+    """Direct deliveries of one source to one endpoint partition that nobody had asked for.
+
+    Attributes:
+        place: Partition of the endpoint topic.
+        source: Where the messages entered the mesh.
+        count: How many.
+        first: Lowest source offset.
+        last: Highest one.
+        record_first: Lowest offset in the endpoint topic.
+        record_last: Highest one.
+        subjects: Of them, or as many as are spelled out.
+    """
+
+    place: TopicPartition
+    source: SourceKey
+    count: int
+    first: int
+    last: int
+    record_first: int
+    record_last: int
+    subjects: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """All small rows of one micro-batch; those of one topic partition in offset order."""
 
@@ -169,6 +194,7 @@ class Batch:
     small: Sequence[SmallRow] = ()
     ledgers: Sequence[SmallRow] = ()
     strays: Sequence[StrayRow] = field(default=())
+    unwanted: Sequence[UnwantedRow] = ()
 
     def only(self, is_wanted: Callable[[str], bool]) -> Batch:
         """Return the rows of topics that are wanted."""
@@ -198,6 +224,7 @@ def read_batch(lines: Iterable[str]) -> Batch:
         small=sorted(map(_small, tables.get("small", ())), key=_by_offset),
         ledgers=sorted(map(_small, tables.get("ledger", ())), key=_by_offset),
         strays=[_stray(one) for one in tables.get("stray", ())],
+        unwanted=[_unwanted(one) for one in tables.get("unwanted", ())],
     )
 
 
@@ -284,3 +311,16 @@ def _small(fields: Fields) -> SmallRow:
 
 def _stray(fields: Fields) -> StrayRow:
     return StrayRow(_place(fields), fields["n"], fields["first"], fields["last"])
+
+
+def _unwanted(fields: Fields) -> UnwantedRow:
+    return UnwantedRow(
+        place=_place(fields),
+        source=SourceKey(fields["source_id"], fields["source_partition"]),
+        count=fields["n"],
+        first=fields["first"],
+        last=fields["last"],
+        record_first=fields["record_first"],
+        record_last=fields["record_last"],
+        subjects=tuple(fields["subjects"]),
+    )

@@ -130,6 +130,19 @@ def test_deliveries_twice_or_late_are_named_for_every_class(bench, plant):
     assert found(bench) == [("disorder", "b/s1", "", 2, 2), ("duplicate", "b/s1", "", 3, 3)]
 
 
+def test_direct_messages_for_somebody_else_are_unexpected(bench, plant):
+    """Of those that come before their subscription is read nothing is said."""
+    plant.publish("a", "acme/x", 4, letter="d")
+    plant.publish("a", "other/x", 2, letter="d")
+    plant.deliver("b/s1", [0, 1], ["a", "b"], origin="a.in.d")
+    bench.take()
+    plant.subscribe("b", "s1", "acme/*", b'{"class": "direct"}')
+    plant.deliver("b/s1", [2, 3], ["a", "b"], origin="a.in.d")
+    assert found(bench) == []
+    plant.deliver("b/s1", [4, 5], ["a", "b"], origin="a.in.d", subject="other/x")
+    assert found(bench) == [("unexpected", "b/s1", "", 4, 5)]
+
+
 def test_a_duplicate_of_a_guaranteed_message_spoils_its_certificate(bench, plant):
     plant.cuts_everywhere("b", plant.subscribe("b", "s1", "acme/>"))
     plant.carry(6, ["b/s1"])
@@ -343,6 +356,7 @@ def test_a_restart_repeats_nothing_and_forgets_nothing(bench, plant):
     bench.outputs.clear()
     bench.restart()
     before.register.run = bench.auditor.run
+    before.certifier.blocks.rest(bench.clock_s)
     before.register.now_ms = bench.auditor.state.register.now_ms
     assert bench.auditor.state == before
     plant.carry(5, ["c/s1"])

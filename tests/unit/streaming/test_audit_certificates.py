@@ -235,6 +235,41 @@ def test_a_full_block_is_closed_and_forgotten_but_what_comes_late_is_not_lost(ta
     assert list(table.certifier.blocks.open[PLACE]) == [1]
 
 
+def test_a_full_block_is_kept_until_all_kafka_clusters_are_read_so_far(table):
+    """Who asks for it, and what came of it, may be read later: it used to be forgotten uncertified.
+
+    The endpoint and its subscription are in a Kafka cluster that is read more slowly.
+    """
+    table.world.interest.wishes.clear()
+    table.world.read_s = table.at_s
+    table.publish(0, 1)
+    table.publish(4096)
+    table.judge()
+    table.judge(100.0)
+    assert list(table.certifier.blocks.open[PLACE]) == [0, 1]
+    table.world.interest.subscribe(ENDPOINT, "acme/>", Subscription(), 0)
+    table.deliver(0, 1)
+    table.judge()
+    assert table.issued() == [(2, 2, True, False)]
+    table.judge(20.0)
+    table.world.read_s = table.at_s
+    table.judge()
+    assert list(table.certifier.blocks.open[PLACE]) == [1]
+
+
+def test_the_rest_of_a_block_begins_anew_in_another_process(table):
+    """Its clock may be far behind."""
+    table.publish(0, subject="other/x")
+    table.publish(4096, subject="other/x")
+    table.judge()
+    table.at_s = 3.0
+    table.certifier.blocks.rest(table.at_s)
+    table.judge(1.0)
+    assert list(table.certifier.blocks.open[PLACE]) == [0, 1]
+    table.judge(20.0)
+    assert list(table.certifier.blocks.open[PLACE]) == [1]
+
+
 def test_closed_blocks_are_summed_up_by_the_hour(table):
     """What is left of certificates once they are deleted. Spec: K29."""
     table.world.register.now_ms = 5 * HOUR_MS + 7
@@ -303,6 +338,30 @@ def test_a_case_that_cannot_be_read_just_now_is_put_off(table):
         assert [one.reason for one in table.certifier.waiting] == ["a Kafka cluster to answer"]
     (case,) = table.judge(5.0, Outcome(2, 1, missing=1, missing_offsets=(1,)))
     assert table.issued() == [(2, 1, False, True)]
+
+
+def test_what_is_read_again_begins_where_its_blocks_began(table):
+    """Not at the beginning of the endpoint's log, as long as that is known."""
+    blocks = table.certifier.blocks
+    assert blocks.begin_of(PLACE, TARGET, 0) == 0
+    for first, record in ((0, 5), (4096, 70), (8192, 40)):
+        row = DeliveryRow(
+            place=TARGET,
+            source=SOURCE,
+            generation=0,
+            path=("a",),
+            block=first // 4096,
+            digest=digest(first),
+            first=first,
+            last=first,
+            record_first=record,
+            record_last=record,
+            late=0,
+        )
+        blocks.deliver([row], table.world.names, table.at_s)
+    assert [blocks.begin_of(PLACE, TARGET, one) for one in (9, 4100, 8200)] == [5, 40, 40]
+    blocks.dropped[PLACE] = 0
+    assert blocks.begin_of(PLACE, TARGET, 9) == 0
 
 
 def test_direct_messages_are_not_certified(table):

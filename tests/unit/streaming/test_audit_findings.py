@@ -54,3 +54,14 @@ def test_what_is_published_is_published_once_and_a_withdrawal_too():
     register.withdraw(ONE.id)
     register.withdraw("unknown")
     assert register.take_unpublished() == [(ONE.id, None)]
+
+
+def test_more_records_beside_the_same_fault_are_no_news() -> None:
+    register = Register()
+    known = Finding(kind=FindingKind.DUPLICATE, text="t", ids=("a",), count=1, evidence=("x/0@1",))
+    register.replace(known)
+    register.take_unpublished()
+    register.replace(replace(known, evidence=("x/0@1-9",)))
+    assert register.take_unpublished() == []
+    register.replace(replace(known, ids=("a", "b"), count=2, evidence=("x/0@1-9",)))
+    assert [one.evidence for _, one in register.take_unpublished() if one] == [("x/0@1-9",)]

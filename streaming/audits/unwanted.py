@@ -1,0 +1,107 @@
+"""Direct messages that an endpoint got and never asked for. Spec: K31, DESIGN 6.
+
+Spark matches subjects against what was known when a batch was read; a subscription may have been
+read after the first messages for it, so what looks unwanted is asked again a while later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from streaming.audits.findings import Finding, FindingKind, message_range, records
+from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.matching import is_filter, pattern_of, selects
+from streaming.audits.names import Names
+from streaming.tables.rows import SourceKey, TopicPartition, UnwantedRow
+from streaming.tables.topics import place_of
+
+PATIENCE_S = 10.0
+"""How long the subscription may be read after the messages, in seconds."""
+
+HELD_MAX = 1_000
+"""Suspicions that wait at most; then the oldest are judged at once."""
+
+
+class UnwantedKey(NamedTuple):
+    """Messages of one source in one endpoint partition."""
+
+    place: TopicPartition
+    source: SourceKey
+
+
+@dataclass(slots=True)
+class Unwanted:
+    """What looks unwanted, and since when.
+
+    Attributes:
+        prefix: Start of every topic name.
+        held: By endpoint partition and source.
+    """
+
+    prefix: str
+    held: dict[UnwantedKey, tuple[float, UnwantedRow]] = field(default_factory=dict)
+
+    def absorb(self, rows: Sequence[UnwantedRow], now_s: float) -> None:
+        """Take what looked unwanted in a batch."""
+        for row in rows:
+            key = UnwantedKey(row.place, row.source)
+            since_s, known = self.held.get(key, (now_s, None))
+            self.held[key] = (since_s, row if known is None else _together(known, row))
+
+    def judge(self, interest: Interest, names: Names, now_s: float) -> Iterator[Finding]:
+        """Yield what nobody has asked for to this moment."""
+        is_full = len(self.held) > HELD_MAX
+        for key, (since_s, row) in list(self.held.items()):
+            if not is_full and 0 <= now_s - since_s < PATIENCE_S:
+                continue
+            del self.held[key]
+            topic = place_of(self.prefix, row.place.topic)
+            endpoint = EndpointKey(topic.node, topic.other)
+            filters = [wish.filter for wish in interest.wishes.get(endpoint, ())]
+            strange = [one for one in row.subjects if not any(selects(f, one) for f in filters)]
+            if strange or not row.subjects:
+                yield _finding(endpoint, row, strange, names)
+
+
+def wanted(prefix: str, interest: Interest) -> Mapping[str, str]:
+    """Return per endpoint topic a regular expression of what was ever asked for there."""
+    return {
+        f"{prefix}{endpoint.node}.ep.{endpoint.name}": pattern_of(
+            wish.filter for wish in wishes if is_filter(wish.filter)
+        )
+        for endpoint, wishes in interest.wishes.items()
+    }
+
+
+def _together(one: UnwantedRow, more: UnwantedRow) -> UnwantedRow:
+    return replace(
+        one,
+        count=one.count + more.count,
+        first=min(one.first, more.first),
+        last=max(one.last, more.last),
+        record_first=min(one.record_first, more.record_first),
+        record_last=max(one.record_last, more.record_last),
+        subjects=tuple(dict.fromkeys((*one.subjects, *more.subjects))),
+    )
+
+
+def _finding(
+    endpoint: EndpointKey, row: UnwantedRow, subjects: Sequence[str], names: Names
+) -> Finding:
+    source = names.text(row.source)
+    told = ", ".join(subjects[:3]) or "no subject"
+    return Finding(
+        kind=FindingKind.UNEXPECTED,
+        text=f"{endpoint} got direct messages of {source} that it never asked for: {told}",
+        ids=(message_range(source, 0, row.first, row.last),),
+        endpoint=str(endpoint),
+        source=source,
+        first=row.first,
+        last=row.last,
+        count=row.count,
+        anchor="direct",
+        node=endpoint.node,
+        evidence=(records(row.place, row.record_first, row.record_last),),
+    )

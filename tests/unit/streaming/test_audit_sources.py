@@ -1,0 +1,103 @@
+"""Several Kafka clusters: what concerns one of them never holds up the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import inf
+
+from mesh.errors import TransportUnavailableError
+from streaming.job.sources import RETRY_S, Sources
+from streaming.tables.rows import TopicPartition
+
+
+class Brokers:
+    """A Kafka cluster with some topics, that may be away."""
+
+    def __init__(self, *topics: str) -> None:
+        self.names = topics
+        self.is_away = False
+        self.asked = 0
+
+    def _ask(self) -> None:
+        self.asked += 1
+        if self.is_away:
+            raise TransportUnavailableError("away")
+
+    def beginnings(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        self._ask()
+        return {place: 5 for place in places if place.topic in self.names}
+
+    def ends(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        self._ask()
+        return dict.fromkeys(places, 9)
+
+    def topics(self) -> Iterable[str]:
+        self._ask()
+        return self.names
+
+    def described(self, topics: list[str]) -> Mapping[str, tuple[str, int]]:
+        self._ask()
+        return {one: (f"id of {one}", 2) for one in topics}
+
+
+class World:
+    """a is in k1, b in k2."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.k1 = Brokers(
+            "mesh.a.in.g", "mesh.a.ep.s", "mesh.a.control", "mesh.a.x.y", "mesh.ab.ep.s"
+        )
+        self.k2 = Brokers("mesh.b.in.g")
+        homes = {"a": "k1", "b": "k2"}
+        brokers = {"k1": self.k1, "k2": self.k2}
+        self.sources = Sources("mesh.", brokers, homes, clock=lambda: self.now_s)
+
+
+A, B = TopicPartition("mesh.a.in.g", 0), TopicPartition("mesh.b.in.g", 0)
+
+
+def test_a_topic_of_the_same_name_is_at_home_in_one_kafka_cluster() -> None:
+    sources = World().sources
+    assert sources.is_at_home("k1", A.topic)
+    assert not sources.is_at_home("k2", A.topic)
+    assert sources.is_at_home("k2", "mesh.zz.in.g")  # a change may yet bring the node
+    assert sources.is_at_home("k2", "mesh.config")
+
+
+def test_who_does_not_answer_is_left_alone_for_a_while_and_others_are_asked_on() -> None:
+    world = World()
+    world.k2.is_away = True
+    assert world.sources.beginnings([A, B]) == {A: 5}
+    assert (world.sources.can_read([A]), world.sources.can_read([A, B])) == (True, False)
+    assert world.sources.ends_of("b") is None
+    assert world.sources.ids_of("k2", ["mesh.b.in.g"]) == {}
+    assert world.k2.asked == 1
+    world.now_s += RETRY_S
+    world.k2.is_away = False
+    assert world.sources.beginnings([A, B]) == {A: 5, B: 5}
+    assert world.sources.can_read([A, B])
+
+
+def test_what_is_not_read_is_not_asked() -> None:
+    world = World()
+    world.sources.unread["k2"] = "wrong password"
+    assert world.sources.ends_of("b") is None
+    assert world.k2.asked == 0
+
+
+def test_the_ends_of_a_node_are_those_of_what_it_and_its_clients_write() -> None:
+    """Heartbeats and progress say nothing that must be awaited; nor do other nodes' topics."""
+    ends = World().sources.ends_of("a")
+    assert ends is not None
+    topics = {place.topic for place in ends}
+    assert topics == {"mesh.a.in.g", "mesh.a.ep.s"}
+    assert len(ends) == 4
+
+
+def test_all_is_read_up_to_where_the_slowest_kafka_cluster_is() -> None:
+    sources = World().sources
+    assert sources.read_s == -inf
+    sources.read.update({"k1": 90.0, "k2": 70.0})
+    assert sources.read_s == 70.0
+    assert Sources("mesh.").read_s == inf

@@ -1,0 +1,74 @@
+"""Direct messages that nobody asked for: told once it is sure that nobody did. Spec: K31."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mesh.model.control import Subscription
+from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.matching import pattern_of, selects
+from streaming.audits.names import Names
+from streaming.audits.unwanted import PATIENCE_S, Unwanted, wanted
+from streaming.tables.rows import SourceKey, TopicPartition, UnwantedRow
+
+PLACE = TopicPartition("mesh.b.ep.s1", 0)
+SOURCE = SourceKey("dd", 1)
+ENDPOINT = EndpointKey("b", "s1")
+
+
+def row(*subjects: str, offset: int = 3) -> UnwantedRow:
+    return UnwantedRow(PLACE, SOURCE, 1, offset, offset, offset, offset, subjects)
+
+
+def judged(unwanted: Unwanted, interest: Interest, now_s: float) -> list[tuple[str, int, str]]:
+    names = Names(topics={"dd": "mesh.a.in.d"})
+    return [
+        (one.kind.value, one.count, one.ids[0]) for one in unwanted.judge(interest, names, now_s)
+    ]
+
+
+def test_what_nobody_has_asked_for_is_unexpected() -> None:
+    unwanted, interest = Unwanted("mesh."), Interest()
+    interest.subscribe(ENDPOINT, "acme/>", Subscription(), 0)
+    unwanted.absorb([row("other/x")], 100.0)
+    unwanted.absorb([row("other/y", offset=7)], 101.0)
+    assert judged(unwanted, interest, 100.0 + PATIENCE_S - 1) == []
+    assert judged(unwanted, interest, 100.0 + PATIENCE_S) == [
+        ("unexpected", 2, "mesh.a.in.d/1/0/3-7")
+    ]
+    assert judged(unwanted, interest, 200.0) == []
+
+
+def test_a_subscription_that_is_read_after_its_first_messages_counts() -> None:
+    """Each Kafka cluster is read by itself; one that has ended counts as well."""
+    unwanted, interest = Unwanted("mesh."), Interest()
+    unwanted.absorb([row("acme/x")], 100.0)
+    interest.subscribe(ENDPOINT, "acme/>", Subscription(), 0)
+    interest.unsubscribe(ENDPOINT, "acme/>", 1)
+    assert judged(unwanted, interest, 200.0) == []
+
+
+def test_one_without_a_subject_is_wanted_by_nobody() -> None:
+    unwanted, interest = Unwanted("mesh."), Interest()
+    interest.subscribe(ENDPOINT, ">", Subscription(), 0)
+    unwanted.absorb([row()], 100.0)
+    assert len(judged(unwanted, interest, 200.0)) == 1
+
+
+@pytest.mark.parametrize(
+    "filters", [[], ["acme/x"], ["acme/*"], ["acme/>"], [">"], ["*/x-1"], ["a.c/(x)", "acme/é"]]
+)
+def test_one_expression_selects_what_the_filters_select(filters: list[str]) -> None:
+    """Spark is given it."""
+    pattern = re.compile(pattern_of(filters).replace(r"\z", r"\Z"))
+    for subject in ("acme/x", "acme/é", "acme/x/y", "acme", "a/x-1", "a.c/(x)", "abc/(x)", "x"):
+        is_wanted = any(selects(one, subject) for one in filters)
+        assert (pattern.search(subject) is not None) is is_wanted, subject
+
+
+def test_what_was_asked_for_is_known_by_topic() -> None:
+    interest = Interest()
+    interest.subscribe(ENDPOINT, "acme/>", Subscription(), 0)
+    assert list(wanted("mesh.", interest)) == ["mesh.b.ep.s1"]
