@@ -20,7 +20,7 @@ from mesh.operate.documents.messages import letter_document
 from mesh.operate.documents.queues import queues_document
 from mesh.operate.documents.status import links_document, status_document
 from mesh.operate.documents.zones import ends_document, zone_document
-from mesh.operate.history import Past, past_of, present_of
+from mesh.operate.history import InterestAt, interest_at, interest_now
 from mesh.operate.minutes import MINUTE_MS
 from mesh.operate.traffic import Flow
 
@@ -155,7 +155,7 @@ def interest_items(live: Live, filter_: str, node: str, at_ms: int | None) -> It
     return sorted(found, key=lambda pair: pair[0])
 
 
-def _pasts(live: Live, nodes: Sequence[str], at_ms: int | None) -> Iterator[tuple[str, Past]]:
+def _pasts(live: Live, nodes: Sequence[str], at_ms: int | None) -> Iterator[tuple[str, InterestAt]]:
     seen = live.seen
     wanted = dict.fromkeys(nodes)
     for name in nodes:
@@ -164,10 +164,10 @@ def _pasts(live: Live, nodes: Sequence[str], at_ms: int | None) -> Iterator[tupl
         if seen.view.is_unreachable(name):
             continue  # said beside the list
         if at_ms is None:
-            yield name, present_of(seen.view.nodes[name])
+            yield name, interest_now(seen.view.nodes[name])
         else:
             cluster = seen.kafka[seen.topology.nodes[name].kafka]
-            yield name, past_of(seen.topology, cluster, name, at_ms, live.now_ms)
+            yield name, interest_at(seen.topology, cluster, name, at_ms, live.now_ms)
 
 
 def finding_items(live: Live, kind: str, at_ms: int | None) -> Items:

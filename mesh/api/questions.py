@@ -13,7 +13,7 @@ from mesh.api.problems import wrong
 from mesh.config.legal import legal_topology_of
 from mesh.config.located import read_document
 from mesh.config.shapes import nearest
-from mesh.core.living import unchangeable
+from mesh.core.live_change_limits import unchangeable
 from mesh.errors import ConfigError, Problem
 from mesh.model.frames import MessageClass
 from mesh.model.subject import subject_fault

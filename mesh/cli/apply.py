@@ -22,8 +22,8 @@ from mesh.cli.topology import legal_document_or_refused, read_or_refused
 if TYPE_CHECKING:
     from mesh.config.located import Document, Locate
     from mesh.model.topology import Topology
-    from mesh.operate.apply import Begun, Means
-    from mesh.operate.change_under_way import Outcome
+    from mesh.operate.apply import ChangeContext, PendingChange
+    from mesh.operate.change_driver import Outcome
     from mesh.operate.draining import FollowedProgresses
     from mesh.operate.in_force import InForce
     from mesh.operate.plan import Place, Plan
@@ -66,7 +66,9 @@ def apply(
     """
     if abort == (proposed is not None):
         raise wrong_input("--abort", "give either a FILE, or --abort without one")
-    how = How(name=str(proposed), yes=yes, allow_delete=allow_delete, wait=wait, output=output)
+    how = ApplyOptions(
+        name=str(proposed), yes=yes, allow_delete=allow_delete, wait=wait, output=output
+    )
     with open_session(target) as seen:
         found = seen.in_force()
         if proposed is None:
@@ -85,7 +87,7 @@ def apply(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class How:
+class ApplyOptions:
     """How a topology is put in force.
 
     Attributes:
@@ -104,7 +106,12 @@ class How:
 
 
 def put_in_force(
-    found: InForce, seen: Session, after: Topology, begun: Begun | None, locate: Locate, how: How
+    found: InForce,
+    seen: Session,
+    after: Topology,
+    begun: PendingChange | None,
+    locate: Locate,
+    how: ApplyOptions,
 ) -> None:
     """Show what a topology would change, ask, put it in force and tell how that went.
 
@@ -157,7 +164,7 @@ def _found(topology: Topology, seen: Session) -> InForce:
     return InForce(number=publish(topology, seen.kafka), topology=topology)
 
 
-def _still_so(found: InForce, seen: Session) -> Begun | None:
+def _still_so(found: InForce, seen: Session) -> PendingChange | None:
     """Refuse what was planned against another topology than the one in force by now."""
     from mesh.operate.in_force import read_in_force
 
@@ -172,7 +179,12 @@ def _still_so(found: InForce, seen: Session) -> Begun | None:
 
 
 def _carry_out(
-    found: InForce, after: Topology, begun: Begun | None, seen: Session, means: Means, how: How
+    found: InForce,
+    after: Topology,
+    begun: PendingChange | None,
+    seen: Session,
+    means: ChangeContext,
+    how: ApplyOptions,
 ) -> Outcome:
     from mesh.operate.apply import begin_change
 
@@ -197,16 +209,18 @@ def _abort(found: InForce, seen: Session, wait: float | None, output: Output) ->
 
 
 @contextmanager
-def _means(seen: Session, after: Topology, progresses: FollowedProgresses) -> Iterator[Means]:
+def _means(
+    seen: Session, after: Topology, progresses: FollowedProgresses
+) -> Iterator[ChangeContext]:
     """Open the Kafka clusters that the mesh has afterwards, too."""
-    from mesh.operate.apply import Means
+    from mesh.operate.apply import ChangeContext
     from mesh.view.connection import open_kafka
 
     fresh = [name for name in after.kafka if name not in seen.kafka]
     more = open_kafka(after, fresh, client_prefix="mesh-cli")
     try:
         kafka: Mapping[str, KafkaCluster] = {**seen.kafka, **{name: more[name] for name in fresh}}
-        yield Means(
+        yield ChangeContext(
             kafka=kafka,
             view=seen.view,
             now_ms=clock.now_ms,
@@ -220,7 +234,7 @@ def _means(seen: Session, after: Topology, progresses: FollowedProgresses) -> It
             more[name].close()
 
 
-def read_begun_last(found: InForce, seen: Session) -> Begun | None:
+def read_begun_last(found: InForce, seen: Session) -> PendingChange | None:
     """Return the change that was begun last; refuse to go on blindly.
 
     Raises:

@@ -15,7 +15,7 @@ from mesh.cli.target import HERE, Target, check_node, say
 from mesh.model.queues import Attraction, is_of_queue, member_of
 
 if TYPE_CHECKING:
-    from mesh.operate.history import Past
+    from mesh.operate.history import InterestAt
 
 
 _CONTROLS = ("static", "local")
@@ -57,24 +57,24 @@ def interest(
     render(View(data=data, table=lambda: _table(data["interest"], data["counts"])), output)
 
 
-def _pasts(seen: Session, nodes: Sequence[str], at_ms: int | None) -> Mapping[str, Past]:
+def _pasts(seen: Session, nodes: Sequence[str], at_ms: int | None) -> Mapping[str, InterestAt]:
     """Return what these nodes and their neighbours wanted, as far as they can be read."""
     from mesh.errors import TransportError
-    from mesh.operate.history import past_of, present_of
+    from mesh.operate.history import interest_at, interest_now
 
     wanted = dict.fromkeys(nodes)
     for name in nodes:
         wanted |= dict.fromkeys(seen.topology.neighbours(name))
-    found: dict[str, Past] = {}
+    found: dict[str, InterestAt] = {}
     for name in wanted:
         if seen.view.is_unreachable(name):
             continue  # told already
         if at_ms is None:
-            found[name] = present_of(seen.view.nodes[name])
+            found[name] = interest_now(seen.view.nodes[name])
             continue
         cluster = seen.kafka[seen.topology.nodes[name].kafka]
         try:
-            found[name] = past_of(seen.topology, cluster, name, at_ms, clock.now_ms)
+            found[name] = interest_at(seen.topology, cluster, name, at_ms, clock.now_ms)
         except TransportError as exc:
             say(f"warning: what {name} wants is not known: {exc}")
     return found

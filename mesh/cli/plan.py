@@ -127,7 +127,7 @@ def refuse_unchangeable(before: Topology, after: Topology, locate: Locate) -> No
     Raises:
         ConfigError: Lists all problems.
     """
-    from mesh.core.living import unchangeable
+    from mesh.core.live_change_limits import unchangeable
 
     if problems := list(unchangeable(before, after, locate)):
         raise ConfigError(problems)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rich.console import Group, RenderableType
 
 from mesh.cli.render import grid
-from mesh.core.changes import AttributeChange, Change, Deed
+from mesh.core.changes import Action, AttributeChange, Change
 from mesh.core.rights import Resource, Right
 from mesh.core.walks import Walk
 
@@ -123,10 +123,10 @@ def _changes(changes: Iterable[Change]) -> Iterator[Sequence[object]]:
         yield change.deed, change.what, change.name, ", ".join(filter(None, texts))
 
 
-def _attribute(deed: Deed, one: AttributeChange) -> str:
-    if deed is Deed.CREATE:
+def _attribute(deed: Action, one: AttributeChange) -> str:
+    if deed is Action.CREATE:
         value = _value(one.after)
-    elif deed is Deed.DELETE:
+    elif deed is Action.DELETE:
         value = _value(one.before)
     elif isinstance(one.before, list) and isinstance(one.after, list):
         signed = [f"+{_value(item)}" for item in one.after if item not in one.before]
@@ -240,7 +240,7 @@ def _grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> Mapping[_K
 
 
 def _summary(plan: Plan) -> str:
-    counts = {deed: sum(one.deed is deed for one in plan.changes) for deed in Deed}
+    counts = {deed: sum(one.deed is deed for one in plan.changes) for deed in Action}
     told = ", ".join(f"{count} to {deed}" for deed, count in counts.items() if count)
     moving = sum(move.walks for move in plan.reach.moves)
     return f"{told}; walks that move: {moving}"

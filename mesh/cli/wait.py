@@ -63,7 +63,7 @@ def wait(
 
 def _wait(seen: Session, wanted: Mapping[str, int], timeout_s: float) -> Sequence[str]:
     """Return what is not settled when time is over; nothing once all is."""
-    from mesh.operate.settled import laggards
+    from mesh.operate.propagation import laggards
     from mesh.view.laggards import is_excused
 
     def excused(source: str, reader: str) -> bool:

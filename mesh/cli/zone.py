@@ -15,7 +15,7 @@ from mesh.cli.faults import wrong_input
 from mesh.cli.render import Output, OutputOption, View, render
 from mesh.cli.session import open_session, running_mesh
 from mesh.cli.target import HERE, Target, check_node
-from mesh.cli.zone_change import Asked, put_edit_in_force
+from mesh.cli.zone_change import ZoneOptions, put_edit_in_force
 from mesh.cli.zone_tables import list_table, show_table
 from mesh.cli.zone_words import names_of, pairs_of
 
@@ -101,7 +101,7 @@ def create(
         pairs = pairs_of(before, "--links", links.split(","))
         return with_zone(before, name, {**zone, "links": [list(pair) for pair in pairs]})
 
-    asked = Asked(
+    asked = ZoneOptions(
         yes=yes, allow_delete=allow_delete, dry_run=dry_run, wait=wait,
         target=target, output=output,
     )  # fmt: skip
@@ -128,7 +128,7 @@ def delete(
             raise wrong_input(f"zone {zone}", message, code="ALLOW_DELETE")
         return without_zone(before, zone)
 
-    asked = Asked(
+    asked = ZoneOptions(
         yes=yes, allow_delete=allow_delete, dry_run=dry_run, wait=wait,
         target=target, output=output,
     )  # fmt: skip
@@ -162,7 +162,7 @@ def add(
         return with_nodes(before, zone, nodes or [])
 
     _one_of(nodes, link)
-    asked = Asked(
+    asked = ZoneOptions(
         yes=yes, allow_delete=allow_delete, dry_run=dry_run, wait=wait,
         target=target, output=output,
     )  # fmt: skip
@@ -189,7 +189,7 @@ def remove(
         return without_nodes(before, zone, nodes or [])
 
     _one_of(nodes, link)
-    asked = Asked(
+    asked = ZoneOptions(
         yes=yes, allow_delete=allow_delete, dry_run=dry_run, wait=wait,
         target=target, output=output,
     )  # fmt: skip
@@ -208,7 +208,7 @@ def rename(
     """Give a zone another title. Its name is its identity and stays; nobody pauses."""
     from mesh.config.zone_edits import retitled
 
-    asked = Asked(
+    asked = ZoneOptions(
         yes=yes, allow_delete=False, dry_run=dry_run, wait=wait,
         target=target, output=output,
     )  # fmt: skip

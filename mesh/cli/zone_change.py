@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mesh.cli.apply import How, put_in_force, read_begun_last
+from mesh.cli.apply import ApplyOptions, put_in_force, read_begun_last
 from mesh.cli.plan import against_mesh, plan_view
 from mesh.cli.render import Output, render
 from mesh.cli.session import Session, open_session
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mesh.config.located import KeyPath
     from mesh.errors import Problem
     from mesh.model.topology import Topology
-    from mesh.operate.apply import Begun
+    from mesh.operate.apply import PendingChange
     from mesh.operate.in_force import InForce
 
 Edit = Callable[["Topology"], Mapping[str, object]]
@@ -27,7 +27,7 @@ Edit = Callable[["Topology"], Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ZoneOptions:
     """What every changing command is asked for."""
 
     yes: bool
@@ -38,7 +38,7 @@ class Asked:
     output: Output
 
 
-def put_edit_in_force(command: str, edit: Edit, asked: Asked) -> None:
+def put_edit_in_force(command: str, edit: Edit, asked: ZoneOptions) -> None:
     """Put an edited topology in force, or show the plan of it.
 
     Args:
@@ -58,7 +58,7 @@ def put_edit_in_force(command: str, edit: Edit, asked: Asked) -> None:
         if asked.dry_run:
             _show_plan(found, seen, after, command, asked)
             return
-        how = How(
+        how = ApplyOptions(
             name=f"mesh {command}",
             yes=asked.yes,
             allow_delete=asked.allow_delete,
@@ -68,7 +68,7 @@ def put_edit_in_force(command: str, edit: Edit, asked: Asked) -> None:
         put_in_force(found, seen, after, begun, _where, how)
 
 
-def _wanted(found: InForce, begun: Begun | None, edit: Edit, output: Output) -> Topology:
+def _wanted(found: InForce, begun: PendingChange | None, edit: Edit, output: Output) -> Topology:
     """Return the legal topology that an edit leads to.
 
     A change that was left when some Kafka clusters had it in force already is gone on with by the
@@ -101,7 +101,9 @@ def _in_one_line(problems: Sequence[Problem], output: Output) -> Sequence[Proble
     return [replace(problems[0], message=message)]
 
 
-def _show_plan(found: InForce, seen: Session, after: Topology, command: str, asked: Asked) -> None:
+def _show_plan(
+    found: InForce, seen: Session, after: Topology, command: str, asked: ZoneOptions
+) -> None:
     from mesh.errors import ConfigError
     from mesh.operate.plan import lost_by
 

@@ -15,7 +15,7 @@ from mesh.model.topology import Topology
 Attributes = Mapping[str, object]
 
 
-class What(StrEnum):
+class ItemKind(StrEnum):
     """What a change is about, in the order in which people read it."""
 
     SETTING = "setting"
@@ -29,7 +29,7 @@ class What(StrEnum):
     QUEUE = "queue"
 
 
-class Deed(StrEnum):
+class Action(StrEnum):
     """What happens to it."""
 
     CREATE = "create"
@@ -56,9 +56,9 @@ class Change:
         attributes: Those that differ; all of them for what is created or deleted.
     """
 
-    what: What
+    what: ItemKind
     name: str
-    deed: Deed
+    deed: Action
     attributes: Sequence[AttributeChange]
 
 
@@ -78,7 +78,7 @@ class Described:
 def changes_between(before: Described, after: Described) -> Sequence[Change]:
     """Return what differs, by kind of thing and name; nothing for equal topologies."""
     found: list[Change] = []
-    for what in What:
+    for what in ItemKind:
         old, new = _things(before, what), _things(after, what)
         for name in [*old, *(name for name in new if name not in old)]:
             change = _change(what, name, old.get(name), new.get(name))
@@ -87,7 +87,9 @@ def changes_between(before: Described, after: Described) -> Sequence[Change]:
     return found
 
 
-def _change(what: What, name: str, old: Attributes | None, new: Attributes | None) -> Change | None:
+def _change(
+    what: ItemKind, name: str, old: Attributes | None, new: Attributes | None
+) -> Change | None:
     before, after = old or {}, new or {}
     attributes = [
         AttributeChange(name=key, before=before.get(key), after=after.get(key))
@@ -95,27 +97,27 @@ def _change(what: What, name: str, old: Attributes | None, new: Attributes | Non
         if before.get(key) != after.get(key)
     ]
     if old is None:
-        deed = Deed.CREATE
+        deed = Action.CREATE
     elif new is None:
-        deed = Deed.DELETE
+        deed = Action.DELETE
     elif attributes:
-        deed = Deed.CHANGE
+        deed = Action.CHANGE
     else:
         return None
     return Change(what=what, name=name, deed=deed, attributes=tuple(attributes))
 
 
-def _things(of: Described, what: What) -> Mapping[str, Attributes]:
+def _things(of: Described, what: ItemKind) -> Mapping[str, Attributes]:
     """Return what there is of one kind: name -> attributes."""
     spec = _mapping(of.document.get("spec"))
     match what:
-        case What.SETTING:
+        case ItemKind.SETTING:
             return {name: {"value": value} for name, value in _settings(of.document, spec)}
-        case What.KAFKA:
+        case ItemKind.KAFKA:
             return {name: _mapping(one) for name, one in _mapping(spec.get("kafka")).items()}
-        case What.NODE:
+        case ItemKind.NODE:
             return {name: _mapping(one) for name, one in _mapping(spec.get("nodes")).items()}
-        case What.ZONE:
+        case ItemKind.ZONE:
             return {
                 name: {
                     **_without_links(_mapping(one)),
@@ -123,19 +125,19 @@ def _things(of: Described, what: What) -> Mapping[str, Attributes]:
                 }
                 for name, one in _mapping(spec.get("zones")).items()
             }
-        case What.LINK:
+        case ItemKind.LINK:
             return _links(of.topology)
-        case What.LIMIT:
+        case ItemKind.LIMIT:
             return dict(_limits(spec.get("limits")))
-        case What.INTEREST:
+        case ItemKind.INTEREST:
             return {
                 str(control): {"node": control.node, str(control.kind): control.filter}
                 for control in of.topology.interest
             }
-        case What.SELECTOR:
+        case ItemKind.SELECTOR:
             conditions = of.topology.conditions.items()
             return {f"{a}->{b}": {"when": list(when)} for (a, b), when in sorted(conditions)}
-        case What.QUEUE:
+        case ItemKind.QUEUE:
             return {name: _mapping(one) for name, one in _mapping(spec.get("queues")).items()}
 
 

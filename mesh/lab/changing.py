@@ -18,8 +18,8 @@ from mesh.lab.faults import StepFailedError
 from mesh.lab.steps import Apply
 from mesh.model.control import Stage
 from mesh.model.topology import Topology
-from mesh.operate.apply import Means, begin_change, read_begun
-from mesh.operate.change_under_way import Outcome
+from mesh.operate.apply import ChangeContext, begin_change, read_begun
+from mesh.operate.change_driver import Outcome
 from mesh.operate.draining import FollowedProgresses
 from mesh.operate.in_force import InForce, read_in_force
 from mesh.operate.plan import lost_by
@@ -108,7 +108,7 @@ def _carry_out(
     goes_on = begun is not None and begun.is_open
     if not goes_on and (problems := lost_by(plan.unread, lambda _: where)):
         raise ConfigError(problems)
-    means = Means(
+    means = ChangeContext(
         kafka=kafka,
         view=driver.view,
         now_ms=now_ms,

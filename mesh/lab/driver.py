@@ -34,7 +34,7 @@ from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.founding import publish as publish_topology
-from mesh.operate.settled import laggards
+from mesh.operate.propagation import laggards
 from mesh.runtime.topics.provision import config_topic, node_topics
 from mesh.transport.port import TopicPartition, TopicSpec, Writer
 from mesh.view.mesh_view import MeshView
@@ -49,7 +49,7 @@ Detail = Mapping[str, object]
 
 
 @dataclass(slots=True)
-class Wish:
+class ScenarioSubscription:
     """A subscription of the scenario, with the steps between which it must be served.
 
     Attributes:
@@ -106,7 +106,7 @@ class Driver:
     backend: Backend
     tally: Tally
     view: MeshView
-    wishes: list[Wish] = field(default_factory=list)
+    wishes: list[ScenarioSubscription] = field(default_factory=list)
     publications: list[Publication] = field(default_factory=list)
     drains: list[int] = field(default_factory=list)
     settles: list[int] = field(default_factory=list)
@@ -211,7 +211,7 @@ class Driver:
         )
         self.tally.follow_endpoint(step.node, step.endpoint)
         policy = (step.policy or "") if step.kind == "queue" else None
-        wish = Wish(
+        wish = ScenarioSubscription(
             step.node,
             step.endpoint,
             step.filter,

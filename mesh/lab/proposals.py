@@ -9,7 +9,7 @@ from mesh.config.located import Locate
 from mesh.config.merge_patch import merged
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.legality import judge
-from mesh.core.living import unchangeable
+from mesh.core.live_change_limits import unchangeable
 from mesh.errors import ConfigError, Problem
 from mesh.model.topology import Topology
 

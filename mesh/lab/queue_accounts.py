@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mesh.core.controls import controls_barring
 from mesh.core.direct_only import guaranteed_part
 from mesh.core.walks import walks_from
-from mesh.lab.driver import Driver, Publication, Wish
+from mesh.lab.driver import Driver, Publication, ScenarioSubscription
 from mesh.lab.tally import EndpointTally, MessageId
 from mesh.model.frames import MessageClass
 from mesh.model.names import fold
@@ -20,7 +20,7 @@ SHARED = tuple(policy for policy in QueuePolicy if policy.is_shared)
 """Of such a queue one member gets a message."""
 
 
-def policy_of(wish: Wish, topology: Topology) -> QueuePolicy | None:
+def policy_of(wish: ScenarioSubscription, topology: Topology) -> QueuePolicy | None:
     """Return the policy of the queue that a wish is for, or None if it is for a channel."""
     if wish.policy is None:
         return None
@@ -28,7 +28,7 @@ def policy_of(wish: Wish, topology: Topology) -> QueuePolicy | None:
     return policy_in_force(topology.queues, wish.endpoint, wish.policy, unsaid)
 
 
-def is_refused(wish: Wish, topology: Topology) -> bool:
+def is_refused(wish: ScenarioSubscription, topology: Topology) -> bool:
     """Say whether nodes refuse a wish for a queue: then nothing is owed to it. Spec: K13."""
     if wish.policy is None:
         return False
@@ -76,7 +76,11 @@ class QueueAccounts:
     _ways: dict[tuple[int, str], Mapping[str, _Way]] = field(default_factory=dict)
 
     def is_owed(
-        self, publication: Publication, wish: Wish, subject: str, message_class: MessageClass
+        self,
+        publication: Publication,
+        wish: ScenarioSubscription,
+        subject: str,
+        message_class: MessageClass,
     ) -> bool:
         """Say whether a wish that was served then must get a message, as a queue.
 
@@ -108,7 +112,7 @@ class QueueAccounts:
         ]
         return bool(rivals) and min(rivals) == (way.links, wish.node)
 
-    def is_served(self, wish: Wish, step: int) -> bool:
+    def is_served(self, wish: ScenarioSubscription, step: int) -> bool:
         """Say whether a wish was known when a step published, until all of that drained."""
         drained = next((drain for drain in self.driver.drains if drain > step), None)
         if not 0 <= wish.settled_at < step or drained is None:
@@ -169,12 +173,14 @@ class QueueAccounts:
         found = self.driver.tally.endpoints
         return [(one, found[one]) for one in sorted(names) if one != name and one in found]
 
-    def _members(self, wish: Wish) -> Iterator[Wish]:
+    def _members(self, wish: ScenarioSubscription) -> Iterator[ScenarioSubscription]:
         for one in self.driver.wishes:
             if one.policy is not None and fold(one.endpoint) == fold(wish.endpoint):
                 yield one
 
-    def _is_settled(self, publication: Publication, wish: Wish, subject: str) -> bool:
+    def _is_settled(
+        self, publication: Publication, wish: ScenarioSubscription, subject: str
+    ) -> bool:
         """Say whether it was known of every member then whether it is one."""
         at = publication.step
         drained = next((drain for drain in self.driver.drains if drain > at), at)
@@ -196,7 +202,7 @@ class QueueAccounts:
         return self._topologies[key]
 
     @staticmethod
-    def _is_home(wish: Wish, topology: Topology) -> bool:
+    def _is_home(wish: ScenarioSubscription, topology: Topology) -> bool:
         queue = declared_queue(topology.queues, wish.endpoint)
         return queue is None or queue.home in (None, wish.node)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from mesh.lab.checker.history import History, Publish, Wanted, write_history
 from mesh.lab.checker.judge import check
 from mesh.lab.checker.reach import origins
-from mesh.lab.driver import Driver, Wish
+from mesh.lab.driver import Driver, ScenarioSubscription
 from mesh.lab.faults import StepFailedError
 from mesh.lab.held import HeldRecords, read_all
 from mesh.lab.load import Publisher, Watch
@@ -156,7 +156,7 @@ class _Storm:
             for wish in self._judged()
         }
 
-    def _judged(self) -> Sequence[Wish]:
+    def _judged(self) -> Sequence[ScenarioSubscription]:
         """Return the subscriptions that the checker knows how to judge: to get all there is."""
         topology = self.driver.topology
         return [

@@ -15,7 +15,7 @@ from mesh.errors import ConfigError, Problem
 from mesh.model.control import Change, Stage
 from mesh.model.topology import Topology
 from mesh.operate.applying import Applying
-from mesh.operate.change_under_way import Tell, UnderWay
+from mesh.operate.change_driver import ChangeDriver, Tell
 from mesh.operate.draining import FollowedProgresses
 from mesh.operate.in_force import InForce, newest_change
 from mesh.operate.queue_changes import queues_shared_otherwise
@@ -34,7 +34,7 @@ TOO_LATE = "TOO_LATE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class PendingChange:
     """The newest change that Kafka clusters know of.
 
     Attributes:
@@ -51,7 +51,7 @@ class Begun:
         return bool(self.lacking) or self.change.stage in (Stage.HOLD, Stage.SWITCH)
 
 
-def read_begun(kafka: Mapping[str, KafkaCluster], prefix: str) -> Begun | None:
+def read_begun(kafka: Mapping[str, KafkaCluster], prefix: str) -> PendingChange | None:
     """Return the newest change that was ever begun, or None before the first.
 
     Raises:
@@ -67,11 +67,11 @@ def read_begun(kafka: Mapping[str, KafkaCluster], prefix: str) -> Begun | None:
         for name, one in found.items()
         if one is None or change_order(one) < change_order(change)
     ]
-    return Begun(change=change, lacking=lacking)
+    return PendingChange(change=change, lacking=lacking)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class ChangeContext:
     """What is needed to drive a change.
 
     Attributes:
@@ -99,11 +99,11 @@ class Means:
 
     def drive(
         self, way: Applying, before: Topology, after: Topology, given_up: Sequence[str] = ()
-    ) -> UnderWay:
+    ) -> ChangeDriver:
         """Return a change that is ready to be driven."""
         self.view.extend(before, self.kafka)
         self.view.extend(after, self.kafka)
-        return UnderWay(
+        return ChangeDriver(
             way=way,
             before=before,
             after=after,
@@ -121,11 +121,11 @@ class Means:
 def begin_change(
     found: InForce,
     after: Topology,
-    begun: Begun | None,
-    means: Means,
+    begun: PendingChange | None,
+    means: ChangeContext,
     *,
     given_up: Sequence[str] = (),
-) -> UnderWay:
+) -> ChangeDriver:
     """Return the change that puts a topology in force, begun now or gone on with.
 
     Args:
@@ -165,7 +165,7 @@ def begin_change(
     return means.drive(way, found.topology, after, given_up)
 
 
-def abort_change(found: InForce, begun: Begun | None, means: Means) -> UnderWay:
+def abort_change(found: InForce, begun: PendingChange | None, means: ChangeContext) -> ChangeDriver:
     """Return the way back of the change that was begun.
 
     Kafka clusters and nodes that it would have added are not needed for that: they may be why.

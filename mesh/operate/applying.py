@@ -29,7 +29,7 @@ class NodeReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Observation:
     """What is seen of the mesh at one moment.
 
     Attributes:
@@ -111,7 +111,7 @@ class Applying:
     round: int = 0
     _is_marked: bool = False
 
-    def next(self, seen: Seen) -> Next:
+    def next(self, seen: Observation) -> Next:
         """Return what to do now. Told again after it is done, or after a while."""
         if not self.is_written:
             if self.target.stage is Stage.HOLD and (reasons := self._not_able(seen)):
@@ -146,12 +146,12 @@ class Applying:
 
     # -- stages ---------------------------------------------------------------------------
 
-    def _not_able(self, seen: Seen) -> Sequence[str]:
+    def _not_able(self, seen: Observation) -> Sequence[str]:
         """Return why the change cannot begin."""
         reasons = [*self.unable(seen), *self._unheard(seen), *_silent(seen), *self._unread(seen)]
         return reasons or self._untaken(seen, "does not take")
 
-    def unable(self, seen: Seen) -> Sequence[str]:
+    def unable(self, seen: Observation) -> Sequence[str]:
         """Return which nodes that must take part are down, in words."""
         return [
             f"node {node} {_MUST_START if node in self.cut.arriving else _IS_DOWN}"
@@ -159,7 +159,7 @@ class Applying:
             if not seen.nodes[node].is_up
         ]
 
-    def _unheard(self, seen: Seen) -> Sequence[str]:
+    def _unheard(self, seen: Observation) -> Sequence[str]:
         """Return which links must neither be disabled nor down now, in words."""
         why = "queues are shared out in another way, which both ends must hear of"
         needed = [(one, other, why) for one, other in self.cut.heard]
@@ -174,7 +174,7 @@ class Applying:
             if (is_disabled := seen.is_disabled(one, other)) or seen.is_down(one, other)
         ]
 
-    def _unread(self, seen: Seen) -> Sequence[str]:
+    def _unread(self, seen: Observation) -> Sequence[str]:
         """Return what would have to drain over links that nobody reads now, in words."""
         return [
             f"link {sender}-{reader} is down, and {reader} has to read {_records(count)} of "
@@ -183,7 +183,7 @@ class Applying:
             if seen.is_down(sender, reader) and (count := seen.unread.get((sender, reader)))
         ]
 
-    def _hold(self, seen: Seen) -> Next:
+    def _hold(self, seen: Observation) -> Next:
         if self.is_aborting:
             return self._enter(Stage.ABORT)
         arriving, holding = self.cut.arriving, self.cut.holding
@@ -198,7 +198,7 @@ class Applying:
             return Wait(reasons)
         return self._enter(Stage.SWITCH)
 
-    def _owing(self, seen: Seen) -> Sequence[str]:
+    def _owing(self, seen: Observation) -> Sequence[str]:
         """Return who makes something good: behind the switch nobody would read it again."""
         return [
             f"{node} makes good what {', '.join(topics)} lacks"
@@ -206,7 +206,7 @@ class Applying:
             if topics
         ]
 
-    def _drain(self, seen: Seen) -> Next:
+    def _drain(self, seen: Observation) -> Next:
         directions = self.cut.rounds[self.round]
         if not self._is_marked:
             return Mark(directions)
@@ -221,13 +221,13 @@ class Applying:
         self._is_marked = False
         return self._hold(seen)
 
-    def _switch(self, seen: Seen) -> Next:
+    def _switch(self, seen: Observation) -> Next:
         staying = [node for node in seen.nodes if node not in self.cut.leaving]
         if (wait := self._not_done(seen, staying)) is not None:
             return Wait([*self._unheard(seen), *wait.reasons])
         return self._enter(Stage.RUN) if self.is_published else Publish()
 
-    def _all_read(self, seen: Seen) -> Wait | None:
+    def _all_read(self, seen: Observation) -> Wait | None:
         """Return whom to wait for: nodes that are up and have not read the record."""
         reasons = [
             f"{node} has not read stage {self.target.stage}"
@@ -241,7 +241,7 @@ class Applying:
         is_back = self.target.stage is Stage.ABORT
         return self.cut.arriving if is_back else self.cut.leaving
 
-    def _not_done(self, seen: Seen, nodes: Sequence[str]) -> Wait | None:
+    def _not_done(self, seen: Observation, nodes: Sequence[str]) -> Wait | None:
         reasons: list[str] = []
         for node in nodes:
             report = seen.nodes[node]
@@ -256,7 +256,7 @@ class Applying:
                 reasons.append(f"{node} {doing}{self._open(report.change, seen)}")
         return Wait(reasons) if reasons else None
 
-    def _has_done(self, told: ChangeStatus, seen: Seen) -> bool:
+    def _has_done(self, told: ChangeStatus, seen: Observation) -> bool:
         """Say whether a node is done, or waits for nobody but those who need not be there.
 
         Who is down and no part of the change learns of new links when it starts: what was never
@@ -266,7 +266,7 @@ class Applying:
         """
         return told.is_done or (bool(told.open_links) and not self._waited_for(told, seen))
 
-    def _waited_for(self, told: ChangeStatus, seen: Seen) -> Sequence[Direction]:
+    def _waited_for(self, told: ChangeStatus, seen: Observation) -> Sequence[Direction]:
         """Return the links (from, to) whose acknowledgement counts."""
         absent = [
             node
@@ -279,7 +279,7 @@ class Applying:
             if one not in absent and other not in absent and not self._is_excused(seen, one, other)
         ]
 
-    def _is_excused(self, seen: Seen, one: str, other: str) -> bool:
+    def _is_excused(self, seen: Observation, one: str, other: str) -> bool:
         is_silent = seen.is_disabled(one, other) or seen.is_down(one, other)
         return is_silent and not self._must_hear(one, other)
 
@@ -288,7 +288,7 @@ class Applying:
         is_heard = not {(one, other), (other, one)}.isdisjoint(self.cut.heard)
         return is_heard or (other, one) in self.cut.rerouted
 
-    def _open(self, told: ChangeStatus, seen: Seen) -> str:
+    def _open(self, told: ChangeStatus, seen: Observation) -> str:
         """Return what a node waits for, and the remedy, in words."""
         found = [
             f"{other} has not acknowledged what {one} offers"
@@ -305,7 +305,7 @@ class Applying:
             and told.stage is self.target.stage
         )
 
-    def _untaken(self, seen: Seen, does: str) -> Sequence[str]:
+    def _untaken(self, seen: Observation, does: str) -> Sequence[str]:
         return [
             f"node {node} leaves and {does} {_records(seen.untaken[node])} of its clients: "
             "have them publish elsewhere"
@@ -325,7 +325,7 @@ _DOING = {
 }
 
 
-def _silent(seen: Seen) -> Sequence[str]:
+def _silent(seen: Observation) -> Sequence[str]:
     """Return what is to be known first: sources would hold until it is."""
     return [f"{reader} hears nothing of {sender} just now" for sender, reader in seen.silent()]
 

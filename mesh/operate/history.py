@@ -50,7 +50,7 @@ Entries = dict[tuple[Scope, str], Record]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offered:
+class HeldOffer:
     """One entry that a node offered at some moment.
 
     Attributes:
@@ -66,7 +66,7 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wished:
+class HeldSubscription:
     """A subscription that was in force at some moment and still is.
 
     Attributes:
@@ -81,7 +81,7 @@ class Wished:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class InterestAt:
     """What a node wanted at a moment.
 
     Attributes:
@@ -89,15 +89,15 @@ class Past:
         subscriptions: Of its own clients. Those that ended since then are on record nowhere.
     """
 
-    offers: tuple[Offered, ...]
-    subscriptions: tuple[Wished, ...]
+    offers: tuple[HeldOffer, ...]
+    subscriptions: tuple[HeldSubscription, ...]
 
 
-def present_of(seen: NodeView) -> Past:
+def interest_now(seen: NodeView) -> InterestAt:
     """Return what a node wants now, as a view has read it."""
-    return Past(
+    return InterestAt(
         tuple(
-            Offered(
+            HeldOffer(
                 scope=scope,
                 filter=filter_,
                 wish=seen.offers[scope][filter_],
@@ -106,7 +106,7 @@ def present_of(seen: NodeView) -> Past:
             for scope, filter_ in sorted(seen.offered_ms)
         ),
         tuple(
-            Wished(
+            HeldSubscription(
                 endpoint=endpoint,
                 filter=filter_,
                 subscription=seen.subscriptions[endpoint, filter_],
@@ -117,13 +117,13 @@ def present_of(seen: NodeView) -> Past:
     )
 
 
-def past_of(
+def interest_at(
     topology: Topology,
     cluster: KafkaCluster,
     node: str,
     at_ms: int,
     now_ms: Callable[[], int],
-) -> Past:
+) -> InterestAt:
     """Return what a node wanted at a moment.
 
     Args:
@@ -141,7 +141,7 @@ def past_of(
     held: Entries = {}
     before: Entries = {}
     after: Entries = {}
-    wishes: dict[tuple[str, str], Wished] = {}
+    wishes: dict[tuple[str, str], HeldSubscription] = {}
     for record in _read(cluster, [compacted, clients, log], now_ms):
         if record.topic() == clients:
             _wish(wishes, record, at_ms)
@@ -155,7 +155,7 @@ def past_of(
             before[key] = record
         else:
             after.setdefault(key, record)
-    return Past(
+    return InterestAt(
         tuple(_offers(held, before, after, at_ms)),
         tuple(wishes[key] for key in sorted(wishes)),
     )
@@ -180,14 +180,14 @@ def _advert_key(record: Record) -> tuple[Scope, str] | None:
     return (key.scope, key.filter) if isinstance(key, AdvertKey) else None
 
 
-def _wish(wishes: dict[tuple[str, str], Wished], record: Record, at_ms: int) -> None:
+def _wish(wishes: dict[tuple[str, str], HeldSubscription], record: Record, at_ms: int) -> None:
     since = record.timestamp()[1]
     try:
         endpoint, filter_ = parse_subscription_key(record.key() or b"")
         value = record.value()
         wishes.pop((endpoint, filter_), None)
         if value is not None and since <= at_ms:
-            wishes[endpoint, filter_] = Wished(
+            wishes[endpoint, filter_] = HeldSubscription(
                 endpoint=endpoint,
                 filter=filter_,
                 subscription=decode_subscription(value),
@@ -197,7 +197,7 @@ def _wish(wishes: dict[tuple[str, str], Wished], record: Record, at_ms: int) -> 
         return
 
 
-def _offers(held: Entries, before: Entries, after: Entries, at_ms: int) -> Iterator[Offered]:
+def _offers(held: Entries, before: Entries, after: Entries, at_ms: int) -> Iterator[HeldOffer]:
     for scope, filter_ in sorted({**held, **before, **after}):
         key = (scope, filter_)
         if (record := before.get(key)) is not None:
@@ -205,7 +205,7 @@ def _offers(held: Entries, before: Entries, after: Entries, at_ms: int) -> Itera
         elif key in after:
             # What ended after the moment, and began before the copy does, was in force.
             if after[key].value() is None:
-                yield Offered(scope=scope, filter=filter_, wish=None, since_ms=None)
+                yield HeldOffer(scope=scope, filter=filter_, wish=None, since_ms=None)
             continue
         else:
             record, since = held[key], held[key].timestamp()[1]
@@ -218,4 +218,4 @@ def _offers(held: Entries, before: Entries, after: Entries, at_ms: int) -> Itera
             wish = decode_advert(value)
         except ProtocolError:
             continue
-        yield Offered(scope=scope, filter=filter_, wish=wish, since_ms=since)
+        yield HeldOffer(scope=scope, filter=filter_, wish=wish, since_ms=since)

@@ -10,7 +10,7 @@ from mesh.model.control import Pause
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
-from mesh.view.wishes import write_wish
+from mesh.view.operator_records import write_operator_record
 
 
 def keys_of(
@@ -44,7 +44,7 @@ def write_pauses(
     """
     value = None if pause is None else encode_pause(pause)
     for key in keys:
-        write_wish(topology, kafka, key.node, pause_key(key), value)
+        write_operator_record(topology, kafka, key.node, pause_key(key), value)
 
 
 def write_subject_pause(
@@ -59,4 +59,4 @@ def write_subject_pause(
         TransportError: Kafka did not take it.
     """
     value = None if pause is None else encode_pause(pause)
-    write_wish(topology, kafka, key.node, subject_pause_key(key), value)
+    write_operator_record(topology, kafka, key.node, subject_pause_key(key), value)

@@ -16,7 +16,7 @@ from mesh.core.audience import (
     compare_audience,
     compare_copies,
 )
-from mesh.core.changes import Change, Deed, Described, What, changes_between
+from mesh.core.changes import Action, Change, Described, ItemKind, changes_between
 from mesh.core.direct_only import compare_guaranteed
 from mesh.core.hearing import compare_heard
 from mesh.core.legality import Locate
@@ -118,7 +118,9 @@ class Plan:
         They take addresses and options from their own file, which no record replaces.
         """
         changed = [
-            one.name for one in self.changes if one.what is What.KAFKA and one.deed is Deed.CHANGE
+            one.name
+            for one in self.changes
+            if one.what is ItemKind.KAFKA and one.deed is Action.CHANGE
         ]
         before = self.base.topology
         return [

@@ -13,7 +13,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
-from mesh.view.wishes import write_wish
+from mesh.view.operator_records import write_operator_record
 
 _LOOK_S = 0.2
 
@@ -72,7 +72,9 @@ def _write(
 ) -> None:
     for one in stopped:
         key = accept_key(one.node, one.stop.topic, one.stop.partition)
-        write_wish(topology, kafka, one.node, key, encode_stop(one.stop) if is_open else None)
+        write_operator_record(
+            topology, kafka, one.node, key, encode_stop(one.stop) if is_open else None
+        )
 
 
 def wait_resumed(

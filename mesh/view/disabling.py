@@ -11,7 +11,7 @@ from mesh.model.control import DISABLED, Pause
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView, NodeView
-from mesh.view.wishes import write_wish
+from mesh.view.operator_records import write_operator_record
 
 
 def write_disabled(
@@ -41,7 +41,7 @@ def write_disabled(
             failed[key] = unreachable[cluster]
             continue
         try:
-            write_wish(topology, kafka, key.node, disable_key(key), value)
+            write_operator_record(topology, kafka, key.node, disable_key(key), value)
         except TransportError as error:
             failed[key] = str(error)
     return failed

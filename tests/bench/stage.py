@@ -26,7 +26,7 @@ from mesh.local.processes import Process
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
-from mesh.operate.settled import laggards
+from mesh.operate.propagation import laggards
 from mesh.runtime.host.clock import MonotonicClock
 from mesh.transport.kafka import RealKafka
 from mesh.transport.port import TopicPartition, TopicSpec

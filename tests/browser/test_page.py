@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from mesh.codec.control import encode_pause
 from mesh.codec.keys import PauseKey, pause_key
 from mesh.model.control import Pause
-from mesh.view.wishes import write_wish
+from mesh.view.operator_records import write_operator_record
 from tests.browser.conftest import MARKUP, Auditor, Open
 from tests.component.api.conftest import Api
 
@@ -238,7 +238,7 @@ def test_hostile_names_are_shown_and_do_nothing(
     ):
         api.mesh.subscribe("tk2", f"e{number}", filter_)
     topology, kafka = api.mesh.topology, api.mesh.world.kafka
-    write_wish(
+    write_operator_record(
         topology, kafka, "ny1", pause_key(PauseKey("ny1", "tk1", None)), encode_pause(Pause(MARKUP))
     )
     api.mesh.publish("tk3", ":x")

@@ -12,7 +12,7 @@ from mesh.lab.driver import Driver
 from mesh.lab.play import run_step
 from mesh.lab.scenario import NamedStep, Subscribe
 from mesh.lab.steps import Unsubscribe
-from mesh.operate.settled import laggards
+from mesh.operate.propagation import laggards
 from tests.sim.live_verdict import Sent
 from tests.sim.test_controls import random_filter
 from tests.sim.test_interplay import Phase, owed

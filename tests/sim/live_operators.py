@@ -13,7 +13,7 @@ from mesh.lab.faults import StepFailedError
 from mesh.lab.play import run_step
 from mesh.lab.scenario import NamedStep
 from mesh.lab.steps import Apply
-from mesh.operate.apply import Means, abort_change, read_begun
+from mesh.operate.apply import ChangeContext, abort_change, read_begun
 from mesh.operate.draining import FollowedProgresses
 from mesh.operate.in_force import read_in_force
 from mesh.operate.status import observe
@@ -75,7 +75,7 @@ class Operator:
             begun = read_begun({name: kafka[name] for name in topology.kafka}, topology.prefix)
             with FollowedProgresses.begun(topology, kafka, self.backend.now_ms) as progresses:
                 self.driver.view.refresh()
-                means = Means(
+                means = ChangeContext(
                     kafka=kafka,
                     view=self.driver.view,
                     now_ms=self.backend.now_ms,

@@ -11,7 +11,7 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import topology_document
-from mesh.core.living import unchangeable
+from mesh.core.live_change_limits import unchangeable
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.driver import Driver
 from mesh.lab.play import run_step

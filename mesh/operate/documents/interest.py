@@ -8,13 +8,13 @@ from typing import Any
 
 from mesh.model.control import Wish, is_address, node_address
 from mesh.model.topology import Topology
-from mesh.operate.history import Past
+from mesh.operate.history import InterestAt
 from mesh.view.mesh_view import MeshView
 
 
 def interest_document(
     topology: Topology,
-    pasts: Mapping[str, Past],
+    pasts: Mapping[str, InterestAt],
     nodes: Sequence[str],
     at_ms: int | None,
     *,
@@ -37,7 +37,11 @@ def interest_document(
 
 
 def _wanted_at(
-    topology: Topology, pasts: Mapping[str, Past], node: str, *, addresses: Mapping[str, str] | None
+    topology: Topology,
+    pasts: Mapping[str, InterestAt],
+    node: str,
+    *,
+    addresses: Mapping[str, str] | None,
 ) -> Iterator[dict[str, Any]]:
     if node in pasts:
         for one in pasts[node].subscriptions:

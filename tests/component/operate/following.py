@@ -11,7 +11,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.state import Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.apply import Means, read_begun
+from mesh.operate.apply import ChangeContext, read_begun
 from mesh.operate.draining import FollowedProgresses
 from mesh.operate.founding import publish
 from mesh.operate.in_force import read_in_force
@@ -70,12 +70,12 @@ class Following:
     def now_ms(self) -> int:
         return self.ms
 
-    def means(self) -> Means:
+    def means(self) -> ChangeContext:
         view = MeshView(self.before, self.kafka, self.now_ms)
         found, _ = read_in_force(self.kafka, "mesh.")
         assert found is not None
         view.refresh()
-        return Means(
+        return ChangeContext(
             kafka=self.kafka,
             view=view,
             now_ms=self.now_ms,

@@ -11,8 +11,8 @@ from mesh.errors import ConfigError, NotBegunError, NotInTimeError, TransportErr
 from mesh.model.control import Stage
 from mesh.model.state import Progress, ProgressKind
 from mesh.model.topology import Topology
-from mesh.operate.apply import Begun, abort_change, begin_change, read_begun
-from mesh.operate.change_under_way import UnderWay
+from mesh.operate.apply import PendingChange, abort_change, begin_change, read_begun
+from mesh.operate.change_driver import ChangeDriver
 from mesh.operate.in_force import InForce, read_in_force
 from mesh.view.change_records import write_change
 from tests.component.operate.following import Following, mesh_of
@@ -26,12 +26,12 @@ def found_in_force(nodes: Following) -> InForce:
     return found
 
 
-def begun(nodes: Following) -> Begun | None:
+def begun(nodes: Following) -> PendingChange | None:
     known = found_in_force(nodes).topology.kafka
     return read_begun({name: nodes.kafka[name] for name in known}, "mesh.")
 
 
-def change(nodes: Following, after: Topology | None = None) -> UnderWay:
+def change(nodes: Following, after: Topology | None = None) -> ChangeDriver:
     found = found_in_force(nodes)
     return begin_change(found, after or nodes.after, begun(nodes), nodes.means())
 

@@ -12,8 +12,8 @@ from mesh.operate.applying import (
     Mark,
     Next,
     NodeReport,
+    Observation,
     Publish,
-    Seen,
     Wait,
     Write,
 )
@@ -33,7 +33,7 @@ class Answers:
 
     def __init__(self) -> None:
         self.nodes = {node: NodeReport(is_up=True) for node in NODES}
-        self.seen = Seen(nodes=self.nodes)
+        self.seen = Observation(nodes=self.nodes)
 
     def say(self, stage: Stage, *nodes: str, number: int = 7, is_done: bool = True) -> None:
         for node in nodes:

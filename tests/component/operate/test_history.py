@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.operate.history import Past, past_of, present_of
+from mesh.operate.history import InterestAt, interest_at, interest_now
 from mesh.transport.port import TopicPartition
 from tests.component.in_memory_mesh import Mesh
 
 
-def past(mesh: Mesh, node: str, at_ms: int | None) -> Past:
+def past(mesh: Mesh, node: str, at_ms: int | None) -> InterestAt:
     if at_ms is None:
         view = mesh.view()
         view.refresh()
         view.close()
-        return present_of(view.nodes[node])
+        return interest_now(view.nodes[node])
     kafka = mesh.world.kafka[mesh.topology.nodes[node].kafka]
-    return past_of(mesh.topology, kafka, node, at_ms, mesh.now_ms)
+    return interest_at(mesh.topology, kafka, node, at_ms, mesh.now_ms)
 
 
-def offered(found: Past) -> dict[str, int | None]:
+def offered(found: InterestAt) -> dict[str, int | None]:
     """Return the filters offered, addresses apart, and since when."""
     return {one.filter: one.since_ms for one in found.offers if one.filter[0] != "$"}
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mesh.config.published import published_text, published_topology
-from mesh.core.living import unchangeable
+from mesh.core.live_change_limits import unchangeable
 from mesh.errors import ConfigError, NotBegunError, NotInTimeError, TransportError
 from mesh.model.control import Pause, Stage
 from mesh.model.topology import Node, Topology
-from mesh.operate.apply import Means, abort_change, begin_change, read_begun
-from mesh.operate.change_under_way import Outcome, UnderWay
+from mesh.operate.apply import ChangeContext, abort_change, begin_change, read_begun
+from mesh.operate.change_driver import ChangeDriver, Outcome
 from mesh.operate.draining import FollowedProgresses
 from mesh.operate.founding import publish
 from mesh.operate.in_force import InForce, read_in_force
@@ -239,7 +239,7 @@ class Operators:
         self._settle()
         return (yield from self._drive(change, looks))
 
-    def _drive(self, change: UnderWay, looks: int) -> Generator[int, None, Outcome]:
+    def _drive(self, change: ChangeDriver, looks: int) -> Generator[int, None, Outcome]:
         steps = change.steps(LIMIT_S, PATIENCE_S)
         try:
             while True:
@@ -272,11 +272,11 @@ class Operators:
     def _kafka_of(self, *topologies: Topology) -> Mapping[str, KafkaCluster]:
         return {name: self.world.kafka[name] for one in topologies for name in one.kafka}
 
-    def _means(self, found: InForce, after: Topology) -> Means:
+    def _means(self, found: InForce, after: Topology) -> ChangeContext:
         """Return what an operator has: the Kafka clusters of before and after, and no others."""
         kafka, now_ms = self._kafka_of(found.topology, after), self.world.clock.now_ms
         view = MeshView(found.topology, kafka, now_ms, name="view")
-        return Means(
+        return ChangeContext(
             kafka=kafka,
             view=view,
             now_ms=now_ms,

@@ -11,7 +11,7 @@ from typing import Any
 from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import topology_spec
-from mesh.core.living import unchangeable
+from mesh.core.live_change_limits import unchangeable
 from mesh.errors import ConfigError
 from mesh.model.topology import Topology
 from tests.sim.meshes import KINDS, is_legal

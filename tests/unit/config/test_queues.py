@@ -8,7 +8,7 @@ import pytest
 
 from mesh.config.topology_file import load_topology, topology_from_mapping
 from mesh.config.topology_writer import topology_document, write_topology
-from mesh.core.changes import Deed, Described, What, changes_between
+from mesh.core.changes import Action, Described, ItemKind, changes_between
 from mesh.errors import ConfigError
 from mesh.model.queues import Queue, QueuePolicy
 
@@ -77,7 +77,7 @@ def test_a_plan_tells_what_becomes_of_a_queue() -> None:
     ]
     found = changes_between(*described)
     assert [(one.what, one.name, one.deed) for one in found] == [
-        (What.QUEUE, "orders", Deed.CHANGE),
-        (What.QUEUE, "old", Deed.DELETE),
-        (What.QUEUE, "new", Deed.CREATE),
+        (ItemKind.QUEUE, "orders", Action.CHANGE),
+        (ItemKind.QUEUE, "old", Action.DELETE),
+        (ItemKind.QUEUE, "new", Action.CREATE),
     ]

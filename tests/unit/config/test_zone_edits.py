@@ -17,7 +17,7 @@ from mesh.config.zone_edits import (
     without_nodes,
     without_zone,
 )
-from mesh.core.living import unchangeable
+from mesh.core.live_change_limits import unchangeable
 from mesh.errors import ConfigError
 from mesh.model.topology import Topology
 

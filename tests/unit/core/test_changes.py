@@ -10,7 +10,7 @@ import pytest
 from mesh.config.published import published_document
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.changes import Described, changes_between
-from mesh.core.living import unchangeable
+from mesh.core.live_change_limits import unchangeable
 from mesh.core.rights import Right, compare_rights
 from mesh.model.topology import Topology
 

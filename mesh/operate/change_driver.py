@@ -20,7 +20,16 @@ from mesh.model.control import Change, Heartbeat, LinkState, Stage
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.applying import Applying, Ended, Mark, NodeReport, Publish, Seen, Wait, Write
+from mesh.operate.applying import (
+    Applying,
+    Ended,
+    Mark,
+    NodeReport,
+    Observation,
+    Publish,
+    Wait,
+    Write,
+)
 from mesh.operate.arbiter import Arbiter
 from mesh.operate.draining import PATIENCE_MS, Drain, FollowedProgresses
 from mesh.operate.on_demand import OnDemand
@@ -59,7 +68,7 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class UnderWay:
+class ChangeDriver:
     """A change as somebody drives it.
 
     Attributes:
@@ -170,7 +179,9 @@ class UnderWay:
                     self._wait(reasons, seen, limit_s, patience_s)
                     yield LOOK_S
 
-    def _wait(self, reasons: Sequence[str], seen: Seen, limit_s: float, patience_s: float) -> None:
+    def _wait(
+        self, reasons: Sequence[str], seen: Observation, limit_s: float, patience_s: float
+    ) -> None:
         shown = "; ".join(reasons[:5]) + (f"; and {len(reasons) - 5} more" if reasons[5:] else "")
         gone_ms = self.now_ms() - self._began_ms
         stage = self.way.target.stage
@@ -217,7 +228,7 @@ class UnderWay:
 
     # -- looking --------------------------------------------------------------------------
 
-    def _look(self) -> Seen:
+    def _look(self) -> Observation:
         self.view.glance()
         self._is_read = False
         nodes = {**self.before.nodes, **self.after.nodes}
@@ -231,7 +242,7 @@ class UnderWay:
             if told.stage in (Stage.RUN, Stage.ABORT):
                 self._ran_ms.setdefault(node, self.now_ms())
         # Most looks end with waiting for nodes: then nothing else is asked.
-        return Seen(
+        return Observation(
             nodes=reports,
             behind=OnDemand(self._behind),
             untaken=OnDemand(self._untaken),

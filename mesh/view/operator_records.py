@@ -10,7 +10,7 @@ from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster
 
 
-def write_wish(
+def write_operator_record(
     topology: Topology,
     kafka: Mapping[str, KafkaCluster],
     node: str,
