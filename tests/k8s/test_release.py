@@ -73,8 +73,10 @@ def ages(workers: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 
 def revision(kube: Kube) -> str:
-    """Return the number of the newest revision of the release."""
-    return str(json.loads(kube.helm("history", RELEASE, None, "-o", "json"))[-1]["revision"])
+    """Return the number of the revision that is deployed: not of those that failed."""
+    history = json.loads(kube.helm("history", RELEASE, None, "-o", "json"))
+    [deployed] = [one["revision"] for one in history if one["status"] == "deployed"]
+    return str(deployed)
 
 
 @pytest.fixture(scope="module")
