@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from mesh.model.control import Stage
-from mesh.node.learner import Learner
 from mesh.operate.draining import Drain
 from mesh.runtime.control.changing import Changing
 from mesh.runtime.lane.lane import Lane
@@ -24,10 +23,6 @@ def served_from_the_switch_on(patches: Patches) -> None:
     patches.wrap(Changing, "is_held", wrapper)
 
 
-def mate_knows_less(patches: Patches) -> None:
-    patches.put(Learner, "is_behind", lambda *_: False)
-
-
 def late_sources_untold(patches: Patches) -> None:
     patches.put(Lane, "has_cut", property(lambda _: False))
 
@@ -38,7 +33,6 @@ def nothing_drains(patches: Patches) -> None:
 
 CHANGE_BUGS = (
     Mutation("served-from-switch", "who holds reads on before all have switched", served_from_the_switch_on),
-    Mutation("mate-knows-less", "a lane is read by who knows less than its former owner", mate_knows_less),
     Mutation("late-sources-untold", "sources that come late have no cut", late_sources_untold),
     Mutation("nothing-drains", "nobody waits for what is in old links", nothing_drains),
 )  # fmt: skip

@@ -13,6 +13,7 @@ from tests.mutations.join_bugs import JOIN_BUGS
 from tests.mutations.lane_bugs import LANE_BUGS
 from tests.mutations.loss_bugs import LOSS_BUGS
 from tests.mutations.patching import Mutation
+from tests.mutations.stranger_bugs import STRANGER_BUGS
 from tests.sim.swarm.drills import drill_seeds
 from tests.sim.swarm.run import run_seed, run_seeds
 from tests.sim.swarm.seeds import BROOD, Family, Seed, seeds
@@ -22,10 +23,11 @@ WHERE: Mapping[Family, Sequence[Mutation]] = {
     Family.JOINS: JOIN_BUGS,
     Family.LOSSES: LOSS_BUGS,
     Family.CHANGES: CHANGE_BUGS,
+    Family.STRANGERS: STRANGER_BUGS,
 }
 """In which family bugs are looked for first; those of the plain one in the drills before."""
 MUTATIONS = tuple(mutation for some in WHERE.values() for mutation in some)
-UNSHOWN = ("mate-knows-less", "displaced-before-letters")
+UNSHOWN = ("displaced-before-letters", "recalled-direct", "lagging-leader-keeps")
 """Bugs that no schedule has shown yet since schedules are drawn as now: only the command hunts them."""
 SEEDS_MAX = 2_000
 DRILLS_EACH = 10

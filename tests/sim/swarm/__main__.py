@@ -53,7 +53,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Return what a command line asks for; ends the process if that makes no sense."""
     parser = OneLine(prog="python -m tests.sim.swarm", description=__doc__)
     add = parser.add_argument
-    add("--families", default=",".join(DRAWN), type=_families, help="plain,joins,losses,changes")
+    add("--families", default=",".join(DRAWN), type=_families, help=",".join(DRAWN))
     add("--seeds", default="0:1000", type=_numbers, help="numbers in each family: first:behind")
     add("--seed", type=_seed, help="one schedule, printed step by step")
     add("--minutes", type=_positive, default=60.0, help="end after so long, whatever is left")

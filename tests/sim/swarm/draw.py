@@ -10,6 +10,7 @@ import random
 from dataclasses import replace
 
 from tests.sim.swarm.drills import drill
+from tests.sim.swarm.intrusions import draw_intrusions
 from tests.sim.swarm.moves import draw_more_moves, draw_moves, draw_wishes
 from tests.sim.swarm.oracle import POOL, oracle
 from tests.sim.swarm.plan import Plan, Step, in_order
@@ -26,6 +27,12 @@ STARTING_MS = (1_500, 2_000, 3_000)
 """So long clients do something: of a mesh at rest, and of one that starts meanwhile."""
 LONG_MS = (1_500, 3_000, 5_000, 8_000)
 """Likewise where something is lost."""
+SPARE = {Family.CHANGES: [1], Family.STRANGERS: [1, 2]}
+"""How many workers a node with one lane has."""
+CONSENTS_MS = {Family.LOSSES: [300, 2_000, 8_000], Family.STRANGERS: [2_000]}
+"""After how long operators accept losses, where there may be some."""
+UNDISTURBED_SHARE = 0.5
+"""In so many schedules strangers do all that goes wrong: then nobody else may be late."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -43,17 +50,21 @@ def draw(seed: Seed) -> Plan:
         before = opening(seed.family, seed.brood)
         plan = replace(before, seed=seed, moves=(), before=before)
     rng = random.Random(f"schedule {seed}")
-    happen = {Family.LOSSES: _losses, Family.CHANGES: draw_changes}.get(seed.family, _faults)
-    return happen(rng, plan)
+    return HAPPEN.get(seed.family, _faults)(rng, plan)
 
 
 def _mesh(seed: Seed, drawn_by: str) -> Plan:
     """Draw a mesh to which nothing happens; only subscriptions are there."""
     rng = random.Random(f"mesh {drawn_by}")
-    made = oracle(rng.randrange(POOL), joined=seed.has_joins, limited=seed.family is Family.LOSSES)
+    made = oracle(
+        rng.randrange(POOL),
+        joined=seed.has_joins,
+        limited=seed.family is Family.LOSSES,
+        brief=seed.family is Family.STRANGERS,
+    )
     nodes = made.topology.nodes
     # Who drives changes waits for everybody: a worker without a lane would make that no truer.
-    spare = [1] if seed.family is Family.CHANGES else [1, 1, 1, 2]
+    spare = SPARE.get(seed.family, [1, 1, 1, 2])
     workers = [
         f"{node}/{number}"
         for node in sorted(nodes)
@@ -67,7 +78,7 @@ def _mesh(seed: Seed, drawn_by: str) -> Plan:
         faults=(),
         session_ms=rng.choice([500, 500, 500, 500, 1500, 1500, 6000]),
         slow=rng.choice(SLOW),
-        consent_ms=rng.choice([300, 2_000, 8_000]) if seed.family is Family.LOSSES else 0,
+        consent_ms=rng.choice(CONSENTS_MS[seed.family]) if seed.family in CONSENTS_MS else 0,
         targets=() if seed.family is Family.CHANGES else None,
         crew=workers,
     )
@@ -90,3 +101,25 @@ def _losses(rng: random.Random, plan: Plan) -> Plan:
     return replace(
         plan, moves=in_order([*plan.moves, *more]), faults=in_order([*plan.faults, *lost])
     )
+
+
+def _strangers(rng: random.Random, plan: Plan) -> Plan:
+    length = rng.choice(LONG_MS)
+    if rng.random() < UNDISTURBED_SHARE:
+        moves = draw_moves(rng, plan, sorted(plan.oracle.topology.nodes), length)
+        plan = replace(plan, moves=moves)
+    else:
+        plan = _faults(rng, plan)
+    steps = list(draw_intrusions(rng, plan, length))
+    done = [step for step in steps if step.word in ("subscribe", "publish")]
+    faults = [step for step in steps if step not in done]
+    return replace(
+        plan, moves=in_order([*plan.moves, *done]), faults=in_order([*plan.faults, *faults])
+    )
+
+
+HAPPEN = {
+    Family.LOSSES: _losses,
+    Family.CHANGES: draw_changes,
+    Family.STRANGERS: _strangers,
+}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mesh.errors import TransportUnavailableError
+from mesh.runtime.host.errands import Errand, SteppedErrands, Steps, T
 from mesh.transport.memory_faults import Call, CrashNow, MemoryFaults, Outcome
 
 
@@ -33,6 +34,8 @@ class SwarmFaults(MemoryFaults):
         reached: Counts rare states.
         committed: Called right after each commit.
         changed: Called when records of a partition come or go.
+        waited_ms: How long real calls of this turn would have waited for brokers.
+        beside: Whether what is called now is asked beside the turn.
     """
 
     reached: Counter[str]
@@ -46,6 +49,8 @@ class SwarmFaults(MemoryFaults):
     tiny: dict[str, int] = field(default_factory=dict)
     dirty: dict[tuple[str, int], None] = field(default_factory=dict)
     changed: Callable[[str, int], None] | None = None
+    waited_ms: int = 0
+    beside: bool = False
 
     def called(self, call: Call, client: str, what: str) -> Outcome | None:
         if call is Call.COMMITTED:
@@ -95,7 +100,40 @@ class SwarmFaults(MemoryFaults):
         self.reached[f"{client} waited in vain"] += 1
         raise TransportUnavailableError(f"{client}: nothing came; an open transaction hides it")
 
+    def costs(self, what: str, ms: int) -> None:
+        """Add up what a turn waits for; its commits are left out: they wait in the loop still."""
+        if what == "commit":
+            self.reached["commit waited for a leader"] += 1
+        elif not self.beside:
+            self.waited_ms += ms
+
     def appended(self, topic: str, partition: int) -> None:
         self.dirty[topic, partition] = None
         if self.changed is not None:
             self.changed(topic, partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside(SteppedErrands):
+    """Errands of the swarm: what they wait for makes no turn longer."""
+
+    faults: SwarmFaults | None = None
+
+    def begin(self, steps: Steps[T]) -> Errand[T]:
+        """Have the steps done, one after the other."""
+        return SteppedErrands(self.rest).begin(self._aside(steps))
+
+    def _aside(self, steps: Steps[T]) -> Steps[T]:
+        while True:
+            self.faults.beside = True
+            try:
+                next(steps)
+            except StopIteration as end:
+                return end.value
+            finally:
+                self.faults.beside = False
+            try:
+                yield
+            except GeneratorExit:
+                steps.close()
+                raise

@@ -35,7 +35,9 @@ LIMITED = frozenset({LossReason.ENDPOINT_FULL, LossReason.ENDPOINT_EXPIRED})
 """Why the oldest of an endpoint are given up."""
 GENERATIONS_MAX = 9
 GROUP = "clients"
-"""Reads the endpoints that have limits."""
+"""Reads the endpoints."""
+RESTING = "resting"
+"""A group that has read nothing of them, and will."""
 
 
 def identity_text(message: Message, generation: int) -> str:
@@ -145,7 +147,11 @@ class LossBook:
             if log is None or log.start <= self._starts.get(at, 0):
                 continue
             first, self._starts[at] = self._starts.get(at, 0), log.start
-            read = kafka.groups.get(GROUP, {}).get(at, 0)
+            groups = [
+                kafka.groups.get(GROUP, {}),
+                *(kafka.groups[g] for g in (RESTING,) if g in kafka.groups),
+            ]
+            read = min(group.get(at, 0) for group in groups)
             for offset in range(max(first, read), log.start):
                 if offset not in self.kept[at]:
                     continue

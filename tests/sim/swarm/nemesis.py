@@ -22,6 +22,8 @@ def begin(world: SwarmWorld, step: Step) -> None:
     lasts = int(str(more.get("for", 0)))
     if world.damage is not None:
         world.damage.begin(step)
+    if world.strangers is not None:
+        world.strangers.begin(step)
     match step.word:
         case "change" | "abort" | "disable" if world.operators is not None:
             world.operators.begin(step)
@@ -88,6 +90,8 @@ def mend(world: SwarmWorld) -> None:
     world.recut(*world.topology.nodes)
     if world.damage is not None:
         world.damage.mend()
+    if world.strangers is not None:
+        world.strangers.mend()
     if world.operators is not None:
         world.operators.mend()
     for name in world.plan.crew or world.plan.workers:

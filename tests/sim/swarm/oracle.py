@@ -7,7 +7,7 @@ import itertools
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError
@@ -21,6 +21,8 @@ from tests.sim.swarm.published import Message
 
 POOL = 400
 """So many topologies there are of each kind."""
+BRIEF_S = 1.0
+"""How long what was read stays, where that is to end within a schedule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,13 +182,16 @@ class Oracle:
 
 
 @functools.lru_cache(maxsize=4 * POOL)
-def oracle(number: int, *, joined: bool = False, limited: bool = False) -> Oracle:
+def oracle(
+    number: int, *, joined: bool = False, limited: bool = False, brief: bool = False
+) -> Oracle:
     """Return one of `POOL` legal topologies with at least one link, or of as many with joins.
 
     Args:
         number: Which.
         joined: Whether it has joins.
         limited: Whether links and endpoints have limits, and stuck records are put aside soon.
+        brief: Whether what was read is deleted soon.
     """
     rng = random.Random(f"{'joined ' if joined else ''}topology {number}")
     while True:
@@ -198,7 +203,8 @@ def oracle(number: int, *, joined: bool = False, limited: bool = False) -> Oracl
         except ConfigError:
             continue
         if topology.links and is_legal(topology):
-            return Oracle(_limited(spec, topology) if limited else topology)
+            topology = _limited(spec, topology) if limited else topology
+            return Oracle(replace(topology, keep_s=BRIEF_S) if brief else topology)
 
 
 def _limited(spec: Mapping[str, object], topology: Topology) -> Topology:

@@ -16,7 +16,7 @@ from tests.sim.swarm.draw import draw
 from tests.sim.swarm.nemesis import mend
 from tests.sim.swarm.plan import Plan
 from tests.sim.swarm.seeds import Seed
-from tests.sim.swarm.verdict import judge, unfinished, why_stuck
+from tests.sim.swarm.verdict import judge, judge_delay, unfinished, why_stuck
 from tests.sim.swarm.watch import ViolationError
 from tests.sim.swarm.world import SwarmWorld
 
@@ -27,6 +27,8 @@ LOSSY_LIMIT_MS = 600_000
 LASTING = ("for", "back")
 """What tells how long a fault lasts."""
 LOOK_MS = 150
+LATE_MS = 500
+"""How often it is looked whether something is late that nothing disturbs."""
 REST_MS = 300
 """A mesh at rest is watched a little longer: what comes late must not come twice."""
 
@@ -126,13 +128,21 @@ def _run(world: SwarmWorld) -> None:
         step.at + sum(int(str(step.more.get(word, 0))) for word in LASTING)
         for step in world.plan.steps
     ]
-    world.run(world.clock.ms + max(ends, default=0) + 1)
+    _happen(world, world.clock.ms + max(ends, default=0) + 1)
     mend(world)
     _come_to_rest(world)
     is_nudged = world.damage is not None and world.damage.nudge()
     if is_nudged or (world.operators is not None and world.operators.nudge()):
         _come_to_rest(world)
     world.run(world.clock.ms + REST_MS)
+
+
+def _happen(world: SwarmWorld, until_ms: int) -> None:
+    """Let everything happen that was drawn; what strangers do makes nothing else late meanwhile."""
+    while world.strangers is not None and world.clock.ms + LATE_MS < until_ms:
+        world.run(world.clock.ms + LATE_MS)
+        judge_delay(world)
+    world.run(until_ms)
 
 
 def _come_to_rest(world: SwarmWorld) -> None:

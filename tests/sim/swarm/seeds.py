@@ -20,6 +20,7 @@ class Family(StrEnum):
         JOINS: Topologies with joins.
         LOSSES: Logs lose records on purpose, links and endpoints have limits.
         CHANGES: Operators change the topology under load.
+        STRANGERS: Others write where only the mesh should; brokers refuse, and lead nowhere.
         DRILLS: By hand; the number is 1000 times that of the drill, plus which order of turns.
     """
 
@@ -27,10 +28,11 @@ class Family(StrEnum):
     JOINS = "joins"
     LOSSES = "losses"
     CHANGES = "changes"
+    STRANGERS = "strangers"
     DRILLS = "drills"
 
 
-DRAWN = (Family.PLAIN, Family.JOINS, Family.LOSSES, Family.CHANGES)
+DRAWN = (Family.PLAIN, Family.JOINS, Family.LOSSES, Family.CHANGES, Family.STRANGERS)
 
 
 @dataclass(frozen=True, slots=True, order=True)

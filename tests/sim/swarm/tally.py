@@ -12,7 +12,17 @@ from pathlib import Path
 from tests.sim.swarm.run import Result
 from tests.sim.swarm.seeds import Family
 
-DRAWING = ("seeds", "plan", "moves", "troubles", "draw", "shifts", "targets", "oracle")
+DRAWING = (
+    "seeds",
+    "plan",
+    "moves",
+    "troubles",
+    "draw",
+    "shifts",
+    "targets",
+    "oracle",
+    "intrusions",
+)
 """Modules that decide what a seed draws."""
 
 

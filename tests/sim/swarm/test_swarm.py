@@ -25,6 +25,7 @@ PLAIN = seeds(Family.PLAIN, (*range(200), 224))
 JOINED = seeds(Family.JOINS, range(60))
 LOSSY = seeds(Family.LOSSES, (*range(40), 67, 165))
 CHANGED = seeds(Family.CHANGES, range(30))
+STRANGE = seeds(Family.STRANGERS, range(40))
 
 RARE = (
     "commit failed (lane)",
@@ -118,6 +119,25 @@ def test_no_schedule_with_live_changes_breaks_a_rule() -> None:
     )
 
 
+def test_no_schedule_with_strangers_breaks_a_rule() -> None:
+    """What others write, refuse or delete costs them alone. Spec: DESIGN 6, R12, K5, K20, K21."""
+    found = list(run_seeds(STRANGE))
+    assert [one.detail for one in found if one.rule] == []
+    assert_reached(
+        found,
+        (
+            "consumer groups hidden",
+            "dead letter: CODEC",
+            "dead letter: POISON",
+            "endpoint's topic made by a stranger",
+            "frame vanished",
+            "one of two workers hears a neighbour",
+            "partition without leader",
+            "topic refused",
+        ),
+    )
+
+
 def test_drills_break_no_rule() -> None:
     """Schedules by hand, several orders of turns each. Spec: K16, K18, K23, K25."""
     found = run_seeds(drill_seeds(5))
@@ -135,7 +155,7 @@ def test_a_seed_gives_the_same_trace_whatever_the_hash_seed() -> None:
         "from tests.sim.swarm.run import run_seeds\n"
         "from tests.sim.swarm.seeds import Family, seeds\n"
         "wanted = seeds(Family.PLAIN, range(500, 510))\n"
-        "for family in (Family.JOINS, Family.LOSSES, Family.CHANGES):\n"
+        "for family in (Family.JOINS, Family.LOSSES, Family.CHANGES, Family.STRANGERS):\n"
         "    wanted += seeds(family, (501, 502, 503))\n"
         "print(*[one.trace for one in run_seeds(wanted)])"
     )

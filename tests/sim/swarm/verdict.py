@@ -30,6 +30,9 @@ LOSSY = frozenset(
 )
 """Faults that may cost direct messages without an account of each. Spec: K18, K19."""
 
+PROMPT_MS = 6_000
+"""So soon a message comes that nothing disturbs."""
+
 ACCOUNTS = frozenset({"node_down", "takeover", "stale_epoch", "not_writable"})
 """Reasons under which discarded direct messages are counted."""
 
@@ -159,6 +162,8 @@ def judge(world: SwarmWorld) -> int:
             raise ViolationError(rule, f"{message} not at {wish}")
     for fault in watch.book.given_up() if watch.book is not None else ():
         raise ViolationError("given up in silence", fault)
+    if world.strangers is not None:
+        world.strangers.finish()
     for topic, seen in watch.carried.items():
         sender, reader, _ = world.oracle.outboxes[topic]
         for message in seen.values():
@@ -166,6 +171,31 @@ def judge(world: SwarmWorld) -> int:
             if not world.oracle.may_carry(message, sender, reader, wanting):
                 raise ViolationError("unwanted on a link", f"{message} on {topic}")
     return owed
+
+
+def judge_delay(world: SwarmWorld) -> None:
+    """Have nothing wait for what does not concern it.
+
+    Raises:
+        ViolationError: Something that is owed is late, and nothing but strangers disturbs the mesh.
+    """
+    strangers = world.strangers
+    if strangers is None or not strangers.is_calm:
+        return
+    soon = world.clock.ms - PROMPT_MS
+    for wish in world.watch.wishes:
+        seen = world.watch.delivered.get((wish.node, wish.endpoint), {})
+        for message in world.watch.messages():
+            is_due = message.at <= soon and message.name not in seen
+            if not is_due or MessageClass.DIRECT in (wish.of, message.of):
+                continue
+            if not naive_matches(wish.filter_, message.subject) or not _is_owed(
+                world, wish, message
+            ):
+                continue
+            if not strangers.is_late(message, wish.node, wish.endpoint):
+                text = f"{message} not at {wish} after {world.clock.ms - message.at} ms"
+                raise ViolationError("stood still", text)
 
 
 def _is_excused(world: SwarmWorld, wish: Wish, message: Message) -> bool:

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 from mesh.client.messages import announced
 from mesh.codec.control import decode_acknowledgement
@@ -26,6 +27,9 @@ from tests.sim.swarm.losses import LossBook
 from tests.sim.swarm.oracle import Arrived, Oracle
 from tests.sim.swarm.published import Identity, Message, Name, ViolationError, Wish
 
+if TYPE_CHECKING:
+    from tests.sim.swarm.strangers import Strangers
+
 _EPOCH_KEY = progress_key(Progress(kind=ProgressKind.EPOCH, offset=0))
 
 _NONE = (-1, -1)
@@ -41,6 +45,7 @@ class Watch:
     reached: Counter[str]
     dirty: dict[tuple[str, int], None] = field(default_factory=dict)
     book: LossBook | None = None
+    strangers: Strangers | None = None
     published: dict[Identity, Message] = field(default_factory=dict)
     former: dict[Identity, list[Message]] = field(default_factory=lambda: defaultdict(list))
     wishes: list[Wish] = field(default_factory=list)
@@ -166,6 +171,9 @@ class Watch:
 
     def _frame(self, record: MemoryRecord) -> None:
         topic, partition = record.topic(), record.partition()
+        strangers = self.strangers
+        if strangers is not None and strangers.is_strange(topic, partition, record.offset()):
+            return
         sender, reader, of = self.oracle.outboxes[topic]
         peeked = peek(record.key() or b"")
         hop = peeked.hop
@@ -352,6 +360,10 @@ class Watch:
                 wish.settled_ms = self.now_ms()
 
     def _dead_letter(self, record: MemoryRecord) -> None:
+        if self.strangers is not None:
+            told = decode_dead_letter(dict(record.headers() or ())[MESH_HEADER] or b"")
+            if self.strangers.letter(told.topic, told.partition, told.offset, told.reason):
+                return
         if self.book is not None:
             self._must(self.book.letter(record))
             return

@@ -15,13 +15,12 @@ from collections.abc import Callable, Mapping
 
 from mesh.codec.keys import subscription_key
 from mesh.codec.subscriptions import encode_subscription
-from mesh.errors import TransportError
+from mesh.errors import TransportDeniedError, TransportError
 from mesh.lab.world import VirtualClock, kafka_of
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topology import Node, Topology
-from mesh.runtime.host.errands import SteppedErrands
 from mesh.runtime.host.intake import PolledIntake
 from mesh.runtime.lane.lane import Lane
 from mesh.runtime.worker import Worker
@@ -30,11 +29,13 @@ from mesh.transport.memory_faults import CrashNow
 from mesh.transport.port import Writer
 from tests.sim.swarm.damage import Damage
 from tests.sim.swarm.eras import Eras, Everything
-from tests.sim.swarm.faults import SwarmFaults
+from tests.sim.swarm.faults import Beside, SwarmFaults
 from tests.sim.swarm.losses import LossBook
 from tests.sim.swarm.nemesis import begin
 from tests.sim.swarm.operators import Operators
 from tests.sim.swarm.plan import Plan, Step
+from tests.sim.swarm.seeds import Family
+from tests.sim.swarm.strangers import Strangers
 from tests.sim.swarm.watch import Message, ViolationError, Watch, Wish
 
 WAIT_MS = 100
@@ -75,6 +76,7 @@ class SwarmWorld:
         self.watch = Watch(self.oracle, self.kafka, self.clock.now_ms, self.reached)
         self.damage: Damage | None = None
         self.operators: Operators | None = None
+        self.strangers: Strangers | None = None
         self.faults = SwarmFaults(self.reached, self.watch.drain, dirty=self.watch.dirty)
         self._expect(plan)
         for name, kafka in self.kafka.items():
@@ -85,6 +87,8 @@ class SwarmWorld:
             self.watch.book = LossBook(self.oracle, self.kafka, self.reached)
             self.damage = Damage(self, self.watch.book)
             self.faults.changed = self.watch.changed
+        if plan.seed.family is Family.STRANGERS:
+            self.strangers = self.watch.strangers = Strangers(self)
         for worker in plan.workers:
             self.after(self._random.randrange(30), lambda worker=worker: self.start(worker))
 
@@ -153,7 +157,10 @@ class SwarmWorld:
         self.turns += 1
         worker = self.workers[name]
         had_lanes = None if worker._lanes is None else dict(worker._lanes.owned)
+        self.faults.waited_ms = 0
         was_read = self.act(name, lambda: worker.turn(0))
+        if self.strangers is not None:
+            self.strangers.judge_turn(name, self.faults.waited_ms)
         if name not in self.workers:
             return
         self._note_lanes(name, worker, had_lanes or {})
@@ -191,6 +198,8 @@ class SwarmWorld:
             self.drop(name)
             self.after(self._random.choice(BACK_MS), lambda: self.start(name))
         except TransportError as error:
+            if self.strangers is not None and isinstance(error, TransportDeniedError):
+                raise ViolationError("a process ended", f"{name}: {error}") from error
             # What `mesh.runtime.serve` does: a new worker, a second later.
             self.reached[f"worker starts anew: {type(error).__name__}"] += 1
             worker = self.workers.get(name)
@@ -229,7 +238,7 @@ class SwarmWorld:
                 readers,
                 intake,
                 self.clock,
-                SteppedErrands(self._rest),
+                Beside(self._rest, self.faults),
                 lambda: f"u-{node}",
                 connect=lambda _, kafka: (
                     self.kafka[kafka],

@@ -1,0 +1,149 @@
+"""Bugs by which strangers, brokers and takeovers stop a node or have it forget. Spec: R12, K5, K20."""
+
+from __future__ import annotations
+
+from mesh.core.scopes import ScopeReader
+from mesh.errors import TransportDeniedError, UnknownVersionError
+from mesh.model.control import Wish
+from mesh.node import remembering
+from mesh.node.learner import Learner
+from mesh.runtime.control import recalling
+from mesh.runtime.host.questions import Questions
+from mesh.runtime.lane.positions import Positions
+from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.messages import ingress, transit
+from mesh.runtime.messages.poison import Poison
+from mesh.runtime.topics import targets
+from mesh.runtime.topics.readership import Readership
+from mesh.transport.groups import slowest
+from tests.mutations.patching import Mutation, Patches
+
+VERY_NEW = (1 << 30, 0)
+
+
+def poison_ends_worker(patches: Patches) -> None:
+    patches.put(ingress, "headers_of", lambda record: record.headers() or ())
+    patches.put(ingress, "all_headers", lambda some: [one.headers() or () for one in some])
+
+    def take(poison, lane, source, records, now_ms, most):
+        if source.link is None:
+            return ingress.take_ingress(lane, source, records, now_ms)
+        return transit.take_frames(lane, source, source.link, records, now_ms, most)
+
+    patches.put(Poison, "take", take)
+
+
+def refusal_ends_worker(patches: Patches) -> None:
+    def wrapper(see_to):
+        def wrong(self, now_ms):
+            yield from see_to(self, now_ms)
+            if self._refused:
+                raise TransportDeniedError(next(iter(self._refused.values())))
+
+        return wrong
+
+    patches.wrap(targets.Targets, "see_to", wrapper)
+
+
+def one_refused_all_wait(patches: Patches) -> None:
+    def may_begin(self, now_ms):
+        return not self._refused
+
+    patches.put(targets.Targets, "may_begin", may_begin)
+    patches.wrap(Lanes, "leave_out", lambda leave: lambda self, closed, now: None)
+
+
+def nobody_looks_for_leaders(patches: Patches) -> None:
+    patches.put(targets, "_look", lambda admin, names, known: ({}, known))
+
+
+def asked_in_the_loop(patches: Patches) -> None:
+    patches.put(Questions, "answer", lambda self, key, ask: ask())
+
+
+def garbage_excuses_a_hole(patches: Patches) -> None:
+    def wrapper(leave_out):
+        def wrong(lane, batch, source, offset):
+            leave_out(lane, batch, source, offset)
+            lane.chains(source.at).is_forgiven = True
+
+        return wrong
+
+    patches.wrap(transit, "_leave_out", wrapper)
+
+
+def stray_is_a_version(patches: Patches) -> None:
+    def wrapper(peek):
+        def wrong(key):
+            if key and not key.startswith(b"\xf7M"):
+                raise UnknownVersionError("frame_header", key[0])
+            return peek(key)
+
+        return wrong
+
+    patches.wrap(transit, "peek", wrapper)
+
+
+def second_reading_takes_all(patches: Patches) -> None:
+    patches.put(Positions, "left_out", lambda *_: None)
+
+
+def mate_knows_less(patches: Patches) -> None:
+    patches.put(Learner, "is_behind", lambda *_: False)
+
+
+def recalled_is_all(patches: Patches) -> None:
+    def wrapper(versions):
+        return lambda records, name: dict.fromkeys(versions(records, name), VERY_NEW)
+
+    patches.wrap(recalling, "learned_versions", wrapper)
+
+
+def recalled_direct_stays_direct(patches: Patches) -> None:
+    def freeze(self, filters):
+        unseen = [one for one in filters if one not in self.view]
+        frozen = {one: Wish(durable=True, live=False) for one in unseen}
+        self.ghosts.update(frozen)
+        return dict(frozen)
+
+    patches.put(ScopeReader, "freeze", freeze)
+
+
+def lagging_leader_keeps(patches: Patches) -> None:
+    patches.put(remembering, "_is_behind", lambda reader, heard, lanes: reader.mark is None)
+
+
+def settings_not_compared(patches: Patches) -> None:
+    patches.put(targets, "set_to_keep", lambda admin, specs: {})
+
+
+def hidden_groups_are_none(patches: Patches) -> None:
+    def wrapper(passed):
+        def wrong(self, admin, topics):
+            try:
+                return passed(self, admin, topics)
+            except TransportDeniedError:
+                seen = [read for name, read in admin._broker.groups.items() if name == "clients"]
+                return slowest(seen, topics)
+
+        return wrong
+
+    patches.wrap(Readership, "passed", wrapper)
+
+
+STRANGER_BUGS = (
+    Mutation("poison-ends-worker", "whatever a record raises leaves the worker's turn", poison_ends_worker),
+    Mutation("refusal-ends-worker", "a topic that is refused ends the worker", refusal_ends_worker),
+    Mutation("one-refused-all-wait", "lanes wait until every endpoint has its topic", one_refused_all_wait),
+    Mutation("no-look-for-leaders", "nobody looks whether targets have a leader", nobody_looks_for_leaders),
+    Mutation("asked-in-the-loop", "what brokers are asked is waited for in the loop", asked_in_the_loop),
+    Mutation("garbage-excuses-a-hole", "behind garbage one hole is taken as it is", garbage_excuses_a_hole),
+    Mutation("stray-is-a-version", "a key without the magic is a frame of a later version", stray_is_a_version),
+    Mutation("second-reading-takes-all", "who reads again takes what the lane did not", second_reading_takes_all),
+    Mutation("mate-knows-less", "a lane is read by who knows less than its former owner", mate_knows_less),
+    Mutation("recalled-is-all", "what is kept is taken for all that lanes had routed by", recalled_is_all),
+    Mutation("recalled-direct", "what was read of a direct endpoint is not recalled for guaranteed ones", recalled_direct_stays_direct),
+    Mutation("lagging-leader-keeps", "a leader that has heard less overwrites what was kept", lagging_leader_keeps),
+    Mutation("settings-not-compared", "topics of endpoints stay as strangers made them", settings_not_compared),
+    Mutation("hidden-groups-are-none", "groups that are not shown are taken for none", hidden_groups_are_none),
+)  # fmt: skip
