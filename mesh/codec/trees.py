@@ -24,12 +24,16 @@ from mesh.model.trees import (
     InstanceId,
     MessageId,
     TreeId,
+    clock_of,
     name_fault,
 )
 
 ID_BYTES = 16
 CLOCK_MAX = (1 << 31) - 1
 """No mesh comes so far, and an instance's id has room for it."""
+
+SEQ_END, HOPS_END = 1 << 48, 1 << 16
+"""What says more was not written by a node: what is counted on from it must still fit."""
 
 _KNOWN = 65_536
 
@@ -119,6 +123,21 @@ def _clock(value: int) -> int:
     return value
 
 
+def _below(most: int) -> Callable[[int], int]:
+    def read(value: int) -> int:
+        if not 0 <= value < most:
+            raise ValueError(f"{value} is below zero, or more than any mesh comes to")
+        return value
+
+    return read
+
+
+def _instance(data: bytes) -> InstanceId:
+    iid = InstanceId(_number(data))
+    _clock(clock_of(iid))
+    return iid
+
+
 def _id(value: int) -> bytes:
     return value.to_bytes(ID_BYTES, "big")
 
@@ -170,7 +189,12 @@ ID = Form(_id, _number)
 TREE = Form(_tree_bytes, _tree)
 ROLE = Form(_same, _role)
 CLOCK = Form(_same, _clock)
-NAMED = {"role": ROLE, "clock": CLOCK}
+NAMED = {
+    "role": ROLE,
+    "clock": CLOCK,
+    "seq": Form(_same, _below(SEQ_END)),
+    "hops": Form(_same, _below(HOPS_END)),
+}
 """Fields that mean more than their type says."""
 
 FORMS: dict[Any, Form] = {
@@ -179,7 +203,7 @@ FORMS: dict[Any, Form] = {
     str: PLAIN,
     bytes: PLAIN,
     MessageId: ID,
-    InstanceId: ID,
+    InstanceId: Form(_id, _instance),
     TreeId: TREE,
     Address: _record(Address, {"tree": TREE, "role": ROLE}),
     Colour: _record(Colour, {"clock": CLOCK, "id": ID}),

@@ -14,6 +14,9 @@ from mesh.trees.node import Link, Node
 
 _EPOCH_SHIFT = 32
 
+OLD = 0.9
+"""Weight of what was known of hop times before the last one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -72,7 +75,16 @@ def read_frame(node: Node, link: str, frame: Frame) -> Reading:
         return Reading(is_lost=restart(node, end))
     if isinstance(frame.body, Ping):
         node.transmit(link, Pong(frame.body.sent_ms))
+    elif isinstance(frame.body, Pong):
+        _measure(end, node.now_ms - frame.body.sent_ms)
     return Reading(body=frame.body)
+
+
+def _measure(end: Link, round_trip_ms: int) -> None:
+    """Average what a hop takes; one that says nonsense says nothing. Spec: tree_layer 5.10."""
+    if round_trip_ms >= 0:
+        hop_ms = round_trip_ms / 2
+        end.hop_ms = hop_ms if not end.hop_ms else OLD * end.hop_ms + (1 - OLD) * hop_ms
 
 
 def restart(node: Node, end: Link) -> bool:
@@ -104,6 +116,8 @@ def tick_links(node: Node) -> list[str]:
 def _hear_hello(node: Node, end: Link, frame: Frame, hello: Hello) -> Reading:
     if hello.uuid == node.uuid:
         return _dropped(node, "HELLO from oneself")
+    if frame.session >> _EPOCH_SHIFT != hello.epoch:
+        return _dropped(node, "HELLO that contradicts itself")
     twin = [one for one in node.links.values() if one.uuid == hello.uuid and one is not end]
     if twin:
         return _dropped(node, "HELLO with the uuid of another peer")

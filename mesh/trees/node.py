@@ -33,6 +33,7 @@ class Link:
         heard_ms: When anything was last read.
         ping_ms: When the next PING is due.
         trees: Trees that have an edge over this link.
+        hop_ms: What a frame takes over it, by PING; 0 while that is not known.
     """
 
     peer: str
@@ -48,6 +49,7 @@ class Link:
     heard_ms: int = 0
     ping_ms: int = 0
     trees: dict[TreeId, None] = field(default_factory=dict)
+    hop_ms: float = 0.0
 
 
 @dataclass(slots=True)

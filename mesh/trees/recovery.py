@@ -213,5 +213,7 @@ def _finish(node: Node, join: Join) -> None:
 def _rearm(node: Node, own: Recovery) -> None:
     """Wait anew; those who are further from the origin wait for less, and answer first."""
     left = max(1, node.settings.hops_max - own.hops)
-    expected_ms = node.settings.timeout_factor * 2 * node.settings.hop_ms * left
+    measured_ms = max((end.hop_ms for end in node.links.values()), default=0.0)
+    hop_ms = max(node.settings.hop_ms, round(measured_ms))
+    expected_ms = node.settings.timeout_factor * 2 * hop_ms * left
     own.deadline_ms = node.now_ms + node.settings.recovery_ms_min + expected_ms

@@ -12,7 +12,8 @@ class Settings:
     Attributes:
         hops_max: Frames that crossed more links are dropped; at least the number of nodes.
         trees_max: Trees whose routes are kept; the one unused for longest goes. None: all.
-        hop_ms: What one hop is expected to take; recoveries wait for a multiple of it.
+        hop_ms: What one hop is expected to take, at least: what PING measures over own links counts
+            if it is more. Recoveries wait for a multiple of it.
         timeout_factor: A recovery waits for so many expected round trips without progress ...
         recovery_ms_min: ... and so long on top, however fast the links are.
         hello_ms: How often HELLO is repeated until the peer has answered.

@@ -1,26 +1,30 @@
 """Frames of the tree layer: what goes in comes out, and damaged bytes are refused, never more."""
 
 import random
+from dataclasses import replace
 from typing import get_type_hints
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh.codec.trees import CLOCK_MAX, KINDS, decode_frame, encode_frame
+from mesh.codec.trees import CLOCK_MAX, HOPS_END, KINDS, decode_frame, encode_frame
 from mesh.errors import DecodeError, RemoteProtocolError, UnknownVersionError
 from mesh.model.tree_frames import Body, Bulk, Cause, Frame, Publish, Reply, ReplyKind
 from mesh.model.trees import Colour, InstanceId, MessageId, TreeId, name_fault
+from mesh.trees.inputs import FrameRead
 from tests.property.effort import examples
+from tests.sim.trees.world import World
 from tests.unit.codec.tree_bodies import BODIES
 
 MUTATIONS = 100_000
 IDS = st.integers(0, (1 << 128) - 1)
+INSTANCES = st.integers(0, (1 << 127) - 1)
 NAMES = st.text(min_size=1, max_size=20).filter(lambda text: name_fault(text) is None)
 COLOURS = st.builds(Colour, st.integers(0, CLOCK_MAX), IDS.map(MessageId))
 VALUES: dict[object, st.SearchStrategy[object]] = {
-    int: st.integers(0, CLOCK_MAX),
-    InstanceId: IDS,
+    int: st.integers(0, HOPS_END - 1),
+    InstanceId: INSTANCES,
     MessageId: IDS,
     TreeId: st.uuids().map(str),
     Colour: COLOURS,
@@ -31,7 +35,9 @@ VALUES: dict[object, st.SearchStrategy[object]] = {
 
 def body(kind: type[Body]) -> st.SearchStrategy[Body]:
     hints = get_type_hints(kind)
-    fields = {name: VALUES.get(hint) or st.from_type(hint) for name, hint in hints.items()}
+    fields = {
+        name: VALUES[hint] if hint in VALUES else st.from_type(hint) for name, hint in hints.items()
+    }
     return st.builds(kind, **fields | ({"role": NAMES} if "role" in fields else {}))
 
 
@@ -90,3 +96,42 @@ def test_another_major_version_is_named() -> None:
     key, value = encode_frame(Frame(1, 1, BODIES[1]))
     with pytest.raises(UnknownVersionError, match="version 2"):
         decode_frame(key, b"\x04" + value[1:])
+
+
+def test_damaged_frames_break_no_node() -> None:
+    """What can still be read is acted on, whatever it says: a node never fails of it."""
+    chance = random.Random(3)
+    mesh = World([("a", "b"), ("b", "c"), ("c", "a")], seed=5, realms={"a": "r", "b": "r"})
+    mesh.log = []
+    for node, role in (("a", "x"), ("c", "x"), ("c", "y")):
+        mesh.role(node, role, is_exclusive=role == "y")
+    for node in "abc":
+        mesh.run()
+        for options in ({}, {"one_instance": True}, {"one_response": True}, {"one_way": True}):
+            mesh.send(node, "x", **options)
+    mesh.cut("a", "b")
+    mesh.run()
+    mesh.heal("a", "b")
+    mesh.run()
+    records = [encode_frame(frame) for _, _, to, frame in mesh.log if to == "b"]
+    node = mesh.nodes["b"]
+    links = list(node._node.links)
+    acted = 0
+    for _ in range(MUTATIONS):
+        key, value = chance.choice(records)
+        damaged = bytearray(value)
+        for _ in range(chance.randint(0, 3)):
+            at = chance.randrange(1, len(damaged))
+            damaged[at] = chance.randrange(256)
+        try:
+            frame = decode_frame(key, bytes(damaged))
+        except RemoteProtocolError:
+            continue
+        link = chance.choice(links)
+        end = node._node.links[link]
+        if chance.random() < 0.9:  # as if it came in its place
+            end.is_up = True
+            frame = replace(frame, session=end.theirs, number=end.read + 1)
+        acted += 1
+        node.step(FrameRead(link, frame), mesh.now_ms)
+    assert acted > MUTATIONS // 4
