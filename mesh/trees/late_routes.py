@@ -46,7 +46,8 @@ def route_added(node: Node, address: Address, scope: Extent, iid: InstanceId, li
             pass_on(node, session, link)
     for session in [one for one in node.closed.values() if one.address == address]:
         if _is_for(session, scope, iid, link):
-            reopen(node, session)
+            if not session.options.one_way:  # of which nobody keeps an account
+                reopen(node, session)
             pass_on(node, session, link)
 
 

@@ -15,8 +15,7 @@ from mesh.trees.records import Session
 def settle(node: Node, session: Session) -> None:
     """End a session from which nothing more is expected."""
     if session.options.one_way:
-        leave(node, session)
-        session.is_closed = True
+        _forget_soon(node, session)
         return
     if session.options.one_response and session.has_null:
         is_last = not session.items
@@ -51,11 +50,20 @@ def say(
 
 def close(node: Node, session: Session) -> None:
     """Close a breadcrumb; for a while the session may still learn of a new route."""
-    leave(node, session)
-    session.is_closed = True
     session.owed.clear()
     node.calls.pop((session.app, session.call), None)
-    if session.came_by is not None and not session.is_orphan and session.is_forwarded:
+    if session.came_by is not None and not session.is_orphan:
+        _forget_soon(node, session)
+    else:
+        leave(node, session)
+        session.is_closed = True
+
+
+def _forget_soon(node: Node, session: Session) -> None:
+    """Keep a session that has ended for as long as a new route may still be used for it. H9."""
+    leave(node, session)
+    session.is_closed = True
+    if session.is_forwarded:
         session.closed_ms = node.now_ms
         node.closed[session.mid] = session
 

@@ -30,6 +30,12 @@ def test_random_lives_break_no_rule(block: int) -> None:
     assert calls >= 250
 
 
+@pytest.mark.parametrize(("seed", "nodes"), [(2151, 9), (2503, 25), (710, 6)])
+def test_lives_that_broke_a_rule_once_break_none(seed: int, nodes: int) -> None:
+    """One-way messages that learned of no late route; a copy that came where its role had moved."""
+    assert run_trial(seed, nodes).calls
+
+
 def test_a_seed_tells_the_same_under_every_hash_seed() -> None:
     """Spec: tree_layer 10 (I10)."""
     told = set()
