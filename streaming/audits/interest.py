@@ -220,6 +220,19 @@ class Interest:
         number = _first(cuts, version, era)
         return cuts[number].position if number < len(cuts) else None
 
+    def may_move(self, member: EndpointKey) -> bool:
+        """Say whether messages may be moved to an endpoint, or from a node where its name is empty.
+
+        All that a channel has are its own.
+        """
+        wishes = (
+            wish
+            for endpoint, asked in self.wishes.items()
+            if endpoint.node == member.node and member.name in ("", endpoint.name)
+            for wish in asked
+        )
+        return any(wish.policy or wish.is_unsure or not wish.is_certified for wish in wishes)
+
     def is_known(self, endpoint: EndpointKey, uuid: str, place: TopicPartition) -> bool:
         """Say whether a source's lane knows the newest version of what an endpoint asks for."""
         versions = [wish.added for wish in self.wishes.get(endpoint, ()) if wish.removed is None]

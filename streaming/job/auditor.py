@@ -235,6 +235,8 @@ class Auditor:
         blocks = state.certifier.blocks
         for finding in blocks.forged(now_s):
             state.register.add(finding)
+        for finding in state.marks.judge(state.interest, state.names, now_s):
+            state.register.add(finding)
         for finding in state.unwanted.judge(state.interest, state.names, now_s):
             state.register.add(finding)
         tickets = [ticket for _, _, block in blocks.walk() for ticket in block.tickets.values()]

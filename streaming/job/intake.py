@@ -66,6 +66,7 @@ def take_batch(state: State, batch: Batch, now_s: float) -> None:
     state.links.frames(batch.frames)
     state.delivery_doubts += state.order.absorb(batch.deliveries)
     state.frame_doubts += state.origins.absorb(batch.frames)
+    state.marks.absorb(batch.frames, batch.deliveries, state.names, now_s)
 
 
 def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
@@ -77,6 +78,8 @@ def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
                 _take_config(state, row, value, now_s)
             case "clients", _, _:
                 _take_subscription(state, place.node, row)
+            case "to", key, _ if key.startswith("repair "):
+                state.marks.ask(place.node, place.other, key)
             case _, _, None:
                 pass
             case "progress", _, value:

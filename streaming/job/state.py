@@ -13,6 +13,7 @@ from streaming.audits.eras import Eras
 from streaming.audits.findings import Register
 from streaming.audits.interest import Interest
 from streaming.audits.links import Links
+from streaming.audits.marks import Marks
 from streaming.audits.names import Names
 from streaming.audits.order import DeliverySuspicion, Order
 from streaming.audits.origins import FrameSuspicion, Origins
@@ -48,6 +49,7 @@ class State:
     register: Register
     eras: Eras
     unwanted: Unwanted
+    marks: Marks
     stalls: Stalls = field(default_factory=Stalls)
     batch: int = -1
     batches: dict[str, int] = field(default_factory=dict)
@@ -72,6 +74,7 @@ class State:
             register=Register(),
             eras=Eras.of(topology),
             unwanted=Unwanted(prefix),
+            marks=Marks(prefix),
         )
 
     def world(self, ends: Ends, read_s: float = inf) -> World:

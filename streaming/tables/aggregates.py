@@ -240,7 +240,7 @@ def small_rows(records: DataFrame) -> DataFrame:
     is_wanted = (
         is_kept
         | ((F.col("role") == "control") & key.rlike("^(identity$|heartbeat$|stop )"))
-        | ((F.col("role") == OUTBOX) & (key == "link"))
+        | ((F.col("role") == OUTBOX) & key.rlike("^(link$|repair )"))
         | ((F.col("role") == "progress") & key.rlike("^(source|sent|accepted|held) "))
     )
     version = F.when(is_kept, F.col("offset")).otherwise(-1)

@@ -7,8 +7,9 @@ import json
 import pytest
 
 from mesh.codec.control import encode_stop
-from mesh.codec.keys import stop_key
+from mesh.codec.keys import repair_key, stop_key
 from mesh.model.control import Stop
+from mesh.model.frames import MessageClass
 from mesh.model.state import ProgressKind
 from streaming.tables.rows import TopicPartition
 from tests.streaming.conftest import kafka_frame
@@ -59,8 +60,10 @@ def test_a_frame_in_a_zone_that_its_link_is_not_in_is_an_unplanned_path(bench, p
 
 
 def test_a_message_twice_in_one_outbox_is_a_duplicate_unless_it_is_a_repair(bench, plant):
-    """Found within one batch and across two; a repair frame may repeat."""
+    """Found within one batch and across two; a repair frame may repeat, if it was asked for."""
     offsets = plant.publish("a", "acme/x", 10)
+    asked = repair_key(topic_id("mesh.a.in.g"), 0, 0, MessageClass.GUARANTEED)
+    plant.put("b.to.a.c", 0, asked, b"")
     plant.frame("a->b", offsets[:5], path=["a"], source="a.in.g")
     plant.frame("a->b", offsets[5:], path=["a"], source="a.in.g")
     plant.frame("a->b", offsets[:5], path=["a"], source="a.in.g", flags=1, previous=-1)

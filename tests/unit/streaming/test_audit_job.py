@@ -31,7 +31,7 @@ from streaming.job.plain import from_plain, to_plain
 from streaming.job.snapshots import KEPT, Snapshots
 from streaming.job.state import State
 from streaming.tables.digest import Digest
-from streaming.tables.rows import IngressRow, SourceKey, TopicPartition
+from streaming.tables.rows import IngressRow, SourceKey, TopicPartition, UnwantedRow
 from streaming.tables.topics import audited_pattern, place_of
 
 FILE = """
@@ -81,6 +81,10 @@ def state(topology: Topology) -> State:
     made.certifier.blocks.publish([row], 5.0)
     block: Block = made.certifier.blocks.open[PLACE][0]
     block.tickets["a"] = made.passing.open(PLACE, 1, "a")
+    odd = UnwantedRow(TopicPartition("mesh.a.ep.s", 0), SourceKey("dd", 0), 1, 2, 3, 4, 5, ("x",))
+    made.unwanted.absorb([odd], 5.0)
+    made.marks.moved[EndpointKey("a", "s")] = (5.0, gap)
+    made.marks.ask("a", "in", "repair aa 1 2 guaranteed")
     certificate = Certificate(
         str(PLACE),
         0,

@@ -1,0 +1,124 @@
+"""Marks of the mesh that excuse a second copy are believed for a reason only. Spec: K11, K20."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.codec.keys import repair_key
+from mesh.model.control import EndpointKind, Subscription
+from mesh.model.frames import MessageClass
+from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.marks import PATIENCE_S, Marks
+from streaming.audits.names import Names
+from streaming.tables.digest import Digest
+from streaming.tables.rows import (
+    DeliveryRow,
+    FramePlace,
+    FrameRow,
+    SourceKey,
+    TopicPartition,
+)
+
+SOURCE = SourceKey("ab" * 16, 1)
+OUTBOX = TopicPartition("mesh.a.to.b.g", 2)
+NAMES = Names(topics={"ab" * 16: "mesh.a.in.g"})
+
+
+def frame(*, path: tuple[str, ...] = ("a",), repair: bool = False, moved: bool = False) -> FrameRow:
+    place = FramePlace(7, 2, 3, 5)
+    return FrameRow(
+        place=OUTBOX,
+        is_repair=repair,
+        kind="data",
+        zone="Z",
+        path=path,
+        chain=SOURCE,
+        source=SOURCE,
+        generation=0,
+        frames=1,
+        messages=3,
+        first=3,
+        last=5,
+        head=place,
+        tail=place,
+        broken=(),
+        late=0,
+        is_moved=moved,
+    )
+
+
+def delivery(*, moved: bool = True) -> DeliveryRow:
+    return DeliveryRow(
+        place=TopicPartition("mesh.b.ep.q", 0),
+        source=SOURCE,
+        generation=0,
+        path=("a", "b"),
+        block=0,
+        digest=Digest(1, 2, 3, 4, 5),
+        first=3,
+        last=3,
+        record_first=0,
+        record_last=0,
+        late=0,
+        is_moved=moved,
+    )
+
+
+def judged(marks: Marks, interest: Interest, now_s: float = 200.0) -> list[tuple[str, str, int]]:
+    return [
+        (one.kind.value, one.link or one.endpoint, one.count)
+        for one in marks.judge(interest, NAMES, now_s)
+    ]
+
+
+def test_a_repair_that_nobody_asked_for_is_a_duplicate() -> None:
+    """Everything sent three times with the flag used to be no finding."""
+    marks = Marks("mesh.")
+    for _ in range(3):
+        marks.absorb([frame(repair=True)], [], NAMES, 100.0)
+    assert judged(marks, Interest(), 100.0 + PATIENCE_S - 1) == []
+    assert judged(marks, Interest()) == [("duplicate", "a->b", 9)]
+    assert judged(marks, Interest()) == []
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_one_that_was_asked_for_is_none_also_if_the_request_is_read_late(is_early: bool) -> None:
+    marks = Marks("mesh.")
+    key = repair_key(bytes.fromhex("ab" * 16), 1, 2, MessageClass.GUARANTEED).decode()
+    if is_early:
+        marks.ask("b", "a", key)
+    marks.absorb([frame(repair=True)], [], NAMES, 100.0)
+    marks.ask("b", "a", key)
+    assert judged(marks, Interest()) == []
+
+
+def test_a_request_of_another_link_or_source_excuses_nothing() -> None:
+    marks = Marks("mesh.")
+    for topic, partition, outbox, reader in (
+        ("cd", 1, 2, "b"),
+        ("ab", 1, 3, "b"),
+        ("ab", 1, 2, "c"),
+    ):
+        key = repair_key(bytes.fromhex(topic * 16), partition, outbox, MessageClass.GUARANTEED)
+        marks.ask(reader, "a", key.decode())
+    for garbage in ("repair", "repair x y z g", "repair ab 1 2 g more"):
+        marks.ask("b", "a", garbage)
+    marks.absorb([frame(repair=True)], [], NAMES, 100.0)
+    assert judged(marks, Interest()) == [("duplicate", "a->b", 3)]
+
+
+def test_what_is_moved_must_be_in_a_queue_and_come_from_one() -> None:
+    """A copy in a channel that is marked as moved used to hide the other one."""
+    marks, interest = Marks("mesh."), Interest()
+    interest.subscribe(EndpointKey("b", "q"), "acme/>", Subscription(), 0)
+    marks.absorb([frame(path=("c",), moved=True)], [delivery()], NAMES, 100.0)
+    assert judged(marks, interest) == [("unexpected", "b/q", 1), ("unplanned-path", "a->b", 3)]
+
+
+def test_queues_move_messages_by_right() -> None:
+    marks, interest = Marks("mesh."), Interest()
+    marks.absorb([frame(path=("c",), moved=True)], [delivery()], NAMES, 100.0)
+    asked = Subscription(kind=EndpointKind.QUEUE, policy="any")
+    for node in ("b", "c"):  # read later than what was moved
+        interest.subscribe(EndpointKey(node, "q"), "acme/>", asked, 0)
+    assert judged(marks, interest) == []
