@@ -1,8 +1,8 @@
 """A target that nobody can write stops nothing else: it is left out before anything touches it.
 
 Spec: K20, R12. What a transaction that touches a partition without a leader does to its id is
-`test_a_partition_without_leader_holds_an_id`, on the twin, and on three real brokers
-`tests/kafka/test_leaderless.py`.
+`test_a_partition_without_leader_holds_an_id`, on the twin, which does there what three real brokers
+were seen to do.
 """
 
 from __future__ import annotations
