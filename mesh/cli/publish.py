@@ -23,7 +23,10 @@ ClassOption = Annotated[str, typer.Option("--class", help="guaranteed or direct.
 
 
 def publish(
-    subject: Annotated[str, typer.Argument(help="Mesh address, as in acme/orders/eu.")],
+    subject: Annotated[
+        str,
+        typer.Argument(help="Mesh address, as acme/orders/eu; with --queue, a queue's name."),
+    ],
     node: NodeOption,
     payload: Annotated[
         str | None, typer.Argument(help="The message; else each line of standard input is one.")
@@ -34,6 +37,9 @@ def publish(
         list[str] | None, typer.Option(help="NAME=VALUE, in order; repeatable.")
     ] = None,
     count: Annotated[int, typer.Option(min=1, help="How often to publish each message.")] = 1,
+    queue: Annotated[
+        bool, typer.Option("--queue", help="To the queues of that name, by `queue/NAME`.")
+    ] = False,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -42,6 +48,7 @@ def publish(
     from mesh.model.frames import MessageClass
 
     message_class = class_of(class_)
+    subject = named_queue("SUBJECT", subject) if queue else subject
     headers = headers_of(header or [])
     topology = running_mesh(target, near=node).topology
     check_node(topology, node, "--node")
@@ -79,6 +86,20 @@ def _publish_all(
             client.publish(
                 subject, content, key=key_bytes, headers=headers, message_class=message_class
             )
+
+
+def named_queue(where: str, name: str) -> str:
+    """Return the subject for the queues of a name.
+
+    Raises:
+        ConfigError: It is no name.
+    """
+    from mesh.model.names import name_fault
+    from mesh.model.queues import queue_subject
+
+    if (fault := name_fault(name)) is not None:
+        raise wrong_input(where, f"queue {fault}")
+    return queue_subject(name)
 
 
 def class_of(text: str) -> MessageClass:

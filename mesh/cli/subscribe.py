@@ -13,7 +13,7 @@ import typer
 
 from mesh.cli.faults import wrong_input
 from mesh.cli.interrupt import interruptible
-from mesh.cli.publish import ClassOption, NodeOption, class_of
+from mesh.cli.publish import ClassOption, NodeOption, class_of, named_queue
 from mesh.cli.render import Output, OutputOption, View, render, standard_output
 from mesh.cli.session import running_mesh
 from mesh.cli.target import HERE, Target, check_node, say
@@ -36,9 +36,15 @@ WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until a
 
 
 def subscribe(
-    filter_: Annotated[str, typer.Argument(metavar="FILTER", help="As in 'acme/>'.")],
     node: NodeOption,
     endpoint: EndpointOption,
+    filter_: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FILTER",
+            help="As in 'acme/>'; a queue without one gets what is published by its name.",
+        ),
+    ] = None,
     class_: ClassOption = "guaranteed",
     wait: WaitOption = True,
     follow: Annotated[
@@ -78,6 +84,10 @@ def subscribe(
 
     message_class, asked = class_of(class_), _policy_of(policy)
     kind = EndpointKind.QUEUE if queue or asked is not None else EndpointKind.CHANNEL
+    if filter_ is None:
+        if kind is EndpointKind.CHANNEL:
+            raise wrong_input("FILTER", "is missing: write what the endpoint wants, as in 'acme/>'")
+        filter_ = named_queue("--endpoint", endpoint)
     topology = running_mesh(target, near=node).topology
     check_node(topology, node, "--node")
     code = 0

@@ -164,6 +164,15 @@ class Attraction:
         return cls(parts[1], parts[2], MemberKind(parts[3]), parts[4])
 
 
+def queue_subject(queue: str) -> str:
+    """Return the subject to publish to where a queue is meant by its name. Spec: DMR-9.
+
+    A subject like any other: queues of that name get it that have subscribed to it, each by its
+    policy. Case makes no other queue.
+    """
+    return f"queue/{fold(queue)}"
+
+
 def queue_address(queue: str, node: str) -> str:
     """Return the subject that stands for one member of a queue.
 

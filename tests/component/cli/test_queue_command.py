@@ -132,3 +132,19 @@ def test_who_waits_for_a_queue_that_is_not_there_is_told(run: Run, chain: Chain)
     mesh.subscribe("a", "all", ">")
     channel = run("queue", "consume", "all", "--node", "a", *options)
     assert (channel.code, "all at a is a channel" in channel.err) == (2, True)
+
+
+def test_a_queue_is_published_to_by_its_name(run: Run, chain: tuple[Mesh, str]) -> None:
+    """Each queue of the name gets a copy, and one that asks for other subjects none. DMR-9."""
+    mesh, file = chain
+    for node in "ac":
+        assert run("subscribe", "-n", node, "-e", "Jobs", "--queue", "-f", file).code == 0
+    assert run("subscribe", "x", "-n", "b", "-e", "jobs", "--queue", "-f", file).code == 0
+    assert run("publish", "JOBS", "hello", "--queue", "-n", "b", "-f", file).code == 0
+    mesh.pause(2.0)
+    found = run("queue", "show", "jobs", "-f", file, "-o", "json").data["members"]
+    assert {one["node"]: one["waiting"] for one in found} == {"a": 1, "b": 0, "c": 1}
+    wrong = run("publish", "no way", "x", "--queue", "-n", "b", "-f", file)
+    missing = run("subscribe", "-n", "a", "-e", "e", "-f", file)
+    assert (wrong.code, wrong.err.count("\n")) == (2, 1)
+    assert (missing.code, "FILTER" in missing.err) == (2, True)
