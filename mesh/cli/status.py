@@ -30,7 +30,7 @@ def status(
     with open_session(target, heard=Heard.ANYBODY) as seen:
         wall_ms = clock.wall_ms()
         data = status_document(seen.topology, seen.view, seen.beats, seen.kafka, wall_ms)
-    render(View(data=data, table=lambda: _status_table(data["nodes"], data["change"])), output)
+    render(View(data=data, table=lambda: _status_table(data)), output)
     raise typer.Exit(0 if data["ok"] else EXIT_UNHEALTHY)
 
 
@@ -42,10 +42,14 @@ def _change_text(change: Mapping[str, Any]) -> str:
     )
 
 
-def _status_table(
-    nodes: Sequence[Mapping[str, Any]], change: Mapping[str, Any] | None
-) -> RenderableType:
+def _parts_text(parts: Sequence[Sequence[str]]) -> str:
+    shown = " | ".join(", ".join(part) for part in parts)
+    return f"for roles on trees the mesh is in {len(parts)} parts: {shown}"
+
+
+def _status_table(data: Mapping[str, Any]) -> RenderableType:
     """Return how the mesh is in a sentence, then what is unusual, then every node."""
+    nodes, change, parts = data["nodes"], data["change"], data["parts"]
     columns: Mapping[str, Sequence[object]] = {
         "NODE": [node["node"] for node in nodes],
         "KAFKA": [node["kafka"] for node in nodes],
@@ -60,6 +64,8 @@ def _status_table(
     shown = {name: values for name, values in columns.items() if values}
     rows = [list(row) for row in zip(*shown.values(), strict=True)]
     lines = [headline(nodes), *([] if change is None else [_change_text(change)])]
+    if len(parts) > 1:
+        lines.append(_parts_text(parts))
     lines += [line for node in nodes for line in _unusual(node)]
     return Group(*lines, grid(tuple(shown), rows))
 

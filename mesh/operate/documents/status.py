@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mesh.codec.keys import PauseKey
@@ -39,7 +39,21 @@ def status_document(
         "ok": all(node.is_well for node in nodes),
         "change": _change(view, wall_ms),
         "nodes": [_node(view, node) for node in nodes],
+        "parts": _parts(view, nodes),
     }
+
+
+def _parts(view: MeshView, nodes: Sequence[NodeStatus]) -> list[list[str]]:
+    """Return the nodes that are up by the colour that their tree layer tells.
+
+    Those without a colour are left out: they have nothing to lose yet.
+    """
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        beat = view.nodes[node.node].heartbeat
+        if node.state == "up" and beat is not None and beat.colour:
+            found.setdefault(beat.colour, []).append(node.node)
+    return sorted(sorted(part) for part in found.values())
 
 
 def _node(view: MeshView, node: NodeStatus) -> dict[str, Any]:

@@ -70,3 +70,16 @@ def test_nobody_is_found_and_names_that_are_none_are_refused(run: Run, trees: Ch
     wrong = run("role", "send", "desk-7", "r", "-n", "a", "-f", file, *options)
     assert wrong.code == 2
     assert "drop one" in wrong.err
+
+
+def test_status_tells_the_parts_of_a_mesh_that_is_split(run: Run, trees: Chain) -> None:
+    mesh, file = trees
+    hosted(mesh)
+    run("role", "send", "desk-7", "pricing", "-n", "a", "-f", file)
+    mesh.pause(2)
+    assert run("status", "-f", file, "-o", "json").data["parts"] == [["a", "b", "c"]]
+    assert "parts" not in run("status", "-f", file).out
+    mesh.world.cut("a", ["b"])
+    mesh.pause(13)
+    assert run("status", "-f", file, "-o", "json").data["parts"] == [["a"], ["b", "c"]]
+    assert "in 2 parts: a | b, c" in run("status", "-f", file).out
