@@ -1,0 +1,201 @@
+"""Zones of a running mesh made and changed by a program: what `mesh zone` does for people.
+
+Named after Universal Messaging's nZoneManager: create, join, leave, get. Each change is put in
+force without loss before the call returns. Spec: DESIGN 3, UM-8, K28.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from mesh.config.legal import legal_topology_from
+from mesh.config.located import KeyPath, dotted
+from mesh.config.zone_edits import Spec, with_nodes, with_zone, without_nodes, without_zone, zone_of
+from mesh.core.live_change_limits import unchangeable
+from mesh.errors import ConfigError, NotBegunError
+from mesh.model.frames import MessageClass
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology, Zone
+from mesh.operate.apply import ChangeContext, begin_change, read_begun
+from mesh.operate.draining import FollowedProgresses
+from mesh.operate.in_force import InForce, read_in_force
+from mesh.operate.plan import lost_by
+from mesh.operate.status import observe
+from mesh.operate.unread import unread_in
+from mesh.transport.port import KafkaCluster
+from mesh.view.mesh_view import MeshView
+
+WAIT_S = 60.0
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+class ZoneManager:
+    """Administers the zones of a mesh. One thread uses it.
+
+    Args:
+        topology: The mesh, with the addresses of its Kafka clusters.
+        kafka: Clients of all of them, see `mesh.view.connection.open_kafka`; whoever opened them
+            closes them.
+        wait_s: How long a change may take, in seconds.
+        tell: Told what is done and who is waited for.
+        now_ms: Monotonic clock.
+        pause: Lets time pass, in seconds.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        kafka: Mapping[str, KafkaCluster],
+        *,
+        wait_s: float = WAIT_S,
+        tell: Callable[[str], None] = lambda _: None,
+        now_ms: Callable[[], int] = _now_ms,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._file = topology
+        self._kafka = kafka
+        self._wait_s = wait_s
+        self._tell = tell
+        self._now_ms = now_ms
+        self._pause = pause
+
+    def zones(self) -> Mapping[str, Zone]:
+        """Return all zones in force, by their names.
+
+        Raises:
+            TransportUnavailableError: Not one Kafka cluster answers.
+        """
+        return self._in_force().topology.zones
+
+    def get(self, zone: str) -> Zone:
+        """Return one zone in force.
+
+        Raises:
+            ConfigError: No zone is called so.
+            TransportUnavailableError: Not one Kafka cluster answers.
+        """
+        return zone_of(self._in_force().topology, zone)
+
+    def create(
+        self,
+        zone: str,
+        kind: str,
+        nodes: Sequence[str] = (),
+        *,
+        title: str = "",
+        exclusive: bool = False,
+    ) -> Zone:
+        """Make a zone, all of its nodes linked to each other; without any it does nothing yet.
+
+        Args:
+            zone: Its name, which never changes.
+            kind: `cluster`, `one-hop` or `multi-hop`.
+            nodes: Its members.
+            title: What people read.
+            exclusive: Whether members are in no other zone.
+
+        Raises:
+            ConfigError: It exists, or what comes of it is illegal; nothing was changed.
+            NotBegunError: Nodes that must take part do not; nothing was changed.
+            NotInTimeError: The change was begun and is not done; the same call goes on with it.
+            TransportError: A Kafka cluster does not answer.
+        """
+        said: dict[str, object] = {"kind": kind, "nodes": list(nodes)}
+        said |= {"title": title} if title else {}
+        said |= {"exclusive": True} if exclusive else {}
+        self._put(lambda before: with_zone(before, zone, said))
+        return self.get(zone)
+
+    def join(self, zone: str, node: str) -> Zone:
+        """Add a node to a zone, linked to all of its members.
+
+        Raises:
+            ConfigError, NotBegunError, NotInTimeError, TransportError: As for `create`.
+        """
+        self._put(lambda before: with_nodes(before, zone, [node]))
+        return self.get(zone)
+
+    def leave(self, zone: str, node: str) -> Zone:
+        """Take a node out of a zone; the last one leaves it without members, and it stays.
+
+        Raises:
+            ConfigError, NotBegunError, NotInTimeError, TransportError: As for `create`; also where
+                messages would be lost that wait on a link of the node there.
+        """
+        self._put(lambda before: without_nodes(before, zone, [node]))
+        return self.get(zone)
+
+    def delete(self, zone: str) -> None:
+        """Delete a zone with its links.
+
+        Raises:
+            ConfigError, NotBegunError, NotInTimeError, TransportError: As for `leave`.
+        """
+        self._put(lambda before: without_zone(before, zone))
+
+    def _in_force(self) -> InForce:
+        found, _ = read_in_force(self._kafka, self._file.prefix)
+        return found or InForce(number=0, topology=self._file)
+
+    def _put(self, edit: Callable[[Topology], Spec]) -> None:
+        found, records = read_in_force(self._kafka, self._file.prefix)
+        for fault in records.silent.values():
+            raise NotBegunError(f"nothing was changed: {fault}")
+        if found is None:
+            raise NotBegunError(
+                "nothing was changed: mesh.config does not say what is in force; apply the file "
+                "that nodes go by once, with `mesh apply`"
+            )
+        after = _legal_after(found.topology, edit)
+        view = MeshView(found.topology, self._kafka, self._now_ms, name="zones")
+        try:
+            view.refresh()
+            self._drive(found, after, view)
+        finally:
+            view.close()
+
+    def _drive(self, found: InForce, after: Topology, view: MeshView) -> None:
+        before, kafka = found.topology, self._kafka
+        beats = observe(view, self._now_ms, self._pause)
+        begun = read_begun(kafka, before.prefix)
+        goes_on = begun is not None and begun.is_open
+        unread = unread_in(_outboxes_gone(before, after), before, view, beats, kafka)
+        if not goes_on and (problems := lost_by(unread, _where)):
+            raise ConfigError(problems)
+        with FollowedProgresses.begun(before, kafka, self._now_ms) as progresses:
+            context = ChangeContext(
+                kafka=kafka,
+                view=view,
+                now_ms=self._now_ms,
+                pause=self._pause,
+                tell=self._tell,
+                beats=beats,
+                progresses=progresses,
+            )
+            begin_change(found, after, begun, context).run(self._wait_s, 0.0)
+
+
+def _legal_after(before: Topology, edit: Callable[[Topology], Spec]) -> Topology:
+    after = legal_topology_from(edit(before), _where, name=before.name, since=before)
+    if problems := list(unchangeable(before, after, _where)):
+        raise ConfigError(problems)
+    return after
+
+
+def _outboxes_gone(before: Topology, after: Topology) -> Sequence[str]:
+    """Return the outboxes that a change leaves without a reader."""
+    names = TopicNames(before.prefix)
+    return [
+        names.outbox(source, target, MessageClass.GUARANTEED)
+        for link in before.links
+        for source, target in (link.ends, link.ends[::-1])
+        if target not in (after.neighbours(source) if source in after.nodes else ())
+    ]
+
+
+def _where(path: KeyPath) -> str:
+    return dotted(("spec", *path))
