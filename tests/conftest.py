@@ -16,6 +16,7 @@ from xdist.scheduler import LoadFileScheduling
 from mesh.errors import StartError
 from mesh.local.brokers import KafkaClusters, start_brokers
 from mesh.local.jars import KafkaSoftware, cache_folder, find_kafka
+from tests.parts import durations
 
 # Simulations make and drop objects by the million: a collection every 700 takes an eighth of their time.
 gc.set_threshold(100_000, 50, 50)
@@ -50,6 +51,16 @@ class OneSparkAtATime(LoadFileScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling | None:
     """Take over where files stay whole."""
     return OneSparkAtATime(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say where the time went, when a whole run ends."""
+    stats = terminalreporter.stats.values()
+    told = durations(one for some in stats for one in some if isinstance(one, pytest.TestReport))
+    if len(told) > 1:
+        terminalreporter.section("seconds by part")
+        for line in told:
+            terminalreporter.line(line)
 
 
 @pytest.fixture(scope="session")
