@@ -212,6 +212,7 @@ class Cause(StrEnum):
     SWEPT = "swept"
     APPLICATION_GONE = "application_gone"
     NODE_RESTARTED = "node_restarted"
+    TOO_LARGE = "too_large"
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,9 @@ from mesh.trees.inputs import (
 from mesh.trees.machine import TreeNode
 from mesh.trees.outputs import ColourChanged, Output, Transmit, TreeBuilt
 
+APPS_MAX = 10_000
+"""Applications that a node serves at a time; what others say is counted and left out."""
+
 SETTLE_MS = 3_000
 """So long somebody who took the same role politely at the same moment may still be heard of."""
 
@@ -196,6 +199,8 @@ class Applications:
             self._early.append(said)
             return
         if said.app:
+            if self._is_full(said.app):
+                return
             yield from self._live(said.app)
         if isinstance(said, RoutesAsked):
             yield Tell(said.app, self._routes(said))
@@ -219,6 +224,8 @@ class Applications:
                 yield from self._add(of, wishes)
                 wishes = []
             of = app
+            if self._is_full(app):
+                continue
             if isinstance(one, LeaseSaid):
                 yield from self._lease(one)
             elif one.wish is None:
@@ -229,6 +236,13 @@ class Applications:
                     wishes.append(one.wish)
         if wishes:
             yield from self._add(of, wishes)
+
+    def _is_full(self, name: str) -> bool:
+        """Say whether nobody else can be served: each application costs a topic."""
+        is_full = name not in self._apps and len(self._apps) >= APPS_MAX
+        if is_full:
+            self.refused["TOO_MANY_APPLICATIONS"] += 1
+        return is_full
 
     def _is_news(self, said: RoleSaid) -> bool:
         app = self._apps.get(said.key.app)

@@ -121,7 +121,11 @@ def _tries_on(session: Session) -> bool:
 
 def _pass_data(node: Node, session: Session, said: Reply, *, is_last: bool) -> None:
     if session.options.one_response:
-        session.items.extend(said.items)
+        room = node.settings.collected_bytes_max - sum(map(len, session.items))
+        if sum(map(len, said.items)) <= room:
+            session.items.extend(said.items)
+        else:
+            session.has_null, session.cause = True, Cause.TOO_LARGE
     else:
         say(node, session, ReplyKind.DATA, is_last=is_last, items=said.items)
 

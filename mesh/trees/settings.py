@@ -26,6 +26,8 @@ class Settings:
         heals_max: Heals that are told apart; more of them mean that every role recovers.
         remembered_max: Routes of forgotten trees whose order is remembered against loops.
         seen_max: Ids of floods and messages that are remembered against copies.
+        collected_bytes_max: What answers of one response may come to together; one that does not
+            fit any more is a null.
     """
 
     hops_max: int = 64
@@ -43,3 +45,4 @@ class Settings:
     heals_max: int = 64
     remembered_max: int = 20_000
     seen_max: int = 200_000
+    collected_bytes_max: int = 900_000

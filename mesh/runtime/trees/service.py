@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 import structlog
@@ -29,6 +29,9 @@ from mesh.trees.applications import Applications, NodeInput, RolesCaughtUp, Role
 from mesh.trees.inputs import FrameRead, LinkClosed, LinkOpened, Ticked
 from mesh.trees.machine import TreeNode
 from mesh.trees.settings import Settings
+
+TICK_MS = 100
+"""How often is looked whether anything is due: each application has its time."""
 
 REST_MS = 1_000
 """How long a link rests whose frames cannot be read."""
@@ -58,6 +61,7 @@ class _Incarnation:
     resting: dict[str, int] = field(default_factory=dict)
     has_roles: bool = False
     looked_ms: int = 0
+    ticked_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -122,7 +126,8 @@ class TreeService:
     def _begin(self, uuid: str, epoch: int, now_ms: int) -> None:
         number = int.from_bytes(sha256(f"{uuid} {epoch}".encode()).digest()[:8], "big")
         realm = self.topology.nodes[self.node].realm or ""
-        tree_node = TreeNode(self.node, uuid, epoch, number, realm, self.settings)
+        settings = replace(self.settings, collected_bytes_max=self.topology.max_message_bytes)
+        tree_node = TreeNode(self.node, uuid, epoch, number, realm, settings)
         self._now = _Incarnation(
             (uuid, epoch),
             Applications(tree_node, uuid, epoch),
@@ -169,9 +174,11 @@ class TreeService:
         if not now.has_roles and self._may_serve(now, links, now_ms):
             now.has_roles = True
             self._give(now, RolesCaughtUp(), now_ms)
-        wakes_ms = now.apps.wakes_ms
-        if wakes_ms is not None and wakes_ms <= now_ms:
-            self._give(now, Ticked(), now_ms)
+        if now_ms - now.ticked_ms >= TICK_MS:
+            now.ticked_ms = now_ms
+            wakes_ms = now.apps.wakes_ms
+            if wakes_ms is not None and wakes_ms <= now_ms:
+                self._give(now, Ticked(), now_ms)
         now.writer.see_to(now_ms)
         if now_ms - now.looked_ms >= LOOK_MS:
             now.looked_ms = now_ms

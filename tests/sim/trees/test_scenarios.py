@@ -273,6 +273,17 @@ def test_17_one_response_collects() -> None:
     assert len(broken.items) == 4
 
 
+def test_answers_that_are_too_large_together_are_a_null() -> None:
+    """One response is one frame on each link. Spec: tree_layer 6.4; K6."""
+    line = (("a", "b"), ("b", "c"), ("c", "d"))
+    mesh = world(line, roles="bcd", settings=Settings(ping_ms=0, collected_bytes_max=2))
+    call = mesh.send("a", "r", one_response=True)
+    mesh.run()
+    assert call.count(ReplyKind.NULL) == 1
+    assert 1 <= len(call.items) <= 2
+    assert sum(one.is_last for one in call.answers) == 1
+
+
 def test_18_19_one_instance_tries_on() -> None:
     """Spec: tree_layer 11 (18, 19), H18."""
     mesh = world(STAR, roles="bcd")

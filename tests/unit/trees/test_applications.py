@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mesh.model.tree_apps import (
     Delivered,
     Expired,
@@ -158,3 +160,17 @@ def test_of_two_who_take_a_role_politely_at_once_one_is_refused() -> None:
     effects += apps.step(Ticked(), SETTLE_MS)
     ends = [kinds(effects, app)[-1] for app in ("app", "other")]
     assert sorted(one.__name__ for one in ends) == ["Refused", "RoleTaken"]
+
+
+def test_there_are_not_more_applications_than_a_node_can_serve(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each costs a topic: names that are made up must not make them without end."""
+    monkeypatch.setattr("mesh.trees.applications.APPS_MAX", 3)
+    apps = served()
+    for number in range(10):
+        apps.step(SendWanted(f"app-{number}", "c", PLACE), 0)
+        apps.step(RolesRead([LeaseSaid(f"more-{number}", 5_000)]), 0)
+    assert len(apps.names) == 3
+    assert apps.refused["TOO_MANY_APPLICATIONS"] == 17
+    assert apps.step(SendWanted(apps.names[0], "d", PLACE), 1)
