@@ -65,3 +65,9 @@ def test_help_uses_no_word_that_is_left_out() -> None:
 
 def test_a_word_that_is_left_out_would_be_seen() -> None:
     assert PATTERN.findall("Made anew by the wishes of a node") == ["anew", "wishes"]
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/adr/*.md")), ids=lambda page: page.name)
+def test_every_decision_has_a_date_and_a_status(page: Path) -> None:
+    """Who reads it wants to know whether it still holds."""
+    assert re.search(r"\*\*Date\.\*\* 20\d\d-\d\d-\d\d\. \*\*Status\.\*\* \w", page.read_text())
