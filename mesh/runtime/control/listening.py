@@ -105,6 +105,7 @@ class _Feed:
     since_ms: int
     topic_id: bytes = NO_TOPIC
     is_doubted: bool = False
+    has_marks: bool = False
     looked_to: int | None = None
     next: int = BEGINNING
     end: int | None = None
@@ -380,7 +381,7 @@ class Listener:
     def _begin_again(self, feed: _Feed) -> None:
         self._stop(feed)
         self.questions.forget("control", feed.kafka)  # what is being asked may be of before
-        feed.looked_to = None
+        feed.looked_to, feed.has_marks = None, False
         feed.next, feed.told, feed.given_up, feed.tried_ms = BEGINNING, False, False, -RETRY_MS
 
     def cut(self, neighbours: Sequence[str]) -> None:
@@ -477,10 +478,14 @@ class Listener:
         """Say whether a mark is about the topic that it stands in, as far as that is known.
 
         It may be old, and copied from another topic by somebody; or the topic is another one by
-        now, which is looked into. Spec: K23.
+        now, which is looked into. Where no other marks stand all of it is a copy: who it is about
+        tells its identity. Spec: K23, EMS-16.
         """
-        known = self._feeds[f"{topic}-0"].topic_id
-        if NO_TOPIC in (known, mark.topic_id) or known == mark.topic_id:
+        feed = self._feeds[f"{topic}-0"]
+        if NO_TOPIC in (feed.topic_id, mark.topic_id) or feed.topic_id == mark.topic_id:
+            feed.has_marks = True
+            return True
+        if not feed.has_marks:
             return True
         self.doubt(topic)
         return False
