@@ -62,3 +62,34 @@ def counted(
         return real(*given, **options)
 
     return wrapper
+
+
+@pytest.mark.parametrize(
+    "line", ["status", "links", "interest", "explain x/1 --from a", "queue list"]
+)
+def test_a_kafka_cluster_that_does_not_answer_is_asked_once(
+    line: str, run: Run, chain: tuple[Mesh, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each question costs as long as a command waits for brokers; the rest is shown."""
+    mesh, file = chain
+    run("subscribe", "acme/>", "-n", "c", "-e", "e", "--queue", "-f", file)
+    mesh.pause(3.0)
+    kafka = mesh.world.kafka["right"]
+    kafka.available = False
+    asked: Counter[str] = Counter()
+    working: list[bool] = []
+    advance = World.advance
+
+    def lives(world: World) -> None:
+        working.append(True)
+        advance(world)
+        working.pop()
+
+    monkeypatch.setattr(World, "advance", lives)
+    for owner, calls in ((kafka, ("reader",)), (kafka.admin(), ASKED)):
+        for call in calls:
+            monkeypatch.setattr(owner, call, counted(owner, call, asked, working))
+    ended = run(*line.split(), "-f", file)
+    assert "right" in ended.err
+    assert ended.out
+    assert asked.total() == 1, asked
