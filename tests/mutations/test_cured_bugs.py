@@ -13,9 +13,16 @@ from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario
 from mesh.node.demands import Demands
+from mesh.node.doubts import Doubts
+from mesh.node.neighbour import Neighbour
 from mesh.operate.applying import Applying
+from mesh.runtime.control import leadership
+from mesh.runtime.control.listening import Listener
+from mesh.runtime.control.recalling import Recalling
 from mesh.runtime.lanes.owned import Lanes
+from tests.component.runtime import test_control_anew as control_anew
 from tests.component.runtime import test_full_links as full_links
+from tests.component.runtime.conftest import SmallMesh
 from tests.mutations.patching import Mutation, Patches
 from tests.sim import test_queue_dead_members as dead_members
 
@@ -37,6 +44,55 @@ def demands_never_end(patches: Patches) -> None:
 
 def nobody_is_excused(patches: Patches) -> None:
     patches.put(Applying, "_is_excused", lambda *_: False)
+
+
+def lost_control_topics_stay_lost(patches: Patches) -> None:
+    patches.put(Listener, "lost", lambda *_: None)
+
+
+def nobody_doubts(patches: Patches) -> None:
+    patches.put(Doubts, "due", lambda *_: ())
+
+
+def old_marks_prove(patches: Patches) -> None:
+    def wrapper(begin_again):
+        def wrong(self):
+            begin_again(self)
+            self.is_read_again = False
+
+        return wrong
+
+    patches.wrap(Neighbour, "begin_again", wrapper)
+
+
+def epochs_begin_again(patches: Patches) -> None:
+    patches.put(leadership, "read_tail", lambda *_: ())
+
+
+def gone_subscriptions_are_awaited(patches: Patches) -> None:
+    patches.put(Recalling, "_heed_clients", lambda *_: None)
+
+
+def a_control_topic_is_made_again() -> None:
+    when = "while it runs"
+    control_anew.test_a_control_topic_made_anew_is_read_by_neighbours(SmallMesh(), when)
+
+
+def a_cut_outlasts_tombstones() -> None:
+    control_anew.test_after_a_cut_longer_than_tombstones_last_interest_that_ended_ends(SmallMesh())
+
+
+def offers_are_read_again() -> None:
+    control_anew.test_nothing_is_missed_while_offers_are_read_again(SmallMesh())
+
+
+def a_node_starts_with_another_control_topic() -> None:
+    control_anew.test_epochs_rise_when_the_control_topic_is_another_one(SmallMesh())
+
+
+def clients_are_made_again_while_nobody_is_there() -> None:
+    when = "while nobody is there"
+    control_anew.test_a_clients_topic_made_anew_is_read(SmallMesh(), when)
 
 
 def a_ring_is_full() -> None:
@@ -64,6 +120,11 @@ POSITIONS = Mutation(
 )
 DEMANDS = Mutation("demands-never-end", "what a dead member wanted stays", demands_never_end)
 EXCUSES = Mutation("nobody-excused", "a change waits for links that are down", nobody_is_excused)
+LOST = Mutation("lost-stay-lost", "lost feeds are left alone", lost_control_topics_stay_lost)
+DOUBTS = Mutation("nobody-doubts", "what stays unproven is not read again", nobody_doubts)
+OLD_MARKS = Mutation("old-marks-prove", "marks of long ago end what came later", old_marks_prove)
+EPOCHS = Mutation("epochs-begin-again", "another control topic, epoch 1 again", epochs_begin_again)
+GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscriptions_are_awaited)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +133,11 @@ EXCUSES = Mutation("nobody-excused", "a change waits for links that are down", n
         pytest.param(POSITIONS, a_ring_is_full, id="one-position, in a ring"),
         pytest.param(POSITIONS, a_slow_endpoint_is_full, id="one-position, behind an endpoint"),
         pytest.param(DEMANDS, a_member_dies, id="demands-never-end"),
+        pytest.param(LOST, a_control_topic_is_made_again, id="lost-stay-lost"),
+        pytest.param(DOUBTS, a_cut_outlasts_tombstones, id="nobody-doubts"),
+        pytest.param(OLD_MARKS, offers_are_read_again, id="old-marks-prove"),
+        pytest.param(EPOCHS, a_node_starts_with_another_control_topic, id="epochs-begin-again"),
+        pytest.param(GONE, clients_are_made_again_while_nobody_is_there, id="gone-awaited"),
         pytest.param(EXCUSES, a_change_beside_a_cut, id="nobody-excused"),
     ],
 )

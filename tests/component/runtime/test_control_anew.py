@@ -14,6 +14,7 @@ from mesh.codec.keys import AckKey, mark_key, parse_control_key, subscribed_key
 from mesh.model.control import Acknowledgement, Mark, Ownership, Scope
 from mesh.node.doubts import PATIENCE_MS
 from mesh.runtime.worker import Worker
+from mesh.transport.memory_faults import MemoryFaults
 from mesh.transport.port import TopicPartition
 from tests.component.runtime.conftest import SmallMesh, subject
 
@@ -219,21 +220,31 @@ def compact(mesh: SmallMesh, topic: str) -> None:
             entries[index] = None
 
 
+class OneByOne(MemoryFaults):
+    """Fetches of one worker return one record."""
+
+    def fetch_limit(self, client: str, limit: int) -> int:
+        return 1 if client == "mesh-b" else limit
+
+
 def test_nothing_is_missed_while_offers_are_read_again(mesh: SmallMesh) -> None:
     """Marks of long ago, which stand before newer adverts, prove nothing meanwhile."""
-    for index in range(10):
-        mesh.subscribe("c", "s", f"y/{index}")
-        mesh.run(300)
     mesh.subscribe("c", "s", ">", None)
+    for index in range(10):
+        mesh.run(300)
+        mesh.subscribe("c", "s", f"y/{index}")
     mesh.run()
-    w = worker(mesh, "b")
-    w.machine.learner.read_again("c", is_anew=False)
-    w._listener.read_again("c")
-    for index in range(40):
+    reading = worker(mesh, "b")
+    assert reading.machine is not None
+    mesh.kafka.faults = OneByOne()
+    reading.machine.learner.read_again("c", is_anew=False)
+    reading._listener.read_again("c")
+    for index in range(100):
         mesh.publish(b"%d" % index, [subject("y/9")])
         mesh.run(25)
+    mesh.kafka.faults = None
     mesh.run()
-    assert come(mesh, "s") == [b"%d" % index for index in range(40)]
+    assert come(mesh, "s") == [b"%d" % index for index in range(100)]
 
 
 def test_a_mark_of_another_topic_proves_nothing(mesh: SmallMesh) -> None:
