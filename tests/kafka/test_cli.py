@@ -208,8 +208,12 @@ def test_the_kcat_lines_work(running: Running, unavailable: Unavailable, tmp_pat
         unavailable("kcat", "kcat is not installed")
     page = (EXAMPLES / "kcat.md").read_text(encoding="utf-8")
     blocks = [part.split("```")[0] for part in page.split("```sh\n")[1:]]
-    subscribe, publish, read, end = (
-        block.replace("localhost:19092", running.far_address).replace("tk1", running.far)
+    near_address = running.fleet.topology.kafka["left"].options["bootstrap.servers"]
+    subscribe, publish, read, end, take, told, send, answer = (
+        block.replace("localhost:19092", running.far_address)
+        .replace("tk1", running.far)
+        .replace("localhost:29092", near_address)
+        .replace("ny1", running.near)
         for block in blocks
     )
 
@@ -231,3 +235,25 @@ def test_the_kcat_lines_work(running: Running, unavailable: Unavailable, tmp_pat
     running.run("doctor", "--wait", "30", "--category", "interest")
     wanted = running.run("interest", running.far)["interest"]
     assert "orders" not in [one["who"] for one in wanted]
+
+    far, near = (running.far_address, running.far), (near_address, running.near)
+
+    def at_near(script: str) -> str:
+        return script.replace(far[0], near[0]).replace(far[1], near[1])
+
+    def until(script: str, wanted: str, again: str = "true") -> str:
+        """Return the first record that holds a text, as soon as there is one."""
+        deadline = time.monotonic() + 30
+        while True:
+            shell(again)
+            lines = [line for line in shell(f"{script} -e -q").splitlines() if wanted in line]
+            if lines:
+                return lines[0]
+            assert time.monotonic() < deadline
+
+    shell(take)
+    shell(at_near(take.splitlines()[0]).replace("me|", "you|"))
+    # Who has just begun is known to its node a moment later.
+    asked = until(told.strip(), "how much?", again=send)
+    shell(answer.replace("4f1d...", json.loads(asked)["id"]))
+    until(at_near(told.strip()).replace("app.me", "app.you"), '"42"')

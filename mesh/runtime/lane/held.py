@@ -47,7 +47,7 @@ def hold_source(lane: Lane, source: Source, now_ms: int) -> None:
             continue  # nothing goes back: else full links in both directions wait for each other
         batch = lane.open(now_ms)
         batch.is_awaited = True
-        kept.next[key] = max(0, lane.positions.next.get(at, 0))
+        kept.next[key] = max(0, lane.position(at))  # what the open batch has read it has written
         batch.note(held_progress(lane, target, source, kept.number, kept.next[key]))
 
 

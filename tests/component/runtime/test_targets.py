@@ -96,6 +96,23 @@ def test_a_direct_message_for_an_endpoint_that_waits_for_its_topic_is_counted(
     assert values(mesh, bad) == [b"1"]
 
 
+def test_what_the_open_batch_has_written_is_not_written_again(mesh: SmallMesh) -> None:
+    """A target is left out in the midst of a transaction: the catch-up begins behind that."""
+    worker = mesh.world.workers["c"]
+    endpoint = mesh.names.endpoint("c", "s")
+    for index in range(20):
+        mesh.publish(b"%d" % index, [subject("x")])
+    [lane] = worker._lanes.owned.values()
+    mesh.world.run_until(lambda: lane.batch is not None and bool(lane.batch.readings), 10_000)
+    worker._targets._refused[endpoint] = "for a moment"
+    mesh.run(1_000)
+    assert holds(mesh, "c") == {endpoint}
+    del worker._targets._refused[endpoint]
+    mesh.run(20_000)
+    assert not holds(mesh, "c")
+    assert values(mesh, endpoint) == [b"%d" % index for index in range(20)]
+
+
 def test_a_refusal_that_nobody_waits_for_any_more_is_forgotten(mesh: SmallMesh) -> None:
     bad = mesh.names.endpoint("c", "bad")
     mesh.kafka.refused[bad] = REFUSAL
