@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -128,6 +130,9 @@ async def _run(
     server = _Server(config)
     live.start()
     announcing = asyncio.create_task(_announce_when(server, live, announce))
+    if threading.current_thread() is threading.main_thread():
+        # When it has ended uvicorn sends itself the signal again, and would end everybody else.
+        signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         await server.serve(sockets=[listener])
     finally:

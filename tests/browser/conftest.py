@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.transport.port import TopicSpec
+from tests.chromium import chromium
 from tests.component.api.conftest import Api, MakeApi, api_of
-from tests.conftest import Unavailable
 
-__all__ = ["api_of"]  # the fixture
+__all__ = ["api_of", "chromium"]  # the fixtures
 
 BROKER_TIME = {"message.timestamp.type": "LogAppendTime"}
 MARKUP = "<img src=x onerror=window.hacked=1 <b>bold</b><script>window.hacked=1</script>"
@@ -39,19 +36,6 @@ SPEC: Mapping[str, Any] = {
     },
     "audit": {"kafka": "left"},
 }
-
-
-@pytest.fixture(scope="session")
-def chromium(unavailable: Unavailable) -> Iterator[Browser]:
-    """The distribution's Chromium, headless."""
-    named = os.environ.get("MESH_CHROMIUM")
-    path = named or next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-    if path is None:
-        unavailable("browser", "no Chromium: apt-get install chromium, or name it by MESH_CHROMIUM")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @dataclass
@@ -153,6 +137,3 @@ def open_page(chromium: Browser, api: Api) -> Iterator[Open]:
     for context in contexts:
         context.close()
     assert [one for one in faults if "status of 4" not in one] == []
-
-
-IMAGES = Path(__file__).parents[2] / "docs" / "img"

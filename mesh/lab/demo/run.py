@@ -115,6 +115,8 @@ def begin(stage: Stage, settings: DemoSettings) -> None:
     stage.accounts.refresh()  # the first look takes longest: not while messages wait to be seen
     progress("every node serves; every subscription is known everywhere")
     select_mesh(stage.fleet, progress)
+    if settings.is_for_people:
+        stage.show_page()
 
 
 def publish(stage: Stage, settings: DemoSettings, feed: Feed) -> Publisher:

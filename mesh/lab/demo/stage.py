@@ -20,6 +20,7 @@ from mesh.lab.demo.publisher import Publisher
 from mesh.lab.demo.wishes import WISHES
 from mesh.lab.verdicts import Verdicts
 from mesh.local.auditor import spawn_auditor
+from mesh.local.dashboard import spawn_dashboard
 from mesh.local.fleet import Fleet
 from mesh.local.jars import Progress
 from mesh.local.processes import Process
@@ -59,6 +60,7 @@ class Stage:
     view: MeshView = field(init=False)
     publisher: Publisher | None = None
     auditor: list[Process] = field(default_factory=list)
+    page: list[Process] = field(default_factory=list)
     memory_max: int = 0
     clock: MonotonicClock = field(default_factory=MonotonicClock)
 
@@ -84,7 +86,7 @@ class Stage:
         """Stop publishing, then every process; the clients go last."""
         if self.publisher is not None:
             self.publisher.abandon()
-        for process in self.auditor:
+        for process in (*self.auditor, *self.page):
             process.kill()  # it holds nothing that is needed any more
         self.fleet.stop()
         self.accounts.close()
@@ -101,6 +103,20 @@ class Stage:
     def _restart_auditor(self) -> None:
         self.auditor[0].kill()
         self.auditor[0] = spawn_auditor(self.fleet)
+
+    def show_page(self) -> None:
+        """Serve the page of the mesh, and say where; without its packages the demo goes on."""
+        try:
+            process, address = spawn_dashboard(self.fleet)
+        except StartError as error:
+            self.progress(str(error))
+            return
+        self.page.append(process)
+        self.progress(f"the page: {address}")
+        (worker, *_) = self.fleet.workers["ny1"]
+        self.progress(
+            f"try first: kill -9 {worker.pid}  (the worker of ny1), and watch {address}map?node=ny1"
+        )
 
     def subscribe(self) -> None:
         """Write every subscription of the demo.

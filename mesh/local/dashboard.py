@@ -1,0 +1,40 @@
+"""The page of a fleet's mesh as a process beside it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+from mesh.errors import StartError
+from mesh.local.fleet import Fleet
+from mesh.local.ports import LOOPBACK, free_port, is_free
+from mesh.local.processes import Process, spawn
+
+PORT = 8080
+"""Where people look for a page first; another one is taken if it is not free."""
+
+NEEDED = ("fastapi", "uvicorn", "sse_starlette")
+
+
+def spawn_dashboard(fleet: Fleet) -> tuple[Process, str]:
+    """Start the page of a fleet; return the process, and the address that it answers at soon.
+
+    Raises:
+        StartError: A package is not installed.
+    """
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise StartError(f"the page needs {missing[0]}: install trellis-mesh[api]")
+    address = f"{LOOPBACK}:{PORT if is_free(PORT) else free_port()}"
+    bootstrap = [
+        part for name, at in fleet.addresses.items() for part in ("--bootstrap", f"{name}={at}")
+    ]
+    process = spawn(
+        [
+            *(sys.executable, "-m", "mesh", "dashboard", "--listen", address),
+            *("-f", str(fleet.file), *bootstrap),
+        ],
+        name="the page",
+        log=fleet.directory / "log" / "dashboard.log",
+    )
+    return process, f"http://{address}/"
