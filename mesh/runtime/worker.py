@@ -243,6 +243,8 @@ class Worker:
         if lost := [place for reader in self.readers.values() for place in reader.lost()]:
             self._listener.lost(lost)
             lanes.sources.lost(lanes.owned, lost)
+            if self.tree_service is not None:
+                self.tree_service.lost(lost, now)
         for lagging in self._recalling.step(lanes, now):
             self._step(lagging)
         for input_ in self._listener.follow(now):

@@ -7,7 +7,7 @@ Spec: tree_layer 12; kafka.md 1.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import structlog
@@ -139,6 +139,17 @@ class Feeds:
             self.intake.watch(feed.kafka, feed.place)
         if feed.neighbour:
             yield feed.neighbour
+
+    def lost(self, places: Collection[TopicPartition]) -> Sequence[str]:
+        """Look again for topics that lost their end, or were made again; return whose they were.
+
+        What lay between is nobody's: links begin anew, and what an application wants is read again.
+        """
+        gone = [feed for feed in self._feeds.values() if feed.place in places]
+        for feed in gone:
+            self._leave(feed.place.topic)
+            self._feeds[feed.place.topic] = replace(feed, end=None, tried_ms=None, is_read=False)
+        return [feed.neighbour for feed in gone if feed.neighbour]
 
     def _leave(self, topic: str) -> None:
         feed = self._feeds.pop(topic)

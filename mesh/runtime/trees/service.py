@@ -24,7 +24,7 @@ from mesh.runtime.host.intake import Intake, by_partition
 from mesh.runtime.host.questions import Questions
 from mesh.runtime.trees.feeds import Feeds
 from mesh.runtime.trees.writing import TreeWriter
-from mesh.transport.port import Admin, KafkaCluster, Reader, Record
+from mesh.transport.port import Admin, KafkaCluster, Reader, Record, TopicPartition
 from mesh.trees.applications import Applications, NodeInput, RolesCaughtUp, RolesRead
 from mesh.trees.inputs import FrameRead, LinkClosed, LinkOpened, Ticked
 from mesh.trees.machine import TreeNode
@@ -152,6 +152,11 @@ class TreeService:
                 self._read_roles(now, group, now_ms)
             else:
                 self._read_sends(now, group, now_ms)
+
+    def lost(self, places: Collection[TopicPartition], now_ms: int) -> None:
+        """Follow topics whose reader stands outside their log; their links close and open again."""
+        if self._now is not None:
+            self._close_links(self._now, self._now.feeds.lost(places), now_ms)
 
     def step(self, links: Collection[str], now_ms: int) -> None:
         """Do what is due.

@@ -80,6 +80,24 @@ def test_who_is_not_there_is_not_found(application: Open) -> None:
     assert [one.kind for one in call.replies] == [ReplyKind.NOT_FOUND]
 
 
+@pytest.mark.parametrize(
+    "topic", ["mesh.b.to.c.t", "mesh.c.to.b.t", "mesh.a.sends", "mesh.c.roles"]
+)
+def test_a_topic_made_again_is_read_again(mesh: Mesh, application: Open, topic: str) -> None:
+    """As one whose reader was away for longer than it keeps anything. Spec: tree_layer 12."""
+    host, sender = application("c"), application("a")
+    host.add("desk-7", "pricing")
+    for number in range(3):
+        call = finished(sender.send("desk-7", "pricing", b"%d" % number), host)
+        assert payloads(call) == [f"c: {number}"]
+    next(one for one in mesh.world.kafka.values() if topic in one.topics).recreate(topic)
+    live(mesh, 15, host, sender)
+    host.add("desk-7", "pricing")
+    live(mesh, 2, host, sender)
+    call = finished(sender.send("desk-7", "pricing", b"still there?"), host)
+    assert payloads(call) == ["c: still there?"]
+
+
 def test_a_bridge_that_is_killed_and_comes_back_finds_roles_again(
     mesh: Mesh, application: Open
 ) -> None:
