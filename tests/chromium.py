@@ -18,7 +18,7 @@ def chromium_path() -> str | None:
     return os.environ.get("MESH_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # Playwright keeps a loop running in this thread while it lives
 def chromium(unavailable: Unavailable) -> Iterator[Browser]:
     """The distribution's Chromium, headless."""
     path = chromium_path()
