@@ -60,10 +60,17 @@ class TimedFault:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A step of a storm and when it is due, in ms from the beginning."""
+    """A step of a storm.
+
+    Attributes:
+        at_ms: When it is due, from the storm's beginning.
+        step: What to do.
+        begins: The fault that begins with it; none where one ends.
+    """
 
     at_ms: int
     step: NamedStep
+    begins: FaultName | None = None
 
 
 def storm_schedule(
@@ -101,7 +108,7 @@ def storm_schedule(
 
 def moments(faults: Sequence[TimedFault]) -> Sequence[Moment]:
     """Return the beginnings and ends of faults in the order of time."""
-    found = [Moment(one.at_ms, one.begin) for one in faults]
+    found = [Moment(one.at_ms, one.begin, one.kind) for one in faults]
     found += [Moment(one.until_ms, one.end) for one in faults]
     return sorted(found, key=lambda moment: moment.at_ms)
 

@@ -44,21 +44,24 @@ def run_storm(driver: Driver, number: int, step: Storm, timeout_s: float) -> Map
     driver.backend.guard()
     storm = _Storm(driver, step)
     faults = storm.blow()
-    fault = ""
+    wrong = ""
     try:
         driver.settle(number, timeout_s)
         driver.drain(number, timeout_s)
     except StepFailedError as error:
-        fault = str(error)
-    verdict = storm.judge(is_drained=not fault)
+        wrong = str(error)
+    verdict = storm.judge(is_drained=not wrong)
+    fallen = driver.backend.guarded()
+    if fallen and not wrong:
+        wrong = f"a worker ended by itself: {fallen[0]}; see `workers_fallen`"
     driver.verdict = {
         **verdict,
         "faults": dict(sorted(faults.items())),
         "longest_silence_ms": storm.longest_silence_ms,
-        "workers_fallen": driver.backend.guarded(),
+        "workers_fallen": fallen,
     }
-    if fault or not verdict["ok"]:
-        raise StepFailedError(fault or "the checker found anomalies; see `checker`")
+    if wrong or not verdict["ok"]:
+        raise StepFailedError(wrong or "the checker found anomalies; see `checker`")
     return {"faults": sum(faults.values()), "delivered": verdict["delivered"]}
 
 
@@ -168,8 +171,9 @@ class _Storm:
     # -- the storm itself -----------------------------------------------------------------
 
     def blow(self) -> Mapping[str, int]:
-        """Run every fault at its moment under load, to the last end; return them by kind."""
+        """Run every fault at its moment under load, to the last end; return by kind what began."""
         driver, backend = self.driver, self.driver.backend
+        begun: Counter[str] = Counter()
         schedule = storm_schedule(driver.topology, self.step, driver.workers)
         tasks: list[Callable[[], None]] = [one.publish_due for one in self._publishers]
         backend.accompany([*tasks, *(watch.look for watch in self._watches)])
@@ -178,6 +182,8 @@ class _Storm:
             for moment in moments(schedule):
                 self._wait_until(self._began_ms + moment.at_ms)
                 driver.break_or_mend(moment.step.word, moment.step.step)
+                if moment.begins is not None:
+                    begun[moment.begins] += 1
             self._wait_until(self._began_ms + int(self.step.seconds * 1000))
         finally:
             driver.faults.is_hasty = False
@@ -187,7 +193,7 @@ class _Storm:
             for watch in self._watches:
                 watch.close()
         driver.faults.await_brokers()
-        return Counter(fault.kind for fault in schedule)
+        return begun
 
     def _wait_until(self, at_ms: int) -> None:
         backend = self.driver.backend

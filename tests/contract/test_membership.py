@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from mesh.transport.port import Membership
@@ -33,17 +32,16 @@ def test_members_share_the_partitions_evenly(stand: Stand) -> None:
 
 
 def test_lanes_of_a_leaver_go_to_the_others_soon(stand: Stand) -> None:
-    """A clean close hands over well before the member timeout."""
+    """A clean close takes the leaver out of the group; nobody waits for the member timeout."""
     topic = stand.topic(3)
     first = stand.kafka.membership("first", f"group.{topic}", topic)
     second = stand.kafka.membership("second", f"group.{topic}", topic)
     _settle(stand, [first, second], [1, 2])
     kept = second.lanes()
-    started_s = time.monotonic()
     first.close()
     assert first.lanes() == frozenset()
+    assert len(stand.kafka.admin().group_members(f"group.{topic}")) == 1
     _settle(stand, [second], [3])
-    assert time.monotonic() - started_s < 4
     assert kept < second.lanes()
 
 

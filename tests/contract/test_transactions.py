@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from mesh.errors import TransportFencedError
@@ -128,25 +126,6 @@ def test_a_successor_ends_what_its_predecessor_left_open(stand: Stand) -> None:
     new.produce(topic, b"new", partition=0)
     new.commit()
     assert values(stand.drain(stand.reader(place), place)) == [b"new"]
-
-
-def test_a_successor_of_an_open_transaction_does_not_rest(stand: Stand) -> None:
-    """The client library would rest for half a second; a lane stands still meanwhile. Spec: K16."""
-    topic = stand.topic()
-    took_s = []
-    for _ in range(6):
-        first = stand.kafka.writer("first", f"id.{topic}")
-        first.begin()
-        first.produce(topic, b"open", None, 0)
-        first.flush()
-        began_s = time.monotonic()
-        second = stand.kafka.writer("second", f"id.{topic}")
-        took_s.append(time.monotonic() - began_s)
-        second.begin()
-        second.commit()
-        second.close()
-        first.close()
-    assert min(took_s) < 0.45
 
 
 def test_a_fenced_writer_can_do_nothing_any_more(stand: Stand) -> None:

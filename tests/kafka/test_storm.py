@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -57,6 +58,11 @@ STORM = Storm(
 )
 
 
+def planned(topology: Topology, storm: Storm, workers: Mapping[str, int]) -> Mapping[str, int]:
+    """Return how many faults of each kind a storm is to have."""
+    return Counter(fault.kind for fault in storm_schedule(topology, storm, workers))
+
+
 def kills(topology: Topology, storm: Storm, workers: Mapping[str, int]) -> int:
     """Return how many worker processes a storm kills."""
     found = 0
@@ -91,6 +97,8 @@ def test_fifty_kills_under_load(kafka_clusters: ClustersOf, tmp_path: Path) -> N
     assert checker["ok"]
     assert checker["published"]["ok"] > 2_000
     assert checker["delivered"] >= checker["owed"] > 5_000
+    assert checker["faults"] == planned(topology, STORM, scenario.workers)
+    assert checker["workers_fallen"] == []
 
 
 @pytest.fixture
@@ -115,6 +123,7 @@ class Bench:
     """A driver on the fleet, and what it has run so far."""
 
     def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
         self.backend = RealBackend(fleet)
         topology = fleet.topology
         self.tally = Tally(topology, self.backend.kafka, self.backend.now_ms)
@@ -165,6 +174,13 @@ def bench(alone: Fleet) -> Iterator[Bench]:
 
 def test_faults_of_workers_and_links(bench: Bench) -> None:
     """Spec: DMR-6, DESIGN 4.3, reliability.md 5 (rows 4, 15, 47)."""
+    bench.backend.guard()
+    [fallen] = bench.fleet.workers["b"]
+    fallen.kill()  # by nobody whom the lab knows of
+    deadline_s = time.monotonic() + 10
+    while not bench.backend.guarded() and time.monotonic() < deadline_s:
+        bench.backend.advance()
+    assert [told.partition(":")[0] for told in bench.backend.guarded()] == [fallen.name]
     bench.run("pause", NodeStep(node="b"))
     bench.publish(20)
     assert sum(bench.drain().values()) > 0

@@ -54,6 +54,16 @@ def test_a_storm_loses_and_doubles_nothing(seed: int) -> None:
     assert 0 < checker["longest_silence_ms"] < 6_000
 
 
+def test_a_storm_fails_when_a_worker_ended_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SimulatedBackend, "guarded", lambda _backend: ["a-0: KeyError: 'x'"])
+    result = run(stormy(1, seconds=2, rate=20))
+    assert result["ok"] is False
+    assert result["checker"]["workers_fallen"] == ["a-0: KeyError: 'x'"]
+    assert result["steps"][-1]["error"] == (
+        "a worker ended by itself: a-0: KeyError: 'x'; see `workers_fallen`"
+    )
+
+
 def test_the_same_seed_is_the_same_storm() -> None:
     """Spec: DESIGN 4.2."""
     assert run(stormy(7)) == run(stormy(7))
@@ -104,7 +114,7 @@ def test_planted_a_commit_that_never_happened(monkeypatch: pytest.MonkeyPatch) -
     impatient = replace(storm, step=storm.step.model_copy(update={"timeout": 5}))
     result = run(replace(scenario, steps=(*calm, impatient)))
     # On its way to another node the gap is noticed, and the link waits for a repair.
-    assert kinds(result) <= {"lost", "unseen"}
+    assert kinds(result) == {"unseen"}
 
 
 def test_planted_a_takeover_that_reads_too_early(monkeypatch: pytest.MonkeyPatch) -> None:

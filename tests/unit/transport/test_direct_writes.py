@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from mesh.transport.kafka import RealKafka
 from tests.mock_cluster import NOT_ENOUGH_REPLICAS, PRODUCE, mock_cluster
 
-SOON_S = 0.2
-
 
 @pytest.mark.parametrize("fault", ["no leader", "too few copies in sync"])
 def test_reports_are_taken_without_waiting_and_what_is_left_is_given_up(fault: str) -> None:
-    """Neither the loop each second nor who gives lanes up waits as long as brokers may take."""
+    """Neither the loop each second nor who gives lanes up waits as long as brokers may take.
+
+    Had either waited until the client gives the record up, it would be reported, and not left.
+    """
     with mock_cluster() as brokers:
         brokers.create("ep", partitions=2)
         kafka = RealKafka("k", {"bootstrap.servers": brokers.servers})
@@ -26,9 +25,6 @@ def test_reports_are_taken_without_waiting_and_what_is_left_is_given_up(fault: s
         if fault != "no leader":
             brokers.push(PRODUCE, [NOT_ENOUGH_REPLICAS] * 100)
         writer.produce("ep", b"lost", b"k", 1)
-        began_s = time.monotonic()
         assert writer.failed() == 0
-        assert time.monotonic() - began_s < SOON_S
         assert writer.flush(0.3) == 1
-        assert time.monotonic() - began_s < 3
         kafka.close()
