@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from mesh.model.trees import (
     NO_INSTANCE,
+    NO_MESSAGE,
     Address,
     Colour,
     Extent,
@@ -90,6 +91,7 @@ class RecoveryRequest:
 
     Attributes:
         batch: One per recovery; a host raises its seq once for it. H2.
+        heal: It goes to this heal, and is a flood only behind it; 0 for one that is a flood. 7.3.
     """
 
     id: MessageId
@@ -98,6 +100,7 @@ class RecoveryRequest:
     scope: Extent
     batch: MessageId
     hops: int
+    heal: MessageId = NO_MESSAGE
 
 
 @dataclass(frozen=True, slots=True)

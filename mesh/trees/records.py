@@ -105,6 +105,7 @@ class Join:
         generations: Of the role's two maps when it began. H8.
         heals: Heals known when it began.
         ok: False once something may not have been heard.
+        is_directed: Only what lies behind heals is asked. Spec: 7.3.
     """
 
     address: Address
@@ -115,6 +116,7 @@ class Join:
     heals: int = 0
     attempts: int = 0
     ok: bool = True
+    is_directed: bool = False
 
 
 @dataclass(slots=True)

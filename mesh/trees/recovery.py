@@ -7,9 +7,12 @@ Spec: tree_layer 5.7, 5.8, 5.10 (H1, H4-H8, H11).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mesh.model.tree_frames import RecoveryAnswer, RecoveryDone, RecoveryRequest
 from mesh.model.trees import Address, Extent, MessageId
 from mesh.trees.colours import need_colour
+from mesh.trees.directing import heals_to_ask, way_to
 from mesh.trees.exclusives import give_way, holder, is_beaten
 from mesh.trees.installing import install, role_routes
 from mesh.trees.node import Node
@@ -65,18 +68,24 @@ def read_request(node: Node, link: str, asked: RecoveryRequest) -> None:
     if not node.is_first_sight(asked.id):
         node.transmit(link, RecoveryDone(asked.id, ok=True))
         return
-    address = Address(asked.tree, asked.role)
-    for one in node.instances(address).values():
+    own = Recovery(asked.id, Address(asked.tree, asked.role), asked.scope, link, None, asked.hops)
+    if asked.heal:
+        _direct(node, own, asked.batch, asked.heal)
+        return
+    _answer_for_own(node, link, asked)
+    _spread(node, own, asked.batch)
+    if not own.waiting:
+        _end(node, own)
+
+
+def _answer_for_own(node: Node, link: str, asked: RecoveryRequest) -> None:
+    for one in node.instances(Address(asked.tree, asked.role)).values():
         if one.extent is Extent.CLOUD or one.extent is asked.scope:
             if one.batch != asked.batch:
                 one.batch = asked.batch
                 one.seq += 1
             answer = RecoveryAnswer(asked.id, one.iid, one.is_exclusive, one.seq, 1, one.extent)
             node.transmit(link, answer)
-    own = Recovery(asked.id, address, asked.scope, link, None, asked.hops)
-    _spread(node, own, asked.batch)
-    if not own.waiting:
-        _end(node, own)
 
 
 def read_answer(node: Node, link: str, said: RecoveryAnswer) -> None:
@@ -129,8 +138,15 @@ def _begin(node: Node, join: Join) -> None:
     join.attempts += 1
     join.ok = True
     join.generations = (role.everywhere.generation, role.realm.generation)
+    heals: Sequence[MessageId] = ()
+    if join.scope is Extent.CLOUD and join.attempts == 1:
+        heals = heals_to_ask(node, join.address, role)
+    join.is_directed = bool(heals)
     join.heals = heals_known(node)
     batch = node.ids.fresh()
+    if heals:
+        _ask_behind(node, join, batch, heals)
+        return
     floods = []
     for scope in (Extent.REALM, Extent.CLOUD):
         if scope is Extent.REALM and not node.realm:
@@ -146,6 +162,35 @@ def _begin(node: Node, join: Join) -> None:
     for flood in floods:
         if not flood.waiting:
             _end(node, flood)
+
+
+def _ask_behind(node: Node, join: Join, batch: MessageId, heals: Sequence[MessageId]) -> None:
+    """Ask behind heals; where nobody on the way can go on, everybody is asked. Spec: 7.3."""
+    asked = [Recovery(node.ids.fresh(), *_place(join), None, join, 0) for _ in heals]
+    for own in asked:
+        node.is_first_sight(own.id)
+        join.running[own.id] = None
+    for own, heal in zip(asked, heals, strict=True):
+        _direct(node, own, batch, heal)
+
+
+def _place(join: Join) -> tuple[Address, Extent]:
+    return join.address, join.scope
+
+
+def _direct(node: Node, own: Recovery, batch: MessageId, heal: MessageId) -> None:
+    """Hand a request on towards a heal, or say that it cannot go on."""
+    way = way_to(node, heal)
+    node.recoveries[own.id] = own
+    if way is None or way[0] == own.parent:
+        own.ok = False
+        _end(node, own)
+        return
+    _rearm(node, own)
+    link, behind = way
+    own.waiting[link] = None
+    request = RecoveryRequest(own.id, *own.address, own.scope, batch, own.hops + 1, behind)
+    node.transmit(link, request)
 
 
 def _spread(node: Node, own: Recovery, batch: MessageId) -> None:
@@ -199,7 +244,8 @@ def _finish(node: Node, join: Join) -> None:
         if not is_realm:
             role.everywhere.is_certified = True
             role.heals = join.heals
-        role.realm.is_certified = bool(node.realm)
+        if not join.is_directed:
+            role.realm.is_certified = bool(node.realm)
     elif join.attempts < node.settings.recovery_attempts_max:
         _begin(node, join)
         return

@@ -113,7 +113,7 @@ def _make(
     count = random.choice((0, 0, 1, 2, 3))
     realms = {name: f"r{random.randrange(count)}" for name in names} if count else {}
     most = None if dense else random.choice((None, None, None, 1))
-    settings = Settings(ping_ms=0, trees_max=most)
+    settings = Settings(ping_ms=0, trees_max=most, directed_recovery=seed // 2 % 2 == 1)
     return World(wires, seed=seed, realms=realms, settings=settings), names
 
 

@@ -1,0 +1,40 @@
+"""Directed recovery: after a heal, only what lies behind it is asked for a role.
+
+Whoever knew all instances of its own side lacks those of the far side alone. The request goes the
+way that the news of the heal came, crosses the healed link, and is a flood from there on; answers
+come back the same way. Nodes on that way learn routes and certify nothing: what is hosted among
+them never answers. Wherever it cannot go on it echoes that it has failed, and the recovery begins
+anew as a flood. Spec: tree_layer 7.3 (H20).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mesh.model.trees import NO_MESSAGE, Address, MessageId
+from mesh.trees.node import Node
+from mesh.trees.routes import RoleRoutes
+
+
+def heals_to_ask(node: Node, address: Address, role: RoleRoutes) -> Sequence[MessageId]:
+    """Return the heals behind which alone a role may have instances that are unknown here.
+
+    None of them if the whole mesh must be asked: the role was not certain, or the way to a heal or
+    the colour that it left is no more, so that a link was lost since.
+    """
+    table = role.everywhere
+    has_any = bool(table.routes) or bool(node.instances(address))
+    if not (node.settings.directed_recovery and table.is_certified and has_any):
+        return ()
+    pending = node.heals[role.heals :]
+    if all(node.is_up(towards) and heal.colour == node.colour for heal, towards in pending):
+        return [heal.id for heal, _ in pending]
+    return ()
+
+
+def way_to(node: Node, heal: MessageId) -> tuple[str, MessageId] | None:
+    """Return the link towards a heal, and what a request says behind it; None if there is none."""
+    for known, towards in node.heals:
+        if known.id == heal and node.is_up(towards):
+            return towards, NO_MESSAGE if known.near == node.name else heal
+    return None

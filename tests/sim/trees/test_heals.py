@@ -1,0 +1,92 @@
+"""What was apart becomes one. Spec: tree_layer 11."""
+
+from __future__ import annotations
+
+from mesh.model.tree_apps import (
+    Unpartitioned,
+)
+from tests.sim.trees.scenes import (
+    LONG,
+    SQUARE,
+    ask,
+    world,
+)
+from tests.sim.trees.world import (
+    World,
+)
+
+
+def test_34_what_was_apart_finds_each_other_without_a_publish() -> None:
+    """Spec: tree_layer 11 (34). PAT-9, PAT-10."""
+    mesh = world(LONG)
+    mesh.cut("b", "c")
+    mesh.run()
+    mesh.role("a", "r"), mesh.role("d", "r")
+    mesh.run()
+    for node in "abcd":
+        ask(mesh, node), ask(mesh, node)
+    published = mesh.frames["Publish"]
+    mesh.heal("b", "c")
+    mesh.run()
+    assert ask(mesh, "a").reached == ["a", "d"]
+    assert ask(mesh, "d").reached == ["a", "d"]
+    assert mesh.frames["Publish"] == published
+    told = [node for node, one in mesh.told if isinstance(one, Unpartitioned)]
+    assert set(told) == set("abcd")
+
+
+def test_35_a_bridge_that_restarts_wakes_both_halves() -> None:
+    """Spec: tree_layer 11 (35), H13."""
+    mesh = world(LONG, roles="ad")
+    for node in "ad":
+        ask(mesh, node)
+    mesh.crash("b")
+    mesh.run()
+    ask(mesh, "a"), ask(mesh, "d")
+    mesh.start("b")
+    mesh.run()
+    assert ask(mesh, "a").reached == ["a", "d"]
+    assert ask(mesh, "d").reached == ["a", "d"]
+
+
+def test_36_three_parts_heal_at_once() -> None:
+    """Spec: tree_layer 11 (36)."""
+    mesh = world((*LONG, ("d", "e"), ("e", "f")))
+    mesh.cut("b", "c"), mesh.cut("d", "e")
+    mesh.run()
+    for node in "ace":
+        mesh.role(node, "r")
+        mesh.run()
+        ask(mesh, node)
+    mesh.heal("b", "c"), mesh.heal("d", "e")
+    mesh.run()
+    for node in "abcdef":
+        assert ask(mesh, node).reached == ["a", "c", "e"]
+    assert len({mesh.nodes[node].colour for node in "abcdef"}) == 1
+
+
+def test_37_a_node_that_was_alone_is_told_of_its_first_link() -> None:
+    """Spec: tree_layer 11 (37), H14."""
+    mesh = World((("a", "b"),), alone="z")
+    mesh.run()
+    for node in "az":
+        mesh.role(node, "r")
+        mesh.run()
+        ask(mesh, node)
+    mesh.heal("a", "z")
+    mesh.run()
+    assert any(isinstance(one, Unpartitioned) for node, one in mesh.told if node == "z")
+    for node in "abz":
+        assert ask(mesh, node).reached == ["a", "z"]
+
+
+def test_38_a_flap_does_no_harm() -> None:
+    """Spec: tree_layer 11 (38)."""
+    mesh = world(SQUARE, roles="ac")
+    ask(mesh, "b")
+    mesh.cut("a", "b", (0, 20))
+    mesh.run(for_ms=5)
+    mesh.heal("a", "b")
+    mesh.run()
+    for node in "abcd":
+        assert ask(mesh, node).reached == ["a", "c"]

@@ -1,0 +1,100 @@
+"""Roles that move with a reply. Spec: tree_layer 11."""
+
+from __future__ import annotations
+
+from mesh.model.tree_apps import (
+    RoleTaken,
+)
+from tests.sim.trees.rules import (
+    check_quiet,
+    hosts,
+)
+from tests.sim.trees.scenes import (
+    LONG,
+    answer,
+    ask,
+    codes,
+    hold_answers,
+    world,
+)
+from tests.sim.trees.world import (
+    Call,
+    World,
+    address,
+)
+
+
+def move(mesh: World, node: str, role: str = "e") -> Call:
+    """Ask the holder for its role."""
+    call = mesh.send(node, role, payload="give")
+    mesh.run()
+    return call
+
+
+def test_31_a_role_moves_with_a_reply_and_nothing_is_published() -> None:
+    """Spec: tree_layer 11 (31). PAT-7."""
+    mesh = world((*LONG, ("c", "x")))
+    mesh.role("d", "e", is_exclusive=True)
+    mesh.run()
+    published = mesh.frames["Publish"]
+    call = move(mesh, "a")
+    assert call.items == [b"d"]
+    assert mesh.frames["Publish"] == published
+    assert list(hosts(mesh, address("t", "e"))) == ["a"]
+    assert [one.is_granted for n, one in mesh.told if isinstance(one, RoleTaken) and n == "a"] == [
+        True
+    ]
+    assert ask(mesh, "x", "e").reached == ["a"]
+
+
+def test_a_role_that_moved_is_not_given_again_what_it_had() -> None:
+    """The routes of a move are no new way to somebody who was missed. Spec: I1, H9, 5.13."""
+    mesh = world((*LONG, ("b", "x")))
+    mesh.role("d", "e", is_exclusive=True)
+    mesh.run()
+    ask(mesh, "x", "e")
+    former = mesh.send("x", "e")
+    while not former.answers:
+        mesh.run(for_ms=5)
+    mesh.send("a", "e", payload="give")
+    mesh.run()
+    assert (former.reached, list(hosts(mesh, address("t", "e")))) == (["d"], ["a"])
+
+
+def test_32_a_link_lost_under_a_move_leaves_at_most_one_holder() -> None:
+    """Spec: tree_layer 11 (32)."""
+    for lost in (("a", "b"), ("b", "c"), ("c", "d")):
+        mesh = world(LONG)
+        mesh.role("d", "e", is_exclusive=True)
+        mesh.run()
+        mesh.send("a", "e", payload="give")
+        while not mesh.calls["c0"].delivered:
+            mesh.run(for_ms=5)
+        mesh.run(for_ms=30)
+        mesh.cut(*lost)
+        mesh.run()
+        assert len(hosts(mesh, address("t", "e"))) <= 1
+        mesh.heal(*lost)
+        mesh.run()
+        mesh.role("a", "e", is_exclusive=True)
+        mesh.run()
+        assert ask(mesh, "d", "e").reached == ["a"]
+
+
+def test_33_a_grant_without_giving_up_shares() -> None:
+    """Spec: tree_layer 11 (33). PAT-7."""
+    mesh = world(roles="c")
+    mesh.role("b", "e", is_exclusive=True)
+    mesh.run()
+    ask(mesh, "a"), ask(mesh, "a", "e")
+    held = hold_answers(mesh)
+    mesh.send("a", "r")
+    mesh.send("a", "e")
+    mesh.run(for_ms=300)
+    for one in held:
+        refused = codes(answer(mesh, one, grants=True))
+        assert refused == ([] if one[0] == "c" else ["EXCLUSIVE_NEEDS_GIVE_UP"])
+    answer(mesh, next(one for one in held if one[0] == "b"))
+    mesh.run()
+    assert list(hosts(mesh, address("t", "r"))) == ["a", "c"]
+    check_quiet(mesh)
