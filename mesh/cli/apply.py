@@ -147,7 +147,7 @@ def put_in_force(
         begun = _still_so(found, seen)
         with _means(seen, after, progresses) as means:
             outcome = _carry_out(found, after, begun, seen, means, how)
-        deleted = _delete(made.topics.deleted, seen.topology) if how.allow_delete else ()
+        deleted = _delete(made.topics.deleted, seen.kafka) if how.allow_delete else ()
         _tell(outcome, made, deleted, how.output)
 
 
@@ -281,23 +281,14 @@ def _ask(*, yes: bool) -> bool:
     return True
 
 
-def _delete(places: Sequence[Place], topology: Topology) -> Sequence[Place]:
+def _delete(places: Sequence[Place], kafka: Mapping[str, KafkaCluster]) -> Sequence[Place]:
     """Delete topics; name those that could not be, and go on. Returns those that are gone."""
-    import os
-
-    from mesh.config.references import resolve_options
     from mesh.errors import TransportError
-    from mesh.transport.kafka.removal import delete_topics
 
     gone: list[Place] = []
     for place in places:
-        options = resolve_options(
-            topology.kafka[place.kafka].options,
-            environment=os.environ,
-            where=f"spec.kafka.{place.kafka}",
-        )
         try:
-            delete_topics(place.kafka, options, [place.topic])
+            kafka[place.kafka].admin().delete([place.topic])
         except TransportError as error:
             say(f"warning: {error}")
         else:

@@ -49,7 +49,10 @@ COMMANDS: Sections = {
             {
                 "list": Command(
                     "endpoint:list_endpoints", "All endpoints, what waits, the slowest reader"
-                )
+                ),
+                "delete": Command(
+                    "endpoint:delete_endpoint", "The topics of one that nobody subscribes any more"
+                ),
             },
         ),
         "queue": CommandGroup(

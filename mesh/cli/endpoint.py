@@ -1,16 +1,18 @@
-"""`mesh endpoint list`: endpoints, what waits in them, and for whom."""
+"""`mesh endpoint list` and `delete`: endpoints, what waits in them, and for whom."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
 
+from mesh.cli.faults import wrong_input
 from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.session import Heard, open_session
-from mesh.cli.target import HERE, Target, check_node
+from mesh.cli.target import HERE, Target, check_node, say
 
 
 def list_endpoints(
@@ -21,7 +23,8 @@ def list_endpoints(
     """List every endpoint: class, filters, and how much waits for the slowest of its readers.
 
     A reader is a consumer group with a position in the endpoint's topic; consumers that keep
-    their positions elsewhere are not seen.
+    their positions elsewhere are not seen. Endpoints that nobody subscribes any more come last:
+    their topics stay until `mesh endpoint delete`.
     """
     from mesh.operate.documents.endpoints import endpoints_document
 
@@ -31,6 +34,50 @@ def list_endpoints(
         nodes = [node] if node is not None else list(seen.topology.nodes)
         data = endpoints_document(seen.topology, seen.view, seen.kafka, nodes)
     render(View(data=data, table=lambda: _table(data)), output)
+
+
+def delete_endpoint(
+    node: Annotated[str, typer.Argument(help="Where it is.")],
+    endpoint: Annotated[str, typer.Argument(help="An endpoint that nobody subscribes.")],
+    unread: Annotated[
+        bool, typer.Option("--unread", help="Also if nobody has read all that is in it.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    target: Target = HERE,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Delete the topics of an endpoint that nobody subscribes any more, and all that is in them.
+
+    It is refused while somebody subscribes it, while a consumer reads it, and where not every
+    consumer group can be seen: who else reads it would be a guess.
+    """
+    from mesh.errors import ConfigError
+    from mesh.operate.documents.endpoints import unsubscribed_document
+    from mesh.operate.unsubscribed import refusals
+
+    with open_session(target, heard=Heard.NOBODY) as seen:
+        check_node(seen.topology, node, "NODE")
+        if seen.view.is_unreachable(node):
+            raise wrong_input(node, "its Kafka cluster does not answer", code="NOT_KNOWN")
+        mesh = (seen.topology, seen.view, seen.kafka, node, endpoint)
+        one, problems = refusals(*mesh, allow_unread=unread)
+        if one is not None and not problems and _may_ask(yes=yes):
+            what = " and ".join(one.topics)
+            if not typer.confirm(f"delete {what} with all that is in it?", err=True):
+                say("nothing was deleted")
+                raise typer.Exit(2)
+            seen.view.refresh()  # somebody may have subscribed it meanwhile
+            one, problems = refusals(*mesh, allow_unread=unread)
+        if one is None or problems:
+            raise ConfigError(problems)
+        seen.kafka[seen.topology.nodes[node].kafka].admin().delete(one.topics)
+    data = {"ok": True, "deleted": unsubscribed_document(one)}
+    text = f"{' and '.join(one.topics)}: deleted"
+    render(View(data=data, table=lambda: text), output)
+
+
+def _may_ask(*, yes: bool) -> bool:
+    return not yes and sys.stdin.isatty()
 
 
 def _table(data: Mapping[str, Any]) -> RenderableType:
@@ -47,6 +94,12 @@ def _table(data: Mapping[str, Any]) -> RenderableType:
     ]
     columns = ("NODE", "ENDPOINT", "CLASS", "FILTERS", "WAITING", "SLOWEST READER")
     parts: list[RenderableType] = [grid(columns, rows) if rows else "no endpoints"]
+    if data["unsubscribed"]:
+        left = [
+            (one["node"], one["endpoint"], _unread(one), ", ".join(one["readers"]))
+            for one in data["unsubscribed"]
+        ]
+        parts += ["", grid(("NODE", "NOBODY SUBSCRIBES", "UNREAD", "READERS"), left)]
     if data["unknown"]:
         parts.append(f"unknown, their Kafka does not answer: {', '.join(data['unknown'])}")
     return Group(*parts)
@@ -58,3 +111,9 @@ def _waiting(one: Mapping[str, Any]) -> str:
     if one["waiting"] is None:
         return "?"
     return f"{one['waiting']}{'' if one['is_counted'] else ' offsets'}"
+
+
+def _unread(one: Mapping[str, Any]) -> str:
+    if one["unread"] is None:
+        return "?"
+    return f"{one['unread']}{'' if one['is_counted'] else ' offsets'}"

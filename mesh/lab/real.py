@@ -19,7 +19,6 @@ from mesh.model.topology import Topology
 from mesh.runtime.host.clock import MonotonicClock
 from mesh.runtime.host.drills import Drill
 from mesh.runtime.topics.provision import node_topics
-from mesh.transport.kafka.removal import delete_topics
 from mesh.transport.port import KafkaCluster, TopicPartition
 
 _GUARD_MS = 2_000
@@ -157,8 +156,8 @@ class RealBackend:
 
     def delete_topic(self, topic: str, kafka: str) -> None:
         """Delete a topic with its records; returns when nobody sees it any more."""
-        delete_topics(kafka, self._fleet.options(kafka), [topic])
         admin = self._clients[kafka].admin()
+        admin.delete([topic])
         deadline = self.now_ms() + GONE_MS
         while admin.describe([topic]):
             if self.now_ms() > deadline:

@@ -50,7 +50,8 @@ OPERATIONS = frozenset(
 )
 """What a broker without rights of its own lets everybody do with a topic."""
 
-GROUP_OPERATIONS = frozenset({"READ", "DELETE", "DESCRIBE"})
+DELETE = "DELETE"
+GROUP_OPERATIONS = frozenset({"READ", DELETE, "DESCRIBE"})
 """Likewise with a group."""
 
 
@@ -275,6 +276,22 @@ class MemoryAdmin:
         """
         self._require()
         self._broker.delete_before(positions)
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete topics with their records; those that do not exist are left out.
+
+        Raises:
+            TransportDeniedError: A test withholds the right.
+        """
+        self._require()
+        for name in dict.fromkeys(names):
+            if name not in self._broker.topics:
+                continue
+            if DELETE in self._broker.withheld.get(name, ()):
+                raise TransportDeniedError(
+                    f"Kafka cluster {self._broker.name}: delete topic {name}: not allowed"
+                )
+            self._broker.delete_topic(name)
 
     def change(self, name: str, settings: Mapping[str, str]) -> None:
         """Set these settings of a topic; its others stay as they are.

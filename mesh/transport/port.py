@@ -367,6 +367,16 @@ class Admin(Protocol):
     def delete_before(self, positions: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets."""
 
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete topics with their records; those that do not exist are left out.
+
+        No node ever does: operators do, and drills of the lab. Returns when the controller has
+        taken note; brokers may tell of a topic for a moment longer.
+
+        Raises:
+            TransportDeniedError: The broker refuses; others may be gone.
+        """
+
     def change(self, name: str, settings: Mapping[str, str]) -> None:
         """Set these settings of a topic, all or none; its others stay as they are.
 

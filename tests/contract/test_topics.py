@@ -164,3 +164,17 @@ def test_topics_are_found_by_how_their_names_begin(stand: Stand) -> None:
     admin.create([TopicSpec(name=name, partitions=1) for name in names])
     assert sorted(admin.named(f"contract.{stand.mark}.ep.")) == names
     assert admin.named(f"contract.{stand.mark}.other.") == []
+
+
+def test_topics_are_deleted_with_their_records(stand: Stand) -> None:
+    """Those that do not exist are gone already; others stay."""
+    names = [stand.topic(2), stand.topic()]
+    kept = stand.topic()
+    admin = stand.kafka.admin()
+    missing = f"contract.{stand.mark}.missing"
+    admin.delete([*names, missing, names[0]])
+    stand.wait(lambda: list(admin.describe([*names, kept])) == [kept], pace_s=0.05)
+    admin.delete(names)
+    admin.delete([])
+    admin.create([TopicSpec(name=names[0], partitions=1)])
+    assert admin.ends([TopicPartition(names[0], 0)]) == {TopicPartition(names[0], 0): 0}

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mesh.errors import TransportError
 from mesh.model.topology import Topology
 from mesh.operate.endpoints import EndpointStanding, endpoints_of
+from mesh.operate.unsubscribed import Unsubscribed, unsubscribed_of
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
 
@@ -27,9 +29,11 @@ def endpoints_document(
     """
     reachable = [node for node in nodes if not view.is_unreachable(node)]
     listed = [one for node in reachable for one in endpoints_of(topology, view, kafka, node)]
+    left = [one for node in reachable for one in _left_over(topology, view, kafka, node)]
     return {
         "ok": True,
         "endpoints": [_endpoint(one) for one in listed],
+        "unsubscribed": [unsubscribed_document(one) for one in left],
         "unknown": [node for node in nodes if node not in reachable],
     }
 
@@ -46,3 +50,26 @@ def _endpoint(one: EndpointStanding) -> dict[str, Any]:
         "waiting": None if one.waiting is None else one.waiting.count,
         "is_counted": one.waiting is None or one.waiting.is_counted,
     }
+
+
+def unsubscribed_document(one: Unsubscribed) -> dict[str, Any]:
+    """Return an endpoint that nobody subscribes, as scripts read it."""
+    return {
+        "node": one.node,
+        "endpoint": one.endpoint,
+        "topics": list(one.topics),
+        "readers": list(one.readers),
+        "present": list(one.present),
+        "unread": None if one.unread is None else one.unread.count,
+        "is_counted": one.unread is None or one.unread.is_counted,
+        "doubt": one.doubt or None,
+    }
+
+
+def _left_over(
+    topology: Topology, view: MeshView, kafka: Mapping[str, KafkaCluster], node: str
+) -> Sequence[Unsubscribed]:
+    try:
+        return unsubscribed_of(topology, view, kafka, node)
+    except TransportError:
+        return ()  # its Kafka cluster has gone silent since it was looked at

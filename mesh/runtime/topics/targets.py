@@ -40,6 +40,9 @@ FIRST_LOOK_MS = 3_000
 IN_SYNC_MS = 60_000
 """How often it is asked how many copies of a partition must be in sync."""
 
+SPARE_MAX = 64
+"""So many names of endpoints that are gone may be known besides twice as many as there are."""
+
 AT_ONCE = 100
 """So many topics are made by one request."""
 
@@ -118,12 +121,21 @@ class Targets:
     def see_to(self, now_ms: int) -> Iterator[EndpointMade]:
         """Do what is due, and have the lanes leave out what cannot be written."""
         yield from self._make(now_ms)
+        self._forget()
         self._look(now_ms)
         whole = dict(self._refused)
         for endpoint, asked in self._asked.items():
             if endpoint not in self._made and now_ms - asked.since_ms >= MAKE_MS:
                 whole.setdefault(self._topic(endpoint), "it is being made")
         self.lanes.leave_out(Closed(whole, self._away), now_ms)
+
+    def _forget(self) -> None:
+        """Know nothing of endpoints that nobody wants: their names may never come again."""
+        own = self.lanes.machine.learner.own.endpoints
+        if len(self._known) <= SPARE_MAX + 2 * len(own) or self.questions.is_open("targets"):
+            return
+        self._known = {name: None for name in self._known if name in own or name in self._asked}
+        self._made = {name: None for name in self._made if name in self._known}
 
     def _topic(self, endpoint: str) -> str:
         return self._names.endpoint(self.node, endpoint)

@@ -50,6 +50,24 @@ class InspectingAdmin(KafkaAdmin):
 
         self._answers("change the settings of", ask)
 
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete topics with their records; those that do not exist are left out.
+
+        Raises:
+            TransportDeniedError: The broker refuses; others may be gone.
+        """
+        wanted = list(self.describe(names))
+        if not wanted:
+            return
+
+        def ask() -> Mapping[str, Future[None]]:
+            futures: Mapping[str, Future[None]] = self._client.delete_topics(
+                wanted, request_timeout=self._request_s
+            )
+            return futures
+
+        self._answers("delete topic", ask, good=MISSING)
+
     def try_create(self, topics: Sequence[TopicSpec]) -> None:
         """Have the brokers judge a creation without doing it; what exists is left out.
 

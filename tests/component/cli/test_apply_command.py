@@ -146,8 +146,7 @@ def test_topics_are_deleted_only_if_that_is_allowed(
     _, mesh, new = started(mesh_of("a-b", "b-c"), mesh_of("a-b", nodes="a b"))
     gone: list[str] = []
     monkeypatch.setattr(
-        "mesh.transport.kafka.removal.delete_topics",
-        lambda _name, _options, topics: gone.extend(topics),
+        "mesh.transport.memory.MemoryAdmin.delete", lambda _admin, topics: gone.extend(topics)
     )
     ended = run("apply", new, "-f", mesh, "-o", "json", "--allow-delete")
     assert ended.code == 0

@@ -12,6 +12,7 @@ import pytest
 from mesh.codec.state import decode_ledger
 from mesh.errors import TransportError, TransportUnavailableError, TransportUnknownError
 from mesh.model.frames import MessageClass
+from mesh.runtime.topics.targets import SPARE_MAX
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_faults import MemoryFaults
 from mesh.transport.port import Copies, TopicPartition, TopicSpec
@@ -239,3 +240,20 @@ def test_calls_of_the_twin_cost_what_real_ones_wait() -> None:
     with pytest.raises(TransportError):
         kafka.writer("w", "id")
     assert costs.waited_ms == 15_500
+
+
+def test_names_of_endpoints_that_are_gone_are_not_remembered(mesh: SmallMesh) -> None:
+    """Ten thousand endpoints a day, each of its own name, leave nothing in a worker."""
+    for number in range(120):
+        mesh.subscribe("c", f"once{number}", "x/>")
+        if number:
+            mesh.subscribe("c", f"once{number - 1}", "x/>", None)
+        mesh.run(300)
+    mesh.run(3_000)
+    targets = mesh.world.workers["c"]._targets
+    assert targets is not None
+    assert len(targets._known) <= SPARE_MAX + 2 * 3
+    assert len(targets._made) <= SPARE_MAX + 2 * 3
+    mesh.publish(b"1", [subject("x/1")])
+    mesh.run(4_000)
+    assert values(mesh, mesh.names.endpoint("c", "once119")) == [b"1"]

@@ -1,0 +1,138 @@
+"""Endpoints that nobody subscribes any more: their topics stay until an operator deletes them.
+
+What is in such a topic may still be read, so nothing deletes it by itself, and nothing is deleted
+by guess: whoever may not see every consumer group is refused. Spec: K5, DESIGN 4.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mesh.errors import Problem, TransportError
+from mesh.model.names import fold, name_fault
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.operate.endpoint_topics import is_subscribed
+from mesh.operate.waiting import Waiting, waiting_behind
+from mesh.transport.port import Admin, KafkaCluster, TopicPartition
+from mesh.view.mesh_view import MeshView
+
+SUBSCRIBED = "SUBSCRIBED"
+NO_TOPIC = "NO_TOPIC"
+UNKNOWN = "NOT_KNOWN"
+IN_USE = "IN_USE"
+UNREAD = "UNREAD"
+"""Codes of the reasons why the topics of an endpoint are not deleted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsubscribed:
+    """An endpoint that is left over.
+
+    Attributes:
+        node, endpoint: Which.
+        topics: Its own, and the one of its consumers' dead letters, as far as they are there.
+        unread: What its slowest group has not read, without a group all that is there; None if
+            that cannot be known.
+        doubt: Why it cannot be known; else empty.
+        readers: Groups that have a position there.
+        present: Those of them that have members now.
+    """
+
+    node: str
+    endpoint: str
+    topics: Sequence[str]
+    unread: Waiting | None = None
+    doubt: str = ""
+    readers: Sequence[str] = ()
+    present: Sequence[str] = ()
+
+
+def unsubscribed_of(
+    topology: Topology, view: MeshView, kafka: Mapping[str, KafkaCluster], node: str
+) -> Sequence[Unsubscribed]:
+    """Return the endpoints of a node that have a topic and no subscription, by name.
+
+    Raises:
+        TransportError: Its Kafka cluster does not answer.
+    """
+    home = kafka[topology.nodes[node].kafka]
+    begin = TopicNames(topology.prefix).endpoint(node, "")
+    wanted = {fold(endpoint) for endpoint, _ in view.nodes[node].subscriptions}
+    found: dict[str, list[str]] = {}
+    for topic in sorted(home.admin().named(begin)):
+        name, _, rest = topic.removeprefix(begin).partition(".")
+        if rest in ("", "dlq") and name_fault(name) is None and fold(name) not in wanted:
+            found.setdefault(name, []).append(topic)
+    return [_looked_at(home, node, name, topics) for name, topics in found.items()]
+
+
+def refusals(
+    topology: Topology,
+    view: MeshView,
+    kafka: Mapping[str, KafkaCluster],
+    node: str,
+    endpoint: str,
+    *,
+    allow_unread: bool,
+) -> tuple[Unsubscribed | None, Sequence[Problem]]:
+    """Return what would be deleted of an endpoint, and why it must not be.
+
+    Raises:
+        TransportError: Its Kafka cluster does not answer.
+    """
+    where = f"{node} {endpoint}"
+    names = [name for name, _ in view.nodes[node].subscriptions if fold(name) == fold(endpoint)]
+    if names:
+        text = f"{names[0]} is subscribed: end that first by `mesh unsubscribe`"
+        return None, [Problem(code=SUBSCRIBED, message=text, where=where)]
+    left = unsubscribed_of(topology, view, kafka, node)
+    one = next((one for one in left if one.endpoint == endpoint), None)
+    if one is None:
+        text = "has no topic; `mesh endpoint list` shows which endpoints do"
+        return None, [Problem(code=NO_TOPIC, message=text, where=where)]
+    found = list(_against(one, view, allow_unread=allow_unread))
+    return one, [Problem(code=code, message=text, where=where) for code, text in found]
+
+
+def _against(one: Unsubscribed, view: MeshView, *, allow_unread: bool) -> Iterator[tuple[str, str]]:
+    if not is_subscribed(view, one.node):
+        text = f"{one.node} has not taken in yet what its clients asked for last; wait until it has"
+        yield UNKNOWN, text
+    if one.doubt:
+        yield UNKNOWN, f"who still reads it is not known: {one.doubt}"
+    if one.present:
+        yield IN_USE, f"consumers of group {', '.join(one.present)} read it now: end them first"
+    if one.unread is not None and one.unread.count and not allow_unread:
+        whose = f"for group {', '.join(one.readers)}" if one.readers else "and no group reads them"
+        what = f"{one.unread.count} {'records' if one.unread.is_counted else 'offsets'}"
+        yield UNREAD, f"{what} wait there, {whose}: read them, or delete them too by --unread"
+
+
+def _looked_at(home: KafkaCluster, node: str, endpoint: str, topics: Sequence[str]) -> Unsubscribed:
+    admin = home.admin()
+    one = Unsubscribed(node=node, endpoint=endpoint, topics=tuple(topics))
+    try:
+        groups = admin.readers(topics)
+        unread = _unread(home, admin, groups, topics)
+        present = [group for group in sorted(groups) if admin.has_members(group)]
+    except TransportError as error:
+        return replace(one, doubt=str(error))
+    return replace(one, unread=unread, readers=sorted(groups), present=present)
+
+
+def _unread(
+    home: KafkaCluster,
+    admin: Admin,
+    groups: Mapping[str, Mapping[TopicPartition, int]],
+    topics: Sequence[str],
+) -> Waiting:
+    """Return what whoever has read least has not read, of each topic."""
+    parts: list[Waiting] = []
+    for topic, info in admin.describe(topics).items():
+        places = [TopicPartition(topic, number) for number in range(info.partitions)]
+        readers = [read for read in groups.values() if any(at in read for at in places)]
+        passed = {at: min(read.get(at, 0) for read in readers) for at in places if readers}
+        parts.append(waiting_behind(home, passed, places))
+    return Waiting(sum(one.count for one in parts), all(one.is_counted for one in parts))
