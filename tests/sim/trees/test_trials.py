@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.sim.trees.__main__ import main
 from tests.sim.trees.trial import run_trial
+from tests.sim.trees.world import RuleBrokenError
 
 ROOT = Path(__file__).parents[3]
 DIGESTS = (
@@ -22,7 +24,7 @@ DIGESTS = (
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_random_lives_break_no_rule(block: int) -> None:
+def test_56_random_lives_break_no_rule(block: int) -> None:
     """Spec: tree_layer 11 (56); a seed that fails here fails in `python -m tests.sim.trees`."""
     calls = 0
     for seed in range(50 * block, 50 * block + 50):
@@ -50,3 +52,33 @@ def test_a_seed_tells_the_same_under_every_hash_seed() -> None:
         )
         told.add(done.stdout)
     assert len(told) == 1
+
+
+def test_the_command_goes_on_where_it_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line that was cut off counts as not run; what is kept is not run again."""
+    kept = tmp_path / "trials.jsonl"
+    arguments = ["--nodes", "6", "--keep", str(kept)]
+    assert main(["--seeds", "0:3", *arguments]) == 0
+    lines = kept.read_text().splitlines()
+    assert len(lines) == 3
+    kept.write_text("\n".join([*lines[:2], lines[2][:20]]) + "\n")
+    assert main(["--seeds", "0:4", *arguments]) == 0
+    assert "0 of 4 trials broke a rule" in capsys.readouterr().out
+    assert len(kept.read_text().splitlines()) == 5
+
+
+def test_a_broken_rule_is_said_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The seed is printed at once, the exit code is 1, also when the run goes on later."""
+
+    def broken(seed: int, nodes: int) -> None:
+        raise RuleBrokenError(f"I1: {nodes}")
+
+    monkeypatch.setattr("tests.sim.trees.__main__.run_trial", broken)
+    kept = tmp_path / "trials.jsonl"
+    for _ in range(2):
+        assert main(["--seeds", "7:8", "--nodes", "6", "--keep", str(kept)]) == 1
+    assert capsys.readouterr().out.count("seed 7 of 6 nodes: I1: 6") == 1

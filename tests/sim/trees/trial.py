@@ -18,11 +18,16 @@ ROLES = ("s1", "s2", "x1")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a trial tells: how much it did, and a digest of every output."""
+    """What a trial tells: how much it did, and a digest of every output.
+
+    Attributes:
+        missed: Calls that missed somebody who was connected all the time, without a null.
+    """
 
     calls: int
     quiet_calls: int
     frames: int
+    missed: int
     digest: str
 
 
@@ -58,8 +63,12 @@ def _weave(random: Random, seed: int, nodes_max: int) -> Result:
     for node in names:
         check_call(world, _ask(random, world, node))
     check_quiet(world)
+    return _result(world, quiet + len(names))
+
+
+def _result(world: World, quiet: int) -> Result:
     frames = sum(world.frames.values())
-    return Result(len(world.calls), quiet + len(names), frames, world.digest.hexdigest())
+    return Result(len(world.calls), quiet, frames, world.churn[True], world.digest.hexdigest())
 
 
 def _ask(random: Random, world: World, node: str = "") -> Call:
@@ -91,8 +100,7 @@ def _storm(random: Random, seed: int, nodes_max: int) -> Result:
         call = _ask(random, world)
         check_quiet(world, evicted=evicted)
         check_call(world, call)
-    frames = sum(world.frames.values())
-    return Result(len(world.calls), quiet, frames, world.digest.hexdigest())
+    return _result(world, quiet)
 
 
 def builder_frames(world: World) -> int:

@@ -38,6 +38,7 @@ from mesh.trees.inputs import (
 from mesh.trees.machine import TreeNode
 from mesh.trees.outputs import Output, Transmit
 from mesh.trees.settings import Settings
+from tests.sim.trees.churn import Seen, look, missed
 
 APP = "app"
 QUIET_MS = 60_000
@@ -61,6 +62,7 @@ class Call:
     options: Options
     began_ms: int
     was_gone: bool = False
+    seen: Seen | None = None
     delivered: list[tuple[str, InstanceId]] = field(default_factory=list)
     answers: list[Answered] = field(default_factory=list)
 
@@ -116,6 +118,7 @@ class World:
         self.frames: Counter[str] = Counter()
         self.told: list[tuple[str, Output]] = []
         self.log: list[tuple[int, str, str, Frame]] | None = None
+        self.churn: Counter[bool] = Counter()
         self.digest = hashlib.sha256()
         self.intercept: Callable[[str, str, Frame], list[Frame]] | None = None
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
@@ -195,6 +198,7 @@ class World:
         name = f"c{len(self.calls)}"
         call = Call(node, address(tree, role), Options(**options), self.now_ms)
         self.calls[name] = call
+        call.seen = look(self, call)
         text = f"{name} {payload}".encode()
         to = InstanceId(iid)
         self.step(node, SendWanted(APP, name, call.address, text, b"", call.options, to))
@@ -259,6 +263,8 @@ class World:
             if any(one.is_last for one in call.answers):
                 raise RuleBrokenError(f"I2: {output.call} has an answer behind its last one")
             call.answers.append(output)
+            if output.is_last and (is_missed := missed(self, call)) is not None:
+                self.churn[is_missed] += 1
         else:
             self.told.append((name, output))
 
