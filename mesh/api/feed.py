@@ -11,6 +11,9 @@ from typing import Any
 
 from sse_starlette import ServerSentEvent
 
+PING_S = 15
+"""How often a viewer of a mesh at rest is told that the feed lives."""
+
 KEPT_MAX = 600
 """Changes that can be had again after a cut: ten minutes at one a second."""
 
@@ -53,7 +56,8 @@ class Feed:
         position = self._position(last_id)
         if position is None:
             # A viewer that was away for too long, or comes from another run, reads all anew.
-            yield self._event("reset" if last_id else "here", self._last, "{}")
+            text = dumps({"ping_s": PING_S})
+            yield self._event("reset" if last_id else "here", self._last, text)
             position = self._last
         while not self._is_over:
             news = self._news
@@ -61,6 +65,10 @@ class Feed:
                 yield self._event("change", number, text)
                 position = number
             await news.wait()
+
+    def ping(self) -> ServerSentEvent:
+        """Return what says that the feed lives: an event, for browsers hide comments from pages."""
+        return ServerSentEvent(data="{}", event="ping")
 
     def _position(self, last_id: str) -> int | None:
         run, _, number = last_id.partition("-")

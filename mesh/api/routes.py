@@ -11,7 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 from sse_starlette import EventSourceResponse
 
 from mesh.api import details, items
-from mesh.api.feed import Feed
+from mesh.api.feed import PING_S, Feed
 from mesh.api.guard import BODY_BYTES_MAX
 from mesh.api.lists import LIMIT_DEFAULT, LIMIT_MAX, ItemList, answer, page_of
 from mesh.api.live import Live
@@ -24,7 +24,6 @@ from mesh.operate.audit_wall import MINUTES_MAX
 from mesh.operate.history import moment
 from mesh.operate.trace import SCANNED_MAX
 
-PING_S = 15
 LETTERS_MAX = 10_000
 
 At = Annotated[
@@ -64,11 +63,22 @@ def routes_of(live: Live, feed: Feed) -> APIRouter:
     _add_questions(router, live)
 
     @router.get("/events", response_class=EventSourceResponse)
-    async def events(request: Request) -> Response:
-        """Follow changes (server-sent events): `here` at once, then `change`; or `reset`."""
-        last_id = request.headers.get("last-event-id", "")[:64]
+    async def events(
+        request: Request,
+        after: Annotated[
+            str, Query(max_length=64, description="As `Last-Event-ID`, for who cannot set headers.")
+        ] = "",
+    ) -> Response:
+        """Follow changes (server-sent events): `here` at once, then `change`; or `reset`.
+
+        On a mesh at rest `ping` comes every `ping_s` seconds, as `here` and `reset` say.
+        """
+        last_id = request.headers.get("last-event-id", after)[:64]
         return EventSourceResponse(
-            feed.follow(last_id), ping=PING_S, headers={"Cache-Control": "no-store"}
+            feed.follow(last_id),
+            ping=PING_S,
+            ping_message_factory=feed.ping,
+            headers={"Cache-Control": "no-store"},
         )
 
     return router

@@ -47,9 +47,9 @@ export function audit(state) {
     return { wall, standing, found };
   }, (data) => auditParts(state, data));
   if (!store.at) {
-    timer = setInterval(() => { if (!read.element.contains(document.activeElement)) read.again(); }, 10_000);
+    timer = setInterval(read.again, 10_000);
   }
-  return { element: read.element, close: () => { clearInterval(timer); read.close(); } };
+  return { element: read.element, ready: read.ready, close: () => { clearInterval(timer); read.close(); } };
 }
 
 function auditParts(state, { wall, standing, found }) {
@@ -93,7 +93,7 @@ function wallTable(state, wall) {
     first = false;
     return h("td", null, h("button", {
       type: "button", class: classOf(cell), tabindex: isStop ? "0" : "-1", "aria-pressed": String(isChosen),
-      "aria-label": `${row.endpoint} ${clock(times[place], { seconds: false })} ${cell}`,
+      "data-key": name, "aria-label": `${row.endpoint} ${clock(times[place], { seconds: false })} ${cell}`,
       onclick: () => adjust({ cell: isChosen ? "" : name }),
     }, MARK[cell]));
   };
@@ -152,8 +152,8 @@ export function findings(state) {
       commands(["mesh audit report"]),
     ];
   });
-  if (!store.at) timer = setInterval(() => { if (!read.element.contains(document.activeElement)) read.again(); }, 5_000);
-  return { element: read.element, close: () => { clearInterval(timer); read.close(); } };
+  if (!store.at) timer = setInterval(read.again, 5_000);
+  return { element: read.element, ready: read.ready, close: () => { clearInterval(timer); read.close(); } };
 }
 
 function nothingFound() {

@@ -35,3 +35,32 @@ export function setAttribute(element, name, value) {
 export const shown = (text) =>
   String(text ?? "").replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/g,
     (mark) => `\\u${mark.codePointAt(0).toString(16).padStart(4, "0")}`);
+
+const FOCUSABLE = "a[href], button, input, select, textarea, [tabindex]";
+
+const sameness = (element) =>
+  element.id || element.dataset.key || `${element.tagName} ${element.getAttribute("aria-label") ?? element.textContent}`;
+
+// Puts new content into an element for whoever uses it just now: focus, what is half written and
+// what was scrolled to stay.
+export function renew(element, ...children) {
+  const all = [...element.querySelectorAll(FOCUSABLE)];
+  const held = all.indexOf(document.activeElement);
+  const key = held < 0 ? "" : sameness(all[held]);
+  const place = all.slice(0, held).filter((one) => sameness(one) === key).length;
+  const written = all.filter((one) => one.id && "defaultValue" in one && one.type !== "file" && one.value !== one.defaultValue);
+  const scrolled = all.filter((one) => one.scrollLeft || one.scrollTop).map((one) => [sameness(one), one.scrollLeft, one.scrollTop]);
+  const { selectionStart, selectionEnd } = held < 0 ? {} : all[held];
+  element.replaceChildren(...children.flat(3).filter((one) => one !== null && one !== undefined && one !== false));
+  const fresh = [...element.querySelectorAll(FOCUSABLE)];
+  for (const { id, value, defaultValue } of written) {
+    const again = fresh.find((one) => one.id === id && one.defaultValue === defaultValue);
+    if (again) again.value = value;
+  }
+  for (const [name, left, top] of scrolled) fresh.find((one) => sameness(one) === name)?.scrollTo(left, top);
+  if (held < 0) return;
+  const same = fresh.filter((one) => sameness(one) === key);
+  const next = same[Math.min(place, same.length - 1)] ?? fresh[Math.min(held, fresh.length - 1)];
+  next?.focus({ preventScroll: true });
+  if (next && typeof selectionStart === "number" && same.length) next.setSelectionRange(selectionStart, selectionEnd);
+}

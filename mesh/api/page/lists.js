@@ -1,30 +1,40 @@
 // Views that are lists: nodes and endpoints, queues and dead letters, roles.
 
 import { adjust, here } from "./address.js";
-import { h, shown } from "./dom.js";
+import { h, renew, shown } from "./dom.js";
 import { count, moment, nodeLook, rate } from "./format.js";
 import { certified } from "./panel.js";
 import { askAll, now, store } from "./store.js";
 import { commands, exporting, table } from "./table.js";
 
-// Asks something, shows it when it has come, and a line of text meanwhile.
+// Asks something, shows it when it has come, and a line of text meanwhile; `ready` when it is shown.
 export function asking(call, draw) {
   const element = h("div", { "aria-busy": "true" });
   const waiting = setTimeout(() => element.replaceChildren(h("p", { class: "soft" }, "Reading …")), 300);
   let isOver = false;
+  let isAsking = false;
+  let told = "";
   const run = async () => {
+    if (isAsking) return;
+    isAsking = true;
+    let parts = null;
     try {
       const data = await call();
-      if (!isOver) element.replaceChildren(...draw(data).filter(Boolean));
+      const text = JSON.stringify(data);
+      if (text !== told) parts = draw(data);
+      told = text;
     } catch (error) {
-      if (!isOver) element.replaceChildren(h("p", { class: "lead" }, error.message));
-    } finally {
-      clearTimeout(waiting);
-      element.setAttribute("aria-busy", "false");
+      told = "";
+      parts = [h("p", { class: "lead" }, shown(error.message))];
     }
+    isAsking = false;
+    clearTimeout(waiting);
+    if (isOver || !parts) return;
+    renew(element, parts);
+    element.setAttribute("aria-busy", "false");
   };
-  run();
-  return { element, again: run, close: () => { isOver = true; } };
+  const ready = run();
+  return { element, ready, again: run, close: () => { isOver = true; clearTimeout(waiting); } };
 }
 
 const nodeButton = (name) => h("button", { type: "button", onclick: () => adjust({ node: name, link: "" }) }, name);
@@ -61,7 +71,7 @@ export function nodes() {
     h("div", { class: "bar" }, h("h2", { class: "title" }, `${store.nodes.size} nodes`), exporting("nodes", NODES, rows)),
     drawn, below.element, commands(["mesh status", "mesh interest"]));
   return {
-    element, close: below.close,
+    element, ready: below.ready, close: below.close,
     update: (data) => {
       if (!data.nodes || drawn.contains(document.activeElement)) return;
       const fresh = drawNodes();
@@ -118,6 +128,7 @@ export function queues(state) {
       h("div", { class: "bar" }, h("h2", { class: "title" }, "Dead letters"), h("div", null, h("label", { for: "letters-of" }, "Node"), choice)),
       letters?.element ?? h("p", { class: "empty" }, "What a node refused, with the reason; payloads stay where they are."),
       commands(["mesh queue list", `mesh dlq ${state.letters || "NODE"}`])),
+    ready: Promise.all([list.ready, letters?.ready]),
     close: () => { list.close(); letters?.close(); },
   };
 }
@@ -129,5 +140,5 @@ export function roles() {
       { name: "holders", of: (row) => (row.nodes ?? []).join(", ") },
     ], items, { caption: "Roles", empty: "No roles: nobody has taken one, or no node runs the tree layer on Kafka yet." }),
   ]);
-  return { element: h("div", null, h("div", { class: "bar" }, h("h2", { class: "title" }, "Roles")), list.element), close: list.close };
+  return { element: h("div", null, h("div", { class: "bar" }, h("h2", { class: "title" }, "Roles")), list.element), ready: list.ready, close: list.close };
 }

@@ -1,7 +1,7 @@
 // The frame of every view: name, proof, search, time, rail, panel.
 
 import { VIEWS, adjust, go, here, onMove, viewAddress } from "./address.js";
-import { h, setAttribute, setText, shown } from "./dom.js";
+import { h, renew, setAttribute, setText, shown } from "./dom.js";
 import { age, clock, moment, proofLook, showLocalTimes, timesAreLocal } from "./format.js";
 import { askAll, follow, load, now, onChange, store } from "./store.js";
 import { audit, findings, openSplit } from "./audit.js";
@@ -19,28 +19,36 @@ const DAY_MINUTES = 24 * 60;
 let view = null; // the view on screen: { element, update?, close? }
 let openFindings = 0;
 
+const rail = new Map(VIEWS.map((name) => {
+  const count = h("span", { class: "count", hidden: true });
+  const link = h("a", {
+    onclick: (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      $("views").classList.remove("open");
+      setAttribute($("menu"), "aria-expanded", "false");
+      go(name.toLowerCase());
+      $("main").focus();
+    },
+  }, name, count);
+  return [name.toLowerCase(), { link, count }];
+}));
+$("views").replaceChildren(...[...rail.values()].map(({ link }) => link));
+
 function drawRail() {
   const state = here();
-  $("views").replaceChildren(...VIEWS.map((name) => {
-    const view = name.toLowerCase();
-    const count = view === "findings" && openFindings ? h("span", { class: "count" }, openFindings) : null;
-    const link = h("a", {
-      href: viewAddress(view), "aria-current": state.view === view ? "page" : null,
-      onclick: (event) => {
-        if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-        event.preventDefault();
-        $("views").classList.remove("open");
-        setAttribute($("menu"), "aria-expanded", "false");
-        go(view);
-        $("main").focus();
-      },
-    }, name, count ? " " : null, count);
-    return link;
-  }));
+  for (const [view, { link }] of rail) {
+    setAttribute(link, "href", viewAddress(view));
+    if (state.view === view) setAttribute(link, "aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  const { count } = rail.get("findings");
+  count.hidden = !openFindings;
+  setText(count, openFindings ? ` ${openFindings}` : "");
 }
 
 function drawProof() {
-  if (!store.mesh) return;
+  if (!store.mesh || store.refusal) return;
   const proof = store.mesh.proof;
   setText($("proof"), proof.text);
   setAttribute($("proof"), "class", `pill ${proofLook[proof.state] ?? ""}`);
@@ -113,9 +121,12 @@ function pastNote() {
 
 const named = (view) => VIEWS.find((name) => name.toLowerCase() === view);
 
-let lastKey = "";
+let place = ""; // the address of what is on screen, without its panel
+let isStale = false; // what is on screen was made from what has changed since
+let draws = 0;
 
 async function draw() {
+  const mine = ++draws;
   const state = here();
   if ((state.at ?? null) !== store.at && store.mesh) { await load(state.at); return; }
   document.body.classList.toggle("embed", "embed" in state);
@@ -123,31 +134,59 @@ async function draw() {
   drawRail();
   drawTime();
   drawTrouble();
-  if (!store.mesh) return;
+  if (!store.mesh && !store.refusal) return;
   const { node, link, ...rest } = state;
-  const key = JSON.stringify([rest, store.mesh.version, store.at]);
-  if (key !== lastKey || !view) {
-    lastKey = key;
-    view?.close?.();
-    view = MAKERS[state.view](state);
-    $("main").replaceChildren(h("h1", { class: "unseen" }, named(state.view)), view.element);
+  const wanted = JSON.stringify([rest, store.at, store.refusal]);
+  if (wanted !== place || !view) {
+    place = wanted;
+    isStale = false;
+    show(store.refusal ? refused() : MAKERS[state.view](state), state);
+  } else if (isStale && view.refresh) {
+    isStale = false;
+    view.refresh();
+  } else if (isStale) {
+    // What is there stays until there is something to show instead.
+    const fresh = store.refusal ? refused() : MAKERS[state.view](state);
+    await fresh.ready;
+    if (mine !== draws) { fresh.close?.(); return; }
+    isStale = false;
+    show(fresh, state);
   }
   view.select?.(state);
   drawPanel(state);
 }
 
-let panelKey = "";
-let closePanel = () => {};
+function show(fresh, state) {
+  const main = $("main");
+  const heading = h("h1", { class: "unseen" }, named(state.view));
+  const isLeft = main.dataset.view !== state.view && main.contains(document.activeElement);
+  view?.close?.();
+  view = fresh;
+  if (main.dataset.view === state.view) renew(main, heading, view.element);
+  else main.replaceChildren(heading, view.element);
+  main.dataset.view = state.view;
+  if (isLeft) main.focus();
+}
+
+const refused = () => ({ element: h("p", { class: "lead" }, shown(store.refusal)) });
+
+let panelPlace = "";
+let panel = null;
 
 function drawPanel(state) {
-  const key = JSON.stringify([state.node, state.link, store.at]);
-  if (key === panelKey) return;
-  panelKey = key;
-  closePanel();
-  const panel = panelOf(state);
+  const wanted = store.refusal ? "" : JSON.stringify([state.node, state.link, store.at]);
+  if (wanted === panelPlace) return;
+  panelPlace = wanted;
+  panel?.close();
+  panel = store.refusal ? null : panelOf(state);
   $("panel").hidden = !panel;
   $("panel").replaceChildren(...(panel ? [panel.element] : []));
-  closePanel = panel?.close ?? (() => {});
+}
+
+function renewAll() {
+  isStale = true;
+  panel?.again();
+  return draw();
 }
 
 function findText(text) {
@@ -180,8 +219,7 @@ $("time").addEventListener("input", slide);
 $("live").addEventListener("click", () => adjust({ at: "" }));
 $("zone").addEventListener("click", () => {
   showLocalTimes(!timesAreLocal());
-  lastKey = panelKey = "";
-  draw();
+  renewAll();
   drawProof();
 });
 $("menu").addEventListener("click", () => {
@@ -192,7 +230,7 @@ async function readSplits() {
   try {
     const kinds = await Promise.all(["split", "heal"].map((kind) => askAll("findings", { kind, at: store.at })));
     const newest = kinds.flat().sort((one, other) => other.last_said_ms - one.last_said_ms);
-    if (noteSplits(openSplit(newest))) { lastKey = ""; draw(); }
+    if (noteSplits(openSplit(newest))) { isStale = true; draw(); }
   } catch { /* said elsewhere: the view itself asks too */ }
 }
 
@@ -200,10 +238,9 @@ addEventListener("keydown", keys);
 onMove(draw);
 onChange((what) => {
   if (what.kind === "all") {
-    lastKey = panelKey = "";
     setText($("mesh-name"), shown(store.mesh?.mesh ?? "Trellis"));
-    draw();
-    readSplits();
+    renewAll();
+    if (!store.refusal) readSplits();
   }
   if (what.kind === "change") {
     view?.update?.(what.data);
@@ -214,4 +251,5 @@ onChange((what) => {
 });
 setInterval(() => { drawAge(); if (!store.at) drawTime(); }, 1000);
 drawRail();
-load(here().at).then(follow);
+follow();
+load(here().at);

@@ -27,7 +27,7 @@ export function interest(state) {
     h("button", { type: "submit" }, "Explain"));
   if (state.subject && state.from) {
     const found = asking(() => explained(state), (data) => explanation(state, data));
-    return { element: h("div", null, form, found.element), close: found.close };
+    return { element: h("div", null, form, found.element), ready: found.ready, close: found.close };
   }
   if (state.subject) {
     const found = asking(() => askAll("interest", { filter: state.subject, at: store.at }), (rows) => [
@@ -35,14 +35,14 @@ export function interest(state) {
       h("p", { class: "lead" }, "Choose the node where it is published to see its way. Who wants it, and since when:"),
       wanted(rows),
     ]);
-    return { element: h("div", null, form, found.element), close: found.close };
+    return { element: h("div", null, form, found.element), ready: found.ready, close: found.close };
   }
   const all = asking(() => askAll("interest", { at: store.at }), (rows) => [
     h("h2", { class: "title" }, "Interest"),
     h("p", { class: "lead" }, "Who gets a message, over which links, and why nobody else? Give its subject and the node where it is published."),
     wanted(rows),
   ]);
-  return { element: h("div", null, form, all.element), close: all.close };
+  return { element: h("div", null, form, all.element), ready: all.ready, close: all.close };
 }
 
 const WANTED = [
@@ -129,7 +129,7 @@ export function trace(state) {
     return { element: h("div", null, form, h("h2", { class: "title" }, "Trace"), h("p", { class: "empty" }, "One message hop by hop: its ingress topic, partition and offset, or the id that mesh subscribe prints."), commands(["mesh trace mesh.NODE.in.g/PARTITION/OFFSET"])) };
   }
   const found = asking(() => ask(`trace/${state.id.split("/").map(encodeURIComponent).join("/")}`), (data) => traced(state, data));
-  return { element: h("div", null, form, found.element), close: found.close };
+  return { element: h("div", null, form, found.element), ready: found.ready, close: found.close };
 }
 
 const HOPS = [

@@ -1,7 +1,7 @@
 // What is told of one node or one direction of a link, beside the view.
 
 import { adjust, go } from "./address.js";
-import { h, s, shown } from "./dom.js";
+import { h, renew, s, shown } from "./dom.js";
 import { count, linkLook, moment, nodeLook, rate } from "./format.js";
 import { ask, now, store } from "./store.js";
 import { commands, table } from "./table.js";
@@ -19,28 +19,26 @@ function following(path, parts) {
   let timer = 0;
   let isOver = false;
   let told = "";
-  async function draw() {
-    let drawn;
+  async function draw({ isForced = false } = {}) {
+    clearTimeout(timer);
+    let drawn = null;
     try {
       const data = await ask(path, { at: store.at });
       const text = JSON.stringify(data);
-      drawn = text === told ? null : parts(data);
+      if (text !== told || isForced) drawn = parts(data);
       told = text;
     } catch (error) {
       told = "";
-      drawn = [h("p", null, error.message)];
+      drawn = [h("p", null, shown(error.message))];
     }
     if (isOver) return;
     element.setAttribute("aria-busy", "false");
-    if (drawn) {
-      const hadFocus = element.contains(document.activeElement) && document.activeElement.dataset.close;
-      element.replaceChildren(closing(), ...drawn);
-      if (hadFocus) element.querySelector("[data-close]").focus();
-    }
+    if (drawn) renew(element, closing(), ...drawn);
+    clearTimeout(timer);
     if (!store.at) timer = setTimeout(draw, REFRESH_MS);
   }
   draw();
-  return { element, close: () => { isOver = true; clearTimeout(timer); } };
+  return { element, again: () => draw({ isForced: true }), close: () => { isOver = true; clearTimeout(timer); } };
 }
 
 const closing = () =>

@@ -1,7 +1,7 @@
 // What a topology file would change. Nothing is changed here.
 
 import { here } from "./address.js";
-import { h, shown } from "./dom.js";
+import { h, setText, shown } from "./dom.js";
 import { count } from "./format.js";
 import { ask, store } from "./store.js";
 import { commands, table } from "./table.js";
@@ -37,10 +37,14 @@ export function plan() {
   h("p", null, h("label", { for: "topology-file" }, "Topology file "), file, " or drop it here, or write it:"),
   h("label", { for: "topology", class: "unseen" }, "Topology"), text,
   h("p", null, h("button", { type: "button", onclick: send }, "Plan"), " ", allow, " ", h("label", { for: "allow-delete" }, "accept that unread messages are lost with their topics")));
+  const against = h("p", { class: "soft" });
+  const refresh = () => setText(against, `Compared with what is in force: ${store.mesh.mesh}, version ${store.mesh.version}. Nothing is changed here.`);
+  refresh();
   return {
+    refresh,
     element: h("div", null,
       h("div", { class: "bar" }, h("h2", { class: "title" }, "What would a change do?")),
-      h("p", { class: "soft" }, `Compared with what is in force: ${store.mesh.mesh}, version ${store.mesh.version}. Nothing is changed here.`),
+      against,
       drop, result, commands(["mesh export > mesh.yaml", "mesh plan mesh.yaml", "mesh apply mesh.yaml"])),
   };
 }

@@ -40,7 +40,8 @@ export const store = {
   links: new Map(),
   at: null, // a moment gone by, or null for now
   isLost: false,
-  trouble: "",
+  trouble: "", // why what is shown may be old
+  refusal: "", // why nothing can be shown of the moment that was asked for
   skew: 0, // the server's clock less ours
 };
 
@@ -50,10 +51,13 @@ const tell = (what) => { for (const listener of listeners) listener(what); };
 
 export const now = () => Date.now() + store.skew;
 
+const RETRY_MS = 2000;
 let asked = 0;
+let meanwhile = null; // changes that come while all is read
 
 export async function load(at) {
   const mine = ++asked;
+  meanwhile = [];
   try {
     const [mesh, nodes, links] = await Promise.all([
       ask("mesh", { at }), askAll("nodes", { at }), askAll("links", { at }),
@@ -64,16 +68,25 @@ export async function load(at) {
     store.mesh = mesh;
     store.nodes = new Map(nodes.map((node) => [node.node, node]));
     store.links = new Map(links.map((link) => [link.link, link]));
-    store.trouble = "";
+    store.trouble = store.refusal = "";
   } catch (error) {
     if (mine !== asked) return;
-    store.trouble = error.message;
-    if (!store.mesh) setTimeout(() => load(at), 2000);
+    if (error.status >= 400 && error.status < 500) {
+      store.at = at ?? null;
+      store.refusal = error.message;
+    } else {
+      store.trouble = error.status ? error.message : "The server does not answer.";
+      setTimeout(() => { if (mine === asked) load(at); }, RETRY_MS);
+    }
   }
+  const came = meanwhile;
+  meanwhile = null;
   tell({ kind: "all" });
+  came.forEach(change);
 }
 
 function change(data) {
+  if (meanwhile) { meanwhile.push(data); return; }
   if (!store.mesh) return;
   if (data.version !== undefined && data.version !== store.mesh.version) {
     load(store.at);
@@ -100,34 +113,22 @@ function change(data) {
   tell({ kind: "change", data });
 }
 
-let wasOpen = false;
-
 function take(message) {
   if (message.kind === "change") change(message.data);
   else if (message.kind === "reset") load(store.at);
   else if (message.kind === "lost" && !store.isLost) { store.isLost = true; tell({ kind: "feed" }); }
-  else if (message.kind === "open") {
-    const isBack = store.isLost || wasOpen;
-    store.isLost = false;
-    wasOpen = true;
-    tell({ kind: "feed" });
-    if (isBack) load(store.at);
-  }
+  else if (message.kind === "open" && store.isLost) { store.isLost = false; tell({ kind: "feed" }); }
 }
 
+// Changes come from a worker that all tabs share. What was missed comes when it asks again, or
+// `reset`; a tab that slept in the browser's memory heard nothing, and reads all.
 export function follow() {
   const address = new URL(`${root}/api/v1/events`, location.href).href;
-  if (typeof SharedWorker === "function") {
-    const worker = new SharedWorker(`${root}/static/feed.worker.js`);
-    worker.port.onmessage = ({ data }) => take(data);
-    worker.port.postMessage({ kind: "follow", address });
-    addEventListener("pagehide", () => worker.port.postMessage({ kind: "bye" }));
-    return;
-  }
-  const source = new EventSource(address);
-  source.onopen = () => take({ kind: "open" });
-  source.onerror = () => take({ kind: "lost" });
-  for (const kind of ["here", "reset", "change"]) {
-    source.addEventListener(kind, (event) => take({ kind, data: JSON.parse(event.data) }));
-  }
+  const worker = new SharedWorker(`${root}/static/feed.worker.js`);
+  worker.onerror = () => { take({ kind: "lost" }); setTimeout(follow, RETRY_MS); };
+  worker.port.onmessage = ({ data }) => take(data);
+  const begin = () => worker.port.postMessage({ kind: "follow", address });
+  begin();
+  addEventListener("pagehide", () => worker.port.postMessage({ kind: "bye" }));
+  addEventListener("pageshow", (event) => { if (event.persisted) { begin(); load(store.at); } });
 }

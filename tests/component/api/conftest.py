@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import structlog
 import uvicorn
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mesh.api.app import application
 from mesh.api.feed import Feed
@@ -48,6 +48,7 @@ class Api:
     live: Live = field(init=False)
     feed: Feed = field(init=False)
     url: str = field(init=False)
+    port: int = field(init=False)
     _server: uvicorn.Server = field(init=False)
     _thread: threading.Thread = field(init=False)
 
@@ -61,8 +62,27 @@ class Api:
             mesh.now_ms,
         )
         self.live = Live(watch, self._publish, lambda: mesh.now_ms() / 1000, mesh.pause)
+        self.serve()
+
+    def serve(self, *, port: int = 0, begun: bool = True) -> None:
+        """Start the server.
+
+        Args:
+            port: Where; 0 is a free one.
+            begun: Otherwise it answers that it still reads the mesh, until it looks at it.
+        """
+        self.feed = Feed()
+        if not begun:
+            self.live.begun.clear()
         app = _Counted(application(self.live, self.feed, self.access, has_page=True), self)
-        config = uvicorn.Config(app, port=0, log_config=None, lifespan="off", server_header=False)
+        config = uvicorn.Config(
+            app,
+            port=port,
+            log_config=None,
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
         self._server = uvicorn.Server(config)
         loop_is_set = threading.Event()
 
@@ -77,12 +97,20 @@ class Api:
         deadline = threading.Event()
         while not self._server.started:
             deadline.wait(0.01)
-        port = self._server.servers[0].sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
+        self.port = self._server.servers[0].sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def stop(self) -> None:
+        """Stop the server; nothing listens any more."""
+        self._loop.call_soon_threadsafe(self.feed.end)
+        self._server.should_exit = True
+        self._thread.join(10)
 
     _loop: asyncio.AbstractEventLoop = field(init=False)
     turn: threading.Lock = field(default_factory=threading.Lock)
     feeds: int = 0
+    refused_feeds: int = 0
+    is_mute: bool = False
 
     def _publish(self, changes: Mapping[str, Any]) -> None:
         self._loop.call_soon_threadsafe(self.feed.publish, changes)
@@ -119,9 +147,7 @@ class Api:
         return str(answer.data["detail"])
 
     def close(self) -> None:
-        self._loop.call_soon_threadsafe(self.feed.end)
-        self._server.should_exit = True
-        self._thread.join(10)
+        self.stop()
         self.live.watch.close()
         self.mesh.close()
 
@@ -135,8 +161,9 @@ class _Counted:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].endswith("/events"):
             self._api.feeds += 1
+            self._api.refused_feeds += not self._api.live.is_begun
             try:
-                await self._app(scope, receive, send)
+                await self._app(scope, receive, self._unless_mute(send))
             finally:
                 self._api.feeds -= 1
             return
@@ -145,6 +172,13 @@ class _Counted:
             await self._app(scope, receive, send)
         finally:
             self._api.turn.release()
+
+    def _unless_mute(self, send: Send) -> Send:
+        async def sent(message: Message) -> None:
+            if not self._api.is_mute:
+                await send(message)
+
+        return sent
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

@@ -7,16 +7,18 @@ import json
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+import pytest
+
 from tests.component.api.conftest import Api
 
 
 class Viewer:
     """Reads server-sent events."""
 
-    def __init__(self, api: Api, last_id: str = "") -> None:
+    def __init__(self, api: Api, last_id: str = "", path: str = "/api/v1/events") -> None:
         self._http = http.client.HTTPConnection(urlsplit(api.url).netloc, timeout=10)
         headers = {"Last-Event-ID": last_id} if last_id else {}
-        self._http.request("GET", "/api/v1/events", headers=headers)
+        self._http.request("GET", path, headers=headers)
         answer = self._http.getresponse()
         assert answer.headers["content-type"].startswith("text/event-stream")
         self._lines = iter(answer.readline, b"")
@@ -45,7 +47,7 @@ def test_a_new_viewer_is_told_where_the_feed_stands_then_changes(api: Api) -> No
     api.lives(3)
     viewer = Viewer(api)
     events = viewer.events()
-    assert next(events) == ("here", {})
+    assert next(events) == ("here", {"ping_s": 15})
     assert viewer.id
     api.mesh.subscribe("c", "all", ">")
     api.lives(1)
@@ -71,6 +73,32 @@ def test_after_a_cut_nothing_is_missed(api: Api) -> None:
     found = [next(events)[1]["nodes"] for _ in range(2)]
     assert found == [{"c": ["up", 2]}, {"c": ["up", 3]}]
     back.close()
+
+
+def test_a_viewer_that_cannot_set_headers_names_its_last_id_in_the_address(api: Api) -> None:
+    """A browser's own feed sends no header when it is made anew."""
+    api.lives(3)
+    viewer = Viewer(api)
+    next(viewer.events())
+    viewer.close()
+    api.mesh.subscribe("c", "all", ">")
+    api.lives(1)
+    back = Viewer(api, path=f"/api/v1/events?after={viewer.id}")
+    kind, change = next(back.events())
+    assert (kind, change["nodes"]) == ("change", {"c": ["up", 1]})
+    back.close()
+
+
+def test_a_feed_of_a_mesh_at_rest_says_that_it_lives(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an event, for a browser does not tell its page of comments."""
+    monkeypatch.setattr("mesh.api.routes.PING_S", 1)
+    viewer = Viewer(api)
+    events = viewer.events()
+    next(events)
+    assert next(events) == ("ping", {})
+    viewer.close()
 
 
 def test_an_id_that_is_gone_is_said_so(api: Api) -> None:
