@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
-from mesh.client.role_messages import Call, RoleMessage, RoleReply
+from mesh.client.role_messages import Call, Passing, RoleMessage, RoleReply, Verdict, Watcher
 from mesh.codec.tree_apps import (
     encode_lease,
     encode_said,
@@ -59,11 +59,14 @@ from mesh.model.tree_apps import (
     RoutesTold,
     SendWanted,
     Served,
+    Snooped,
+    SnoopEnded,
+    SnoopWanted,
     TreeEvicted,
     Unpartitioned,
 )
 from mesh.model.tree_frames import Cause, Options, ReplyKind
-from mesh.model.trees import NO_INSTANCE, Address, Extent, InstanceId, tree_id
+from mesh.model.trees import NO_INSTANCE, Address, Extent, InstanceId, TreeId, tree_id
 from mesh.model.trees import name_fault as role_fault
 from mesh.transport.port import BEGINNING, KafkaCluster, Reader, TopicPartition, Writer
 
@@ -131,6 +134,7 @@ class Roles:
         self._refused: dict[Address | str, Refused] = {}
         self._messages: deque[RoleMessage] = deque()
         self._told_routes: dict[str, RoutesTold] = {}
+        self._snoops: dict[tuple[TreeId | None, str], tuple[SnoopWanted, Watcher]] = {}
         self._writer: Writer | None = None
         self._reader: Reader | None = None
 
@@ -285,6 +289,45 @@ class Roles:
             self.wait_until(deadline, "no word of routes")
         return self._told_routes.pop(call)
 
+    # -- watching -------------------------------------------------------------------------
+
+    def snoop(
+        self, watcher: Watcher, tree: str = "", protocol: str = "", *, holds: bool = True
+    ) -> None:
+        """Watch the messages and replies that pass the node.
+
+        Args:
+            watcher: Is given each while this application steps, and says what becomes of it.
+            tree: Name or UUID of the only tree to watch; "" for all.
+            protocol: The only protocol to watch; "" for all.
+            holds: What passes waits for the watcher; else the watcher is told of it, no more.
+
+        Raises:
+            SubjectError: A name is none.
+        """
+        id_ = _address(tree, "any").tree if tree else None
+        wanted = SnoopWanted(self.app, id_, protocol, holds)
+        self._snoops[(id_, protocol)] = (wanted, watcher)
+        self.say(wanted)
+
+    def unsnoop(self, tree: str = "", protocol: str = "") -> None:
+        """Watch no more what `snoop` named so; what waits goes on."""
+        id_ = _address(tree, "any").tree if tree else None
+        self._snoops.pop((id_, protocol), None)
+        self.say(SnoopEnded(self.app, id_, protocol))
+
+    def _pass_by(self, shown: Snooped) -> None:
+        passing = Passing(shown, self)
+        verdict = Verdict.CONTINUE
+        for (tree, protocol), (_, watcher) in list(self._snoops.items()):
+            if tree in (None, shown.address.tree) and protocol in ("", shown.protocol):
+                verdict = watcher(passing)
+                break
+        if verdict is Verdict.CONTINUE:
+            passing.resume()
+        elif verdict is Verdict.CONSUME:
+            passing.consume()
+
     # -- sending and receiving ------------------------------------------------------------
 
     def send(
@@ -397,6 +440,8 @@ class Roles:
                     told.call,
                     RoleReply(told.kind, payload, told.is_last, told.items, told.cause),
                 )
+            case Snooped():
+                self._pass_by(told)
             case RoleTaken():
                 self._held[told.address] = told.iid
                 if told.is_granted:
@@ -461,13 +506,19 @@ class Roles:
             null = RoleReply(ReplyKind.NULL, None, is_last=True, cause=Cause.NODE_RESTARTED)
             for name in list(self._calls):
                 self._reply(name, null)
+            self._watch_again()
         self._epoch = told.epoch
+
+    def _watch_again(self) -> None:
+        for wanted, _ in self._snoops.values():
+            self.say(wanted)
 
     def _say_all_again(self) -> None:
         self._held.clear()
         self._renew()
         for key, wish in self._wishes.items():
             self._write_role(key, wish)
+        self._watch_again()
 
     def _listen(self, news: News) -> None:
         if self.listener is not None:

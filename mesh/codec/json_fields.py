@@ -39,6 +39,10 @@ class JsonFields:
             raise DecodeError(f"the value is no JSON object: {shown(found)}")
         self._left: dict[str, object] = found
 
+    def has(self, key: str) -> bool:
+        """Say whether nobody has taken this key yet."""
+        return key in self._left
+
     def text(self, key: str, default: str | None = None) -> str:
         """Take a text; without a default it must be there."""
         value = self._left.pop(key, default)

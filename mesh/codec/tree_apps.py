@@ -20,11 +20,14 @@ from mesh.model.tree_apps import (
     AppSaid,
     ExclusiveCleared,
     LeaseSaid,
+    Resumed,
     RoleKey,
     RoleSaid,
     RoleWish,
     RoutesAsked,
     SendWanted,
+    SnoopEnded,
+    SnoopWanted,
     TreeEvicted,
 )
 from mesh.model.tree_frames import Options
@@ -32,10 +35,10 @@ from mesh.model.trees import Address, Extent, InstanceId, MessageId, TreeId, tre
 
 Fields = Mapping[str, object]
 
-_OPTIONS = ("one_way", "one_instance", "one_response", "local_realm")
+OPTIONS = ("one_way", "one_instance", "one_response", "local_realm")
 _SEND = (
     *("do", "node", "call", "tree", "role", "payload", "payload64", "header", "header64"),
-    *(*_OPTIONS, "iid", "protocol"),
+    *(*OPTIONS, "iid", "protocol"),
 )
 _ANSWER = ("do", "node", "id", "payload", "payload64", "last", "grant", "give_up", "granted")
 
@@ -127,7 +130,7 @@ def encode_said(said: AppSaid) -> tuple[bytes, bytes]:
                 **place_fields(said.address),
                 **content_fields("payload", said.payload),
                 **(content_fields("header", said.header) if said.header else {}),
-                **{name: True for name in _OPTIONS if getattr(said.options, name)},
+                **{name: True for name in OPTIONS if getattr(said.options, name)},
                 **({"iid": f"{said.iid:x}"} if said.iid else {}),
                 **({"protocol": said.protocol} if said.protocol else {}),
             }
@@ -147,6 +150,17 @@ def encode_said(said: AppSaid) -> tuple[bytes, bytes]:
             fields = {"do": "evict", "tree": said.tree}
         case RoutesAsked():
             fields = {"do": "routes", "call": said.call, **place_fields(said.address)}
+        case SnoopWanted():
+            fields = {"do": "snoop", **_watched(said), **({"hold": True} if said.holds else {})}
+        case SnoopEnded():
+            fields = {"do": "unsnoop", **_watched(said)}
+        case Resumed():
+            fields = {
+                "do": "resume",
+                "token": f"{said.token:x}",
+                **({"consume": True} if said.is_consumed else {}),
+                **({} if said.payload is None else content_fields("payload", said.payload)),
+            }
     return said.app.encode(), json_bytes(fields)
 
 
@@ -180,8 +194,12 @@ def decode_said(node: str, key: bytes | None, value: bytes | None) -> AppSaid:
             asked = RoutesAsked(app, fields.text("call"), place)
             fields.end(("do", "node", "call", "tree", "role"))
             return asked
+        case "snoop" | "unsnoop":
+            return _snoop(app, do, fields)
+        case "resume":
+            return _resume(app, fields)
         case _:
-            words = "send, answer, clear, evict, routes"
+            words = "send, answer, clear, evict, routes, snoop, unsnoop, resume"
             raise DecodeError(f"do must be one of {words}, not {shown(do)}")
 
 
@@ -192,12 +210,37 @@ def _send(app: str, fields: JsonFields) -> SendWanted:
         read_address(fields.text("tree"), fields.text("role")),
         fields.content("payload") or b"",
         fields.content("header") or b"",
-        Options(**{name: fields.flag(name) for name in _OPTIONS}),
+        Options(**{name: fields.flag(name) for name in OPTIONS}),
         InstanceId(fields.hexadecimal("iid", 0)),
         _protocol(fields),
     )
     fields.end(_SEND)
     return sent
+
+
+def _snoop(app: str, do: str, fields: JsonFields) -> SnoopWanted | SnoopEnded:
+    name = fields.text("tree", "")
+    tree, protocol = _tree(name) if name else None, _protocol(fields)
+    if do == "unsnoop":
+        fields.end(("do", "node", "tree", "protocol"))
+        return SnoopEnded(app, tree, protocol)
+    wanted = SnoopWanted(app, tree, protocol, fields.flag("hold"))
+    fields.end(("do", "node", "tree", "protocol", "hold"))
+    return wanted
+
+
+def _resume(app: str, fields: JsonFields) -> Resumed:
+    token = MessageId(fields.hexadecimal("token"))
+    said = Resumed(app, token, fields.flag("consume"), fields.content("payload"))
+    fields.end(("do", "node", "token", "consume", "payload", "payload64"))
+    if said.is_consumed and said.payload is not None:
+        raise DecodeError("consume goes without payload: what is taken out goes nowhere; drop one")
+    return said
+
+
+def _watched(said: SnoopWanted | SnoopEnded) -> Fields:
+    tree = {} if said.tree is None else {"tree": said.tree}
+    return {**tree, **({"protocol": said.protocol} if said.protocol else {})}
 
 
 def _answer(app: str, fields: JsonFields) -> AnswerGiven:

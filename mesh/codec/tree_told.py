@@ -6,7 +6,14 @@ Spec: kafka.md 1; tree_layer 8, 13.
 from __future__ import annotations
 
 from mesh.codec.json_fields import JsonFields, shown
-from mesh.codec.tree_apps import Fields, content_fields, json_bytes, place_fields, read_address
+from mesh.codec.tree_apps import (
+    OPTIONS,
+    Fields,
+    content_fields,
+    json_bytes,
+    place_fields,
+    read_address,
+)
 from mesh.errors import DecodeError
 from mesh.model.tree_apps import (
     Answered,
@@ -21,9 +28,10 @@ from mesh.model.tree_apps import (
     RoleTaken,
     RoutesTold,
     Served,
+    Snooped,
     Unpartitioned,
 )
-from mesh.model.tree_frames import Cause, ReplyKind
+from mesh.model.tree_frames import Cause, Options, ReplyKind
 from mesh.model.trees import Colour, Extent, InstanceId, MessageId
 
 
@@ -36,6 +44,8 @@ def _told(told: AppTold) -> Fields:
     match told:
         case Delivered():
             return _message(told)
+        case Snooped():
+            return _snooped(told)
         case Answered():
             cause = {} if told.cause is None else {"cause": told.cause}
             items = [content_fields("text", item) for item in told.items]
@@ -79,6 +89,46 @@ def _message(told: Delivered) -> Fields:
         "endpoint": told.is_endpoint,
         "hops": told.hops,
     }
+
+
+def _snooped(told: Snooped) -> Fields:
+    return {
+        "event": "snooped",
+        **({"token": f"{told.token:x}"} if told.token else {}),
+        "id": f"{told.mid:x}",
+        **place_fields(told.address),
+        **({"iid": f"{told.iid:x}"} if told.iid else {}),
+        **({"protocol": told.protocol} if told.protocol else {}),
+        **(content_fields("header", told.header) if told.header else {}),
+        "options": [name for name in OPTIONS if getattr(told.options, name)],
+        "items": [content_fields("text", item) for item in told.items],
+        "link": told.link,
+        "hops": told.hops,
+        "has_role": told.has_role,
+        **({} if told.kind is None else {"kind": told.kind, "last": told.is_last}),
+        **({"endpoint": True} if told.is_endpoint else {}),
+    }
+
+
+def _snooped_told(app: str, fields: JsonFields) -> Snooped:
+    options = fields.texts("options")
+    return Snooped(
+        app,
+        MessageId(fields.hexadecimal("token", 0)),
+        MessageId(fields.hexadecimal("id")),
+        read_address(fields.text("tree"), fields.text("role")),
+        InstanceId(fields.hexadecimal("iid", 0)),
+        fields.text("protocol", ""),
+        Options(**{name: True for name in OPTIONS if name in options}),
+        fields.content("header") or b"",
+        fields.contents("items"),
+        fields.text("link"),
+        fields.number("hops"),
+        fields.flag("has_role"),
+        fields.word("kind", ReplyKind) if fields.has("kind") else None,
+        fields.flag("last"),
+        fields.flag("endpoint"),
+    )
 
 
 def _routes(told: RoutesTold) -> Fields:
@@ -139,6 +189,8 @@ def decode_told(app: str, value: bytes) -> AppTold:
                 fields.flag("endpoint"),
                 fields.number("hops"),
             )
+        case "snooped":
+            return _snooped_told(app, fields)
         case "reply":
             cause = fields.text("cause", "")
             return Answered(

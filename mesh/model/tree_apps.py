@@ -133,7 +133,57 @@ class RoutesAsked:
     address: Address
 
 
-AppSaid = SendWanted | AnswerGiven | ExclusiveCleared | TreeEvicted | RoutesAsked
+@dataclass(frozen=True, slots=True)
+class SnoopWanted:
+    """An application watches what passes its node. Spec: 6.7, 6.8.
+
+    Attributes:
+        tree: Which one, "" for all.
+        protocol: Messages of this alone, "" for all.
+        holds: Each message and reply waits for the application's word before it goes on.
+    """
+
+    app: str
+    tree: TreeId | None
+    protocol: str = ""
+    holds: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SnoopEnded:
+    """An application no longer watches; what waits for its word goes on."""
+
+    app: str
+    tree: TreeId | None
+    protocol: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """An application's word on what waits for it.
+
+    Attributes:
+        token: What the application was shown.
+        is_consumed: It goes no further; whoever waits for a last reply gets one all the same.
+        payload: What goes on instead, None for what came.
+    """
+
+    app: str
+    token: MessageId
+    is_consumed: bool = False
+    payload: bytes | None = None
+
+
+AppSaid = (
+    SendWanted
+    | AnswerGiven
+    | ExclusiveCleared
+    | TreeEvicted
+    | RoutesAsked
+    | SnoopWanted
+    | SnoopEnded
+    | Resumed
+)
 """Records of `sends`."""
 
 
@@ -156,6 +206,39 @@ class Delivered:
     wants_answer: bool
     is_endpoint: bool
     hops: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snooped:
+    """A message or a reply passes, and this application watches. Spec: 6.8.
+
+    Attributes:
+        token: To be named in `Resumed`; 0 if it does not wait.
+        mid: Of the message, the same at every node and for its replies.
+        link: The neighbour that it came from, "" for this node.
+        hops: Links that the message crossed.
+        has_role: The role is hosted here too.
+        kind: Of a reply, None for a message.
+        is_last: Of a reply: as far as this node goes, nothing comes behind it.
+        is_endpoint: A reply that has come to the sender.
+        items: The payload, or those of a reply that collects.
+    """
+
+    app: str
+    token: MessageId
+    mid: MessageId
+    address: Address
+    iid: InstanceId
+    protocol: str
+    options: Options
+    header: bytes
+    items: tuple[bytes, ...]
+    link: str
+    hops: int
+    has_role: bool
+    kind: ReplyKind | None = None
+    is_last: bool = False
+    is_endpoint: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +383,7 @@ class RoutesTold:
 
 AppTold = (
     Delivered
+    | Snooped
     | Answered
     | RoleTaken
     | RoleLost

@@ -92,6 +92,7 @@ class RecoveryRequest:
     Attributes:
         batch: One per recovery; a host raises its seq once for it. H2.
         heal: It goes to this heal, and is a flood only behind it; 0 for one that is a flood. 7.3.
+        known: Instances that do not answer: the asker's routes to them are good.
     """
 
     id: MessageId
@@ -101,6 +102,7 @@ class RecoveryRequest:
     batch: MessageId
     hops: int
     heal: MessageId = NO_MESSAGE
+    known: tuple[InstanceId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from mesh.model.tree_apps import (
     LeaseSaid,
     PartitionSuspected,
     Refused,
+    Resumed,
     RoleKey,
     RoleLost,
     RoleSaid,
@@ -35,6 +36,9 @@ from mesh.model.tree_apps import (
     RoutesTold,
     SendWanted,
     Served,
+    Snooped,
+    SnoopEnded,
+    SnoopWanted,
     TreeEvicted,
     Unpartitioned,
 )
@@ -169,6 +173,8 @@ class Applications:
             case RolesCaughtUp():
                 yield from self._begin()
             case SendWanted() | AnswerGiven() | ExclusiveCleared() | TreeEvicted() | RoutesAsked():
+                yield from self._hear(input_)
+            case SnoopWanted() | SnoopEnded() | Resumed():
                 yield from self._hear(input_)
             case Ticked():
                 yield from self._end_leases()
@@ -405,7 +411,7 @@ class Applications:
                 yield from self._answer_probe(output)
             case Answered(app=""):
                 yield from self._heard_of_holder(output)
-            case Delivered() | Answered():
+            case Delivered() | Answered() | Snooped():
                 yield Tell(output.app, output)
             case RoleTaken():
                 yield from self._taken(output)

@@ -3,8 +3,10 @@
 Whoever knew all instances of its own side lacks those of the far side alone. The request goes the
 way that the news of the heal came, crosses the healed link, and is a flood from there on; answers
 come back the same way. Nodes on that way learn routes and certify nothing: what is hosted among
-them never answers. Wherever it cannot go on it echoes that it has failed, and the recovery begins
-anew as a flood. Spec: tree_layer 7.3 (H20).
+them never answers. Instances to which there are routes do not answer either: where two colours
+met and nothing had been apart, their answers would come by detours and take the place of good
+routes. Wherever it cannot go on it echoes that it has failed, and the recovery begins anew as a
+flood. Spec: tree_layer 7.3 (H20).
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ from mesh.model.trees import NO_MESSAGE, Address, MessageId
 from mesh.trees.node import Node
 from mesh.trees.routes import RoleRoutes
 
+KNOWN_MAX = 1_000
+"""Instances that a request names; who knows of more asks everybody."""
+
 
 def heals_to_ask(node: Node, address: Address, role: RoleRoutes) -> Sequence[MessageId]:
     """Return the heals behind which alone a role may have instances that are unknown here.
@@ -24,7 +29,8 @@ def heals_to_ask(node: Node, address: Address, role: RoleRoutes) -> Sequence[Mes
     """
     table = role.everywhere
     has_any = bool(table.routes) or bool(node.instances(address))
-    if not (node.settings.directed_recovery and table.is_certified and has_any):
+    may_ask = node.settings.directed_recovery and len(table.routes) <= KNOWN_MAX
+    if not (may_ask and table.is_certified and has_any):
         return ()
     pending = node.heals[role.heals :]
     if all(node.is_up(towards) and heal.colour == node.colour for heal, towards in pending):

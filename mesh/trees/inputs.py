@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from mesh.model.tree_apps import (
     AnswerGiven,
     ExclusiveCleared,
+    Resumed,
     RoleWish,
     SendWanted,
+    SnoopEnded,
+    SnoopWanted,
     TreeEvicted,
 )
 from mesh.model.tree_frames import Frame
@@ -96,4 +99,7 @@ Input = (
     | SendWanted
     | AnswerGiven
     | TreeEvicted
+    | SnoopWanted
+    | SnoopEnded
+    | Resumed
 )

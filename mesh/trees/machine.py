@@ -16,7 +16,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
-from mesh.model.tree_apps import AnswerGiven, ExclusiveCleared, KnownRoute, SendWanted, TreeEvicted
+from mesh.model.tree_apps import (
+    AnswerGiven,
+    ExclusiveCleared,
+    KnownRoute,
+    Resumed,
+    SendWanted,
+    SnoopEnded,
+    SnoopWanted,
+    TreeEvicted,
+)
 from mesh.model.tree_frames import (
     Body,
     Bulk,
@@ -62,8 +71,10 @@ from mesh.trees.outputs import Output
 from mesh.trees.publishing import add_roles, clear_exclusive, read_publishes, remove_roles
 from mesh.trees.recovery import expire_recoveries, is_built, read_answer, read_done, read_request
 from mesh.trees.replying import answer, forget_closed, lose_application, read_reply, sweep_sessions
+from mesh.trees.resuming import end_watch, lose_watcher, sweep_held, take_word
 from mesh.trees.sending import read_break, read_send, resume, send
 from mesh.trees.settings import Settings
+from mesh.trees.snooping import watch
 
 
 class TreeNode:
@@ -169,6 +180,12 @@ def _act(node: Node, input_: Input) -> None:
             clear_exclusive(node, input_.address)
         case TreeEvicted():
             evict(node, input_.tree)
+        case SnoopWanted():
+            watch(node, input_)
+        case SnoopEnded():
+            end_watch(node, input_)
+        case Resumed():
+            take_word(node, input_)
         case _:
             assert_never(input_)
 
@@ -235,6 +252,7 @@ def _lose_app(node: Node, app: str) -> None:
     if held:
         remove_roles(node, RolesRemoved(app, held))
     lose_application(node, app)
+    lose_watcher(node, app)
     for key in [key for key in node.ports if key[0] == app]:
         del node.ports[key]
 
@@ -250,4 +268,5 @@ def _tick(node: Node) -> None:
     if node.now_ms - node.swept_ms >= node.settings.sweep_ms:
         node.swept_ms = node.now_ms
         sweep_sessions(node)
+        sweep_held(node)
         forget_unused(node)

@@ -6,11 +6,12 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from mesh.model.tree_apps import SnoopWanted
 from mesh.model.tree_frames import Body, Frame, Heal
 from mesh.model.trees import Address, Colour, Extent, Ids, InstanceId, MessageId, TreeId
 from mesh.trees.inputs import PortOpened
 from mesh.trees.outputs import Output, Transmit, TreeBuilt
-from mesh.trees.records import Join, LocalRole, Recovery, Session
+from mesh.trees.records import Held, Join, LocalRole, Recovery, Session
 from mesh.trees.routes import Tree
 from mesh.trees.settings import Settings
 
@@ -66,6 +67,8 @@ class Node:
         sessions, closed: Open ones, and those that ended just now. H9.
         calls: What applications here wait for.
         ready: Sessions whose recovery has ended; they go on within the same step.
+        watchers: Applications that watch what passes.
+        held: What waits for their word, by token.
         heals: Those that it was told of, in order, and the link towards each.
     """
 
@@ -92,6 +95,8 @@ class Node:
     closed: dict[MessageId, Session] = field(default_factory=dict)
     calls: dict[tuple[str, str], None] = field(default_factory=dict)
     ready: deque[Session] = field(default_factory=deque)
+    watchers: dict[tuple[str, TreeId | None, str], SnoopWanted] = field(default_factory=dict)
+    held: dict[MessageId, Held] = field(default_factory=dict)
     recoveries: dict[MessageId, Recovery] = field(default_factory=dict)
     joins: dict[tuple[Address, Extent], Join] = field(default_factory=dict)
     heals: list[tuple[Heal, str]] = field(default_factory=list)

@@ -12,6 +12,7 @@ from mesh.model.tree_apps import (
     Refused,
     RoleLost,
     RoleTaken,
+    Snooped,
     Unpartitioned,
 )
 from mesh.model.tree_frames import Frame
@@ -56,6 +57,7 @@ class ColourChanged:
 Output = (
     Transmit
     | Delivered
+    | Snooped
     | Answered
     | RoleTaken
     | RoleLost

@@ -6,9 +6,11 @@ machine. Spec: tree_layer 3.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 
-from mesh.model.tree_frames import Cause, Options
+from mesh.model.tree_apps import SnoopWanted
+from mesh.model.tree_frames import Cause, Options, Reply
 from mesh.model.trees import NO_INSTANCE, NO_MESSAGE, Address, Extent, InstanceId, MessageId
 
 Source = str | InstanceId
@@ -55,6 +57,8 @@ class Session:
         recoveries: How often a recovery was begun for it: at most once.
         is_incomplete: ... which could not hear everybody.
         is_forwarded: It went on; routes that appear later are used too.
+        behind: Replies that came while one waits for an application's word, in order.
+        is_held: A reply waits so.
         is_orphan: The link towards the sender is gone: accounts end in silence. H11.
     """
 
@@ -86,6 +90,8 @@ class Session:
     recoveries: int = 0
     is_incomplete: bool = False
     is_forwarded: bool = False
+    behind: deque[tuple[Source, Reply]] = field(default_factory=deque)
+    is_held: bool = False
     is_orphan: bool = False
     is_closed: bool = False
     closed_ms: int = 0
@@ -94,6 +100,24 @@ class Session:
     def scope(self) -> Extent:
         """Return which map of routes it follows."""
         return Extent.REALM if self.options.local_realm else Extent.CLOUD
+
+
+@dataclass(slots=True)
+class Held:
+    """A message, or a reply to it, on its way past those who watch. Spec: 6.8.
+
+    Attributes:
+        said, source: The reply and who gave it; None for the message.
+        watching: Who has yet to be shown it.
+        app: Whose word it waits for.
+    """
+
+    session: Session
+    watching: list[SnoopWanted]
+    began_ms: int
+    said: Reply | None = None
+    source: Source = ""
+    app: str = ""
 
 
 @dataclass(slots=True)
@@ -128,6 +152,7 @@ class Recovery:
         join: Where it began: what it is for.
         waiting: Links that have not echoed yet.
         hops: Links between its origin and here.
+        known: Instances that need not answer.
     """
 
     id: MessageId
@@ -136,6 +161,7 @@ class Recovery:
     parent: str | None
     join: Join | None
     hops: int
+    known: tuple[InstanceId, ...] = ()
     waiting: dict[str, None] = field(default_factory=dict)
     ok: bool = True
     deadline_ms: int = 0

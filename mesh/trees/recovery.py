@@ -68,7 +68,8 @@ def read_request(node: Node, link: str, asked: RecoveryRequest) -> None:
     if not node.is_first_sight(asked.id):
         node.transmit(link, RecoveryDone(asked.id, ok=True))
         return
-    own = Recovery(asked.id, Address(asked.tree, asked.role), asked.scope, link, None, asked.hops)
+    address = Address(asked.tree, asked.role)
+    own = Recovery(asked.id, address, asked.scope, link, None, asked.hops, asked.known)
     if asked.heal:
         _direct(node, own, asked.batch, asked.heal)
         return
@@ -80,7 +81,8 @@ def read_request(node: Node, link: str, asked: RecoveryRequest) -> None:
 
 def _answer_for_own(node: Node, link: str, asked: RecoveryRequest) -> None:
     for one in node.instances(Address(asked.tree, asked.role)).values():
-        if one.extent is Extent.CLOUD or one.extent is asked.scope:
+        reaches = one.extent is Extent.CLOUD or one.extent is asked.scope
+        if reaches and one.iid not in asked.known:
             if one.batch != asked.batch:
                 one.batch = asked.batch
                 one.seq += 1
@@ -166,16 +168,15 @@ def _begin(node: Node, join: Join) -> None:
 
 def _ask_behind(node: Node, join: Join, batch: MessageId, heals: Sequence[MessageId]) -> None:
     """Ask behind heals; where nobody on the way can go on, everybody is asked. Spec: 7.3."""
-    asked = [Recovery(node.ids.fresh(), *_place(join), None, join, 0) for _ in heals]
+    _, role = role_routes(node, join.address)
+    known = tuple(role.everywhere.routes)
+    place = (join.address, join.scope)
+    asked = [Recovery(node.ids.fresh(), *place, None, join, 0, known) for _ in heals]
     for own in asked:
         node.is_first_sight(own.id)
         join.running[own.id] = None
     for own, heal in zip(asked, heals, strict=True):
         _direct(node, own, batch, heal)
-
-
-def _place(join: Join) -> tuple[Address, Extent]:
-    return join.address, join.scope
 
 
 def _direct(node: Node, own: Recovery, batch: MessageId, heal: MessageId) -> None:
@@ -189,14 +190,15 @@ def _direct(node: Node, own: Recovery, batch: MessageId, heal: MessageId) -> Non
     _rearm(node, own)
     link, behind = way
     own.waiting[link] = None
-    request = RecoveryRequest(own.id, *own.address, own.scope, batch, own.hops + 1, behind)
-    node.transmit(link, request)
+    place = (*own.address, own.scope)
+    node.transmit(link, RecoveryRequest(own.id, *place, batch, own.hops + 1, behind, own.known))
 
 
 def _spread(node: Node, own: Recovery, batch: MessageId) -> None:
     node.recoveries[own.id] = own
     _rearm(node, own)
-    request = RecoveryRequest(own.id, *own.address, own.scope, batch, own.hops + 1)
+    place = (*own.address, own.scope)
+    request = RecoveryRequest(own.id, *place, batch, own.hops + 1, known=own.known)
     for link in node.ways(own.scope, but=own.parent):
         own.waiting[link] = None
         node.transmit(link, request)

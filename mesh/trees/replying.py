@@ -5,6 +5,8 @@ Spec: tree_layer 6.4, 6.5, 6.9, 6.10.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mesh.model.tree_apps import AnswerGiven, Refused
 from mesh.model.tree_frames import Cause, Grant, Reply, ReplyKind
 from mesh.model.trees import Address, InstanceId
@@ -13,6 +15,7 @@ from mesh.trees.node import Node
 from mesh.trees.records import LocalRole, Session, Source
 from mesh.trees.sending import forward
 from mesh.trees.settling import say, settle
+from mesh.trees.snooping import is_reply_held
 
 NOBODY_YET = (ReplyKind.NOT_FOUND, ReplyKind.DUPLICATE, ReplyKind.STALE)
 """What leaves a message for one instance without any: the next way is tried. H18."""
@@ -88,6 +91,28 @@ def forget_closed(node: Node) -> None:
 
 
 def _count(node: Node, session: Session, source: Source, said: Reply) -> None:
+    """Take one reply of one branch, in the order of replies, past whoever watches."""
+    if said.grant is not None and session.is_held:
+        _hand_on_grant(node, session, source, said.grant)
+        said = replace(said, grant=None)
+    if session.is_held:
+        session.behind.append((source, said))
+    elif not is_reply_held(node, session, source, said):
+        _account(node, session, source, said)
+
+
+def take_replies(node: Node, session: Session, first: tuple[Source, Reply] | None) -> None:
+    """Go on with a reply that was held, and with those that came behind it meanwhile."""
+    session.is_held = False
+    if first is not None:
+        _account(node, session, *first)
+    while session.behind and not session.is_held and not session.is_closed:
+        source, said = session.behind.popleft()
+        if source in session.owed:
+            _count(node, session, source, said)
+
+
+def _account(node: Node, session: Session, source: Source, said: Reply) -> None:
     """Take one reply of one branch into account, and pass on what is for the sender."""
     if said.is_last:
         del session.owed[source]

@@ -14,6 +14,7 @@ from mesh.trees.node import Node
 from mesh.trees.records import LocalRole, Session
 from mesh.trees.recovery import is_built, is_recovering, recover
 from mesh.trees.settling import say, settle
+from mesh.trees.snooping import is_message_held
 
 
 def send(node: Node, wanted: SendWanted) -> None:
@@ -33,7 +34,8 @@ def send(node: Node, wanted: SendWanted) -> None:
     if not options.one_way:
         node.calls[(wanted.app, wanted.call)] = None
     enter(node, session)
-    forward(node, session)
+    if not is_message_held(node, session):
+        forward(node, session)
 
 
 def read_send(node: Node, link: str, said: Send) -> None:
@@ -51,7 +53,8 @@ def read_send(node: Node, link: str, said: Send) -> None:
         upstream_delivered=said.delivered, left_realm=said.left_realm, toward=said.toward,
     )  # fmt: skip
     enter(node, session)
-    forward(node, session)
+    if not is_message_held(node, session):
+        forward(node, session)
 
 
 def resume(node: Node, session: Session) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mesh.client.role_messages import Call
+from mesh.client.role_messages import Call, Passing, Verdict
 from mesh.client.roles import Roles
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import RoleRefusedError
@@ -245,7 +245,7 @@ def test_an_exclusive_role_that_is_held_is_refused(application: Open) -> None:
     assert not sender.held
 
 
-def test_a_role_is_taken_politely_only_if_nobody_holds_it(mesh: Mesh, application: Open) -> None:
+def test_30_a_role_is_taken_politely_only_if_nobody_holds_it(mesh: Mesh, application: Open) -> None:
     """Granted, denied, and of two at one moment exactly one. Spec: tree_layer 5.4, 11 (30)."""
     host, other, third = application("c"), application("a"), application("b")
     assert host.add("desk-7", "lead", exclusive=True, polite=True)
@@ -280,3 +280,54 @@ def test_a_holder_that_comes_back_takes_nothing_from_who_took_over(
     live(mesh, 15, host, other, sender)
     assert (len(host.held), len(other.held)) == (0, 1)
     assert payloads(finished(sender.send("desk-7", "lead", b"3"), host, other)) == ["a: 3"]
+
+
+def test_an_application_on_the_way_changes_what_passes(mesh: Mesh, application: Open) -> None:
+    """It holds a message, changes it later, takes out a reply. Spec: tree_layer 6.8."""
+    host, sender, spy = application("c"), application("a"), application("b", "spy")
+    host.add("desk-7", "pricing")
+    seen: list[Passing] = []
+    verdicts = [Verdict.SUSPEND, Verdict.CONTINUE]
+
+    def watch(passing: Passing) -> Verdict:
+        seen.append(passing)
+        return verdicts.pop(0) if verdicts else Verdict.CONSUME
+
+    spy.snoop(watch, "desk-7")
+    live(mesh, 1, host, sender, spy)
+    call = sender.send("desk-7", "pricing", b"how much?")
+    live(mesh, 3, host, sender, spy)
+    assert [(one.payload, one.shown.kind, one.waits) for one in seen] == [
+        (b"how much?", None, True)
+    ]
+    seen[0].resume(b"how little?")
+    live(mesh, 3, host, sender, spy)
+    assert payloads(call) == ["c: how little?"]
+    lost = finished(sender.send("desk-7", "pricing", b"lost"), host, spy)
+    assert [one.kind for one in lost.replies] == [ReplyKind.END]
+    assert seen[-1].payload == b"lost"
+    spy.unsnoop("desk-7")
+    live(mesh, 1, host, sender, spy)
+    assert payloads(finished(sender.send("desk-7", "pricing", b"free"), host, spy)) == ["c: free"]
+
+
+def test_who_watches_goes_on_watching_when_its_node_comes_back(
+    mesh: Mesh, application: Open
+) -> None:
+    """The new incarnation knows nothing of it; the client says it again."""
+    host, sender, spy = application("c"), application("a"), application("b", "spy")
+    host.add("desk-7", "pricing")
+    seen: list[bytes] = []
+
+    def watch(passing: Passing) -> Verdict:
+        seen.append(passing.payload)
+        return Verdict.CONTINUE
+
+    spy.snoop(watch, holds=False)
+    mesh.world.kill("b")
+    mesh.world.start("b")
+    live(mesh, 20, host, sender, spy)
+    call = sender.send("desk-7", "pricing", b"again")
+    live(mesh, 3, host, sender, spy)
+    assert payloads(call) == ["c: again"]
+    assert seen == [b"again", b"c: again"]

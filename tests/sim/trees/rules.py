@@ -61,6 +61,7 @@ def check_quiet(world: World, *, evicted: bool = False) -> None:
             "joins": node.joins,
             "by_address": node.by_address,
             "calls": node.calls,
+            "held": node.held,
         }
         if any(left.values()):
             raise RuleBrokenError(f"I3: {name} still has {[k for k, v in left.items() if v]}")

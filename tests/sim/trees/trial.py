@@ -122,7 +122,8 @@ def _make(
     realms = {name: f"r{random.randrange(count)}" for name in names} if count else {}
     most = None if dense else random.choice((None, None, None, 1))
     settings = Settings(ping_ms=0, trees_max=most, directed_recovery=seed // 2 % 2 == 1)
-    return World(wires, seed=seed, realms=realms, settings=settings), names
+    spies = names[:: seed % 3 + 2] if seed // 4 % 4 == 3 else ()
+    return World(wires, seed=seed, realms=realms, settings=settings, spies=spies), names
 
 
 def _trouble(random: Random, world: World, names: list[str]) -> bool:

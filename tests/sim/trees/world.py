@@ -19,9 +19,12 @@ from mesh.model.tree_apps import (
     AnswerGiven,
     Delivered,
     Refused,
+    Resumed,
     RoleLost,
     RoleWish,
     SendWanted,
+    Snooped,
+    SnoopWanted,
 )
 from mesh.model.tree_frames import Frame, Options, ReplyKind
 from mesh.model.trees import Address, Extent, InstanceId, MessageId, tree_id
@@ -41,6 +44,7 @@ from mesh.trees.settings import Settings
 from tests.sim.trees.churn import Seen, look, missed
 
 APP = "app"
+SPY = "$spy"
 QUIET_MS = 60_000
 """Whoever waits for longer than this waits for nothing: the world is quiet."""
 
@@ -102,8 +106,13 @@ class World:
         settings: Settings | None = None,
         latency_ms: tuple[int, int] = (10, 40),
         alone: Iterable[str] = (),
+        spies: Iterable[str] = (),
     ) -> None:
-        """Start all nodes and open all links; `run` brings them up."""
+        """Start all nodes and open all links; `run` brings them up.
+
+        At `spies` everything that passes is held for a moment.
+        """
+        self.spies = frozenset(spies)
         self.random = Random(seed)
         self.now_ms = 0
         self.settings = settings or Settings(ping_ms=0)
@@ -142,6 +151,8 @@ class World:
         uuid = f"uuid-{name}"
         self.nodes[name] = TreeNode(name, uuid, epoch, incarnation, realm, self.settings)
         self.step(name, PortOpened(APP))
+        if name in self.spies:
+            self.step(name, SnoopWanted(SPY, None, holds=True))
         for peer in self.peers(name):
             self.known.pop((name, peer), None)
             self._later(self.random.randint(0, 5), lambda peer=peer: self._notice(name, peer))
@@ -267,6 +278,12 @@ class World:
                 self.churn[is_missed] += 1
         else:
             self.told.append((name, output))
+            if isinstance(output, Snooped) and output.app == SPY:
+                self._later(self.random.randint(0, 80), lambda: self._resume(name, output.token))
+
+    def _resume(self, name: str, token: MessageId) -> None:
+        if name in self.nodes:
+            self.step(name, Resumed(SPY, token))
 
     def _transmit(self, name: str, output: Transmit) -> None:
         self.frames[type(output.frame.body).__name__] += 1

@@ -1,0 +1,187 @@
+"""Applications that watch what passes, hold it, change it, take it out. Spec: tree_layer 6.7, 6.8."""
+
+from __future__ import annotations
+
+from mesh.model.tree_apps import Refused, Resumed, Snooped, SnoopEnded, SnoopWanted
+from mesh.model.trees import MessageId
+from mesh.trees.inputs import AppGone
+from mesh.trees.settings import Settings
+from tests.sim.trees.rules import check_quiet, inside
+from tests.sim.trees.scenes import LINE, answer, ask, codes, hold_answers, kinds, world
+from tests.sim.trees.world import World, address
+
+TREE = address("t", "r").tree
+
+
+def warm(roles: str = "c", **options) -> World:
+    """Return the line a-b-c whose routes are known."""
+    mesh = world(LINE, roles=roles, **options)
+    ask(mesh, "a"), ask(mesh, "a")
+    return mesh
+
+
+def snoop(
+    mesh: World, node: str, *, app: str = "spy", holds: bool = True, protocol: str = ""
+) -> None:
+    """Watch the tree at a node."""
+    mesh.step(node, SnoopWanted(app, TREE, protocol, holds))
+
+
+def shown(mesh: World, app: str = "spy") -> list[Snooped]:
+    """Return what an application has seen."""
+    return [one for _, one in mesh.told if isinstance(one, Snooped) and one.app == app]
+
+
+def say(mesh: World, node: str, one: Snooped, **how) -> list:
+    """Give an application's word."""
+    return mesh.step(node, Resumed(one.app, one.token, **how))
+
+
+def test_47_a_held_message_goes_on_with_another_payload() -> None:
+    """Spec: tree_layer 11 (47): the reply is not affected."""
+    mesh = warm()
+    snoop(mesh, "b")
+    call = mesh.send("a", "r", payload="first")
+    mesh.run(for_ms=500)
+    assert call.reached == []
+    (one,) = shown(mesh)
+    assert (one.items, one.link, one.has_role, one.kind) == ((b"c2 first",), "a", False, None)
+    held = hold_answers(mesh)
+    say(mesh, "b", one, payload=b"c2 second")
+    mesh.run(for_ms=500)
+    assert held[0][1].payload == b"c2 second"
+    answer(mesh, held[0], b"said")
+    mesh.run(for_ms=500)
+    assert call.answers == []
+    reply = shown(mesh)[1]
+    assert (reply.items, reply.is_last, reply.is_endpoint) == ((b"said",), True, False)
+    say(mesh, "b", reply)
+    mesh.run()
+    assert (kinds(call), call.items) == ([("data", True)], [b"said"])
+    check_quiet(mesh)
+    assert not inside(mesh, "b").held
+
+
+def test_48_what_is_consumed_still_ends_with_one_last_reply() -> None:
+    """Spec: tree_layer 11 (48): a message, and a last reply, at every node of the way."""
+    for node in "abc":
+        mesh = warm()
+        snoop(mesh, node)
+        call = mesh.send("a", "r")
+        mesh.run(for_ms=500)
+        say(mesh, node, shown(mesh)[0], is_consumed=True)
+        mesh.run()
+        assert call.reached == []
+        assert kinds(call) in ([("end", True)], [("not_found", True)])
+        call = mesh.send("a", "r")
+        mesh.run(for_ms=500)
+        say(mesh, node, shown(mesh)[1])
+        mesh.run(for_ms=500)
+        say(mesh, node, shown(mesh)[2], is_consumed=True)
+        mesh.run()
+        assert (call.reached, kinds(call)) == (["c"], [("end", True)])
+        check_quiet(mesh)
+
+
+def test_replies_keep_their_order_past_one_that_is_held() -> None:
+    """What comes behind a held reply waits, the last one too."""
+    mesh = warm()
+    held = hold_answers(mesh)
+    call = mesh.send("a", "r")
+    mesh.run(for_ms=500)
+    snoop(mesh, "b")
+    for text in (b"1", b"2"):
+        answer(mesh, held[0], text, is_last=False)
+    answer(mesh, held[0], b"3")
+    mesh.run(for_ms=500)
+    assert len(shown(mesh)) == 1
+    for at in range(3):
+        say(mesh, "b", shown(mesh)[at])
+        mesh.run(for_ms=500)
+    mesh.run()
+    assert call.items == [b"1", b"2", b"3"]
+    check_quiet(mesh)
+
+
+def test_a_link_lost_behind_a_held_reply_is_a_null_behind_it() -> None:
+    """Nothing overtakes what waits."""
+    mesh = warm()
+    held = hold_answers(mesh)
+    call = mesh.send("a", "r")
+    mesh.run(for_ms=500)
+    snoop(mesh, "b")
+    answer(mesh, held[0], b"1", is_last=False)
+    mesh.run(for_ms=500)
+    mesh.cut("b", "c", (0, 0))
+    mesh.run(for_ms=500)
+    assert call.answers == []
+    say(mesh, "b", shown(mesh)[0])
+    mesh.run(for_ms=500)
+    assert kinds(call)[0] == ("data", False)
+    say(mesh, "b", shown(mesh)[1])
+    mesh.run()
+    assert kinds(call) == [("data", False), ("null", True)]
+    assert not inside(mesh, "b").held
+
+
+def test_who_only_watches_holds_nothing_up() -> None:
+    """And several are shown the same, in the order in which they came."""
+    mesh = warm()
+    snoop(mesh, "b", holds=False)
+    snoop(mesh, "b", app="second", holds=False)
+    snoop(mesh, "b", app="third", holds=False, protocol="other")
+    assert kinds(ask(mesh, "a")) == [("data", True)]
+    assert [one.token for one in shown(mesh)] == [0, 0]
+    assert len(shown(mesh, "second")) == 2
+    assert shown(mesh, "third") == []
+
+
+def test_what_waits_goes_on_when_its_watcher_ends() -> None:
+    """By its word, or without one."""
+    for end in (AppGone("spy"), SnoopEnded("spy", TREE)):
+        mesh = warm()
+        snoop(mesh, "b")
+        call = mesh.send("a", "r")
+        mesh.run(for_ms=500)
+        mesh.step("b", end)
+        mesh.run()
+        assert kinds(call) == [("data", True)]
+        check_quiet(mesh)
+
+
+def test_what_waits_for_too_long_is_taken_out() -> None:
+    """Whoever waits for a last reply gets one; nothing is kept."""
+    mesh = warm(settings=Settings(ping_ms=0, record_ms=5_000, sweep_ms=1_000))
+    snoop(mesh, "b")
+    call = mesh.send("a", "r")
+    mesh.run()
+    assert sum(one.is_last for one in call.answers) == 1
+    assert not inside(mesh, "b").held
+    assert codes(say(mesh, "b", shown(mesh)[0])) == ["UNKNOWN_TOKEN"]
+
+
+def test_a_word_on_what_does_not_wait_is_refused() -> None:
+    """Also that of another application."""
+    mesh = warm()
+    snoop(mesh, "b")
+    mesh.send("a", "r")
+    mesh.run(for_ms=500)
+    (one,) = shown(mesh)
+    assert codes(mesh.step("b", Resumed("other", one.token))) == ["UNKNOWN_TOKEN"]
+    assert codes(mesh.step("b", Resumed("spy", MessageId(9)))) == ["UNKNOWN_TOKEN"]
+    assert not any(isinstance(out, Refused) for out in say(mesh, "b", one))
+
+
+def test_a_one_way_message_can_be_held_and_taken_out() -> None:
+    """No reply is owed for it, and none is made."""
+    mesh = warm()
+    snoop(mesh, "b")
+    kept, lost = (mesh.send("a", "r", one_way=True) for _ in range(2))
+    mesh.run(for_ms=500)
+    first, second = shown(mesh)
+    say(mesh, "b", first)
+    say(mesh, "b", second, is_consumed=True)
+    mesh.run()
+    assert (kept.reached, lost.reached) == (["c"], [])
+    assert kept.answers == lost.answers == []
+    check_quiet(mesh)
