@@ -16,6 +16,7 @@ from mesh.model.subject import overlap
 from mesh.model.topology import Topology
 from mesh.operate.audit_wall import wall_of
 from mesh.operate.documents.audit import audit_document
+from mesh.operate.documents.status import parts_of
 from mesh.operate.minutes import MINUTE_MS
 from mesh.operate.proof import proof_of
 
@@ -53,6 +54,7 @@ def mesh_document(live: Live, at_ms: int | None) -> dict[str, Any]:
             {"zone": name, "title": zone.title, "kind": str(zone.kind)}
             for name, zone in seen.topology.zones.items()
         ],
+        "parts": parts_of(seen.view, seen.nodes),
         "proof": proof_document(proof_of(trail, seen.at_ms, at_ms)),
         "on_record": {
             "traffic_since_ms": traffic.since_ms,

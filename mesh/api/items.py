@@ -18,6 +18,7 @@ from mesh.operate.dead_letters import read_letters
 from mesh.operate.documents.interest import interest_document
 from mesh.operate.documents.messages import letter_document
 from mesh.operate.documents.queues import queues_document
+from mesh.operate.documents.roles import roles_document
 from mesh.operate.documents.status import links_document, status_document
 from mesh.operate.documents.zones import ends_document, zone_document
 from mesh.operate.history import InterestAt, interest_at, interest_now
@@ -215,6 +216,15 @@ def _rates(live: Live, flow: Flow | None, at_ms: int | None) -> dict[str, Any] |
         return {"guaranteed": 0.0, "direct": 0.0}
     pair = flow.rates if at_ms is None else flow.of_minute(at_ms // MINUTE_MS)
     return {"guaranteed": rounded(pair[0]), "direct": rounded(pair[1])}
+
+
+def role_items(live: Live) -> Items:
+    """Return who wants which role."""
+    told = roles_document(live.seen.topology, live.seen.view, live.seen.kafka)
+    keyed = (
+        (f"{one['tree']} {one['role']} {one['node']} {one['app']}", one) for one in told["roles"]
+    )
+    return sorted(keyed, key=lambda pair: pair[0])
 
 
 def queues_at(live: Live, node: str) -> Sequence[str]:

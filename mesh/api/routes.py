@@ -193,8 +193,8 @@ def _add_proofs(router: APIRouter, live: Live, moment_of: Moment) -> None:
 
     @router.get("/roles", response_model=ItemList)
     def roles(request: Request, cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT) -> Response:
-        """Roles on trees and who holds them; none before the tree layer runs on Kafka."""
-        return _listed(request, [], cursor, limit)
+        """Who wants which role of the tree layer, as `mesh role list` has it."""
+        return _listed(request, items.role_items(live), cursor, limit)
 
 
 def _add_details(router: APIRouter, live: Live, moment_of: Moment) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,31 +127,46 @@ async def _run(
         timeout_graceful_shutdown=GRACE_S,
         limit_concurrency=CONNECTIONS_MAX,
     )
-    server = _Server(config)
+    server = _Server(config, feed)
     live.start()
     announcing = asyncio.create_task(_announce_when(server, live, announce))
-    if threading.current_thread() is threading.main_thread():
-        # When it has ended uvicorn sends itself the signal again, and would end everybody else.
-        signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         await server.serve(sockets=[listener])
     finally:
-        feed.end()
         announcing.cancel()
         await asyncio.to_thread(live.stop)
 
 
 class _Server(uvicorn.Server):
-    """Says when it listens."""
+    """Says when it listens, and lets those go who follow the feed before it waits for anybody."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, feed: Feed) -> None:
         super().__init__(config)
         self.listens = asyncio.Event()
+        self._feed = feed
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """End well at SIGINT and SIGTERM: the library's own way ends by the signal once more."""
+        loop = asyncio.get_running_loop()
+        wanted = (signal.SIGINT, signal.SIGTERM)
+        for one in wanted:
+            loop.add_signal_handler(one, self.handle_exit, one, None)
+        try:
+            yield
+        finally:
+            for one in wanted:
+                loop.remove_signal_handler(one)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen."""
         await super().startup(sockets)
         self.listens.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer what was asked, and listen no more."""
+        self._feed.end()
+        await super().shutdown(sockets)
 
 
 async def _announce_when(server: _Server, live: Live, announce: Callable[[], None]) -> None:

@@ -82,6 +82,7 @@ COMMANDS: Sections = {
                 "follow": Command("audit_live:follow", "What the auditor says from now on"),
             },
         ),
+        "top": Command("top:top", "Rates, what waits, what is not up, and findings, live"),
         "dlq": Command("dlq:dlq", "Dead letters of a node, and why they are dead"),
         "dashboard": Command("dashboard:dashboard", "Serve the page of a mesh"),
         "api": Command("dashboard:api", "Serve the API alone"),

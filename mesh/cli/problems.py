@@ -22,7 +22,7 @@ _EXITS: Mapping[type[MeshError], int] = {
 def print_lines(problems: Sequence[Problem]) -> None:
     """Print problems for people, on standard error."""
     for problem in problems:
-        sys.stderr.write(_safe(problem.line()) + "\n")
+        sys.stderr.write(printable(problem.line()) + "\n")
 
 
 def report(error: MeshError, output: Output) -> int:
@@ -67,7 +67,7 @@ def _code(error: MeshError) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper() or "MESH"
 
 
-def _safe(text: str) -> str:
+def printable(text: str) -> str:
     """Return text that cannot steer a terminal or break a line."""
     return "".join(
         character if character.isprintable() else f"\\u{ord(character):04x}" for character in text

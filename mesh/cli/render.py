@@ -80,13 +80,13 @@ def standard_output() -> Iterator[None]:
 
 def _write(view: View, output: Output) -> None:
     if output is Output.TABLE:
-        _console().print(view.table())
+        console().print(view.table())
         return
     text = _for_scripts(view.data, output)
     if sys.stdout.isatty():
         from rich.syntax import Syntax
 
-        _console().print(Syntax(text, str(output), background_color="default", word_wrap=True))
+        console().print(Syntax(text, str(output), background_color="default", word_wrap=True))
     else:
         sys.stdout.write(text + "\n")
 
@@ -130,6 +130,7 @@ def _as_yaml(data: Mapping[str, object]) -> str:
     return text.getvalue().rstrip("\n")
 
 
-def _console() -> Console:
+def console() -> Console:
+    """Return where tables are written to: names of strangers are no markup."""
     width = None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL
     return Console(markup=False, highlight=False, emoji=False, width=width)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,7 +35,7 @@ def list_roles(
 ) -> None:
     """List what applications want: tree, role, and who wants it where."""
     with open_session(target, heard=Heard.NOBODY) as seen:
-        wanted = list(_wishes(seen))
+        wanted = _wishes(seen)
     render(View(data={"ok": True, "roles": wanted}, table=lambda: _table(wanted)), output)
 
 
@@ -134,25 +134,14 @@ def send_to_role(
     raise typer.Exit(0 if is_ok else EXIT_LAGGING)
 
 
-def _wishes(seen: Session) -> Iterator[Row]:
-    from mesh.model.topics import TopicNames
-    from mesh.view.role_wishes import role_wishes
+def _wishes(seen: Session) -> Sequence[Row]:
+    from mesh.operate.documents.roles import roles_document
 
-    names = TopicNames(seen.topology.prefix)
-    for node, declared in seen.topology.nodes.items():
-        if declared.kafka not in seen.kafka or declared.kafka in seen.view.unreachable:
-            continue
-        found = role_wishes(seen.kafka[declared.kafka], names.roles(node))
-        for key, wish in sorted(found.items()):
-            yield {
-                "tree": key.tree,
-                "tree_id": wish.address.tree,
-                "role": key.role,
-                "node": node,
-                "app": key.app,
-                "exclusive": wish.is_exclusive,
-                "extent": str(wish.extent),
-            }
+    told = roles_document(seen.topology, seen.view, seen.kafka)
+    if told["unknown"]:
+        say(f"not known of {', '.join(told['unknown'])}: their Kafka cluster does not answer")
+    wanted: Sequence[Row] = told["roles"]
+    return wanted
 
 
 def _table(wanted: Sequence[Row]) -> Any:
@@ -164,10 +153,11 @@ def _table(wanted: Sequence[Row]) -> Any:
             one["app"],
             "alone" if one["exclusive"] else "shared",
             one["extent"],
+            "holds" if one["lease_holds"] else "has run out",
         )
         for one in wanted
     ]
-    return grid(("TREE", "ROLE", "NODE", "APPLICATION", "HELD", "EXTENT"), rows)
+    return grid(("TREE", "ROLE", "NODE", "APPLICATION", "HELD", "EXTENT", "LEASE"), rows)
 
 
 def _known(seen: Session, node: str, tree: str, role: str, timeout_s: float) -> Row:

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mesh.codec.tree_apps import decode_roles
 from mesh.errors import ProtocolError
-from mesh.model.tree_apps import RoleKey, RoleSaid, RoleWish
+from mesh.model.tree_apps import LeaseSaid, RoleKey, RoleSaid, RoleWish
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.transport.reading import read_range
 
 
-def role_wishes(kafka: KafkaCluster, topic: str) -> dict[RoleKey, RoleWish]:
+@dataclass(frozen=True, slots=True)
+class StandingWish:
+    """A wish for a role that was not taken back.
+
+    Attributes:
+        wish: What is wanted.
+        since_ms: When it was written, by the broker's clock.
+        lease_ends_ms: Until when its application lives unless it says so again, by the same clock;
+            None if it never said so, or has left.
+    """
+
+    wish: RoleWish
+    since_ms: int
+    lease_ends_ms: int | None
+
+
+def role_wishes(kafka: KafkaCluster, topic: str) -> dict[RoleKey, StandingWish]:
     """Return the wishes that stand on a `roles` topic.
 
     Raises:
@@ -18,15 +36,24 @@ def role_wishes(kafka: KafkaCluster, topic: str) -> dict[RoleKey, RoleWish]:
     place = TopicPartition(topic, 0)
     starts, ends = kafka.admin().starts([place]), kafka.admin().stable_ends([place])
     begins = {place: starts[place]} if starts.get(place, 0) < ends.get(place, 0) else {}
-    found: dict[RoleKey, RoleWish] = {}
+    wishes: dict[RoleKey, tuple[RoleWish, int]] = {}
+    leases: dict[str, int] = {}
     for record in read_range(kafka, begins, ends, name="roles"):
         try:
             said = decode_roles(record.key(), record.value())
         except ProtocolError:
             continue  # the node itself counts and logs what it cannot read
-        if not isinstance(said, RoleSaid):
-            continue
-        found.pop(said.key, None)
-        if said.wish is not None:
-            found[said.key] = said.wish
-    return found
+        at_ms = record.timestamp()[1]
+        match said:
+            case LeaseSaid(app, None):
+                leases.pop(app, None)
+            case LeaseSaid(app, lease_ms):
+                leases[app] = at_ms + (lease_ms or 0)
+            case RoleSaid(key, wish):
+                wishes.pop(key, None)
+                if wish is not None:
+                    wishes[key] = (wish, at_ms)
+    return {
+        key: StandingWish(wish, since_ms, leases.get(key.app))
+        for key, (wish, since_ms) in wishes.items()
+    }

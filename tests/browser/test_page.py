@@ -11,7 +11,11 @@ from playwright.sync_api import Browser, Page, expect
 
 from mesh.codec.control import encode_pause
 from mesh.codec.keys import PauseKey, pause_key
+from mesh.codec.tree_apps import encode_lease, encode_wish, lease_key, role_key
 from mesh.model.control import Pause
+from mesh.model.topics import TopicNames
+from mesh.model.tree_apps import RoleKey, RoleWish
+from mesh.model.trees import Address, tree_id
 from mesh.view.operator_records import write_operator_record
 from tests.browser.conftest import MARKUP, Auditor, Open
 from tests.component.api.conftest import Api
@@ -354,3 +358,22 @@ def test_without_an_auditor_nothing_is_called_proven(api: Api, open_page: Open) 
     page = open_page("/findings")
     expect(page.get_by_role("status")).to_contain_text("No audit")
     expect(page.locator("main")).to_contain_text("nothing is proven")
+
+
+def test_roles_are_shown_with_who_has_them(api: Api, open_page: Open) -> None:
+    """Node, application and lease; a name of a stranger is text."""
+    key = RoleKey("desk", "trading", MARKUP.replace(" ", "_")[:60])
+    wish = encode_wish(RoleWish(Address(tree_id("trading"), key.role), is_exclusive=True))
+    writer = api.mesh.world.kafka["right"].writer("app")
+    topic = TopicNames("mesh.").roles("ny1")
+    with api.turn:
+        writer.produce(topic, encode_lease(60_000), lease_key("desk"), 0)
+        writer.produce(topic, wish, role_key(key), 0)
+        writer.flush()
+    api.lives(2)
+    page = open_page("/roles")
+    row = page.get_by_role("row").filter(has_text="desk")
+    for told in ("trading", "<img_src=x", "by one alone", "ny1", "holds"):
+        expect(row).to_contain_text(told)
+    expect(page.locator("main")).to_contain_text("1 role")
+    expect(page.locator("main")).to_contain_text("mesh role show")

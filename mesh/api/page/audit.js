@@ -10,16 +10,18 @@ import { commands, exporting, table } from "./table.js";
 const MINUTE = 60_000;
 const MARK = { equal: "", "not equal": "!", unproven: "?", waiting: "", quiet: "", blind: "" };
 const classOf = (cell) => `cell ${cell.replace(" ", "-")}`;
-const tint = (kind) => ({ split: "warn", unproven: "warn", heal: "ok" })[kind] ?? "bad";
+const tint = (row) => (row.kind === "heal" ? "ok" : row.is_news || row.kind === "split" || row.kind === "unproven" ? "warn" : "bad");
 
 export const FINDINGS = [
-  { name: "kind", of: (row) => h("span", { class: `pill ${tint(row.kind)}` }, shown(row.kind)), text: (row) => row.kind, short: true },
-  { name: "first said", of: (row) => moment(row.first_said_ms, now()), short: true },
+  { name: "kind", of: (row) => h("span", { class: `pill ${tint(row)}` }, shown(row.kind)), text: (row) => row.kind, short: true },
+  { name: "first seen", of: (row) => moment(row.first_seen_ms ?? row.first_said_ms, now()), short: true },
   { name: "where", of: (row) => shown(row.endpoint || row.link || row.path || row.source || ""), short: true },
   { name: "what", of: (row) => shown(row.text) },
-  { name: "evidence", of: (row) => (row.ids ?? []).slice(0, 4).map((id) => h("div", null, evidence(row, String(id)))), text: (row) => (row.ids ?? []).join(" ") },
+  { name: "evidence", of: (row) => [(row.ids ?? []).slice(0, 4).map((id) => h("div", null, evidence(row, String(id)))), (row.evidence ?? []).slice(0, 4).map((one) => h("div", null, h("code", null, shown(text(one)))))], text: (row) => [...(row.ids ?? []), ...(row.evidence ?? []).map(text)].join(" ") },
   { name: "what to do", of: (row) => [h("div", null, shown(row.advice)), h("code", null, (row.commands ?? []).map(shown).join("\n"))], text: (row) => row.advice },
 ];
+
+const text = (one) => (typeof one === "string" ? one : JSON.stringify(one));
 
 function evidence(row, id) {
   const message = id.replace(/(\/\d+)-\d+$/, "$1");
@@ -149,7 +151,7 @@ export function findings(state) {
         h("div", null, h("label", { for: "kind" }, "Kind"), choice), exporting("findings", FINDINGS, () => found)),
       found.length ? null : h("p", { class: "empty" }, nothingFound()),
       found.length ? table(FINDINGS, found.slice(0, limit), { caption: found.length > limit ? `The newest ${limit}; the rest is in the CSV` : "The newest first" }) : null,
-      commands(["mesh audit report"]),
+      commands(["mesh audit report", "mesh audit follow"]),
     ];
   });
   if (!store.at) timer = setInterval(read.again, 5_000);

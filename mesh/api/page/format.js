@@ -69,3 +69,6 @@ export function nodeLook(state) {
 }
 
 export const proofLook = { proven: "ok", partial: "warn", findings: "bad", blind: "bad", none: "warn" };
+
+// A word of a command, as a shell must be given it: names and subjects may hold anything.
+export const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`);

@@ -2,7 +2,7 @@
 
 import { adjust, here } from "./address.js";
 import { h, renew, shown } from "./dom.js";
-import { count, moment, nodeLook, rate } from "./format.js";
+import { count, moment, nodeLook, quoted, rate } from "./format.js";
 import { certified } from "./panel.js";
 import { askAll, now, store } from "./store.js";
 import { commands, exporting, table } from "./table.js";
@@ -133,12 +133,35 @@ export function queues(state) {
   };
 }
 
+const ROLES = [
+  { name: "tree", of: (row) => shown(row.tree) },
+  { name: "role", of: (row) => shown(row.role) },
+  { name: "held", of: (row) => (row.exclusive ? "by one alone" : "shared"), short: true },
+  { name: "node", of: (row) => nodeButton(row.node), text: (row) => row.node },
+  { name: "application", of: (row) => shown(row.app) },
+  { name: "lease", of: (row) => h("span", { class: `pill ${row.lease_holds ? "ok" : "warn"}` }, row.lease_holds ? "holds" : "has run out"), text: (row) => (row.lease_holds ? "holds" : "has run out"), short: true },
+  { name: "part", of: (row) => (row.part ? `part ${row.part}` : "–"), short: true },
+  { name: "since", of: (row) => moment(row.since_ms, now()), short: true },
+];
+
 export function roles() {
-  const list = asking(() => askAll("roles"), (items) => [
-    table([
-      { name: "role", of: (row) => shown(row.role) },
-      { name: "holders", of: (row) => (row.nodes ?? []).join(", ") },
-    ], items, { caption: "Roles", empty: "No roles: nobody has taken one, or no node runs the tree layer on Kafka yet." }),
-  ]);
-  return { element: h("div", null, h("div", { class: "bar" }, h("h2", { class: "title" }, "Roles")), list.element), ready: list.ready, close: list.close };
+  const list = asking(() => askAll("roles"), (items) => {
+    const parts = store.mesh.parts;
+    const rows = items.map((one) => ({ ...one, part: parts.findIndex((nodes) => nodes.includes(one.node)) + 1 }));
+    const number = new Set(items.map((one) => `${one.tree_id} ${one.role}`)).size;
+    return [
+      h("div", { class: "bar" }, h("h2", { class: "title" }, `${count(number)} role${number === 1 ? "" : "s"}`), exporting("roles", ROLES, () => rows)),
+      store.at ? h("p", { class: "soft" }, "Roles are shown as they are now: who had them then is not on record.") : null,
+      partsLine(parts),
+      table(ROLES, rows, { caption: "Who has which role", empty: "No application has taken a role." }),
+      commands(["mesh role list", rows.length ? `mesh role show ${quoted(rows[0].tree)} ${quoted(rows[0].role)}` : "mesh role show TREE ROLE"]),
+    ];
+  });
+  return { element: list.element, ready: list.ready, close: list.close };
+}
+
+function partsLine(parts) {
+  if (parts.length < 2) return null;
+  return h("p", null, h("span", { class: "pill warn" }, "split"), ` for roles the mesh is in ${parts.length} parts: `,
+    parts.map((nodes, place) => [place ? " | " : "", `part ${place + 1}: ${nodes.join(", ")}`]));
 }

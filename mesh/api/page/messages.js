@@ -2,7 +2,7 @@
 
 import { adjust, here } from "./address.js";
 import { h, shown } from "./dom.js";
-import { clock, count, moment, rate, total } from "./format.js";
+import { clock, count, moment, quoted, rate, total } from "./format.js";
 import { asking } from "./lists.js";
 import { ask, askAll, now, store } from "./store.js";
 import { commands, exporting, table } from "./table.js";
@@ -72,7 +72,7 @@ async function explained({ subject, from }) {
 }
 
 function explanation(state, { told, asked, past }) {
-  const command = commands([`mesh explain ${state.subject} --from ${state.from}`, `mesh interest`]);
+  const command = commands([`mesh explain ${quoted(state.subject)} --from ${quoted(state.from)}`, `mesh interest`]);
   if (past) {
     return [h("h2", { class: "title" }, "Who wanted it then"), h("p", null, "Ways of a moment gone by are not on record; what was wanted is:"), wanted(past), command];
   }
@@ -164,6 +164,6 @@ function traced(state, data) {
     ways.length && state.table !== "1" ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Its way" }, drawTree(ways, { notes })) : null,
     table(HOPS, isFound ? rows : [], { caption: "Hop by hop, with the records that prove it", empty: "No record." }),
     data.not_looked_at.length ? h("p", { class: "soft" }, `Older records were not looked at: ${data.not_looked_at.map(shown).join(", ")}`) : null,
-    commands([`mesh trace ${data.id}`]),
+    commands([`mesh trace ${quoted(data.id)}`]),
   ];
 }

@@ -39,11 +39,11 @@ def status_document(
         "ok": all(node.is_well for node in nodes),
         "change": _change(view, wall_ms),
         "nodes": [_node(view, node) for node in nodes],
-        "parts": _parts(view, nodes),
+        "parts": parts_of(view, nodes),
     }
 
 
-def _parts(view: MeshView, nodes: Sequence[NodeStatus]) -> list[list[str]]:
+def parts_of(view: MeshView, nodes: Sequence[NodeStatus]) -> list[list[str]]:
     """Return the nodes that are up by the colour that their tree layer tells.
 
     Those without a colour are left out: they have nothing to lose yet.

@@ -1,0 +1,167 @@
+"""`mesh top`: rates, what waits, what is not up, and findings, once a second, on a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+
+from mesh.cli import clock
+from mesh.cli.interrupt import interruptible
+from mesh.cli.problems import printable
+from mesh.cli.render import Output, OutputOption, View, console, grid, render
+from mesh.cli.session import quiet_client_library, running_mesh
+from mesh.cli.target import HERE, Target
+
+if TYPE_CHECKING:
+    from mesh.operate.watch import Watch
+
+LOOK_S = 1.0
+WAITING_LOOKS = 5
+"""What waits is asked of brokers, so not at every look."""
+
+FINDINGS_SHOWN = 5
+ONCE = 3
+"""Looks that make a rate, where nobody looks on: the first ones only begin to count."""
+
+
+def top(
+    count: Annotated[
+        int, typer.Option(min=0, help="Looks, one a second; 0: until Ctrl-C, or a few elsewhere.")
+    ] = 0,
+    lines: Annotated[int, typer.Option(min=1, help="Links shown, the busiest first.")] = 20,
+    target: Target = HERE,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show what links carry, what waits, what is not up, and findings, as `mesh dashboard` does.
+
+    On a terminal until Ctrl-C; elsewhere, and with -o json, the last look is printed.
+    """
+    from mesh.operate.watch import Watch
+    from mesh.view.connection import open_kafka
+
+    topology = running_mesh(target).topology
+    quiet_client_library()
+    watch = Watch(
+        topology,
+        lambda of, names: open_kafka(of, names, client_prefix="mesh-top"),
+        clock.now_ms,
+        clock.wall_ms,
+    )
+    is_live = sys.stdout is not None and sys.stdout.isatty() and output is Output.TABLE
+    try:
+        data = _look_on(watch, count or (0 if is_live else ONCE), lines, is_live=is_live)
+    finally:
+        watch.close()
+    if not is_live:
+        render(View(data=data, table=lambda: _table(data, lines)), output)
+
+
+def _look_on(watch: Watch, count: int, lines: int, *, is_live: bool) -> Mapping[str, Any]:
+    """Look as often as told, or until Ctrl-C; return what was seen last."""
+    from rich.live import Live
+
+    watch.begin(clock.pause)
+    waiting = waiting_on_links(watch)
+    data = top_document(watch, waiting)
+    screen = None
+    if is_live:
+        screen = Live(_table(data, lines), console=console(), auto_refresh=False, screen=True)
+    with interruptible() as is_interrupted, screen or nullcontext():
+        looks = 1
+        while not is_interrupted() and (not count or looks < count):
+            clock.pause(LOOK_S)
+            watch.look()
+            looks += 1
+            if looks % WAITING_LOOKS == 0 or looks == count:
+                waiting = waiting_on_links(watch)
+            data = top_document(watch, waiting)
+            if screen is not None:
+                screen.update(_table(data, lines), refresh=True)
+    return data
+
+
+def waiting_on_links(watch: Watch) -> Mapping[str, int | None]:
+    """Return how many messages wait on each direction of a link; None where nobody knows."""
+    from mesh.operate.documents.status import links_document
+
+    seen = watch.seen
+    told = links_document(seen.topology, seen.view, seen.beats, seen.kafka)
+    return {one["link"]: one["backlog_messages"] for one in told["links"]}
+
+
+def top_document(watch: Watch, waiting: Mapping[str, int | None]) -> dict[str, Any]:
+    """Return the mesh at this moment: links by rate, nodes that are not up, findings."""
+    from mesh.operate.auditing import NEWS
+    from mesh.operate.proof import proof_of
+
+    seen, traffic = watch.seen, watch.traffic
+    links: list[dict[str, Any]] = []
+    for one in seen.flows:
+        name = f"{one.source}->{one.target}"
+        flow = traffic.links.get((one.source, one.target))
+        guaranteed, direct = flow.rates if flow is not None else (0.0, 0.0)
+        links.append(
+            {
+                "link": name,
+                "zone": one.zone,
+                "state": one.state,
+                "guaranteed_per_s": round(guaranteed, 1),
+                "direct_per_s": round(direct, 1),
+                "waiting": waiting.get(name),
+            }
+        )
+    links.sort(key=lambda one: (-one["guaranteed_per_s"] - one["direct_per_s"], one["link"]))
+    proof = proof_of(watch.trail, seen.at_ms)
+    findings = [one for one in watch.trail.audited().findings if str(one.get("kind")) not in NEWS]
+    return {
+        "mesh": seen.topology.name,
+        "at_ms": seen.at_ms,
+        "proof": {"state": str(proof.state), "text": proof.text, "until_ms": proof.until_ms},
+        "nodes": {one.node: one.state for one in seen.nodes},
+        "links": links,
+        "silent": dict(seen.faults),
+        "findings_open": len(findings),
+        "findings": findings[-FINDINGS_SHOWN:],
+    }
+
+
+def _table(data: Mapping[str, Any], lines: int) -> RenderableType:
+    wrong = [f"{name} {state}" for name, state in data["nodes"].items() if state != "up"]
+    up = len(data["nodes"]) - len(wrong)
+    told = [f"{data['mesh']}: {data['proof']['text']}{_age(data)}"]
+    told.append("; ".join([f"{up} nodes up", ", ".join(wrong)]).removesuffix("; "))
+    told += [f"Kafka cluster {name}: {fault}" for name, fault in data["silent"].items()]
+    rows = [_row(one) for one in data["links"][:lines]]
+    left = len(data["links"]) - len(rows)
+    parts: list[RenderableType] = [
+        *map(printable, told),
+        grid(("LINK", "ZONE", "STATE", "GUARANTEED/S", "DIRECT/S", "WAITING"), rows),
+    ]
+    if left:
+        parts.append(f"and {left} more links; --lines shows more")
+    if data["findings"]:
+        found = [
+            (printable(str(one.get("kind"))), printable(str(one.get("text"))))
+            for one in data["findings"]
+        ]
+        parts.append(grid(("FOUND", "WHAT"), found))
+    return Group(*parts)
+
+
+def _row(link: Mapping[str, Any]) -> tuple[object, ...]:
+    waiting = link["waiting"]
+    rates = (link["guaranteed_per_s"], link["direct_per_s"])
+    return (link["link"], link["zone"], link["state"], *rates, "?" if waiting is None else waiting)
+
+
+def _age(data: Mapping[str, Any]) -> str:
+    """Return up to when all is proven, or nothing."""
+    until_ms = data["proof"]["until_ms"]
+    if until_ms is None:
+        return ""
+    return f", until {max(0, data['at_ms'] - until_ms) / 1000:.0f} s ago"

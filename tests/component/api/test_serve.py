@@ -1,0 +1,37 @@
+"""The server as a process: it says when it can be asked, and ends well when it is told to."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+SERVER = """
+import mesh.api.serve as serving
+from mesh.config.topology_file import topology_from_mapping
+from tests.component.in_memory_mesh import CHAIN, Mesh
+
+mesh = Mesh(topology_from_mapping(CHAIN))
+serving._open = lambda _topology, names: {name: mesh.world.kafka[name] for name in names}
+settings = serving.Settings(host="127.0.0.1", port=0)
+serving.serve(mesh.topology, settings, lambda address: print(address, flush=True))
+print("let go", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_is_told_to_end_does(number: signal.Signals) -> None:
+    """Though somebody follows the feed; exit code 0, once it has let go of Kafka."""
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVER], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert server.stdout is not None
+    address = server.stdout.readline().strip()
+    with urllib.request.urlopen(f"{address}api/v1/events", timeout=20) as feed:
+        assert feed.readline()
+        server.send_signal(number)
+        out, err = server.communicate(timeout=30)
+    assert (server.returncode, out, err) == (0, "let go\n", "")

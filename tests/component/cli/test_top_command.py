@@ -1,0 +1,48 @@
+"""`mesh top`: the busiest links first, what is not up, and how far all is proven."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.operate.watch import Watch
+from tests.component.cli.conftest import Run
+from tests.component.in_memory_mesh import Mesh
+
+
+def test_top_shows_the_busiest_link_first(
+    run: Run, chain: tuple[Mesh, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rates of the last seconds; a look at a mesh without an auditor says that nothing is proven."""
+    mesh, file = chain
+    mesh.subscribe("c", "all", ">")
+    look = Watch.look
+
+    def busy(watch: Watch) -> None:
+        for _ in range(5):
+            mesh.publish("b", "x/y")
+        mesh.publish("a", "x/y")
+        look(watch)
+
+    monkeypatch.setattr(Watch, "look", busy)
+    monkeypatch.setattr("mesh.cli.clock.wall_ms", mesh.now_ms)
+    data = run("top", "--count", "4", "-f", file, "-o", "json").data
+    assert [one["link"] for one in data["links"]][:2] == ["b->c", "a->b"]
+    assert data["links"][0]["guaranteed_per_s"] > data["links"][1]["guaranteed_per_s"] > 0
+    assert data["links"][0]["waiting"] == 0
+    assert data["nodes"] == {"a": "up", "b": "up", "c": "up"}
+    assert data["proof"]["state"] == "none"
+
+
+def test_top_names_what_is_not_up(
+    run: Run, chain: tuple[Mesh, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In words, above the table."""
+    mesh, file = chain
+    monkeypatch.setattr("mesh.cli.clock.wall_ms", mesh.now_ms)
+    mesh.pause(2)
+    mesh.world.kill("b")
+    mesh.pause(30)
+    out = run("top", "--count", "2", "-f", file).out
+    assert "No audit" in out
+    assert "2 nodes up; b down" in out
+    assert "a->b" in out

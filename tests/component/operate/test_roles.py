@@ -1,0 +1,73 @@
+"""Who wants which role, as the `roles` topics tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mesh.codec.tree_apps import encode_lease, encode_wish, lease_key, role_key
+from mesh.config.topology_file import topology_from_mapping
+from mesh.model.topics import TopicNames
+from mesh.model.tree_apps import RoleKey, RoleWish
+from mesh.model.trees import Address, tree_id
+from mesh.operate.documents.roles import roles_document
+from tests.component.in_memory_mesh import CHAIN, Mesh
+
+KEY = RoleKey("desk", "trading", "pricing")
+ALONE = encode_wish(RoleWish(Address(tree_id("trading"), "pricing"), is_exclusive=True))
+
+
+@pytest.fixture
+def mesh() -> Iterator[Mesh]:
+    made = Mesh(topology_from_mapping(CHAIN))
+    made.pause(3)
+    yield made
+    made.close()
+
+
+def _write(mesh: Mesh, node: str, key: bytes, value: bytes | None) -> None:
+    kafka = mesh.world.kafka[mesh.topology.nodes[node].kafka]
+    writer = kafka.writer("app")
+    writer.produce(TopicNames("mesh.").roles(node), value, key, 0)
+    writer.flush()
+
+
+def _told(mesh: Mesh) -> dict[str, Any]:
+    view = mesh.view()
+    view.refresh()
+    told = roles_document(mesh.topology, view, mesh.world.kafka)
+    view.close()
+    return told
+
+
+def test_a_role_is_told_with_its_lease_until_it_is_given_up(mesh: Mesh) -> None:
+    """Who takes it, whether alone, and whether the application still lives."""
+    _write(mesh, "c", lease_key("desk"), encode_lease(10_000))
+    _write(mesh, "c", role_key(KEY), ALONE)
+    _write(mesh, "c", b"what is this", b"x")
+    mesh.pause(2)
+    (one,) = _told(mesh)["roles"]
+    assert (one["tree"], one["role"], one["node"], one["app"]) == (
+        "trading",
+        "pricing",
+        "c",
+        "desk",
+    )
+    assert one["exclusive"]
+    assert one["lease_holds"]
+    mesh.pause(20)
+    assert [one["lease_holds"] for one in _told(mesh)["roles"]] == [False]
+    _write(mesh, "c", role_key(KEY), None)
+    assert _told(mesh)["roles"] == []
+
+
+def test_what_a_silent_kafka_cluster_holds_is_not_known(mesh: Mesh) -> None:
+    """It is said of which nodes; the others are told."""
+    for node in ("a", "c"):
+        _write(mesh, node, role_key(KEY), ALONE)
+    mesh.world.kafka["right"].available = False
+    told = _told(mesh)
+    assert [one["node"] for one in told["roles"]] == ["a"]
+    assert told["unknown"] == ["b", "c"]
