@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 WINDOW = 256
 """Offsets beyond the oldest open one that are handed out at most: what a remark has room for."""
 
+TIMES_MAX = 1 << 31
+"""Most times that a message may be said to have been handed out."""
+
 _VERSION = "1"
 
 
@@ -33,19 +36,25 @@ class Share:
 
     @classmethod
     def parse(cls, offset: int, remark: str) -> Share:
-        """Return what a group has committed; a remark of other making is as good as none."""
+        """Return what a group has committed; a remark of other making is as good as none.
+
+        Whoever may be in the group may write one, so numbers that no window has are none of ours:
+        a range up to a billion would take the memory of each that reads it.
+        """
         share = cls(offset, offset)
         try:
             version, begun, done, often = remark.split(";")
             if version != _VERSION:
                 return share
-            found = cls(offset, offset + int(begun))
+            found = cls(offset, offset + _number(begun))
             for text in filter(None, done.split(",")):
                 first, _, last = text.partition("-")
-                found._done.update(range(offset + int(first), offset + int(last or first) + 1))
+                found._done.update(
+                    range(offset + _number(first), offset + _number(last or first) + 1)
+                )
             for text in filter(None, often.split(",")):
                 at, _, times = text.partition(":")
-                found._often[offset + int(at)] = int(times)
+                found._often[offset + _number(at)] = _number(times, TIMES_MAX)
         except ValueError:
             return share
         return found
@@ -94,6 +103,17 @@ class Share:
         self.base = max(self.base, min(left, default=end))
         self._done = {one for one in self._done if one >= self.base}
         self.begun = max(self.begun, self.base)
+
+
+def _number(text: str, most: int = WINDOW) -> int:
+    """Return a number of a remark.
+
+    Raises:
+        ValueError: It is none, or larger than a remark of ours says.
+    """
+    if not (text.isascii() and text.isdecimal()) or (number := int(text[:20])) > most:
+        raise ValueError(text[:20])
+    return number
 
 
 def _ranges(offsets: list[int]) -> Iterable[tuple[int, int]]:

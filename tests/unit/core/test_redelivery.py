@@ -40,7 +40,25 @@ def test_what_is_done_beyond_an_open_one_stays_done() -> None:
     assert heir.base == 7, "markers behind the last record are passed as well"
 
 
-@pytest.mark.parametrize("remark", ["", "of a plain consumer", "2;1;;", "1;x;;", "1;1;3-;a"])
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "",
+        "of a plain consumer",
+        "2;1;;",
+        "1;x;;",
+        "1;1;3-;a",
+        "1;1;-3;",
+        "1;-1;;",
+        "1;1;;1:-2",
+        "1;0;0-999999999999;",
+        "1;99999999999999999999;;",
+        f"1;{'9' * 4000};;",
+        "1;0;;0:99999999999",
+        "1;\u0661;;",
+        "1;0;2-1-0;",
+    ],
+)
 def test_a_remark_of_other_making_is_as_good_as_none(remark: str) -> None:
     """Plain Kafka consumers of the group write none, and others what they like."""
     share = Share.parse(7, remark)
