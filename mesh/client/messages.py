@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from mesh.codec.deliveries import decode_delivery
+from mesh.codec.deliveries import delivery_of
 from mesh.errors import DecodeError, TransportError
 from mesh.model.frames import Delivery, MessageClass
-from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
+from mesh.model.headers import GAP_HEADER
 from mesh.model.topics import TopicNames
 from mesh.transport.headers import headers_of
 from mesh.transport.port import BEGINNING, KafkaCluster, Reader, Record, TopicPartition
@@ -94,12 +94,13 @@ def received(record: Record) -> ReceivedMessage:
         DecodeError: The mesh did not write it.
     """
     headers = headers_of(record)
-    if [name for name, _ in headers[-2:]] != [SUBJECT_HEADER, MESH_HEADER]:
+    try:
+        delivery = delivery_of(headers)
+    except DecodeError as error:
         raise DecodeError(
             f"{record.topic()}[{record.partition()}] offset {record.offset()}: no delivery; "
-            "somebody else wrote to this endpoint"
-        )
-    delivery = decode_delivery(headers[-1][1] or b"")
+            f"somebody else wrote to this endpoint: {error}"
+        ) from error
     return ReceivedMessage(
         subject=(headers[-2][1] or b"").decode(),
         key=record.key(),
@@ -156,7 +157,7 @@ def announced(record: Record) -> Loss | None:
     try:
         told = json.loads(headers[0][1] or b"")
         return Loss(**{**told, "path": tuple(told["path"])})
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DecodeError(f"no announcement of a loss: {headers[0][1]!r:.300}") from error
 
 

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from mesh.codec.blocks import NO_EXT, encode_name
 from mesh.codec.records import Fields, RecordCodec
 from mesh.codec.varint import MORE, zigzag
-from mesh.errors import LocalProtocolError
+from mesh.errors import DecodeError, LocalProtocolError, UnknownVersionError
 from mesh.model.frames import Delivery, MessageClass, SourcePartition
+from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
 from schemas import VERSION
 
 _CLASSES = {MessageClass.GUARANTEED: zigzag(0), MessageClass.DIRECT: zigzag(1)}
@@ -128,3 +129,18 @@ def decode_delivery(data: bytes) -> Delivery:
         UnknownVersionError: Its major version is not known here.
     """
     return _DELIVERY.decode(data)
+
+
+def delivery_of(headers: Sequence[tuple[str, bytes | None]]) -> Delivery:
+    """Return what the headers of a record in an endpoint's topic say; whoever wrote them.
+
+    Raises:
+        DecodeError: The mesh did not write them, or a version of it that is not known here.
+    """
+    if [name for name, _ in headers[-2:]] != [SUBJECT_HEADER, MESH_HEADER]:
+        raise DecodeError("the mesh did not write it")
+    try:
+        (headers[-2][1] or b"").decode()
+        return decode_delivery(headers[-1][1] or b"")
+    except (UnknownVersionError, UnicodeDecodeError) as error:
+        raise DecodeError(str(error)) from error

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mesh.codec.deliveries import decode_delivery
-from mesh.errors import DecodeError
+from mesh.errors import ProtocolError
 from mesh.lab.checker.history import Held
 from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.transport.following import Follower
@@ -74,7 +74,7 @@ class HeldRecords:
         contents = [value for name, value in headers if name == MESH_HEADER]
         try:
             delivery = decode_delivery(contents[-1] or b"" if contents else b"")
-        except DecodeError:
+        except ProtocolError:
             return None
         source = delivery.source
         topic = self.ingresses.get(source.topic_id, source.topic_id.hex())

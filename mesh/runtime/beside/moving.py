@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from mesh.codec.deliveries import decode_delivery
+from mesh.codec.deliveries import delivery_of
 from mesh.codec.frames import assemble_value, encode_ext, encode_tail, key_tail, relay_key
 from mesh.codec.keys import progress_key
 from mesh.codec.state import decode_progress, encode_ledger, encode_progress
@@ -31,7 +31,7 @@ from mesh.model.frames import (
     Origin,
     SourcePartition,
 )
-from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
+from mesh.model.headers import GAP_HEADER
 from mesh.model.queues import MOVED_EXT, SUBJECT_EXT
 from mesh.model.state import DeadLetter, Ledger, ProgressKind, SentCount
 from mesh.runtime.beside.catching_up import caught_up_partition
@@ -55,6 +55,9 @@ CHUNK = 500
 """Messages that are moved in one transaction at most."""
 
 MOVED_BYTES = 8
+
+MOVED_ROOM = 4_000
+"""What moving adds to a message at most."""
 
 log = structlog.get_logger()
 
@@ -191,11 +194,17 @@ class Mover:
         sent: dict[tuple[TopicPartition, SourcePartition], int],
         written: Counter[TopicPartition],
     ) -> MessageClass | None:
-        """Write the copy of a message; return its class, or None if it is no message."""
+        """Write the copy of a message; return its class, or None if it is no message.
+
+        A stranger may have written it, in the form of a delivery too.
+        """
         headers = headers_of(record)
         try:
-            delivery = _delivery_in(headers)
-        except DecodeError as error:
+            delivery = delivery_of(headers)
+            tail = encode_tail(record.key(), headers[:-2], record.value(), _ext(delivery, headers))
+            if len(tail) > self.lane.topology.max_message_bytes + MOVED_ROOM:
+                raise DecodeError("it is larger than a message may be")  # noqa: TRY301
+        except Exception as error:  # noqa: BLE001 - whatever it raises, it is this record's fault
             self._leave_out(record, str(error))
             return None
         at = TopicPartition(record.topic(), self._target_partition(record.partition()))
@@ -220,7 +229,6 @@ class Mover:
             eras=(self.lane.learner.era,),
         )
         hop = hop_over(self.lane, link, _came(self.lane, origin, offset), chain)
-        tail = encode_tail(record.key(), headers[:-2], record.value(), _ext(delivery, headers))
         value = assemble_value(record.timestamp()[1], [(0, 0, 0, tail)])
         key = relay_key(hop, key_tail(origin, FrameFlags.NONE))
         self.writer.produce(outbox.topic, value, key, outbox.partition)
@@ -323,12 +331,6 @@ def _came(lane: Lane, origin: Origin, offset: int) -> Came:
         frame=offset,
         eras=origin.eras,
     )
-
-
-def _delivery_in(headers: Headers) -> Delivery:
-    if [name for name, _ in headers[-2:]] != [SUBJECT_HEADER, MESH_HEADER]:
-        raise DecodeError("the mesh did not write it")
-    return decode_delivery(headers[-1][1] or b"")
 
 
 def _ext(delivery: Delivery, headers: Headers) -> bytes:

@@ -11,10 +11,10 @@ from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mesh.codec.deliveries import decode_delivery
+from mesh.codec.deliveries import delivery_of
 from mesh.codec.frames import decode_header, encode_header
-from mesh.errors import DecodeError, TransportRecordError
-from mesh.model.frames import Delivery, FrameKind, MessageClass, Origin, SourcePartition
+from mesh.errors import TransportRecordError
+from mesh.model.frames import FrameKind, MessageClass, Origin, SourcePartition
 from mesh.model.headers import MESH_HEADER
 from mesh.model.state import DeadLetter, LossReason
 from mesh.model.topics import TopicNames
@@ -186,7 +186,7 @@ def loss_header(
     Raises:
         DecodeError: The mesh did not write it.
     """
-    delivery = _delivery(headers)
+    delivery = delivery_of(headers)
     origin = Origin(
         node=node,
         source=delivery.source,
@@ -198,12 +198,6 @@ def loss_header(
     )
     topic = names.ingress(delivery.path[0], delivery.message_class)
     return gap_header(origin, gap_ext(topic, reason), [node])
-
-
-def _delivery(headers: Headers) -> Delivery:
-    if not headers or headers[-1][0] != MESH_HEADER:
-        raise DecodeError("no delivery: somebody else wrote to this endpoint")
-    return decode_delivery(headers[-1][1] or b"")
 
 
 def _put_aside(
@@ -223,7 +217,7 @@ def delivered_aside(key: bytes | None, value: bytes | None, headers: Headers) ->
     Raises:
         DecodeError: The mesh did not write it.
     """
-    delivery = _delivery(headers)
+    delivery = delivery_of(headers)
     told = identity_text(delivery.source, delivery.generation, str(delivery.offset))
     kept = [(name, content) for name, content in headers if name != MESH_HEADER]
     return PutAside(told, 1, delivery.message_class, key, value, kept)

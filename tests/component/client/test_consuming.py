@@ -214,3 +214,25 @@ def test_iterating_hands_out_one_at_a_time(client: MeshClient, mesh: Mesh) -> No
     place = message.message.place
     assert isinstance(place, TopicPartition)
     assert kafka.groups[TOPIC][place] == message.message.offset + 1
+
+
+DELIVERY_LATER = b"\x24" + b"\x00" * 8
+STRANGE = {
+    "no headers": [],
+    "a delivery of a later version": [("mesh-subject", b"acme/eu"), ("mesh", DELIVERY_LATER)],
+    "a subject that is not UTF-8": [("mesh-subject", b"\xff"), ("mesh", DELIVERY_LATER)],
+    "an announcement without end": [("mesh-gap", b"[" * 100_000)],
+}
+
+
+@pytest.mark.parametrize("what", STRANGE)
+def test_what_a_stranger_wrote_into_a_queue_is_passed_over(client: MeshClient, what: str) -> None:
+    """Whoever may write to the topic must not end everybody who reads it. Spec: R12."""
+    consumer = client.consume("orders")
+    consumer.read(0.0)
+    writer = client._kafka.writer("stranger")
+    writer.produce(TOPIC, b"x", None, 0, headers=STRANGE[what])
+    assert writer.flush() == 0
+    _publish(client, b"1")
+    assert _payloads(_read(consumer, 1)) == [b"1"]
+    assert consumer.foreign == 1
