@@ -12,6 +12,10 @@ from mesh.lab.scenario import Drain, NamedStep, Publish, Scenario
 from tests.sim.test_exact import expected, random_scenario, random_subject
 
 
+LOSING = (1, 3, 6, 7, 8, 9, 18, 20, 21, 26, 29, 31, 32, 34, 35, 39, 41, 42, 45, 47)
+"""Scenarios in which frames vanish; in the others nothing crosses a link at the wrong moment."""
+
+
 class LosingBackend(SimulatedBackend):
     """Takes committed frames away, now and then, before anybody has read them.
 
@@ -39,7 +43,7 @@ class LosingBackend(SimulatedBackend):
                     begin = self._seen.get((name, log.partition), 0)
                     self._seen[name, log.partition] = log.stable
                     for offset in range(max(begin, log.start), log.stable):
-                        if self._dice.random() < 0.2:
+                        if self._dice.random() < 0.4:
                             self.lost += log.entries[offset - log.start] is not None
                             log.entries[offset - log.start] = None
 
@@ -80,13 +84,14 @@ def losing_scenario(seed: int) -> tuple[Scenario, int]:
     return scenario, sum(one.count for one in sent)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", LOSING)
 def test_what_vanished_from_an_outbox_is_sent_again_in_order(seed: int) -> None:
     """Spec: K11, K20, R4."""
     scenario, published = losing_scenario(seed)
     backend = LosingBackend(scenario, published)
     result = run_scenario(scenario, backend, backend_name="sim")
     _, endpoints, _ = expected(scenario)
+    assert backend.lost > 0
     for name, endpoint in result["endpoints"].items():
         found = (endpoint["count"], endpoint["distinct"], endpoint["disordered"])
         assert found == (endpoints[name], endpoints[name], 0), (name, backend.lost)
