@@ -135,13 +135,11 @@ def test_a_deleted_stretch_of_an_outbox_stops_the_link_and_comes_again(pair: Pai
     places = [TopicPartition(outbox, partition) for partition in range(4)]
     reader = pair.kafka["near"].reader("outbox")
     reader.assign(admin.ends(places))
-    pair.publish("3", "4")
-    frames = 0
+    pair.publish("3")
     deadline = CLOCK.now_ms() + LIMIT_MS
-    while frames < 2 and CLOCK.now_ms() < deadline:
-        frames += len(reader.read(0.2, 10))
+    while not reader.read(0.2, 10):
+        assert CLOCK.now_ms() < deadline
     reader.close()
-    assert frames == 2
     ends = admin.ends(places)
     admin.delete_before({at: end for at, end in ends.items() if end})
     pair.fleet.start_node("b")
@@ -149,8 +147,8 @@ def test_a_deleted_stretch_of_an_outbox_stops_the_link_and_comes_again(pair: Pai
     assert (stopped.node, stopped.stop.topic, stopped.stop.reason) == ("b", outbox, "retention")
     assert stopped.stop.next == ends[TopicPartition(outbox, stopped.stop.partition)]
     pair.resume()
-    pair.publish("5")
-    assert pair.received(5) == ["1", "2", "3", "4", "5"]
+    pair.publish("4")
+    assert pair.received(4) == ["1", "2", "3", "4"]
 
 
 def test_an_outbox_made_anew_under_way_loses_nothing(pair: Pair) -> None:
