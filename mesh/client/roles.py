@@ -62,10 +62,13 @@ from mesh.model.tree_apps import (
     Snooped,
     SnoopEnded,
     SnoopWanted,
+    SplitsWanted,
+    SplitTold,
     TreeEvicted,
     Unpartitioned,
 )
 from mesh.model.tree_frames import Cause, Options, ReplyKind
+from mesh.model.tree_nodes import NODES, NodeSeen, decode_node
 from mesh.model.trees import NO_INSTANCE, Address, Extent, InstanceId, TreeId, tree_id
 from mesh.model.trees import name_fault as role_fault
 from mesh.transport.port import BEGINNING, KafkaCluster, Reader, TopicPartition, Writer
@@ -81,9 +84,9 @@ TIMEOUT_S = 30.0
 RENEWALS = 3
 """How often a lease is renewed before it would end."""
 
-News = RoleTaken | RoleLost | PartitionSuspected | Unpartitioned | Refused
+News = RoleTaken | RoleLost | PartitionSuspected | Unpartitioned | SplitTold | Refused
 """What an application may listen to beside messages: roles granted and lost, links lost, heals,
-answers that were refused."""
+splits if it watches for them, answers that were refused."""
 
 
 class Roles:
@@ -135,6 +138,7 @@ class Roles:
         self._messages: deque[RoleMessage] = deque()
         self._told_routes: dict[str, RoutesTold] = {}
         self._snoops: dict[tuple[TreeId | None, str], tuple[SnoopWanted, Watcher]] = {}
+        self._watches_splits = False
         self._writer: Writer | None = None
         self._reader: Reader | None = None
 
@@ -288,6 +292,33 @@ class Roles:
         while call not in self._told_routes:
             self.wait_until(deadline, "no word of routes")
         return self._told_routes.pop(call)
+
+    # -- the mesh ------------------------------------------------------------------------
+
+    def watch_splits(self) -> None:
+        """Have `listener` told whom a lost link cuts off: each loss costs a count of all nodes."""
+        self._watches_splits = True
+        self.say(SplitsWanted(self.app))
+
+    def nodes(self, tree: str = "", *, timeout_s: float = TIMEOUT_S) -> list[NodeSeen]:
+        """Return the nodes that can be reached, by name, or those on a tree, with its edges.
+
+        Args:
+            tree: Name or UUID of the tree; "" for all nodes.
+            timeout_s: How long to wait for all of them.
+
+        Raises:
+            SubjectError: A name is none.
+            TimeoutError: Somebody has not answered in time.
+        """
+        asked = _address(tree, "any").tree if tree else ""
+        address = NODES
+        call = self.send(
+            address.tree, address.role, asked.encode(), one_response=True, timeout_s=timeout_s
+        )
+        seen = [decode_node(item) for one in call.wait() for item in one.items]
+        on = [one for one in seen if not tree or one.neighbours is not None]
+        return sorted(on, key=lambda one: one.node)
 
     # -- watching -------------------------------------------------------------------------
 
@@ -454,7 +485,7 @@ class Roles:
                 self._listen(told)
             case Refused():
                 self._take_refusal(told)
-            case PartitionSuspected() | Unpartitioned():
+            case PartitionSuspected() | Unpartitioned() | SplitTold():
                 self._listen(told)
             case Served():
                 self._serve(told)
@@ -512,6 +543,8 @@ class Roles:
     def _watch_again(self) -> None:
         for wanted, _ in self._snoops.values():
             self.say(wanted)
+        if self._watches_splits:
+            self.say(SplitsWanted(self.app))
 
     def _say_all_again(self) -> None:
         self._held.clear()

@@ -28,6 +28,7 @@ from mesh.model.tree_apps import (
     SendWanted,
     SnoopEnded,
     SnoopWanted,
+    SplitsWanted,
     TreeEvicted,
 )
 from mesh.model.tree_frames import Options
@@ -154,6 +155,8 @@ def encode_said(said: AppSaid) -> tuple[bytes, bytes]:
             fields = {"do": "snoop", **_watched(said), **({"hold": True} if said.holds else {})}
         case SnoopEnded():
             fields = {"do": "unsnoop", **_watched(said)}
+        case SplitsWanted():
+            fields = {"do": "splits"}
         case Resumed():
             fields = {
                 "do": "resume",
@@ -196,10 +199,13 @@ def decode_said(node: str, key: bytes | None, value: bytes | None) -> AppSaid:
             return asked
         case "snoop" | "unsnoop":
             return _snoop(app, do, fields)
+        case "splits":
+            fields.end(("do", "node"))
+            return SplitsWanted(app)
         case "resume":
             return _resume(app, fields)
         case _:
-            words = "send, answer, clear, evict, routes, snoop, unsnoop, resume"
+            words = "send, answer, clear, evict, routes, snoop, unsnoop, resume, splits"
             raise DecodeError(f"do must be one of {words}, not {shown(do)}")
 
 

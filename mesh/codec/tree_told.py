@@ -5,6 +5,8 @@ Spec: kafka.md 1; tree_layer 8, 13.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from mesh.codec.json_fields import JsonFields, shown
 from mesh.codec.tree_apps import (
     OPTIONS,
@@ -29,6 +31,7 @@ from mesh.model.tree_apps import (
     RoutesTold,
     Served,
     Snooped,
+    SplitTold,
     Unpartitioned,
 )
 from mesh.model.tree_frames import Cause, Options, ReplyKind
@@ -67,6 +70,8 @@ def _told(told: AppTold) -> Fields:
         case Unpartitioned():
             ends = {"id": f"{told.id:x}", "scope": told.scope, "near": told.near, "far": told.far}
             return {"event": "heal", **ends, "colour": str(told.colour)}
+        case SplitTold():
+            return {"event": "split", "reached": list(told.reached), "lost": list(told.lost)}
         case Served():
             hello = {"hello": told.hello} if told.hello else {}
             return {"event": "served", "uuid": told.uuid, "epoch": told.epoch, **hello}
@@ -168,6 +173,14 @@ def _routes_told(app: str, fields: JsonFields) -> RoutesTold:
     )
 
 
+def _colour(text: str) -> Colour:
+    clock, _, id_ = text.partition("-")
+    try:
+        return Colour(int(clock), int(id_, 16))
+    except ValueError as error:
+        raise DecodeError(f"no colour is {shown(text)}") from error
+
+
 def decode_told(app: str, value: bytes) -> AppTold:
     """Return what a record of `app.APP` tells; keys of later releases are passed over.
 
@@ -175,69 +188,88 @@ def decode_told(app: str, value: bytes) -> AppTold:
         DecodeError: It is no such record.
     """
     fields = JsonFields(value)
-    match event := fields.text("event"):
-        case "message":
-            return Delivered(
-                app,
-                MessageId(fields.hexadecimal("id")),
-                read_address(fields.text("tree"), fields.text("role")),
-                InstanceId(fields.hexadecimal("iid")),
-                fields.text("protocol", ""),
-                fields.content("header") or b"",
-                fields.content("payload") or b"",
-                fields.flag("wants_answer"),
-                fields.flag("endpoint"),
-                fields.number("hops"),
-            )
-        case "snooped":
-            return _snooped_told(app, fields)
-        case "reply":
-            cause = fields.text("cause", "")
-            return Answered(
-                app,
-                fields.text("call"),
-                fields.word("kind", ReplyKind),
-                fields.flag("last"),
-                fields.contents("items"),
-                Cause(cause) if cause in set(Cause) else None,
-            )
-        case "role_taken" | "role_lost":
-            address = read_address(fields.text("tree"), fields.text("role"))
-            iid = InstanceId(fields.hexadecimal("iid"))
-            if event == "role_taken":
-                extent = fields.word("extent", Extent, Extent.CLOUD)
-                is_granted, is_exclusive = fields.flag("granted"), fields.flag("exclusive")
-                return RoleTaken(app, address, iid, is_granted, is_exclusive, extent)
-            return RoleLost(app, address, iid, fields.word("why", Loss))
-        case "refused":
-            tree, role = fields.text("tree", ""), fields.text("role", "")
-            asked = read_address(tree, role) if tree else None
-            call, code = fields.text("call"), fields.text("code")
-            return Refused(app, call, code, fields.text("text"), asked)
-        case "link_lost":
-            return PartitionSuspected(fields.text("link"))
-        case "heal":
-            return Unpartitioned(
-                MessageId(fields.hexadecimal("id")),
-                fields.word("scope", Extent),
-                fields.text("near"),
-                fields.text("far"),
-                _colour(fields.text("colour")),
-            )
-        case "served":
-            uuid, epoch = fields.text("uuid"), fields.number("epoch")
-            return Served(app, uuid, epoch, fields.text("hello", ""))
-        case "expired":
-            return Expired(app)
-        case "routes":
-            return _routes_told(app, fields)
-        case _:
-            raise DecodeError(f"unknown event {shown(event)}")
+    event = fields.text("event")
+    read = _READERS.get(event)
+    if read is None:
+        raise DecodeError(f"unknown event {shown(event)}")
+    return read(app, fields)
 
 
-def _colour(text: str) -> Colour:
-    clock, _, id_ = text.partition("-")
-    try:
-        return Colour(int(clock), int(id_, 16))
-    except ValueError as error:
-        raise DecodeError(f"no colour is {shown(text)}") from error
+def _message_told(app: str, fields: JsonFields) -> Delivered:
+    return Delivered(
+        app,
+        MessageId(fields.hexadecimal("id")),
+        read_address(fields.text("tree"), fields.text("role")),
+        InstanceId(fields.hexadecimal("iid")),
+        fields.text("protocol", ""),
+        fields.content("header") or b"",
+        fields.content("payload") or b"",
+        fields.flag("wants_answer"),
+        fields.flag("endpoint"),
+        fields.number("hops"),
+    )
+
+
+def _reply_told(app: str, fields: JsonFields) -> Answered:
+    cause = fields.text("cause", "")
+    return Answered(
+        app,
+        fields.text("call"),
+        fields.word("kind", ReplyKind),
+        fields.flag("last"),
+        fields.contents("items"),
+        Cause(cause) if cause in set(Cause) else None,
+    )
+
+
+def _role_taken(app: str, fields: JsonFields) -> RoleTaken:
+    return RoleTaken(
+        app,
+        read_address(fields.text("tree"), fields.text("role")),
+        InstanceId(fields.hexadecimal("iid")),
+        fields.flag("granted"),
+        fields.flag("exclusive"),
+        fields.word("extent", Extent, Extent.CLOUD),
+    )
+
+
+def _role_lost(app: str, fields: JsonFields) -> RoleLost:
+    address = read_address(fields.text("tree"), fields.text("role"))
+    return RoleLost(app, address, InstanceId(fields.hexadecimal("iid")), fields.word("why", Loss))
+
+
+def _refused(app: str, fields: JsonFields) -> Refused:
+    tree, role = fields.text("tree", ""), fields.text("role", "")
+    asked = read_address(tree, role) if tree else None
+    return Refused(app, fields.text("call"), fields.text("code"), fields.text("text"), asked)
+
+
+def _heal(_: str, fields: JsonFields) -> Unpartitioned:
+    return Unpartitioned(
+        MessageId(fields.hexadecimal("id")),
+        fields.word("scope", Extent),
+        fields.text("near"),
+        fields.text("far"),
+        _colour(fields.text("colour")),
+    )
+
+
+def _served(app: str, fields: JsonFields) -> Served:
+    return Served(app, fields.text("uuid"), fields.number("epoch"), fields.text("hello", ""))
+
+
+_READERS: Mapping[str, Callable[[str, JsonFields], AppTold]] = {
+    "message": _message_told,
+    "reply": _reply_told,
+    "snooped": _snooped_told,
+    "role_taken": _role_taken,
+    "role_lost": _role_lost,
+    "refused": _refused,
+    "link_lost": lambda _, fields: PartitionSuspected(fields.text("link")),
+    "heal": _heal,
+    "split": lambda _, fields: SplitTold(fields.texts("reached"), fields.texts("lost")),
+    "served": _served,
+    "expired": lambda app, _: Expired(app),
+    "routes": _routes_told,
+}
+"""What `event` says -> how the rest is read."""

@@ -55,6 +55,8 @@ KINDS: Mapping[type, str] = {
     said.ColourSpread: "colour",
     said.Heal: "heal",
     said.HealNotice: "heal_notice",
+    said.GetTrees: "get_trees",
+    said.Trees: "trees",
 }
 """Class of a body -> the key of its records; the schema's name is this with `tree_` before it."""
 

@@ -174,6 +174,13 @@ class Resumed:
     payload: bytes | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class SplitsWanted:
+    """An application wants to know whom a split cuts off. Spec: 7.4."""
+
+    app: str
+
+
 AppSaid = (
     SendWanted
     | AnswerGiven
@@ -183,6 +190,7 @@ AppSaid = (
     | SnoopWanted
     | SnoopEnded
     | Resumed
+    | SplitsWanted
 )
 """Records of `sends`."""
 
@@ -324,6 +332,24 @@ class Unpartitioned:
 
 
 @dataclass(frozen=True, slots=True)
+class SplitTold:
+    """Nodes do not answer any more: the mesh is split, or they are dead.
+
+    Attributes:
+        reached: Who still answers, this node among them. Fewer than half: a minority.
+        lost: Who answered the last time, and does not now.
+    """
+
+    reached: tuple[str, ...]
+    lost: tuple[str, ...]
+
+    @property
+    def is_minority(self) -> bool:
+        """Whether no more than half of those known before can be reached: refuse writes."""
+        return len(self.reached) <= len(self.lost)
+
+
+@dataclass(frozen=True, slots=True)
 class Served:
     """A new incarnation of the node serves the application: open sends get no more answers.
 
@@ -390,6 +416,7 @@ AppTold = (
     | Refused
     | PartitionSuspected
     | Unpartitioned
+    | SplitTold
     | Served
     | Expired
     | RoutesTold

@@ -289,6 +289,54 @@ class HealNotice:
     colour: Colour
 
 
+@dataclass(frozen=True, slots=True)
+class GetTrees:
+    """What do you know? Asked by a node that joins. Spec: 5.16."""
+
+    id: MessageId
+
+
+@dataclass(frozen=True, slots=True)
+class KnownInstance:
+    """An instance as a neighbour would route to it.
+
+    Attributes:
+        hops: Links from the reader to it.
+    """
+
+    iid: InstanceId
+    is_exclusive: bool
+    seq: int
+    hops: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRole:
+    """What the writer knows of a role.
+
+    Attributes:
+        is_certain: It would send on this without asking first.
+    """
+
+    tree: TreeId
+    role: str
+    is_certain: bool
+    instances: tuple[KnownInstance, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """Answer to `GetTrees`, in as many frames as it takes.
+
+    Attributes:
+        colour: Of the writer.
+    """
+
+    id: MessageId
+    colour: Colour | None
+    roles: tuple[KnownRole, ...]
+
+
 Body = (
     Hello
     | Bye
@@ -307,6 +355,8 @@ Body = (
     | ColourSpread
     | Heal
     | HealNotice
+    | GetTrees
+    | Trees
 )
 """Everything that a frame can say."""
 

@@ -8,7 +8,7 @@ back. Spec: tree_layer 13.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
@@ -39,6 +39,7 @@ from mesh.model.tree_apps import (
     Snooped,
     SnoopEnded,
     SnoopWanted,
+    SplitsWanted,
     TreeEvicted,
     Unpartitioned,
 )
@@ -56,7 +57,8 @@ from mesh.trees.inputs import (
     Ticked,
 )
 from mesh.trees.machine import TreeNode
-from mesh.trees.outputs import ColourChanged, Output, Transmit, TreeBuilt
+from mesh.trees.outputs import ColourChanged, ColourReason, Output, Transmit, TreeBuilt
+from mesh.trees.splits import CALL, Splits
 
 APPS_MAX = 10_000
 """Applications that a node serves at a time; what others say is counted and left out."""
@@ -132,18 +134,21 @@ class Applications:
         node: Decides where messages go.
         uuid, epoch: Of the node, as applications are told.
         refused: How much was refused, by code.
+        splits: Who could be reached the last time, and who wants to know.
     """
 
     node: TreeNode
     uuid: str
     epoch: int
     refused: Counter[str] = field(default_factory=Counter)
+    splits: Splits = field(default_factory=Splits)
     _apps: dict[str, _App] = field(default_factory=dict)
     _early: list[AppSaid] = field(default_factory=list)
     _dropped: Counter[RoleKey] = field(default_factory=Counter)
     _probed: int = 0
     _probes: dict[str, RoleKey] = field(default_factory=dict)
     _settling: dict[tuple[str, Address], tuple[int, RoleTaken] | None] = field(default_factory=dict)
+    _inputs: deque[Input] = field(default_factory=deque)
     _is_caught_up: bool = False
     _now_ms: int = 0
 
@@ -174,7 +179,7 @@ class Applications:
                 yield from self._begin()
             case SendWanted() | AnswerGiven() | ExclusiveCleared() | TreeEvicted() | RoutesAsked():
                 yield from self._hear(input_)
-            case SnoopWanted() | SnoopEnded() | Resumed():
+            case SnoopWanted() | SnoopEnded() | Resumed() | SplitsWanted():
                 yield from self._hear(input_)
             case Ticked():
                 yield from self._end_leases()
@@ -210,8 +215,21 @@ class Applications:
             yield from self._live(said.app)
         if isinstance(said, RoutesAsked):
             yield Tell(said.app, self._routes(said))
+        elif isinstance(said, SplitsWanted):
+            yield from self._count(self.splits.want(said.app))
         else:
             yield from self._tree(said)
+
+    def _count(self, count: SendWanted | None) -> Iterator[Effect]:
+        """Count who can be reached."""
+        if count is not None:
+            yield from self._tree(count)
+
+    def _counted(self, said: Answered) -> Iterator[Effect]:
+        told, count = self.splits.heard(said)
+        if told is not None:
+            yield from [Tell(name, told) for name in self.splits.watchers]
+        yield from self._count(count)
 
     def _routes(self, asked: RoutesAsked) -> RoutesTold:
         is_certain, routes = self.node.routes(asked.address)
@@ -388,6 +406,7 @@ class Applications:
     def _part(self, name: str) -> Iterator[Effect]:
         """Let an application go with all that it holds and waits for."""
         app = self._apps.pop(name)
+        self.splits.part(name)
         for key in app.wishes:
             yield self._drop(key)
         if self._is_caught_up:
@@ -400,8 +419,17 @@ class Applications:
     # -- what the tree node says ----------------------------------------------------------
 
     def _tree(self, input_: Input) -> Iterator[Effect]:
-        for output in self.node.step(input_, self._now_ms):
-            yield from self._pass_on(output)
+        """Have the node take an input; what follows from its outputs waits for the last of them.
+
+        Else frames of the second step would go ahead of the first one's: a gap, a link lost.
+        """
+        self._inputs.append(input_)
+        if len(self._inputs) > 1:
+            return
+        while self._inputs:
+            for output in self.node.step(self._inputs[0], self._now_ms):
+                yield from self._pass_on(output)
+            self._inputs.popleft()
 
     def _pass_on(self, output: Output) -> Iterator[Effect]:
         match output:
@@ -409,6 +437,8 @@ class Applications:
                 yield output
             case Delivered(protocol=protocol) if protocol == PROBE:
                 yield from self._answer_probe(output)
+            case Answered(app="", call=call) if call.startswith(CALL):
+                yield from self._counted(output)
             case Answered(app=""):
                 yield from self._heard_of_holder(output)
             case Delivered() | Answered() | Snooped():
@@ -426,7 +456,11 @@ class Applications:
             case PartitionSuspected() | Unpartitioned():
                 for name in self._apps:
                     yield Tell(name, output)
-            case TreeBuilt() | ColourChanged():
+                yield from self._count(self.splits.changed())
+            case ColourChanged(reason=reason):
+                if reason is not ColourReason.FIRST:  # somewhere a link was lost, or made
+                    yield from self._count(self.splits.changed())
+            case TreeBuilt():
                 pass
             case _:
                 assert_never(output)

@@ -18,6 +18,7 @@ from typing import assert_never
 
 from mesh.model.tree_apps import (
     AnswerGiven,
+    Delivered,
     ExclusiveCleared,
     KnownRoute,
     Resumed,
@@ -32,6 +33,7 @@ from mesh.model.tree_frames import (
     Bye,
     ColourSpread,
     Edge,
+    GetTrees,
     Heal,
     HealNotice,
     Hello,
@@ -45,7 +47,9 @@ from mesh.model.tree_frames import (
     Reply,
     RouteBreak,
     Send,
+    Trees,
 )
+from mesh.model.tree_nodes import MESH_APP
 from mesh.model.trees import Address, Colour, Extent, Ids
 from mesh.trees.colours import read_colour
 from mesh.trees.edges import read_edge
@@ -63,6 +67,7 @@ from mesh.trees.inputs import (
     RolesRemoved,
     Ticked,
 )
+from mesh.trees.joining import ask_for_trees, read_question, read_trees
 from mesh.trees.late_routes import read_reopen
 from mesh.trees.links import close_link, open_link, read_frame, restart, say_hello, tick_links
 from mesh.trees.losing import link_lost
@@ -75,6 +80,7 @@ from mesh.trees.resuming import end_watch, lose_watcher, sweep_held, take_word
 from mesh.trees.sending import read_break, read_send, resume, send
 from mesh.trees.settings import Settings
 from mesh.trees.snooping import watch
+from mesh.trees.utility import describe, host_own
 
 
 class TreeNode:
@@ -94,6 +100,7 @@ class TreeNode:
             settings: What may be set.
         """
         self._node = Node(name, uuid, epoch, realm, settings, Ids(incarnation))
+        host_own(self._node)
 
     def step(self, input_: Input, now_ms: int) -> list[Output]:
         """Take one input; return what is to be done, in this order."""
@@ -101,8 +108,11 @@ class TreeNode:
         node.now_ms = max(node.now_ms, now_ms)
         node.outputs = []
         _act(node, input_)
-        while node.ready:
-            resume(node, node.ready.popleft())
+        while node.ready or node.questions:
+            if node.ready:
+                resume(node, node.ready.popleft())
+            else:
+                _answer_for_node(node, node.questions.popleft())
         make_room(node)
         return node.outputs
 
@@ -197,6 +207,7 @@ def _read(node: Node, input_: FrameRead) -> None:
         say_hello(node, node.links[input_.link])
     if reading.gained is not None:
         meet(node, input_.link, reading.gained)
+        ask_for_trees(node, input_.link)
     if reading.body is not None:
         _obey(node, input_.link, reading.body)
 
@@ -229,10 +240,19 @@ def _obey(node: Node, link: str, body: Body) -> None:
             read_heal(node, link, body)
         case HealNotice():
             read_notice(node, link, body)
+        case GetTrees():
+            read_question(node, link, body)
+        case Trees():
+            read_trees(node, link, body)
         case Hello() | Bye() | Ping() | Pong():
             pass
         case _:
             assert_never(body)
+
+
+def _answer_for_node(node: Node, asked: Delivered) -> None:
+    if asked.wants_answer:
+        answer(node, AnswerGiven(MESH_APP, asked.mid, describe(node, asked.payload)))
 
 
 def _close(node: Node, link: str) -> None:

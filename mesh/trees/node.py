@@ -6,7 +6,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from mesh.model.tree_apps import SnoopWanted
+from mesh.model.tree_apps import Delivered, SnoopWanted
 from mesh.model.tree_frames import Body, Frame, Heal
 from mesh.model.trees import Address, Colour, Extent, Ids, InstanceId, MessageId, TreeId
 from mesh.trees.inputs import PortOpened
@@ -67,6 +67,9 @@ class Node:
         sessions, closed: Open ones, and those that ended just now. H9.
         calls: What applications here wait for.
         ready: Sessions whose recovery has ended; they go on within the same step.
+        questions: What was delivered to the node itself, which answers within the same step.
+        asked_trees: Neighbours that were asked what they know, by which id, and the heals then.
+        has_copied: One of them has told.
         watchers: Applications that watch what passes.
         held: What waits for their word, by token.
         heals: Those that it was told of, in order, and the link towards each.
@@ -95,6 +98,9 @@ class Node:
     closed: dict[MessageId, Session] = field(default_factory=dict)
     calls: dict[tuple[str, str], None] = field(default_factory=dict)
     ready: deque[Session] = field(default_factory=deque)
+    questions: deque[Delivered] = field(default_factory=deque)
+    asked_trees: dict[str, tuple[MessageId, int]] = field(default_factory=dict)
+    has_copied: bool = False
     watchers: dict[tuple[str, TreeId | None, str], SnoopWanted] = field(default_factory=dict)
     held: dict[MessageId, Held] = field(default_factory=dict)
     recoveries: dict[MessageId, Recovery] = field(default_factory=dict)

@@ -21,6 +21,7 @@ from mesh.trees.installing import install, remove_instance, role_routes, wipe
 from mesh.trees.node import Node
 from mesh.trees.records import LocalRole
 from mesh.trees.routes import Route
+from mesh.trees.utility import is_reserved
 
 BULK_MAX = 1_000
 """Publishes in one frame: with the longest names it stays below what a topic allows."""
@@ -240,6 +241,8 @@ def _inside(id_: MessageId) -> MessageId:
 def _fault(node: Node, app: str, wish: RoleWish) -> tuple[str, str] | None:
     if fault := name_fault(wish.address.role):
         return "BAD_NAME", f"role: {fault}"
+    if is_reserved(node, wish.address.tree):
+        return "RESERVED", "every node is on this tree by itself; take another"
     if wish.extent is Extent.REALM and not node.realm:
         return "NO_REALM", f"node {node.name!r} is in no realm; give it one, or extent cloud"
     if any(one.app == app for one in node.instances(wish.address).values()):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from mesh.model.tree_apps import PROBE, Delivered, Refused, SendWanted
 from mesh.model.tree_frames import Cause, Reply, ReplyKind, RouteBreak, Send
+from mesh.model.tree_nodes import MESH_APP
 from mesh.model.trees import Address, InstanceId, name_fault
 from mesh.trees.installing import remove_routes_over, role_routes
 from mesh.trees.late_routes import enter, pass_on
@@ -15,6 +16,7 @@ from mesh.trees.records import LocalRole, Session
 from mesh.trees.recovery import is_built, is_recovering, recover
 from mesh.trees.settling import say, settle
 from mesh.trees.snooping import is_message_held
+from mesh.trees.utility import forget_certainty
 
 
 def send(node: Node, wanted: SendWanted) -> None:
@@ -34,6 +36,7 @@ def send(node: Node, wanted: SendWanted) -> None:
     if not options.one_way:
         node.calls[(wanted.app, wanted.call)] = None
     enter(node, session)
+    forget_certainty(node, session.address)
     if not is_message_held(node, session):
         forward(node, session)
 
@@ -135,7 +138,8 @@ def _deliver(node: Node, session: Session, *, is_endpoint: bool) -> None:
         session.is_delivered = True
         if not session.options.one_way:
             session.owed[one.iid] = None
-        node.outputs.append(
+        _give(
+            node,
             Delivered(
                 one.app,
                 session.mid,
@@ -147,8 +151,15 @@ def _deliver(node: Node, session: Session, *, is_endpoint: bool) -> None:
                 not session.options.one_way,
                 is_endpoint,
                 session.hops,
-            )
+            ),
         )
+
+
+def _give(node: Node, delivered: Delivered) -> None:
+    if delivered.app == MESH_APP:
+        node.questions.append(delivered)
+    else:
+        node.outputs.append(delivered)
 
 
 def _is_open(node: Node, one: LocalRole, protocol: str) -> bool:

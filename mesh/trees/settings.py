@@ -25,6 +25,7 @@ class Settings:
         recovery_attempts_max: How often a recovery that was disturbed begins anew.
         directed_recovery: After a heal a role that was certain before is asked for behind the heal
             alone. It saves few frames, and falls back to the flood wherever it cannot go on.
+        copies_trees: A node that joins copies what its first neighbour knows.
         heals_max: Heals that are told apart; more of them mean that every role recovers.
         remembered_max: Routes of forgotten trees whose order is remembered against loops.
         seen_max: Ids of floods and messages that are remembered against copies.
@@ -45,6 +46,7 @@ class Settings:
     reopen_ms: int = 1_000
     recovery_attempts_max: int = 4
     directed_recovery: bool = False
+    copies_trees: bool = True
     heals_max: int = 64
     remembered_max: int = 20_000
     seen_max: int = 200_000

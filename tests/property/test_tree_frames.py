@@ -10,7 +10,18 @@ from hypothesis import strategies as st
 
 from mesh.codec.trees import CLOCK_MAX, HOPS_END, KINDS, decode_frame, encode_frame
 from mesh.errors import DecodeError, RemoteProtocolError, UnknownVersionError
-from mesh.model.tree_frames import Body, Bulk, Cause, Frame, Publish, Reply, ReplyKind
+from mesh.model.tree_frames import (
+    Body,
+    Bulk,
+    Cause,
+    Frame,
+    KnownInstance,
+    KnownRole,
+    Publish,
+    Reply,
+    ReplyKind,
+    Trees,
+)
 from mesh.model.trees import Colour, InstanceId, MessageId, TreeId, name_fault
 from mesh.trees.inputs import FrameRead
 from tests.property.effort import examples
@@ -25,6 +36,7 @@ COLOURS = st.builds(Colour, st.integers(0, CLOCK_MAX), IDS.map(MessageId))
 VALUES: dict[object, st.SearchStrategy[object]] = {
     int: st.integers(0, HOPS_END - 1),
     InstanceId: INSTANCES,
+    tuple[InstanceId, ...]: st.lists(INSTANCES, max_size=3).map(tuple),
     MessageId: IDS,
     TreeId: st.uuids().map(str),
     Colour: COLOURS,
@@ -41,7 +53,12 @@ def body(kind: type[Body]) -> st.SearchStrategy[Body]:
     return st.builds(kind, **fields | ({"role": NAMES} if "role" in fields else {}))
 
 
-SIMPLE = [kind for kind in KINDS if kind not in (Bulk, Reply)]
+SIMPLE = [kind for kind in KINDS if kind not in (Bulk, Reply, Trees)]
+INSTANCE = st.builds(KnownInstance, INSTANCES, st.booleans(), VALUES[int], VALUES[int])
+KNOWN = st.builds(
+    KnownRole, VALUES[TreeId], NAMES, st.booleans(), st.lists(INSTANCE, max_size=3).map(tuple)
+)
+TREES = st.builds(Trees, IDS, st.none() | COLOURS, st.lists(KNOWN, max_size=3).map(tuple))
 PUBLISHES = st.lists(body(Publish), min_size=1, max_size=3).map(lambda many: Bulk(tuple(many)))
 REPLIES = st.builds(
     Reply,
@@ -54,7 +71,7 @@ REPLIES = st.builds(
 
 
 @examples(500)
-@given(st.one_of([*map(body, SIMPLE), PUBLISHES, REPLIES]))
+@given(st.one_of([*map(body, SIMPLE), PUBLISHES, REPLIES, TREES]))
 def test_a_frame_comes_back_as_it_was(said: Body) -> None:
     frame = Frame(1 << 32, 1, said)
     assert decode_frame(*encode_frame(frame)) == frame

@@ -19,7 +19,7 @@ from mesh.errors import DecodeError, ProtocolError
 from mesh.model.effects import Relinked
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.model.tree_apps import AnswerGiven, AppSaid, LeaseSaid, RoleSaid, SendWanted
+from mesh.model.tree_apps import AnswerGiven, AppSaid, LeaseSaid, Resumed, RoleSaid, SendWanted
 from mesh.runtime.host.intake import Intake, by_partition
 from mesh.runtime.host.questions import Questions
 from mesh.runtime.trees.feeds import Feeds
@@ -276,7 +276,7 @@ def _check_size(said: AppSaid, limit: int) -> None:
     size = 0
     if isinstance(said, SendWanted):
         size = len(said.payload) + len(said.header)
-    elif isinstance(said, AnswerGiven):
+    elif isinstance(said, AnswerGiven | Resumed):
         size = len(said.payload or b"")
     if size > limit:
         raise DecodeError(f"the payload has {size} bytes; at most {limit} are allowed")

@@ -10,7 +10,7 @@ from mesh.client.role_messages import Call, Passing, Verdict
 from mesh.client.roles import Roles
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import RoleRefusedError
-from mesh.model.tree_apps import RoleKey, RoleWish
+from mesh.model.tree_apps import RoleKey, RoleWish, SplitTold, Unpartitioned
 from mesh.model.tree_frames import Cause, ReplyKind
 from mesh.model.trees import Address, tree_id
 from mesh.trees.settings import Settings
@@ -331,3 +331,45 @@ def test_who_watches_goes_on_watching_when_its_node_comes_back(
     live(mesh, 3, host, sender, spy)
     assert payloads(call) == ["c: again"]
     assert seen == [b"again", b"c: again"]
+
+
+def test_a_split_is_told_once_to_who_watches_for_it(mesh: Mesh, application: Open) -> None:
+    """Both sides, with whom they reach and whom not; a minority can refuse writes. Spec: PAT-12."""
+    lone, other, deaf = application("a"), application("c"), application("c", "deaf")
+    told: dict[str, list[object]] = {"a": [], "c": [], "deaf": []}
+    for name, one in (("a", lone), ("c", other), ("deaf", deaf)):
+        one.listener = told[name].append
+    lone.watch_splits(), other.watch_splits()
+    live(mesh, 2, lone, other, deaf)
+    for _ in range(2):
+        mesh.world.cut("a", ["b"])
+        live(mesh, 20, lone, other, deaf)
+        mesh.world.cut("a", [])
+        live(mesh, 20, lone, other, deaf)
+    splits = {
+        name: [one for one in news if isinstance(one, SplitTold)] for name, news in told.items()
+    }
+    heals = {
+        name: [one for one in news if isinstance(one, Unpartitioned)] for name, news in told.items()
+    }
+    assert splits["a"] == [SplitTold(("a",), ("b", "c"))] * 2
+    assert splits["c"] == [SplitTold(("b", "c"), ("a",))] * 2
+    assert [one.is_minority for one in (splits["a"][0], splits["c"][0])] == [True, False]
+    assert splits["deaf"] == []
+    assert [len(heals[name]) for name in ("a", "c", "deaf")] == [2, 2, 2]
+
+
+def test_everybody_can_be_asked_and_so_can_a_tree(mesh: Mesh, application: Open) -> None:
+    """By the client as by `kcat`: a send like any other. Spec: tree_layer 8 (getTreeNodes)."""
+    host, sender = application("c"), application("a")
+    host.add("desk-7", "pricing")
+    finished(sender.send("desk-7", "pricing", b"1"), host)
+    assert [(one.node, one.links) for one in sender.nodes()] == [
+        ("a", ("b",)), ("b", ("a", "c")), ("c", ("b",)),
+    ]  # fmt: skip
+    assert [(one.node, one.neighbours) for one in sender.nodes("desk-7")] == [
+        ("a", ("b",)), ("b", ("a", "c")), ("c", ("b",)),
+    ]  # fmt: skip
+    assert sender.nodes("desk-8") == []
+    with pytest.raises(RoleRefusedError, match="RESERVED"):
+        host.add("$nodes", "node")

@@ -19,7 +19,7 @@ from typing import Any
 from tests.sim.trees.trial import run_trial
 from tests.sim.trees.world import RuleBrokenError
 
-SIZES = (6, 9, 12, 25, 40)
+SIZES = (6, 9, 12, 6, 9, 12, 9, 25, 12, 40)
 """Nodes at most, by turns, up to what the command line allows; small meshes find the most."""
 
 Kept = dict[int, dict[str, Any]]

@@ -203,14 +203,14 @@ class World:
 
     def send(
         self, node: str, role: str, *, tree: str = "t", payload: str = "",
-        iid: int = 0, **options: bool,
+        iid: int = 0, ask: str = "", **options: bool,
     ) -> Call:  # fmt: skip
         """Let the application of a node send; the call fills while the world runs."""
         name = f"c{len(self.calls)}"
         call = Call(node, address(tree, role), Options(**options), self.now_ms)
         self.calls[name] = call
         call.seen = look(self, call)
-        text = f"{name} {payload}".encode()
+        text = ask.encode() or f"{name} {payload}".encode()
         to = InstanceId(iid)
         self.step(node, SendWanted(APP, name, call.address, text, b"", call.options, to))
         return call

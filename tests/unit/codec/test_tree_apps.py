@@ -42,6 +42,8 @@ from mesh.model.tree_apps import (
     Snooped,
     SnoopEnded,
     SnoopWanted,
+    SplitsWanted,
+    SplitTold,
     TreeEvicted,
     Unpartitioned,
 )
@@ -65,6 +67,7 @@ SAID: list[AppSaid] = [
     SnoopEnded("me", PLACE.tree),
     Resumed("me", MID, payload=b"\xfe"),
     Resumed("me", MID, is_consumed=True),
+    SplitsWanted("me"),
 ]
 TOLD: list[AppTold] = [
     Delivered("me", MID, PLACE, IID, "v2", b"\xff", b"text", True, False, 3),
@@ -79,6 +82,7 @@ TOLD: list[AppTold] = [
     Refused("me", "c1", "BAD_OPTIONS", "drop one"),
     PartitionSuspected("ny1"),
     Unpartitioned(MID, Extent.CLOUD, "b", "c", Colour(7, 9)),
+    SplitTold(("a", "b"), ("c",)),
     Served("me", "uuid", 4, "word"),
     Expired("me"),
     RoutesTold(

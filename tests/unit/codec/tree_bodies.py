@@ -8,10 +8,13 @@ from mesh.model.tree_frames import (
     ColourSpread,
     Edge,
     EdgePhase,
+    GetTrees,
     Grant,
     Heal,
     HealNotice,
     Hello,
+    KnownInstance,
+    KnownRole,
     Options,
     Ping,
     Pong,
@@ -24,6 +27,7 @@ from mesh.model.tree_frames import (
     ReplyKind,
     RouteBreak,
     Send,
+    Trees,
 )
 from mesh.model.trees import Address, Colour, Extent, Ids, tree_id
 
@@ -34,6 +38,7 @@ PUBLISH = Publish(
     IDS.fresh(), TREE, "pricing", IDS.instance(9), True, True, 3, 2, True, Extent.CLOUD
 )
 GRANT = Grant(Address(TREE, "pricing"), IDS.instance(9), True, True, 4, Extent.REALM, "v2")
+KNOWN = KnownInstance(IDS.instance(9), True, 3, 2)
 BODIES: list[Body] = [
     Hello("6f1c2a5e-0d3b-4c86-9f27-5b8e1d4a7c90", 7, (3 << 32) | 1, "asia", COLOUR, None, 9),
     Bye(),
@@ -55,4 +60,6 @@ BODIES: list[Body] = [
     ColourSpread(Extent.REALM, COLOUR),
     Heal(IDS.fresh(), Extent.CLOUD, "b", "c", COLOUR),
     HealNotice(Extent.CLOUD, COLOUR),
+    GetTrees(IDS.fresh()),
+    Trees(IDS.fresh(), COLOUR, (KnownRole(TREE, "pricing", True, (KNOWN, KNOWN)),)),
 ]  # fmt: skip

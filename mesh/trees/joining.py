@@ -1,0 +1,102 @@
+"""A node that joins copies what a neighbour knows, so that its first sends need no recovery.
+
+A copied map is certain only if it was certain there and nothing has happened since that only one
+of the two has seen: both have one colour, and heals told here since the question count as news.
+Spec: tree_layer 5.7 (c), 5.16.
+"""
+
+from __future__ import annotations
+
+from mesh.model.tree_frames import GetTrees, KnownInstance, KnownRole, Trees
+from mesh.model.trees import Address, Extent
+from mesh.trees.exclusives import give_way, holder, is_beaten
+from mesh.trees.installing import install, role_routes
+from mesh.trees.node import Node
+from mesh.trees.recovery import heals_known, is_built
+from mesh.trees.routes import Route
+from mesh.trees.utility import is_reserved
+
+PER_FRAME_MAX = 1_000
+"""Instances in one frame; a role that has more is left out, and found by recovery."""
+
+
+def ask_for_trees(node: Node, link: str) -> None:
+    """Ask a neighbour what it knows, unless another has told already."""
+    if node.settings.copies_trees and not node.has_copied:
+        id_ = node.ids.fresh()
+        node.asked_trees[link] = (id_, heals_known(node))
+        node.transmit(link, GetTrees(id_))
+
+
+def read_question(node: Node, link: str, said: GetTrees) -> None:
+    """Tell a neighbour what is known here, if that may leave the realm."""
+    roles: list[KnownRole] = []
+    size = 0
+    for one in _known(node, link):
+        if size + len(one.instances) > PER_FRAME_MAX:
+            node.transmit(link, Trees(said.id, node.colour, tuple(roles)))
+            roles, size = [], 0
+        roles.append(one)
+        size += len(one.instances)
+    if roles:
+        node.transmit(link, Trees(said.id, node.colour, tuple(roles)))
+
+
+def read_trees(node: Node, link: str, said: Trees) -> None:
+    """Take what a neighbour knows; what is newer here stays."""
+    id_, heals = node.asked_trees.get(link, (0, 0))
+    if said.id != id_:
+        node.counts["answers to nothing"] += 1
+        return
+    node.has_copied = True
+    is_one_part = said.colour is not None and said.colour == node.colour
+    for one in said.roles:
+        address = Address(one.tree, one.role)
+        is_whole = all(_copy(node, link, address, known) for known in one.instances)
+        _, role = role_routes(node, address)
+        if one.is_certain and is_whole and is_one_part and not role.everywhere.is_certified:
+            role.everywhere.is_certified = True
+            role.heals = min(heals, heals_known(node))
+
+
+def _known(node: Node, link: str) -> list[KnownRole]:
+    """Return the roles that a neighbour may hear of; nothing leaves the realm unless all may."""
+    if node.realm and node.is_remote(link):
+        return []
+    addresses = {
+        Address(id_, name): None for id_, tree in node.trees.items() for name in tree.roles
+    }
+    addresses |= {Address(id_, name): None for id_, roles in node.hosted.items() for name in roles}
+    found = [_known_role(node, link, one) for one in addresses if not is_reserved(node, one.tree)]
+    return [one for one in found if one is not None and len(one.instances) <= PER_FRAME_MAX]
+
+
+def _known_role(node: Node, link: str, address: Address) -> KnownRole | None:
+    tree = node.trees.get(address.tree)
+    role = tree.roles.get(address.role) if tree is not None else None
+    routes = role.everywhere.routes if role is not None else {}
+    alone = holder(node, address)
+    instances = [
+        KnownInstance(iid, iid == alone, route.seq, route.hops + 1)
+        for iid, route in routes.items()
+        if route.link != link
+    ]
+    instances += [
+        KnownInstance(one.iid, one.is_exclusive, one.seq, 1)
+        for one in node.instances(address).values()
+        if one.extent is not Extent.NODE
+    ]
+    is_certain = is_built(node, address, Extent.CLOUD)
+    is_certain = is_certain and not any(route.link == link for route in routes.values())
+    return KnownRole(*address, is_certain, tuple(instances)) if instances else None
+
+
+def _copy(node: Node, link: str, address: Address, known: KnownInstance) -> bool:
+    """Install a route as a host's answer would; return whether the instance is known now."""
+    if is_beaten(node, address, known.iid, is_exclusive=known.is_exclusive):
+        return False
+    if known.is_exclusive and holder(node, address) != known.iid:
+        give_way(node, address, known.iid)
+    install(node, address, Extent.CLOUD, known.iid, Route(link, known.seq, known.hops))
+    _, role = role_routes(node, address)
+    return known.iid in role.everywhere.routes or known.iid in node.instances(address)

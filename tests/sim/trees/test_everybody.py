@@ -1,0 +1,79 @@
+"""Trees that every node is on: everybody, a realm, one node. Spec: tree_layer 7.5, 8."""
+
+from __future__ import annotations
+
+from mesh.model.tree_nodes import NODES, REALMS, NodeSeen, decode_node, tree_of_node
+from tests.sim.trees.scenes import LONG, SQUARE, ask, codes, world
+from tests.sim.trees.scenes import REALMS as PLACES
+from tests.sim.trees.world import World
+
+SIX = (*LONG, ("d", "e"), ("e", "f"), ("f", "b"))
+
+
+def nodes(mesh: World, node: str, tree: str = "") -> dict[str, NodeSeen]:
+    """Ask everybody; return what each says of itself."""
+    call = mesh.send(node, NODES.role, tree=NODES.tree, ask=tree, one_response=True)
+    mesh.run()
+    seen = [decode_node(item) for item in call.items]
+    assert sum(one.is_last for one in call.answers) == 1
+    return {one.node: one for one in seen}
+
+
+def test_54_the_nodes_of_a_tree_with_their_neighbours_on_it() -> None:
+    """Spec: tree_layer 11 (54): six entries, and edges are the same from both ends."""
+    mesh = world(SIX, roles="af")
+    for node in "abcdef":
+        ask(mesh, node)
+    seen = nodes(mesh, "c", "t")
+    assert sorted(seen) == list("abcdef")
+    edges = {(one, other) for one, said in seen.items() for other in said.neighbours or ()}
+    assert edges
+    assert edges == {(other, one) for one, other in edges}
+    assert all(one.neighbours is None for one in nodes(mesh, "c", "unknown").values())
+
+
+def test_everybody_says_who_it_is() -> None:
+    """And who came since is not missed, though nobody publishes that it is there."""
+    mesh = world(SQUARE)
+    seen = nodes(mesh, "a")
+    assert {name: one.links for name, one in seen.items()} == {
+        "a": ("b", "d"), "b": ("a", "c"), "c": ("b", "d"), "d": ("a", "c"),
+    }  # fmt: skip
+    mesh.crash("c")
+    mesh.run()
+    assert sorted(nodes(mesh, "a")) == ["a", "b", "d"]
+    mesh.start("c")
+    mesh.run()
+    assert sorted(nodes(mesh, "a")) == ["a", "b", "c", "d"]
+
+
+def test_a_mesh_that_nobody_uses_is_silent() -> None:
+    """Utility trees cost nothing until somebody sends."""
+    mesh = world(SQUARE)
+    assert set(mesh.frames) <= {"Hello", "GetTrees"}
+
+
+def test_one_node_and_one_realm_can_be_addressed() -> None:
+    """A message to one instance of a realm's role gets into it. Spec: 7.5."""
+    mesh = World((("a", "b"), ("b", "c")), realms=PLACES)
+    mesh.run()
+    call = mesh.send("a", "r2", tree=REALMS, one_instance=True)
+    mesh.run()
+    assert [decode_node(item).node for item in call.items] == ["c"]
+    call = mesh.send("a", NODES.role, tree=tree_of_node("uuid-b"))
+    mesh.run()
+    assert [decode_node(item).node for item in call.items] == ["b"]
+    mesh.crash("b")
+    mesh.run()
+    mesh.start("b")
+    mesh.run()
+    call = mesh.send("a", NODES.role, tree=tree_of_node("uuid-b"))
+    mesh.run()
+    assert [decode_node(item).node for item in call.items] == ["b"]
+
+
+def test_no_application_takes_a_role_there() -> None:
+    """The node alone speaks for itself."""
+    mesh = world(SQUARE)
+    for tree in (NODES.tree, REALMS, tree_of_node("uuid-a")):
+        assert codes(mesh.role("a", "node", tree=tree)) == ["RESERVED"]
