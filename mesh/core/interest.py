@@ -7,7 +7,7 @@ one shared tuple, because thousands of filters have the same ones. Spec: K22, K8
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 
 from mesh.core.matcher import ShapeIndex
@@ -112,16 +112,22 @@ class Surplus:
 
     def wanted(self, subject: str) -> Members:
         """Return who is to get a subject that the wider filter selects."""
-        is_small = len(self._filters) <= EXACT_MEMBERS
         found: list[tuple[Member, Wish]] = []
         for member, filters in self._filters.items():
-            if is_small and len(filters) <= EXACT_FILTERS:
+            if self._is_exact(filters):
                 wish = union(wish for one, wish in filters.items() if matches(one, subject))
             else:
                 wish = union(self._wishes[member])
             if wish is not None:
                 found.append((member, wish))
         return tuple(sorted(found, key=lambda pair: pair[0]))
+
+    def widened(self) -> Iterator[Member]:
+        """Yield who gets whatever the wider filter selects, because it has too many of them."""
+        return (member for member, one in self._filters.items() if not self._is_exact(one))
+
+    def _is_exact(self, filters: Sized) -> bool:
+        return len(self._filters) <= EXACT_MEMBERS and len(filters) <= EXACT_FILTERS
 
 
 @dataclass(slots=True)
@@ -201,12 +207,26 @@ class InterestTable:
 
         Filters of surplus shapes are one, the wider that they are merged under. Spec: DESIGN 3.
         """
-        found, wider = self._index.match(subject, self.entries, self._surplus)
-        for filter_ in found:
-            yield filter_, self.entries[filter_]
+        yield from self.found(subject)[0]
+
+    def found(self, subject: str) -> tuple[Sequence[tuple[str, Members]], frozenset[Member]]:
+        """Return what `matching` yields, and who wants the subject, as far as is known, no more.
+
+        Those get it by a wider filter than they asked for. Whether they want it all the same is
+        not looked at: that would take the longer the more filters they have. So copies for them
+        are needless at most. Spec: DESIGN 3.
+        """
+        exact, wider = self._index.match(subject, self.entries, self._surplus)
+        all_of_them = [(filter_, self.entries[filter_]) for filter_ in exact]
+        if not wider:
+            return all_of_them, frozenset()
+        named = {member for _, members in all_of_them for member, _ in members}
+        widened: set[Member] = set()
         for filter_ in wider:
             if members := self._surplus[filter_].wanted(subject):
-                yield filter_, members
+                all_of_them.append((filter_, members))
+                widened.update(self._surplus[filter_].widened())
+        return all_of_them, frozenset(widened - named)
 
     def shape_count(self) -> int:
         """Return how many wildcard shapes are in use."""

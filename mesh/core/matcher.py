@@ -89,10 +89,12 @@ class ShapeIndex:
     The filters themselves stay with the caller, who passes them to `match`.
 
     Attributes:
+        most: So many shapes are looked up one by one; what comes on top is surplus.
         shapes: How many filters there are of each wildcard shape.
         widened: For each surplus filter the wider one that it is merged under.
     """
 
+    most: int = SHAPES_MAX
     shapes: dict[Shape, int] = field(default_factory=dict)
     widened: dict[str, str] = field(default_factory=dict)
 
@@ -101,7 +103,7 @@ class ShapeIndex:
         shape = Shape.of(filter_)
         if shape.is_literal:
             return
-        if shape not in self.shapes and len(self.shapes) >= SHAPES_MAX:
+        if shape not in self.shapes and len(self.shapes) >= self.most:
             wider = self._widened(filter_)
             self.widened[filter_] = wider
             shape = Shape.of(wider)

@@ -15,17 +15,22 @@ from mesh.core.matcher import ShapeIndex
 from mesh.core.walks import Walk, walks_from
 from mesh.model.frames import MessageClass
 from mesh.model.queues import Attraction, MemberKind
-from mesh.model.subject import matches
 from mesh.model.topology import Topology
+
+QUEUE_SHAPES_MAX = 64
+"""Most wildcard shapes among the filters of one node's queues. One more subscription is refused."""
 
 
 @dataclass(slots=True)
 class Attractions:
-    """What attracts to queues, as an index: none of it matches a subject by itself."""
+    """What attracts to queues, as an index: none of it matches a subject by itself.
+
+    Who is chosen must not depend on which filter came first, so none is widened: every shape is
+    looked up, and each node takes few of them for its queues (`QUEUE_SHAPES_MAX`).
+    """
 
     _by_filter: dict[str, dict[Attraction, None]] = field(default_factory=dict)
-    _index: ShapeIndex = field(default_factory=ShapeIndex)
-    _surplus: dict[str, dict[str, None]] = field(default_factory=dict)
+    _index: ShapeIndex = field(default_factory=lambda: ShapeIndex(most=1 << 62))
 
     def __bool__(self) -> bool:
         return bool(self._by_filter)
@@ -35,8 +40,6 @@ class Attractions:
         if one.filter not in self._by_filter:
             self._by_filter[one.filter] = {}
             self._index.add(one.filter)
-            if (wider := self._index.widened.get(one.filter)) is not None:
-                self._surplus.setdefault(wider, {})[one.filter] = None
         self._by_filter[one.filter][one] = None
 
     def remove(self, one: Attraction) -> None:
@@ -45,18 +48,12 @@ class Attractions:
         del left[one]
         if not left:
             del self._by_filter[one.filter]
-            if (wider := self._index.widened.get(one.filter)) is not None:
-                del self._surplus[wider][one.filter]
-                if not self._surplus[wider]:
-                    del self._surplus[wider]
             self._index.remove(one.filter)
 
     def matching(self, subject: str) -> Sequence[Attraction]:
         """Return what attracts a subject, sorted."""
-        found, merged = self._index.match(subject, self._by_filter, self._surplus)
-        # All nodes choose alike, so every surplus filter is looked at.
-        surplus = [one for wider in merged for one in self._surplus[wider] if matches(one, subject)]
-        return sorted(one for filter_ in (*found, *surplus) for one in self._by_filter[filter_])
+        found, _ = self._index.match(subject, self._by_filter)
+        return sorted(one for filter_ in found for one in self._by_filter[filter_])
 
     def all(self) -> Sequence[Attraction]:
         """Return every entry, sorted."""

@@ -42,6 +42,7 @@ RouteKey = tuple[
     tuple[str, ...],
     tuple[tuple[str, str], ...],
     tuple[str, ...],
+    tuple[str, ...],
 ]
 
 
@@ -58,6 +59,7 @@ class Route:
             of queues, and the clients' subject too if somebody else behind the link wants them.
         homeless: Queues for which nobody gets them: this node's, whose home is not linked to it,
             or one that left it while copies were under way.
+        widened: Links and endpoints that get them by a wider filter than they asked for.
     """
 
     neighbours: tuple[str, ...]
@@ -66,6 +68,7 @@ class Route:
     asks: tuple[str, ...] = ()
     addressed: tuple[tuple[str, str], ...] = ()
     homeless: tuple[str, ...] = ()
+    widened: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -78,6 +81,7 @@ class RouteSum:
     asks: dict[str, None] = field(default_factory=dict)
     addressed: tuple[tuple[str, str], ...] = ()
     homeless: tuple[str, ...] = ()
+    widened: dict[str, None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, routes: Iterable[Route]) -> Self:
@@ -93,6 +97,7 @@ class RouteSum:
         self.endpoints.update(dict.fromkeys(route.endpoints))
         self.asks.update(dict.fromkeys(route.asks))
         self.homeless += route.homeless
+        self.widened.update(dict.fromkeys(route.widened))
         for neighbour, reason in route.refused:
             if self.refused.get(neighbour, Reason.NO_INTEREST) is Reason.NO_INTEREST:
                 self.refused[neighbour] = reason
@@ -102,7 +107,15 @@ class RouteSum:
         refused = sorted(item for item in self.refused.items() if item[0] not in self.neighbours)
         neighbours, endpoints = tuple(sorted(self.neighbours)), tuple(sorted(self.endpoints))
         asks = tuple(sorted(self.asks))
-        return neighbours, endpoints, tuple(refused), asks, self.addressed, self.homeless
+        return (
+            neighbours,
+            endpoints,
+            tuple(refused),
+            asks,
+            self.addressed,
+            self.homeless,
+            tuple(sorted(self.widened)),
+        )
 
 
 @dataclass(slots=True)

@@ -189,6 +189,7 @@ class Router:
             (),
             tuple(sorted(addresses.items())),
             route.homeless,
+            tuple(name for name in route.widened if name not in barred),
         )
         return self._routes.setdefault(key, Route(*key))
 
@@ -291,7 +292,7 @@ class Router:
 
     def _to_all(self, subject: str, arrival: Arrival, message_class: MessageClass) -> Route:
         """Return the route to everybody who wants a subject."""
-        wanted = list(self.table.matching(subject))
+        wanted, widened = self.table.found(subject)
         neighbours: list[str] = []
         asks: list[str] = []
         refused: list[tuple[str, Reason]] = []
@@ -316,7 +317,16 @@ class Router:
                     continue
                 if matches(filter_, subject):
                     endpoints[member.name] = None
-        key = (tuple(neighbours), tuple(sorted(endpoints)), tuple(refused), tuple(asks), (), ())
+        wide = {member.name for member in widened}
+        key = (
+            tuple(neighbours),
+            tuple(sorted(endpoints)),
+            tuple(refused),
+            tuple(asks),
+            (),
+            (),
+            tuple(sorted(one for one in wide if one in neighbours or one in endpoints)),
+        )
         return self._routes.setdefault(key, Route(*key))
 
     def _reason(

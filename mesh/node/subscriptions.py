@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from mesh.core.matcher import Shape
+from mesh.core.queues import QUEUE_SHAPES_MAX
 from mesh.model.control import EndpointKind, Subscription
 
 Key = tuple[str, str]
@@ -39,6 +41,7 @@ class OwnSubscriptions:
     queues: dict[Key, Subscription] = field(default_factory=dict)
     endpoints: dict[str, Subscription] = field(default_factory=dict)
     _filters: Counter[str] = field(default_factory=Counter)
+    _shapes: Counter[Shape] = field(default_factory=Counter)  # of queues' filters
     _leases: dict[Key, int] = field(default_factory=dict)
     _ends: list[tuple[int, Key]] = field(default_factory=list)
 
@@ -49,6 +52,8 @@ class OwnSubscriptions:
             self._filters[endpoint] += 1
         self.asked[key] = subscription
         if subscription.kind is EndpointKind.QUEUE:
+            if key not in self.queues:
+                self._shapes[Shape.of(key[1])] += 1
             self.queues[key] = subscription
         if subscription.lease_s is not None:
             until = self._leases[key] = now + 1000 * subscription.lease_s
@@ -58,10 +63,17 @@ class OwnSubscriptions:
                 self._ends = [(end, known) for known, end in self._leases.items()]
                 heapq.heapify(self._ends)
 
-    def full(self, key: Key) -> str | None:
+    def full(self, key: Key, kind: EndpointKind) -> str | None:
         """Return why one more subscription is refused, in words, or None if it is not."""
         if key in self.asked:
             return None
+        shape = Shape.of(key[1])
+        is_new = kind is EndpointKind.QUEUE and not shape.is_literal and shape not in self._shapes
+        if is_new and sum(not one.is_literal for one in self._shapes) >= QUEUE_SHAPES_MAX:
+            return (
+                f"queue {key[0]}, filter {key[1]}: the filters of this node's queues have "
+                f"{QUEUE_SHAPES_MAX} wildcard shapes already"
+            )
         if self._filters[key[0]] >= ENDPOINT_MAX:
             return f"endpoint {key[0]} has {ENDPOINT_MAX} subscriptions already"
         if len(self.asked) >= NODE_MAX:
@@ -76,7 +88,11 @@ class OwnSubscriptions:
         """Return what was asked for, and know it no more; None if it was not."""
         gone = self.asked.pop(key, None)
         if gone is not None:
-            self.queues.pop(key, None)
+            if self.queues.pop(key, None) is not None:
+                shape = Shape.of(key[1])
+                self._shapes[shape] -= 1
+                if not self._shapes[shape]:
+                    del self._shapes[shape]
             self._filters[key[0]] -= 1
         return gone
 

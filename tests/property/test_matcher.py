@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mesh.core import interest, routing
 from mesh.core.interest import InterestTable, Member
 from mesh.core.matcher import SHAPES_MAX, Shape
+from mesh.core.queues import Attractions
+from mesh.core.routes import PUBLISHED_HERE
+from mesh.core.routing import LocalLink, Router
 from mesh.model.control import Wish
+from mesh.model.frames import MessageClass
+from mesh.model.queues import Attraction, MemberKind
 from mesh.model.subject import matches
+from mesh.model.topology import ZoneKind
 from tests.property.effort import examples
 
 LEVEL = st.sampled_from(["a", "b", "c", "$x"])
@@ -75,6 +84,79 @@ def test_surplus_filters_cost_the_same_however_many_there_are() -> None:
         assert [m.name for _, members in table.matching("quiet/y/z") for m, _ in members] == ["e"]
         costs.append(sum(1 for _ in table.matching(subject)))
     assert max(costs) <= SHAPES_MAX + 2
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that grows by each filter or shape that a subject is compared with."""
+    steps: list[str] = []
+    applied_to, of_interest = Shape.applied_to, interest.matches
+
+    def apply(shape: Shape, levels: Sequence[str]) -> str | None:
+        steps.append("shape")
+        return applied_to(shape, levels)
+
+    def match(filter_: str, subject: str) -> bool:
+        steps.append("filter")
+        return of_interest(filter_, subject)
+
+    monkeypatch.setattr(Shape, "applied_to", apply)
+    monkeypatch.setattr(interest, "matches", match)
+    monkeypatch.setattr(routing, "matches", match)
+    return steps
+
+
+def test_a_new_subject_is_compared_with_few_filters_however_many_are_hostile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of 16,384 filters of one client: a step takes a microsecond, so a tenth of a millisecond.
+
+    Spec: DESIGN 3. The figure itself: `python -m tests.bench.hostile`.
+    """
+    router = Router([])
+    for choice in itertools.product(*((chr(97 + at), "*") for at in range(14))):
+        router.table.put("/".join(choice), ANYONE, Wish())
+    router.table.put("quiet/*/x", Member("", "late"), Wish())
+    steps = counted(monkeypatch)
+    subject = "/".join(chr(97 + at) for at in range(13)) + "/other"
+    route = router.route(subject, PUBLISHED_HERE, MessageClass.GUARANTEED)
+    assert route.endpoints == ("e",)
+    assert len(steps) <= 3 * (SHAPES_MAX + 2)
+    steps.clear()
+    route = router.route("quiet/y/z", PUBLISHED_HERE, MessageClass.GUARANTEED)
+    assert (route.endpoints, route.widened) == (("e",), ("e",))
+    route = router.route("quiet/y/x", PUBLISHED_HERE, MessageClass.GUARANTEED)
+    assert (route.endpoints, route.widened) == (("e", "late"), ("e",))
+    assert len(steps) <= 6 * (SHAPES_MAX + 2)
+
+
+def test_copies_that_a_wider_filter_selects_are_known_by_their_link() -> None:
+    """A neighbour that asks for the very subject has none of them. Spec: DESIGN 3."""
+    links = [LocalLink(name, "Z", ZoneKind.MULTI_HOP) for name in "bc"]
+    router = Router(links)
+    for filter_ in hostile_filters():
+        router.table.put(filter_, Member("Z", "b"), Wish())
+    router.table.put("quiet/*/x", Member("Z", "c"), Wish())
+    route = router.route("quiet/y/x", PUBLISHED_HERE, MessageClass.GUARANTEED)
+    assert (route.neighbours, route.widened) == (("b", "c"), ("b",))
+    route = router.route("a/b/c/d/e/f/g", PUBLISHED_HERE, MessageClass.GUARANTEED)
+    assert (route.neighbours, route.widened) == (("b",), ())
+
+
+def test_of_queues_each_shape_is_one_step_and_nothing_is_widened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Many filters of few shapes, as of one node's queues, and more shapes than channels have."""
+    attractions = Attractions()
+    shapes = list(itertools.product(*((chr(97 + at), "*") for at in range(7))))
+    for choice in shapes:
+        for number in range(20):
+            filter_ = "/".join((*choice, f"n{number}"))
+            attractions.add(Attraction("q", "a", MemberKind.ANY, filter_))
+    steps = counted(monkeypatch)
+    found = attractions.matching("a/b/c/d/e/f/g/n3")
+    assert len(found) == len(shapes)
+    assert attractions.matching("x/b/c/d/e/f/g/n3") != found
+    assert len(steps) <= 2 * len(shapes)
 
 
 def test_needless_copies_go_to_who_has_too_many_shapes_and_to_nobody_else() -> None:

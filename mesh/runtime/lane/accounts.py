@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mesh.model.state import Ledger
@@ -20,6 +21,8 @@ class Accounts:
         not_forwarded: Messages by (neighbour, reason, class).
         delivered: Messages to endpoints by class.
         dropped: Messages by reason that went nowhere, or not to every target.
+        needless: Copies by neighbour or endpoint that only a wider filter than it asked for
+            selects: no more than these are needless. Spec: DESIGN 3.
     """
 
     commits: int = 0
@@ -29,9 +32,11 @@ class Accounts:
     not_forwarded: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     delivered: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
+    needless: Counter[str] = field(default_factory=Counter)
 
-    def add(self, ledger: Ledger) -> None:
+    def add(self, ledger: Ledger, needless: Mapping[str, int]) -> None:
         """Add what one committed batch did."""
+        self.needless.update(needless)
         self.commits += 1
         for source in ledger.sources:
             self.read[source.topic] += source.messages

@@ -70,6 +70,8 @@ class Batch:
         waiting: Direct sources read beyond what was reserved: their copies wait for the commit.
         direct: What waits.
         left: Sources that are read no further, and the word for why.
+        needless: Copies that are needless at most, by link or endpoint: a wider filter than it
+            asked for selects them. Spec: DESIGN 3.
     """
 
     node: str
@@ -88,6 +90,7 @@ class Batch:
     _sent: dict[tuple[str, MessageClass], list[int]] = field(default_factory=dict)
     _delivered: Counter[tuple[str, MessageClass]] = field(default_factory=Counter)
     _refused: Counter[tuple[str, Reason, MessageClass]] = field(default_factory=Counter)
+    needless: Counter[str] = field(default_factory=Counter)
     _dropped: Counter[tuple[str, TopicPartition]] = field(default_factory=Counter)
 
     def read(
@@ -132,6 +135,11 @@ class Batch:
     def dropped(self, reason: str, source: TopicPartition, messages: int = 1) -> None:
         """Account for messages of a source that went nowhere, or headers that were removed."""
         self._dropped[reason, source] += messages
+
+    def widened(self, names: Sequence[str], messages: int) -> None:
+        """Account for copies that may be needless, each for a link or endpoint."""
+        for name in names:
+            self.needless[name] += messages
 
     def lost(
         self,

@@ -181,7 +181,7 @@ class Lane:
         numbers, generations = self.link_numbers, positions.generations
         account = batch.finish(self.writer, self.number, ahead, generations, numbers)
         self.writer.commit()
-        self.accounts.add(account)
+        self.accounts.add(account, batch.needless)
         positions.in_force = self._in_force
         for at, reading in batch.readings.items():
             positions.next[at] = reading.next

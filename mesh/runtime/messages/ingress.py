@@ -77,6 +77,7 @@ def _send(
         batch.refused(route.refused, source.message_class, count)
         if route.homeless:
             batch.dropped("home_unreachable", source.at, count * len(route.homeless))
+        batch.widened(route.widened, count)
     came = Came(
         node=lane.node,
         source=source.identity,

@@ -342,7 +342,11 @@ def _relay(
 
 
 def _count_left(batch: Batch, source: Source, route: Route, count: int) -> None:
-    """Count copies for queues that left this node while they were under way. Spec: DESIGN 4.4."""
+    """Count copies for queues that left this node while they were under way. Spec: DESIGN 4.4.
+
+    And those that go somewhere by a wider filter than was asked for.
+    """
+    batch.widened(route.widened, count)
     if route.homeless:
         batch.dropped("queue_left", source.at, count * len(route.homeless))
 

@@ -84,6 +84,7 @@ def figures_of(worker: Worker) -> Figures:
             Counter(accounts.not_forwarded),
             Counter(accounts.delivered),
             Counter(accounts.dropped),
+            Counter(accounts.needless),
         ),
     )
 

@@ -115,7 +115,12 @@ class WorkerMetrics(Collector):
         dropped = self._counter("mesh_dropped", "Messages that went nowhere.", "reason")
         for reason, n in accounts.dropped.items():
             dropped.add_metric([self._node, reason], n)
-        yield from (forwarded, frames, kept, delivered, dropped)
+        needless = self._counter(
+            "mesh_widened_copies", "Copies that only a wider filter than asked for selects.", "to"
+        )
+        for name, n in accounts.needless.items():
+            needless.add_metric([self._node, name], n)
+        yield from (forwarded, frames, kept, delivered, dropped, needless)
         for name, text, n in (
             ("mesh_commits", "Batches committed.", accounts.commits),
             ("mesh_lane_takings", "Lanes taken by this worker.", now.taken),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mesh.model.control import EndpointKind, Subscription
+from mesh.model.frames import MessageClass
 from mesh.node.subscriptions import Key, OwnSubscriptions
 
 KEY = ("s", "x")
@@ -95,10 +96,27 @@ def test_subscriptions_have_a_limit(own: OwnSubscriptions, monkeypatch: pytest.M
     monkeypatch.setattr("mesh.node.subscriptions.ENDPOINT_MAX", 2)
     monkeypatch.setattr("mesh.node.subscriptions.NODE_MAX", 3)
     for key in (("s", "x"), ("s", "y"), ("t", "x")):
-        assert own.full(key) is None
+        assert own.full(key, EndpointKind.CHANNEL) is None
         own.put(key, Subscription(), now=0)
-    assert own.full(("s", "x")) is None
-    assert own.full(("s", "z")) == "endpoint s has 2 subscriptions already"
-    assert own.full(("t", "z")) == "the node has 3 subscriptions already"
+    assert own.full(("s", "x"), EndpointKind.CHANNEL) is None
+    assert own.full(("s", "z"), EndpointKind.CHANNEL) == "endpoint s has 2 subscriptions already"
+    assert own.full(("t", "z"), EndpointKind.CHANNEL) == "the node has 3 subscriptions already"
     own.pop(("s", "x"))
-    assert own.full(("t", "z")) is None
+    assert own.full(("t", "z"), EndpointKind.CHANNEL) is None
+
+
+def test_queues_of_a_node_have_so_many_wildcard_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each costs a step per new subject, wherever it is published. Spec: DESIGN 3."""
+    monkeypatch.setattr("mesh.node.subscriptions.QUEUE_SHAPES_MAX", 2)
+    own = OwnSubscriptions()
+    queue = Subscription(EndpointKind.QUEUE, MessageClass.GUARANTEED)
+    channel = Subscription(EndpointKind.CHANNEL, MessageClass.GUARANTEED)
+    for key in (("q", "a/*"), ("r", "b/*"), ("q", "c/>"), ("q", "plain")):
+        assert own.full(key, queue.kind) is None
+        own.put(key, queue, 0)
+    assert "2 wildcard shapes already" in str(own.full(("q", "*/d"), queue.kind))
+    assert own.full(("q", "d/*"), queue.kind) is None
+    assert own.full(("s", "*/d"), channel.kind) is None
+    own.put(("q", "c/>"), queue, 0)  # renewed: no more than before
+    own.pop(("q", "c/>"))
+    assert own.full(("q", "*/d"), queue.kind) is None
