@@ -57,7 +57,7 @@ from mesh.runtime.lanes.admission import Admission
 from mesh.runtime.lanes.looks import Looks
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.lanes.sources import Sources
-from mesh.runtime.topics.provision import config_topic, node_topics
+from mesh.runtime.topics.provision import config_topic, node_topics, set_data_topics
 from mesh.runtime.topics.targets import Targets
 from mesh.runtime.topics.upkeep import Upkeep
 from mesh.runtime.trees.service import TreeService
@@ -150,6 +150,7 @@ class Worker:
         )
         self.topology = self._changing.topology
         self._home.admin().create(node_topics(self.topology, self.node))
+        set_data_topics(self._home.admin(), self.topology, self.node)
         self._admission = Admission(
             self._home, self._names, self.node, self.clock.now_ms(), self._hand_back
         )

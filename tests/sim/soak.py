@@ -1,4 +1,4 @@
-"""`python -m tests.sim.soak [--days 10] [--seed 1]`: days of churn, and nothing is left of it.
+"""`python -m tests.sim.soak [--days 10] [--left-days 7]`: days of churn, and nothing is left of it.
 
 Subscriptions, queues with consumers, leases and a target that refuses records come and go, under
 names that never come again, while one node of the mesh is down for good and workers begin anew.
@@ -20,10 +20,12 @@ import structlog
 from mesh.client.consuming import QueueConsumer
 from mesh.codec.keys import subscription_key
 from mesh.config.topology_file import topology_from_mapping
+from mesh.lab import world
 from mesh.lab.world import World
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
+from mesh.node import queues
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_log import PartitionLog
 
@@ -238,9 +240,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--days", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=1)
+    text = "how long a queue that was left is remembered while a node is down: more than that, and"
+    parser.add_argument("--left-days", type=float, default=7.0, help=f"{text} a tenth, must pass")
     given = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    # A queue that was left is remembered for a week at most while a node is down.
+    queues.LEFT_MAX_MS = int(given.left_days * 24 * HOUR_MS)
+    world.IDLE_S = 1.0  # half of the time goes into workers that look whether there is anything
     first, last = soak(given.days, given.seed, warm_days=0.8 * given.days, rest_ms=9 * 60_000)
     growth = last.growth(first)
     for name, share in growth.items():

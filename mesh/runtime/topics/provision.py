@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import structlog
 
 from mesh.errors import StartError, TransportDeniedError, TransportUnavailableError
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import Admin, KafkaCluster, TopicSpec
+
+log = structlog.get_logger()
 
 HEADROOM_BYTES = 100_000
 """What topics allow beyond the largest message: frame and delivery headers. Spec: K6."""
@@ -34,6 +39,9 @@ _COMPACTED = {
     **_BROKER_TIME,
 }
 _LOGGED = {"cleanup.policy": "delete", "retention.ms": _WEEK_MS, **_BROKER_TIME}
+
+_PROMISED = ("max.message.bytes", "retention.ms", "retention.bytes")
+"""Settings on which promises hang; of direct messages only the first."""
 
 _PASSING = {
     "cleanup.policy": "delete",
@@ -158,6 +166,39 @@ def set_to_keep(admin: Admin, specs: Sequence[TopicSpec]) -> Mapping[str, str]:
             except TransportDeniedError as error:
                 refused[spec.name] = str(error)
     return refused
+
+
+def set_data_topics(admin: Admin, topology: Topology, node: str) -> None:
+    """Have ingresses and outboxes that somebody else made keep and take all that they must.
+
+    One that takes less than the largest message would refuse some that were accepted, and one that
+    Kafka deletes from would lose them. What may not be set is logged; `mesh doctor` says the same,
+    and what to do. Spec: K5, K6.
+
+    Raises:
+        TransportUnavailableError: The brokers do not answer.
+    """
+    names, neighbours = TopicNames(topology.prefix), topology.neighbours(node)
+    keys = {
+        name: _PROMISED if one is MessageClass.GUARANTEED else _PROMISED[:1]
+        for one in MessageClass
+        for name in (
+            names.ingress(node, one),
+            *(names.outbox(node, other, one) for other in neighbours),
+        )
+    }
+    promised = [
+        replace(spec, settings={key: spec.settings[key] for key in keys[spec.name]})
+        for spec in node_topics(topology, node)
+        if spec.name in keys
+    ]
+    try:
+        refused = set_to_keep(admin, promised)
+    except TransportDeniedError as error:
+        log.warning("topics.not_compared", fault=str(error))
+        return
+    for topic, fault in refused.items():
+        log.error("topic.unsafe", topic=topic, fault=fault, text="`mesh doctor` tells")
 
 
 def _keeps_more(key: str, wanted: str, known: str) -> bool:

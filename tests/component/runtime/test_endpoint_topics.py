@@ -8,6 +8,7 @@ import pytest
 import structlog
 
 from mesh.errors import TransportDeniedError
+from mesh.model.frames import MessageClass
 from mesh.runtime.topics.targets import AT_ONCE
 from mesh.transport.memory import MemoryAdmin
 from mesh.transport.port import TopicSpec
@@ -93,10 +94,7 @@ def test_a_topic_that_a_client_made_by_reading_it_keeps_what_it_must(mesh: Small
 def test_settings_that_may_not_be_set_are_told_and_stop_nobody(
     mesh: SmallMesh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def deny(*_: object) -> None:
-        raise TransportDeniedError("not you")
-
-    monkeypatch.setattr(MemoryAdmin, "change", deny)
+    monkeypatch.setattr(MemoryAdmin, "change", _deny)
     topic = mesh.names.endpoint("c", "early")
     mesh.kafka.admin().create([TopicSpec(name=topic, partitions=4)])
     with structlog.testing.capture_logs() as logs:
@@ -106,3 +104,39 @@ def test_settings_that_may_not_be_set_are_told_and_stop_nobody(
     mesh.publish(b"1", [subject("x")])
     mesh.run()
     assert len(mesh.read(topic)) == 1
+
+
+def test_ingresses_and_outboxes_that_somebody_else_made_keep_and_take_all_they_must(
+    mesh: SmallMesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When a node begins, so when its links come up; where it may not, it says so. Spec: K5, K6."""
+    names = [
+        mesh.names.outbox("b", "c", MessageClass.GUARANTEED),
+        mesh.names.ingress("b", MessageClass.GUARANTEED),
+    ]
+    admin = mesh.kafka.admin()
+    less = {"max.message.bytes": "20000", "retention.bytes": "1000", "retention.ms": "1000"}
+    for name in names:
+        admin.change(name, less)
+    mesh.world.kill("b")
+    with monkeypatch.context() as denied, structlog.testing.capture_logs() as logs:
+        denied.setattr(MemoryAdmin, "change", _deny)
+        mesh.world.start("b")
+        mesh.run()
+    assert [one["topic"] for one in logs if one["event"] == "topic.unsafe"] == sorted(
+        names, key=lambda name: ".in." not in name
+    )
+    mesh.world.kill("b")
+    mesh.world.start("b")
+    mesh.run()
+    for name in names:
+        found = admin.settings([name])[name]
+        kept = [found[key] for key in ("retention.bytes", "retention.ms")]
+        assert (kept, found["max.message.bytes"]) == (["-1", "-1"], "110000")
+    mesh.write(names[1], bytes(9_000), headers=[subject("x")])
+    mesh.run()
+    assert [len(one.value() or b"") for one in mesh.delivered()] == [9_000]
+
+
+def _deny(*_: object) -> None:
+    raise TransportDeniedError("not you")
