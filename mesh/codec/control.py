@@ -32,6 +32,7 @@ from mesh.model.control import (
     Stage,
     Stop,
     TopicIdentity,
+    TreeStatus,
     Wish,
 )
 from mesh.model.demands import QueueDemand
@@ -229,6 +230,16 @@ _QUEUES = "beat.queues"
 _COLOUR = "beat.colour"
 """Entry of `ext` of a heartbeat: the label of the node's part of the mesh, as text."""
 
+_TREES = "beat.trees"
+"""Entry of `ext` of a heartbeat: JSON, `{"links": [...], "refused": n}` of the tree layer."""
+
+
+def _trees_of(ext: Mapping[str, bytes]) -> TreeStatus | None:
+    if _TREES not in ext:
+        return None
+    told = json.loads(ext[_TREES])
+    return TreeStatus(tuple(str(one) for one in told["links"]), int(told["refused"]))
+
 
 def _queues_of(ext: Mapping[str, bytes]) -> Sequence[QueueDemand]:
     listed = json.loads(ext.get(_QUEUES, b"[]"))
@@ -245,6 +256,9 @@ def _beat_ext(beat: Heartbeat) -> Mapping[str, bytes]:
         ext[_QUEUES] = json.dumps(told).encode()
     if beat.colour:
         ext[_COLOUR] = beat.colour.encode()
+    if beat.trees is not None:
+        told_trees = {"links": list(beat.trees.links), "refused": beat.trees.refused}
+        ext[_TREES] = json.dumps(told_trees).encode()
     if beat.change is not None:
         ext[_CHANGED] = _CHANGE_STATUS.encode(beat.change)
     return ext
@@ -284,6 +298,7 @@ _HEARTBEAT = RecordCodec[Heartbeat](
         _change_of(fields["ext"]),
         _queues_of(fields["ext"]),
         fields["ext"].get(_COLOUR, b"").decode(),
+        _trees_of(fields["ext"]),
     ),
 )
 

@@ -19,13 +19,20 @@ from mesh.view.mesh_view import MeshView
 
 KINDS: Mapping[str, Sequence[str]] = {
     "publish": ("publish", "bulk"),
-    "recovery": ("recovery_request", "recovery_answer", "recovery_done", "route_break"),
+    "recovery": (
+        "recovery_request",
+        "recovery_answer",
+        "recovery_done",
+        "route_break",
+        "trees",
+    ),
     "send": ("send",),
     "reply": ("reply", "reopen"),
     "edge": ("edge",),
     "event": ("colour", "heal", "heal_notice"),
 }
-"""What is counted together -> keys of frames; PING, PONG, HELLO and BYE are left out."""
+"""What is counted together -> keys of frames; PING, PONG, HELLO, BYE and the
+question of a new link (`get_trees`) are left out."""
 
 _COUNTED = {key: kind for kind, keys in KINDS.items() for key in keys}
 _NO_COLOUR = "-"

@@ -240,6 +240,20 @@ class ChangeStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class TreeStatus:
+    """How the tree layer of a node is.
+
+    Attributes:
+        links: Neighbours with whom it exchanges frames.
+        refused: Frames since the node's leader began that could not be read, or that no neighbour
+            of these links can have meant.
+    """
+
+    links: Sequence[str]
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
 class Heartbeat:
     """The node beats. Spec: K32.
 
@@ -252,6 +266,7 @@ class Heartbeat:
         change: How far it follows the newest change of the topology; None if it knows of none.
         queues: What is known of consumers of queues, of this node and of others.
         colour: Label of its part of the mesh, as the tree layer has it; "" without one.
+        trees: How its tree layer is; None of a node without one.
     """
 
     epoch: int
@@ -262,6 +277,7 @@ class Heartbeat:
     change: ChangeStatus | None = None
     queues: Sequence[QueueDemand] = ()
     colour: str = ""
+    trees: TreeStatus | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -403,7 +403,9 @@ class Worker:
 
     def _perform(self, effect: Effect) -> None:
         if isinstance(effect, WriteHeartbeat) and self.tree_service is not None:
-            effect = WriteHeartbeat(replace(effect.heartbeat, colour=self.tree_service.colour))
+            trees = self.tree_service
+            beat = replace(effect.heartbeat, colour=trees.colour, trees=trees.status)
+            effect = WriteHeartbeat(beat)
         if isinstance(effect, Write):
             self._leadership.ask(effect)
             return

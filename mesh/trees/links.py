@@ -14,6 +14,14 @@ from mesh.trees.node import Link, Node
 
 _EPOCH_SHIFT = 32
 
+FROM_ONESELF = "HELLO from oneself"
+CONTRADICTS = "HELLO that contradicts itself"
+OF_ANOTHER = "HELLO with the uuid of another peer"
+TOO_FAR = "hops beyond the limit"
+
+REFUSED = (FROM_ONESELF, CONTRADICTS, OF_ANOTHER, TOO_FAR)
+"""Why frames were dropped that no neighbour of a link can have meant; all else is only late."""
+
 OLD = 0.9
 """Weight of what was known of hop times before the last one."""
 
@@ -115,12 +123,12 @@ def tick_links(node: Node) -> list[str]:
 
 def _hear_hello(node: Node, end: Link, frame: Frame, hello: Hello) -> Reading:
     if hello.uuid == node.uuid:
-        return _dropped(node, "HELLO from oneself")
+        return _dropped(node, FROM_ONESELF)
     if frame.session >> _EPOCH_SHIFT != hello.epoch:
-        return _dropped(node, "HELLO that contradicts itself")
+        return _dropped(node, CONTRADICTS)
     twin = [one for one in node.links.values() if one.uuid == hello.uuid and one is not end]
     if twin:
-        return _dropped(node, "HELLO with the uuid of another peer")
+        return _dropped(node, OF_ANOTHER)
     is_same_node = end.uuid in ("", hello.uuid)
     if is_same_node and frame.session < end.theirs:
         return _dropped(node, "frames of older sessions")

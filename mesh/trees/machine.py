@@ -14,6 +14,7 @@ Spec: tree_layer 2; DESIGN 4.2.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import assert_never
 
 from mesh.model.tree_apps import (
@@ -69,7 +70,15 @@ from mesh.trees.inputs import (
 )
 from mesh.trees.joining import ask_for_trees, read_question, read_trees
 from mesh.trees.late_routes import read_reopen
-from mesh.trees.links import close_link, open_link, read_frame, restart, say_hello, tick_links
+from mesh.trees.links import (
+    REFUSED,
+    close_link,
+    open_link,
+    read_frame,
+    restart,
+    say_hello,
+    tick_links,
+)
 from mesh.trees.losing import link_lost
 from mesh.trees.node import Node
 from mesh.trees.outputs import Output
@@ -81,6 +90,25 @@ from mesh.trees.sending import read_break, read_send, resume, send
 from mesh.trees.settings import Settings
 from mesh.trees.snooping import watch
 from mesh.trees.utility import describe, host_own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much a tree node keeps.
+
+    Attributes:
+        roles: Instances that applications have here.
+        trees: Trees of which routes are known.
+        sessions: Messages that wait for a last reply, of this node and passing.
+        recoveries: Floods begun here that have not ended.
+        held: Messages and replies that wait for an application that watches.
+    """
+
+    roles: int = 0
+    trees: int = 0
+    sessions: int = 0
+    recoveries: int = 0
+    held: int = 0
 
 
 class TreeNode:
@@ -155,6 +183,28 @@ class TreeNode:
     def links_up(self) -> Sequence[str]:
         """Return the neighbours with whom frames are exchanged."""
         return [link for link, end in self._node.links.items() if end.is_up]
+
+    @property
+    def refused(self) -> int:
+        """Return how many frames came that no neighbour of a link can have meant."""
+        return sum(self._node.counts[why] for why in REFUSED)
+
+    @property
+    def size(self) -> Size:
+        """Return how much the node keeps, and what is under way."""
+        node = self._node
+        return Size(
+            roles=sum(
+                one.app != MESH_APP
+                for roles in node.hosted.values()
+                for instances in roles.values()
+                for one in instances.values()
+            ),
+            trees=len(node.trees),
+            sessions=len(node.sessions),
+            recoveries=len(node.joins),
+            held=len(node.held),
+        )
 
     @property
     def counts(self) -> Mapping[str, int]:

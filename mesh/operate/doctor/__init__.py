@@ -17,6 +17,7 @@ from mesh.operate.doctor.progress import read_positions
 from mesh.operate.doctor.rights import check_rights
 from mesh.operate.doctor.topics import check_topics
 from mesh.operate.doctor.transactions import check_transactions
+from mesh.operate.doctor.trees import check_trees
 
 __all__ = [
     "BEFORE_START",
@@ -38,6 +39,7 @@ _CHECKS = {
     Category.LANES: check_lanes,
     Category.INTEREST: check_interest,
     Category.DELIVERY: check_delivery,
+    Category.TREES: check_trees,
     Category.CLOCKS: check_clocks,
 }
 

@@ -35,6 +35,7 @@ class Category(StrEnum):
     LANES = "lanes"
     INTEREST = "interest"
     DELIVERY = "delivery"
+    TREES = "trees"
     CLOCKS = "clocks"
 
 

@@ -50,9 +50,8 @@ def parts_of(view: MeshView, nodes: Sequence[NodeStatus]) -> list[list[str]]:
     """
     found: dict[str, list[str]] = {}
     for node in nodes:
-        beat = view.nodes[node.node].heartbeat
-        if node.state == "up" and beat is not None and beat.colour:
-            found.setdefault(beat.colour, []).append(node.node)
+        if colour := _colour(view, node):
+            found.setdefault(colour, []).append(node.node)
     return sorted(sorted(part) for part in found.values())
 
 
@@ -70,6 +69,7 @@ def _node(view: MeshView, node: NodeStatus) -> dict[str, Any]:
         "known_everywhere": node.is_known_everywhere,
         "open_links": [f"{a}->{b}" for a, b in node.open_links],
         "links": dict(node.links),
+        "colour": _colour(view, node),
         "shut": [_shut(one) for one in shut_links(view.nodes[node.node])] if is_heard else [],
         "stopped": [stop_document(stop) for stop in node.stops],
         "paused": [pause_document(key, pause.why) for key, pause in node.pauses.items()],
@@ -85,6 +85,12 @@ def _node(view: MeshView, node: NodeStatus) -> dict[str, Any]:
             for one in node.endpoints_full
         ],
     }
+
+
+def _colour(view: MeshView, node: NodeStatus) -> str:
+    """Return the label of the node's part of the mesh, "" while it has none or is not heard."""
+    beat = view.nodes[node.node].heartbeat
+    return "" if beat is None or node.state != "up" else beat.colour
 
 
 def _shut(link: LinkStatus) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from mesh.model.control import LinkStatus
 from mesh.runtime.lane.accounts import Accounts
+from mesh.runtime.trees.service import TreeFigures
 from mesh.runtime.worker import Worker
 
 
@@ -29,6 +30,7 @@ class Figures:
         taken: Lanes taken since the worker began.
         pushed_out: Messages of full endpoints that became dead letters.
         accounts: What was committed since then; a copy.
+        trees: The tree layer, if this worker hosts it.
     """
 
     is_ready: bool = False
@@ -45,6 +47,7 @@ class Figures:
     taken: int = 0
     pushed_out: int = 0
     accounts: Accounts = field(default_factory=Accounts)
+    trees: TreeFigures | None = None
 
 
 def figures_of(worker: Worker) -> Figures:
@@ -86,6 +89,7 @@ def figures_of(worker: Worker) -> Figures:
             Counter(accounts.dropped),
             Counter(accounts.needless),
         ),
+        trees=None if worker.tree_service is None else worker.tree_service.figures,
     )
 
 

@@ -7,12 +7,14 @@ number grows with use.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from mesh.runtime.port.figures import Figures
+from mesh.runtime.trees.service import TreeFigures
 
 UP = "up"
 
@@ -68,6 +70,8 @@ class WorkerMetrics(Collector):
         yield self._one("mesh_control_lag_records", text, now.control_behind)
         yield from self._of_links(now)
         yield from self._counted(now)
+        if now.trees is not None:
+            yield from self._of_trees(now.trees)
 
     def _of_links(self, now: Figures) -> Iterator[Metric]:
         up = self._family("mesh_link_up", "1 if a link is up.", "link", "zone")
@@ -131,6 +135,29 @@ class WorkerMetrics(Collector):
             counted.add_metric([self._node], n)
             yield counted
 
+    def _of_trees(self, trees: TreeFigures) -> Iterator[Metric]:
+        text = "Neighbours with whom frames are exchanged."
+        yield self._one("mesh_tree_links_up", text, trees.links)
+        text = "Applications that live at the node."
+        yield self._one("mesh_tree_applications", text, trees.applications)
+        kept = self._family("mesh_tree_kept", "What the tree layer keeps.", "state")
+        for state, number in asdict(trees.size).items():
+            kept.add_metric([self._node, state], number)
+        yield kept
+        for name, text, label, counts in (
+            ("mesh_tree_frames", "Frames written.", "kind", trees.frames),
+            ("mesh_tree_dropped", "Frames that meant nothing here.", "reason", trees.dropped),
+            ("mesh_tree_refused", "Wants of applications refused.", "reason", trees.refused),
+            ("mesh_tree_unread", "Frames and records nobody could read.", "kind", trees.unread),
+        ):
+            counted = self._counter(name, text, label)
+            for value, n in counts.items():
+                counted.add_metric([self._node, _label(value)], n)
+            yield counted
+        lost = self._counter("mesh_tree_lost", "Records that Kafka did not take.")
+        lost.add_metric([self._node], trees.lost)
+        yield lost
+
     def _link(self, neighbour: str) -> str:
         return link_name(self._node, neighbour) if neighbour else OWN
 
@@ -153,3 +180,8 @@ def _version() -> str:
         return version("trellis-mesh")
     except PackageNotFoundError:
         return "unknown"
+
+
+def _label(reason: str) -> str:
+    """Return a reason as the value of a label."""
+    return reason.lower().replace(" ", "_")

@@ -16,6 +16,7 @@ import structlog
 from mesh.codec.tree_apps import decode_roles, decode_said
 from mesh.codec.trees import decode_frame
 from mesh.errors import DecodeError, ProtocolError
+from mesh.model.control import TreeStatus
 from mesh.model.effects import Relinked
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -27,7 +28,7 @@ from mesh.runtime.trees.writing import TreeWriter
 from mesh.transport.port import Admin, KafkaCluster, Reader, Record, TopicPartition
 from mesh.trees.applications import Applications, NodeInput, RolesCaughtUp, RolesRead
 from mesh.trees.inputs import FrameRead, LinkClosed, LinkOpened, Ticked
-from mesh.trees.machine import TreeNode
+from mesh.trees.machine import Size, TreeNode
 from mesh.trees.settings import Settings
 
 TICK_MS = 100
@@ -62,6 +63,31 @@ class _Incarnation:
     has_roles: bool = False
     looked_ms: int = 0
     ticked_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeFigures:
+    """One moment of the tree layer of a node.
+
+    Attributes:
+        size: What it keeps, and what is under way.
+        links: With how many neighbours it exchanges frames.
+        applications: How many live.
+        frames: Written, by kind.
+        dropped: Frames and answers that meant nothing here, by reason.
+        refused: What applications asked for in vain, by code.
+        unread: Frames, and records of applications, that could not be read.
+        lost: Records that Kafka did not take.
+    """
+
+    size: Size
+    links: int
+    applications: int
+    frames: Mapping[str, int]
+    dropped: Mapping[str, int]
+    refused: Mapping[str, int]
+    unread: Mapping[str, int]
+    lost: int
 
 
 @dataclass(slots=True)
@@ -99,6 +125,41 @@ class TreeService:
         """Label of the node's part, "" while it has none or this worker does not lead."""
         colour = None if self._now is None else self._now.apps.node.colour
         return "" if colour is None else str(colour)
+
+    @property
+    def status(self) -> TreeStatus | None:
+        """How it is, as the heartbeat tells; None while this worker does not lead."""
+        if self._now is None:
+            return None
+        node = self._now.apps.node
+        unread = sum(n for topic, n in self.refused.items() if self._is_link(topic))
+        return TreeStatus(tuple(sorted(node.links_up)), unread + node.refused)
+
+    def _is_link(self, topic: str) -> bool:
+        names = TopicNames(self.topology.prefix)
+        return topic not in (names.roles(self.node), names.sends(self.node))
+
+    @property
+    def figures(self) -> TreeFigures | None:
+        """What metrics tell; None while this worker does not lead."""
+        now = self._now
+        if now is None:
+            return None
+        return TreeFigures(
+            size=now.apps.node.size,
+            links=len(now.apps.node.links_up),
+            applications=len(now.apps.names),
+            frames=Counter(now.writer.frames),
+            dropped=Counter(now.apps.node.counts),
+            refused=Counter(now.apps.refused),
+            unread=Counter(
+                {
+                    "frames": sum(n for at, n in self.refused.items() if self._is_link(at)),
+                    "records": sum(n for at, n in self.refused.items() if not self._is_link(at)),
+                }
+            ),
+            lost=now.writer.lost,
+        )
 
     def has(self, topic: str) -> bool:
         """Say whether records of this topic are for the tree layer."""

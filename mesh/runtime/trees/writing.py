@@ -7,6 +7,7 @@ Spec: tree_layer 12; kafka.md 1.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -43,6 +44,7 @@ class TreeWriter:
         home: The node's own Kafka cluster.
         questions: Make topics beside the loop.
         lost: Records that were not written.
+        frames: Frames written, by kind.
     """
 
     topology: Topology
@@ -50,6 +52,7 @@ class TreeWriter:
     home: KafkaCluster
     questions: Questions
     lost: int = 0
+    frames: Counter[str] = field(default_factory=Counter)
     _writer: Writer = field(init=False)
     _names: TopicNames = field(init=False)
     _admin: Admin = field(init=False)
@@ -85,6 +88,7 @@ class TreeWriter:
             # Its number is missing then, so that the neighbour finds the link down.
             log.warning("trees.not_written", link=effect.link, fault=str(error))
             return
+        self.frames[key.decode()] += 1
         self._writer.produce(self._names.to_trees(self.node, effect.link), value, key, 0)
 
     def _tell(self, app: str, value: bytes) -> None:
