@@ -69,6 +69,8 @@ COMMANDS: Sections = {
                 "list": Command("role:list_roles", "All roles, and who wants them"),
                 "show": Command("role:show_role", "One role, and what each node knows of it"),
                 "send": Command("role:send_to_role", "Send to a role, and print the replies"),
+                "route": Command("role_ways:route_role", "All routes to a role, node by node"),
+                "trace": Command("role_ways:trace_role", "The way of one message to a role"),
             },
         ),
         "doctor": Command("doctor:doctor", "What is wrong, and what to do about it"),

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from mesh.cli import clock
 from mesh.cli.faults import wrong_input
 from mesh.cli.publish import NodeOption
 from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.role_ways import (
+    APP,
+    RoleArgument,
+    TimeoutOption,
+    TreeArgument,
+    known_routes,
+    reply_row,
+    role_address,
+)
 from mesh.cli.session import Heard, Session, open_session, running_mesh
 from mesh.cli.subscribe import EXIT_LAGGING
 from mesh.cli.target import HERE, Target, check_node, say
 
-if TYPE_CHECKING:
-    from mesh.client.role_messages import RoleReply
-    from mesh.model.trees import Address
-
-APP = "cli"
-"""The application of whoever types commands; two at a time are one, and tell their calls apart."""
-
 Row = Mapping[str, Any]
-TreeArgument = Annotated[str, typer.Argument(metavar="TREE", help="Name or UUID of the tree.")]
-RoleArgument = Annotated[str, typer.Argument(metavar="ROLE", help="Its name.")]
-TimeoutOption = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the last reply.")]
 
 
 def list_roles(
@@ -52,10 +50,10 @@ def show_role(
     """
     from rich.console import Group
 
-    address = _address(tree, role)
+    address = role_address(tree, role)
     with open_session(target, heard=Heard.NOBODY) as seen:
         wanted = [one for one in _wishes(seen) if (one["tree_id"], one["role"]) == tuple(address)]
-        nodes = [_known(seen, node, tree, role, timeout) for node in seen.topology.nodes]
+        nodes = [known_routes(seen, node, tree, role, timeout) for node in seen.topology.nodes]
     data = {"ok": True, "tree": address.tree, "role": role, "wanted": wanted, "nodes": nodes}
     rows = [
         (
@@ -97,7 +95,7 @@ def send_to_role(
     from mesh.client import connect
     from mesh.errors import RoleRefusedError
 
-    _address(tree, role)
+    role_address(tree, role)
     if one_way and (one_instance or one_response):
         text = "goes with neither --one-instance nor --one-response; drop one"
         raise wrong_input("--one-way", text)
@@ -126,7 +124,7 @@ def send_to_role(
     is_done = one_way or call.is_done
     if not is_done:
         say(f"the last reply did not come within {timeout:g} s")
-    replies = [] if one_way else [_reply(one) for one in call.replies]
+    replies = [] if one_way else [reply_row(one) for one in call.replies]
     is_ok = is_done and not any(one["kind"] in ("null", "not_found") for one in replies)
     data = {"ok": is_ok, "tree": tree, "role": role, "replies": replies}
     rows = [(one["kind"], one["cause"] or "-", " ".join(one["items"])) for one in replies]
@@ -160,64 +158,8 @@ def _table(wanted: Sequence[Row]) -> Any:
     return grid(("TREE", "ROLE", "NODE", "APPLICATION", "HELD", "EXTENT", "LEASE"), rows)
 
 
-def _known(seen: Session, node: str, tree: str, role: str, timeout_s: float) -> Row:
-    """Return what a node knows of a role; it is asked as an application of its own."""
-    from mesh.client.roles import Roles
-    from mesh.errors import TransportError
-
-    nothing: Row = {"node": node, "certain": None, "routes": [], "links": [], "colour": ""}
-    kafka = seen.kafka.get(seen.topology.nodes[node].kafka)
-    if kafka is None:
-        return nothing
-    asking = Roles(
-        kafka, seen.topology, node, APP, now_ms=clock.now_ms, pause=clock.pause, is_new=False
-    )
-    try:
-        told = asking.open(timeout_s).routes(tree, role, timeout_s=timeout_s)
-    except (TransportError, TimeoutError):
-        return nothing
-    finally:
-        asking.leave()
-    routes = [
-        {
-            "scope": str(one.scope),
-            "instance": f"{one.iid:x}",
-            "link": one.link,
-            "hops": one.hops,
-        }
-        for one in told.routes
-    ]
-    return {
-        "node": node,
-        "certain": told.is_certain,
-        "routes": routes,
-        "links": list(told.links),
-        "colour": told.colour,
-    }
-
-
 def _way(way: Row) -> str:
     if not way["link"]:
         return "here"
     within = " in the realm" if way["scope"] == "realm" else ""
     return f"{way['link']} ({way['hops']}){within}"
-
-
-def _reply(reply: RoleReply) -> Row:
-    return {
-        "kind": str(reply.kind),
-        "last": reply.is_last,
-        "cause": None if reply.cause is None else str(reply.cause),
-        "items": [item.decode("utf-8", "backslashreplace") for item in reply.items],
-    }
-
-
-def _address(tree: str, role: str) -> Address:
-    from mesh.model.trees import Address, name_fault, tree_id
-
-    if fault := name_fault(role):
-        raise wrong_input("ROLE", fault)
-    try:
-        return Address(tree_id(tree), role)
-    except ValueError as exc:
-        raise wrong_input("TREE", str(exc)) from exc

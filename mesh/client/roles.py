@@ -452,6 +452,10 @@ class Roles:
         """Return the moment until which somebody waits."""
         return self._now_ms() + int(timeout_s * 1000)
 
+    def is_past(self, deadline: int) -> bool:
+        """Say whether it is later than this moment."""
+        return self._now_ms() > deadline
+
     def wait_until(self, deadline: int, what: str) -> None:
         """Step once more, or raise TimeoutError if it is too late."""
         if self._now_ms() > deadline:

@@ -69,6 +69,13 @@ class JsonFields:
             raise DecodeError(f"{key} must be seconds above 0, at most a day, not {shown(value)}")
         return max(1, int(float(value) * 1000))  # type: ignore[arg-type] # a number
 
+    def age_ms(self, key: str) -> int:
+        """Take an age in seconds, in milliseconds; 0 if it is not there."""
+        value = self._left.pop(key, 0)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
+            raise DecodeError(f"{key} must be seconds from 0 on, not {shown(value)}")
+        return round(value * 1000)
+
     def number(self, key: str, default: int | None = None) -> int:
         """Take a whole number that is not below 0."""
         value = self._left.pop(key, default)

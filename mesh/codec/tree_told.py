@@ -28,6 +28,7 @@ from mesh.model.tree_apps import (
     Refused,
     RoleLost,
     RoleTaken,
+    RouteReason,
     RoutesTold,
     Served,
     Snooped,
@@ -144,7 +145,7 @@ def _routes(told: RoutesTold) -> Fields:
         "certain": told.is_certain,
         "routes": [
             {"scope": one.scope, "iid": f"{one.iid:x}", "link": one.link, "seq": one.seq,
-             "hops": one.hops}
+             "hops": one.hops, "reason": one.reason, "age_s": one.age_ms / 1000}
             for one in told.routes
         ],
         "links": list(told.links),
@@ -165,6 +166,8 @@ def _routes_told(app: str, fields: JsonFields) -> RoutesTold:
                 one.text("link"),
                 one.number("seq"),
                 one.number("hops"),
+                one.word("reason", RouteReason, RouteReason.HERE),
+                one.age_ms("age_s"),
             )
             for one in fields.objects("routes")
         ),

@@ -370,6 +370,16 @@ class Expired:
     app: str
 
 
+class RouteReason(StrEnum):
+    """By what a route came to be known."""
+
+    PUBLISHED = "published"
+    RECOVERED = "recovered"
+    MOVED = "moved"
+    COPIED = "copied"
+    HERE = "here"
+
+
 @dataclass(frozen=True, slots=True)
 class KnownRoute:
     """One way to an instance.
@@ -379,6 +389,8 @@ class KnownRoute:
         link: The neighbour; "" for an instance that is here.
         seq: Of the instance when it was last heard of.
         hops: Links to it, then.
+        reason: By what it came to be known.
+        age_ms: How long it has been as it is; 0 of what is here.
     """
 
     scope: Extent
@@ -386,6 +398,8 @@ class KnownRoute:
     link: str
     seq: int
     hops: int
+    reason: RouteReason = RouteReason.HERE
+    age_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ Spec: tree_layer 5.7 (c), 5.16.
 
 from __future__ import annotations
 
+from mesh.model.tree_apps import RouteReason
 from mesh.model.tree_frames import GetTrees, KnownInstance, KnownRole, Trees
 from mesh.model.trees import Address, Extent
 from mesh.trees.exclusives import give_way, holder, is_beaten
@@ -97,6 +98,7 @@ def _copy(node: Node, link: str, address: Address, known: KnownInstance) -> bool
         return False
     if known.is_exclusive and holder(node, address) != known.iid:
         give_way(node, address, known.iid)
-    install(node, address, Extent.CLOUD, known.iid, Route(link, known.seq, known.hops))
+    route = Route(link, known.seq, known.hops, RouteReason.COPIED, node.now_ms)
+    install(node, address, Extent.CLOUD, known.iid, route)
     _, role = role_routes(node, address)
     return known.iid in role.everywhere.routes or known.iid in node.instances(address)

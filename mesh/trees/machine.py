@@ -173,7 +173,15 @@ class TreeNode:
         here = [KnownRoute(Extent.CLOUD, iid, "", one.seq, 0)
                 for iid, one in node.instances(address).items()]  # fmt: skip
         ways = [
-            KnownRoute(scope, iid, *route)
+            KnownRoute(
+                scope,
+                iid,
+                route.link,
+                route.seq,
+                route.hops,
+                route.reason,
+                node.now_ms - route.since_ms,
+            )
             for scope in (Extent.CLOUD, Extent.REALM)
             for iid, route in (role.map(scope).routes if role is not None else {}).items()
         ]

@@ -6,7 +6,7 @@ null and must treat the role as lost. Spec: tree_layer 5.13.
 
 from __future__ import annotations
 
-from mesh.model.tree_apps import AnswerGiven, Loss, RoleLost
+from mesh.model.tree_apps import AnswerGiven, Loss, RoleLost, RouteReason
 from mesh.model.tree_frames import Grant, RouteBreak
 from mesh.model.trees import Extent
 from mesh.trees.colours import need_colour
@@ -53,7 +53,7 @@ def repoint(node: Node, session: Session, grant: Grant) -> None:
     if not grant.give_up or session.came_by is None:
         return
     address = grant.address
-    route = Route(session.came_by, grant.seq, session.hops)
+    route = Route(session.came_by, grant.seq, session.hops, RouteReason.MOVED, node.now_ms)
     _, role = role_routes(node, address)
     if grant.is_exclusive:
         role.exclusive = grant.iid

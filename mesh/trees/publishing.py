@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from mesh.model.tree_apps import Loss, Refused, RoleTaken, RoleWish
+from mesh.model.tree_apps import Loss, Refused, RoleTaken, RoleWish, RouteReason
 from mesh.model.tree_frames import Bulk, Publish
 from mesh.model.trees import Address, Extent, InstanceId, MessageId, clock_of, name_fault
 from mesh.trees.colours import need_colour
@@ -167,7 +167,7 @@ def _read(node: Node, link: str, told: Publish, parcel: Parcel) -> None:
 def _install(node: Node, link: str, address: Address, told: Publish, *, is_inside: bool) -> None:
     if told.is_exclusive:
         give_way(node, address, told.iid)
-    route = Route(link, told.seq, told.hops)
+    route = Route(link, told.seq, told.hops, RouteReason.PUBLISHED, node.now_ms)
     scopes = (Extent.CLOUD, Extent.REALM) if is_inside else (Extent.CLOUD,)
     for scope in scopes:
         if install(node, address, scope, told.iid, route) and told.is_exclusive:

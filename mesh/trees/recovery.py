@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mesh.model.tree_apps import RouteReason
 from mesh.model.tree_frames import RecoveryAnswer, RecoveryDone, RecoveryRequest
 from mesh.model.trees import Address, Extent, MessageId
 from mesh.trees.colours import need_colour
@@ -210,7 +211,7 @@ def _install(node: Node, link: str, own: Recovery, said: RecoveryAnswer) -> None
         return
     if said.is_exclusive and holder(node, own.address) != said.iid:
         give_way(node, own.address, said.iid)
-    route = Route(link, said.seq, said.hops)
+    route = Route(link, said.seq, said.hops, RouteReason.RECOVERED, node.now_ms)
     install(node, own.address, own.scope, said.iid, route)
     if said.extent is Extent.REALM:
         install(node, own.address, Extent.CLOUD, said.iid, route)

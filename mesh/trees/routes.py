@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from mesh.model.tree_apps import RouteReason
 from mesh.model.trees import NO_INSTANCE, Extent, InstanceId, TreeId
 
 LOST_MAX = 1_000
@@ -22,11 +23,15 @@ class Route(NamedTuple):
     Attributes:
         seq: Of the instance when it was published, recovered or moved.
         hops: Links from here to it, then.
+        reason: By what it came to be known.
+        since_ms: When.
     """
 
     link: str
     seq: int
     hops: int
+    reason: RouteReason
+    since_ms: int
 
     @property
     def value(self) -> tuple[int, int]:

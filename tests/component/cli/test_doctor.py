@@ -33,7 +33,7 @@ def test_a_well_mesh_is_one_line_per_category(run: Run, chain: Chain) -> None:
         (name, "ok")
         for name in (
             "kafka", "rights", "topics", "transactions", "nodes", "links", "lanes", "interest",
-            "delivery", "trees", "clocks",
+            "delivery", "clocks",
         )
     ]  # fmt: skip
     assert "node a serves" in run("doctor", "--all", "-f", file).out

@@ -16,7 +16,9 @@ Chain = tuple[Mesh, str]
 @pytest.fixture
 def trees(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> Iterator[Chain]:
     """A chain whose nodes have the tree layer."""
-    yield from chain_of(CHAIN, monkeypatch, tmp_path, trees=True)
+    for mesh, file in chain_of(CHAIN, monkeypatch, tmp_path, trees=True):
+        monkeypatch.setattr("mesh.cli.clock.pause", lambda seconds, of=mesh: of.pause(seconds))
+        yield mesh, file
 
 
 def hosted(mesh: Mesh) -> Roles:
@@ -83,3 +85,60 @@ def test_status_tells_the_parts_of_a_mesh_that_is_split(run: Run, trees: Chain) 
     mesh.pause(13)
     assert run("status", "-f", file, "-o", "json").data["parts"] == [["a"], ["b", "c"]]
     assert "in 2 parts: a | b, c" in run("status", "-f", file).out
+
+
+def test_routes_are_shown_with_their_age_and_reason(run: Run, trees: Chain) -> None:
+    mesh, file = trees
+    hosted(mesh)
+    mesh.pause(5)
+    shown = run("role", "route", "desk-7", "pricing", "-f", file, "-o", "json").data
+    ways = {one["node"]: one["routes"] for one in shown["nodes"]}
+    assert [way["reason"] for way in ways["a"] + ways["c"]] == ["published", "here"]
+    assert ways["a"][0]["age_s"] >= 5
+    assert [one["certain"] for one in shown["nodes"]] == [False, False, False]
+    run("role", "send", "desk-7", "pricing", "-n", "a", "-f", file)
+    shown = run("role", "route", "desk-7", "pricing", "-f", file, "-o", "json").data
+    assert shown["nodes"][0]["routes"][0]["reason"] == "recovered"
+    assert shown["nodes"][0]["certain"] is True
+    table = run("role", "route", "desk-7", "pricing", "-f", file).out
+    assert all(word in table for word in ("recovered", "here", "NEXT"))
+    assert "-" in run("role", "route", "desk-7", "nobody", "-f", file).out
+
+
+def test_the_way_of_one_message_is_shown_hop_by_hop(run: Run, trees: Chain) -> None:
+    mesh, file = trees
+    hosted(mesh)
+    for _ in range(2):
+        traced = run(
+            "role", "trace", "desk-7", "pricing", "-n", "a", "hi", "-f", file, "-o", "json"
+        )
+    assert traced.code == 0
+    hops = [(one["what"], one["from"], one["node"], one["hops"]) for one in traced.data["hops"]]
+    assert hops == [
+        ("message", "", "a", 0),
+        ("message", "a", "b", 1),
+        ("message", "b", "c", 2),
+        ("data", "", "c", 2),
+        ("data", "c", "b", 1),
+        ("data", "b", "a", 0),
+    ]
+    assert [one["has_role"] for one in traced.data["hops"][:3]] == [False, False, True]
+    assert [one["items"] for one in traced.data["replies"]] == [["42"]]
+    assert "data (last)" in run("role", "trace", "desk-7", "pricing", "-n", "a", "-f", file).out
+
+
+def test_a_trace_says_whom_it_cannot_watch(run: Run, trees: Chain) -> None:
+    mesh, file = trees
+    hosted(mesh)
+    run("role", "send", "desk-7", "pricing", "-n", "a", "-f", file)
+    mesh.world.kill("b")
+    options = ("-f", file, "--timeout", "3", "-o", "json")
+    traced = run("role", "trace", "desk-7", "pricing", "-n", "a", *options)
+    assert traced.code == 10
+    assert traced.data["unheard"] == ["b"]
+    assert "node b does not answer" in traced.err
+    gone = run("role", "trace", "desk-7", "pricing", "-n", "b", "-f", file, "--timeout", "3")
+    assert gone.code == 2
+    assert "does it run" in gone.err
+    wrong = run("role", "trace", "desk-7", "pricing", "-n", "x", "-f", file)
+    assert wrong.code == 2

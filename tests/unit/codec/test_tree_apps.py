@@ -35,6 +35,7 @@ from mesh.model.tree_apps import (
     RoleSaid,
     RoleTaken,
     RoleWish,
+    RouteReason,
     RoutesAsked,
     RoutesTold,
     SendWanted,
@@ -87,7 +88,8 @@ TOLD: list[AppTold] = [
     Expired("me"),
     RoutesTold(
         "me", "c1", PLACE, True,
-        (KnownRoute(Extent.CLOUD, IID, "", 3, 0), KnownRoute(Extent.REALM, IID, "tk2", 4, 2)),
+        (KnownRoute(Extent.CLOUD, IID, "", 3, 0), KnownRoute(Extent.REALM, IID, "tk2", 4, 2,
+                                                                  RouteReason.MOVED, 1_500)),
         ("tk2",), "5-00",
     ),
 ]  # fmt: skip
