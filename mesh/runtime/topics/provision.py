@@ -40,6 +40,14 @@ _COMPACTED = {
 }
 _LOGGED = {"cleanup.policy": "delete", "retention.ms": _WEEK_MS, **_BROKER_TIME}
 
+_LOGGED_CONTROL = {
+    **_LOGGED,
+    "retention.bytes": str(256 << 20),
+    "segment.bytes": str(32 << 20),
+}
+"""Most of it are heartbeats, of one to two kB a second: a week of them are a GB and more, and who
+asks for interest at a past moment reads all of it. The compacted topic knows what is older."""
+
 _PROMISED = ("max.message.bytes", "retention.ms", "retention.bytes")
 """Settings on which promises hang; of direct messages only the first."""
 
@@ -62,7 +70,7 @@ def node_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
     wanted: list[tuple[str, int, Mapping[str, str]]] = [
         (names.clients(node), 1, _COMPACTED),
         (names.control(node), 1, _COMPACTED),
-        (names.control_log(node), 1, _LOGGED),
+        (names.control_log(node), 1, _LOGGED_CONTROL),
         (names.progress(node), 2 * lanes, _COMPACTED),
         (names.ledger(node), 2 * lanes, _LOGGED),
         (names.dead_letters(node), 2 * lanes, _LOGGED),

@@ -53,6 +53,14 @@ def test_guaranteed_topics_keep_everything_and_clients_keep_their_time() -> None
     assert settings["mesh.a.in.g"]["max.message.bytes"] == "1000000"
 
 
+def test_the_log_of_control_records_has_an_end_in_bytes() -> None:
+    """Kafka deletes whole closed segments alone, so they are small beside the limit."""
+    settings = {spec.name: spec.settings for spec in node_topics(TOPOLOGY, "a")}
+    limit = int(settings["mesh.a.control.log"]["retention.bytes"])
+    assert limit <= 256 << 20
+    assert int(settings["mesh.a.control.log"]["segment.bytes"]) <= limit // 8
+
+
 def test_what_passes_is_kept_for_a_moment_and_base64_of_the_largest_message_fits() -> None:
     """Spec: kafka.md 1, K6."""
     settings = {spec.name: spec.settings for spec in node_topics(TOPOLOGY, "a")}

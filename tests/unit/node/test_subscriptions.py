@@ -8,7 +8,7 @@ import pytest
 
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
-from mesh.node.subscriptions import Key, OwnSubscriptions
+from mesh.node.subscriptions import SPARE_MAX, Key, OwnSubscriptions
 
 KEY = ("s", "x")
 
@@ -120,3 +120,12 @@ def test_queues_of_a_node_have_so_many_wildcard_shapes(monkeypatch: pytest.Monke
     own.put(("q", "c/>"), queue, 0)  # renewed: no more than before
     own.pop(("q", "c/>"))
     assert own.full(("q", "*/d"), queue.kind) is None
+
+
+def test_a_lease_that_is_renewed_for_days_takes_no_more_room(own: OwnSubscriptions) -> None:
+    """A standby ends none, so nothing is taken from the end of its list."""
+    for second in range(0, 100_000, 30):
+        own.put(KEY, leased(60), now=1000 * second)
+        own.put(("t", "x"), leased(90), now=1000 * second)
+    assert len(own._ends) <= SPARE_MAX + 2 * 2 + 1
+    assert [*own.ended(10**9)] == [KEY, ("t", "x")]
