@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import MeshError
 from mesh.lab.backend import SimulatedBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario
+from mesh.model.topics import TopicNames
 from mesh.node.demands import Demands
 from mesh.node.doubts import Doubts
 from mesh.node.neighbour import Neighbour
+from mesh.operate import founding
 from mesh.operate.applying import Applying
 from mesh.runtime.control import leadership
 from mesh.runtime.control.listening import Listener
 from mesh.runtime.control.recalling import Recalling
 from mesh.runtime.lanes.owned import Lanes
+from mesh.runtime.topics.readership import Readership
+from tests.component.in_memory_mesh import CHAIN, Mesh
+from tests.component.operate import test_in_force as in_force
 from tests.component.runtime import test_control_anew as control_anew
 from tests.component.runtime import test_full_links as full_links
+from tests.component.runtime import test_retention as retention
 from tests.component.runtime.conftest import SmallMesh
 from tests.mutations.patching import Mutation, Patches
 from tests.sim import test_queue_dead_members as dead_members
@@ -71,6 +79,41 @@ def epochs_begin_again(patches: Patches) -> None:
 
 def gone_subscriptions_are_awaited(patches: Patches) -> None:
     patches.put(Recalling, "_heed_clients", lambda *_: None)
+
+
+def others_are_written_over(patches: Patches) -> None:
+    patches.put(founding, "_refuse_others", lambda *_: None)
+
+
+def starters_claim_nothing(patches: Patches) -> None:
+    own = (f"mesh.config.change.{number}" for number in itertools.count())
+    patches.put(TopicNames, "change_transactions", lambda _: next(own))
+
+
+def groups_that_fell_silent_are_forgotten(patches: Patches) -> None:
+    def wrapper(passed):
+        def wrong(self, admin, topics):
+            self._known.clear()
+            return passed(self, admin, topics)
+
+        return wrong
+
+    patches.wrap(Readership, "passed", wrapper)
+
+
+def a_mesh_is_started_from_another_file() -> None:
+    mesh = Mesh(topology_from_mapping(CHAIN))
+    in_force.test_another_topology_is_never_written_over_what_is_in_force(mesh)
+
+
+def two_start_a_mesh_at_once() -> None:
+    in_force.test_of_two_who_start_a_mesh_from_different_files_one_comes_first({"k": "l", "l": "k"})
+
+
+def a_group_falls_silent() -> None:
+    retention.test_a_group_that_is_hidden_or_has_lost_its_offsets_keeps_what_it_may_want(
+        SmallMesh()
+    )
 
 
 def a_control_topic_is_made_again() -> None:
@@ -124,6 +167,11 @@ LOST = Mutation("lost-stay-lost", "lost feeds are left alone", lost_control_topi
 DOUBTS = Mutation("nobody-doubts", "what stays unproven is not read again", nobody_doubts)
 OLD_MARKS = Mutation("old-marks-prove", "marks of long ago end what came later", old_marks_prove)
 EPOCHS = Mutation("epochs-begin-again", "another control topic, epoch 1 again", epochs_begin_again)
+OTHERS = Mutation("others-written-over", "a start writes over another", others_are_written_over)
+CLAIMS = Mutation("claims-nothing", "two starts do not claim", starters_claim_nothing)
+SILENT = Mutation(
+    "silent-forgotten", "groups without offsets want nothing", groups_that_fell_silent_are_forgotten
+)
 GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscriptions_are_awaited)
 
 
@@ -138,11 +186,14 @@ GONE = Mutation("gone-awaited", "a lane waits for lost records", gone_subscripti
         pytest.param(OLD_MARKS, offers_are_read_again, id="old-marks-prove"),
         pytest.param(EPOCHS, a_node_starts_with_another_control_topic, id="epochs-begin-again"),
         pytest.param(GONE, clients_are_made_again_while_nobody_is_there, id="gone-awaited"),
+        pytest.param(OTHERS, a_mesh_is_started_from_another_file, id="others-written-over"),
+        pytest.param(CLAIMS, two_start_a_mesh_at_once, id="claims-nothing"),
+        pytest.param(SILENT, a_group_falls_silent, id="silent-forgotten"),
         pytest.param(EXCUSES, a_change_beside_a_cut, id="nobody-excused"),
     ],
 )
 def test_a_bug_that_was_cured_would_be_found(mutation: Mutation, shown: Callable[[], None]) -> None:
     """With the bug the test fails, and without it passes. Spec: K5, K28, DESIGN 6."""
     shown()
-    with mutation.planted(), pytest.raises((AssertionError, MeshError)):
+    with mutation.planted(), pytest.raises((AssertionError, MeshError, pytest.fail.Exception)):
         shown()
