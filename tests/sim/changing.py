@@ -166,6 +166,8 @@ class ChangedMesh:
         for node in self.topology.nodes:
             known = read.setdefault(node, {})
             for record in self.read(self.kafka_of(node), self.names.progress(node)):
+                if record.value() is None:
+                    continue  # of a target that is no more
                 progress = decode_progress(record.value() or b"")
                 if progress.kind is ProgressKind.SOURCE:
                     known[progress.topic, progress.partition] = progress.offset

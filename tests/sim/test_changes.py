@@ -12,6 +12,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Stage
 from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
+from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import TopicPartition
 from tests.sim.changing import ChangedMesh, on_nodes
 from tests.sim.meshes import random_legal_topology
@@ -231,3 +232,39 @@ def test_a_hold_that_is_aborted_changes_nothing() -> None:
     mesh.run(1_000, load=True)
     mesh.settle()
     mesh.assert_exact()
+
+
+def test_what_a_node_kept_of_a_link_ends_with_its_topic_and_the_link_may_come_back() -> None:
+    """Names of nodes come and go; positions of those that are gone are kept for nobody. K12."""
+    before = topology(nodes="abc", Z=multi_hop("ab", "ac"))
+    mesh = ChangedMesh(before, seed=1)
+    mesh.run(2_000, load=True)
+    mesh.change_to(topology(nodes="abc", Z=multi_hop("ab", "bc")), ["a", "b", "c"])
+    mesh.run(2_000, load=True)
+    mesh.settle()
+    home = mesh.world.kafka[before.nodes["a"].kafka]
+    assert b"mesh.a.to.c.g" in b" ".join(_keys(home, "mesh.a.progress"))
+    mesh.world.kill("a")
+    mesh.world.start("a")
+    mesh.run(2_000, load=True)
+    assert b"mesh.a.to.c.g" in b" ".join(_keys(home, "mesh.a.progress")), "it may come back"
+    for letter in "gd":
+        home.delete_topic(f"mesh.a.to.c.{letter}")
+    mesh.world.kill("a")
+    mesh.world.start("a")
+    mesh.run(2_000, load=True)
+    mesh.settle()
+    assert b"mesh.a.to.c.g" not in b" ".join(_keys(home, "mesh.a.progress"))
+    mesh.change_to(before, ["a", "b", "c"])
+    mesh.run(2_000, load=True)
+    mesh.settle()
+    mesh.assert_exact()
+
+
+def _keys(kafka: MemoryKafka, topic: str) -> list[bytes]:
+    newest: dict[bytes, object] = {}
+    for log in kafka.topics[topic].logs:
+        for record in log.entries[: log.stable - log.start]:
+            if record is not None:
+                newest[record.key() or b""] = record.value()
+    return [key for key, value in newest.items() if value is not None]

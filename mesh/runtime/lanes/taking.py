@@ -13,6 +13,7 @@ from mesh.runtime.host.clock import Clock
 from mesh.runtime.host.errands import Steps
 from mesh.runtime.host.recall import Recall
 from mesh.runtime.lane.positions import Positions
+from mesh.runtime.lanes.ended import Ended
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 
 
@@ -59,18 +60,23 @@ def take_lane(
     try:
         yield
         place = TopicPartition(names.progress(node), number)
-        positions = Positions()
+        positions, ended = Positions(), Ended(topology, node)
         for record in recall.records(place):
             value = record.value()
-            if value is not None:
-                positions.recover(decode_progress(value))
+            progress = None if value is None else decode_progress(value)
+            ended.see(record.key() or b"", progress)
+            if progress is not None:
+                positions.recover(progress)
         if positions.holds:
             _recover_caught_up(positions, names, node, number, topology, kafka, recall)
         yield
         positions.epoch += 1
         raised = Progress(kind=ProgressKind.EPOCH, offset=positions.epoch)
+        gone = ended.gone(kafka.admin(), positions)
         writer.begin()
         writer.produce(place.topic, encode_progress(raised), progress_key(raised), number)
+        for key in gone:
+            writer.produce(place.topic, None, key, number)
         writer.commit()
     except BaseException:
         writer.close()

@@ -98,6 +98,8 @@ class LossBook:
 
     def progress(self, record: MemoryRecord) -> Iterator[tuple[str, str]]:
         """Follow what is stopped; yield a rule that is broken."""
+        if record.value() is None:
+            return
         node = record.topic().split(".")[1]
         progress = decode_progress(record.value() or b"")
         if progress.kind is not ProgressKind.STOPPED:
