@@ -66,6 +66,7 @@ def delete_endpoint(
             if not typer.confirm(f"delete {what} with all that is in it?", err=True):
                 say("nothing was deleted")
                 raise typer.Exit(2)
+        if one is not None and not problems:
             seen.view.refresh()  # somebody may have subscribed it meanwhile
             one, problems = refusals(*mesh, allow_unread=unread)
         if one is None or problems:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mesh.transport.port import Passed, TopicPartition, TopicSpec
 from tests.component.cli.conftest import Mesh, Run
 
@@ -113,3 +115,23 @@ def test_what_somebody_may_want_is_not_deleted(run: Run, chain: Chain) -> None:
     assert "SUBSCRIBED" in run(*command).err
     assert "mesh.c.ep.e" in kafka.topics
     assert run("endpoint", "delete", "z", "e", "-f", file).code == 2
+
+
+def test_who_subscribes_while_somebody_thinks_keeps_the_endpoint(
+    run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mesh, file = chain
+    left_over(run, mesh, file)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("typer.confirm", lambda *_args, **_options: False)
+    command = ("endpoint", "delete", "c", "e", "--unread", "-f", file)
+    assert (run(*command).code, "mesh.c.ep.e" in mesh.world.kafka["right"].topics) == (2, True)
+
+    def subscribe(*_args: object, **_options: object) -> bool:
+        mesh.subscribe("c", "e", "acme/>")
+        return True
+
+    monkeypatch.setattr("typer.confirm", subscribe)
+    refused = run(*command)
+    assert (refused.code, "SUBSCRIBED" in refused.err) == (2, True)
+    assert "mesh.c.ep.e" in mesh.world.kafka["right"].topics
