@@ -46,6 +46,7 @@ PER_MESH = 4_000
 
 PER_ROUND = 80
 ROUND_MS = 250
+RESTART_SHARE = 0.05
 STALL_S = 1.0
 HUGE_BYTES = 950_000
 RECENT = 40
@@ -142,6 +143,10 @@ class Fuzz:
             0, None, b"job", [(SUBJECT_HEADER, b"queue/q")],
         )  # fmt: skip
         self._consume()
+        if self.draw.random() < RESTART_SHARE:  # who comes next reads all of it, and from its start
+            node = self.draw.choice("abc")
+            self.world.kill(node)
+            self.world.start(node)
         self.run(ROUND_MS)
         self._accept()
 
