@@ -129,6 +129,30 @@ def test_a_well_mesh_shows_itself_so(running: Running) -> None:
     assert report["doubts"] == ["no auditor has said anything here"]
 
 
+def test_an_endpoint_that_nobody_subscribes_any_more_is_deleted(running: Running) -> None:
+    """Refused while it is subscribed and while something is unread there."""
+    endpoint = ("-n", running.far, "-e", "once")
+    running.run("subscribe", "once/>", *endpoint)
+    running.run("publish", "once/1", "hello", "-n", running.far)
+    command = ("endpoint", "delete", running.far, "once", "--yes")
+    assert "SUBSCRIBED" in json.dumps(running.run(*command, code=2))
+    running.run("unsubscribe", "once/>", *endpoint)
+    [left] = [
+        one
+        for one in running.run("endpoint", "list", "--node", running.far)["unsubscribed"]
+        if one["endpoint"] == "once"
+    ]
+    assert (left["unread"], left["readers"]) == (1, [])
+    assert "UNREAD" in json.dumps(running.run(*command, code=2))
+    gone = running.run(*command, "--unread")["deleted"]["topics"]
+    assert gone == [f"mesh.{running.far}.ep.once"]
+    admin = running.fleet.kafka("right", "mesh-test").admin()
+    deadline = time.monotonic() + 30
+    while admin.describe(gone):
+        assert time.monotonic() < deadline
+    assert "NO_TOPIC" in json.dumps(running.run(*command, code=2))
+
+
 def test_following_ends_quietly_on_ctrl_c(running: Running) -> None:
     """Ctrl-C is how it is meant to end: exit code 0, a count, no traceback."""
     command = running.command("subscribe", "live/>", "-n", running.far, "-e", "live", "--follow")
