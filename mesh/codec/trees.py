@@ -196,8 +196,11 @@ NAMED = {
     "clock": CLOCK,
     "seq": Form(_same, _below(SEQ_END)),
     "hops": Form(_same, _below(HOPS_END)),
+    "spew": Form(_same, _below(HOPS_END)),
 }
 """Fields that mean more than their type says."""
+
+WORDS = (Extent, said.BreakReason, said.EdgePhase, said.ReplyKind, said.Cause)
 
 FORMS: dict[Any, Form] = {
     int: Form(_same, _natural),
@@ -210,7 +213,10 @@ FORMS: dict[Any, Form] = {
     Address: _record(Address, {"tree": TREE, "role": ROLE}),
     Colour: _record(Colour, {"clock": CLOCK, "id": ID}),
     tuple[bytes, ...]: _several(PLAIN),
-} | {one: _word(one) for one in (Extent, said.EdgePhase, said.ReplyKind, said.Cause)}
+} | {
+    one: _word(one)
+    for one in (Extent, said.BreakReason, said.EdgePhase, said.ReplyKind, said.Cause)
+}
 """Type of a field -> its form. Classes of bodies and what they hold are added below."""
 
 

@@ -64,6 +64,7 @@ class Publish:
         seq: Of the instance; higher is newer.
         hops: Links crossed when this is read.
         local_only: Only links inside the origin's realm were crossed. H16.
+        spew: PATENT: for so many hops it goes everywhere, whatever tables say. 5.2.
     """
 
     id: MessageId
@@ -76,6 +77,7 @@ class Publish:
     hops: int
     local_only: bool
     extent: Extent
+    spew: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ class RecoveryRequest:
         batch: One per recovery; a host raises its seq once for it. H2.
         heal: It goes to this heal, and is a flood only behind it; 0 for one that is a flood. 7.3.
         known: Instances that do not answer: the asker's routes to them are good.
+        spew: As of `Publish`.
     """
 
     id: MessageId
@@ -103,6 +106,7 @@ class RecoveryRequest:
     hops: int
     heal: MessageId = NO_MESSAGE
     known: tuple[InstanceId, ...] = ()
+    spew: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,19 +146,29 @@ class Edge:
     phase: EdgePhase
 
 
+class BreakReason(StrEnum):
+    """Why routes are to go. CYCLE is of the profile PATENT alone."""
+
+    STALE = "stale"
+    CYCLE = "cycle"
+
+
 @dataclass(frozen=True, slots=True)
 class RouteBreak:
-    """Your routes for this role over me lead nowhere: they are stale. Spec: 5.11.
+    """Your routes for this role over me lead nowhere, or round. Spec: 5.11, 5.12.
 
     Attributes:
         scope: The map that is meant: CLOUD or REALM.
         iid: The instance that is meant, 0 for all.
+        mid: Of a cycle: the message that came twice.
     """
 
     tree: TreeId
     role: str
     scope: Extent
     iid: InstanceId = NO_INSTANCE
+    reason: BreakReason = BreakReason.STALE
+    mid: MessageId = NO_MESSAGE
 
 
 @dataclass(frozen=True, slots=True)

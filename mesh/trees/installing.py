@@ -86,6 +86,21 @@ def remove_routes_over(
     table.doubt()
 
 
+def reverse_routes(node: Node, address: Address, scope: Extent, link: str, towards: str) -> bool:
+    """Point the routes of a role over one link to another; return whether there were any.
+
+    Of the profile PATENT: it breaks the rule by which nothing loops. Spec: 5.12.
+    """
+    tree, role = role_routes(node, address)
+    table = role.map(scope)
+    over = [one for one, route in table.routes.items() if route.link == link]
+    for iid in over:
+        table.routes[iid] = table.routes[iid]._replace(link=towards)
+        use_edge(node, tree, towards)
+        leave_edge(node, tree, link)
+    return bool(over)
+
+
 def lose_link(node: Node, link: str, trees: list[Tree]) -> None:
     """Forget every route over a link that is down; nothing is repaired until it is needed."""
     for tree in trees:

@@ -19,6 +19,7 @@ from mesh.trees.exclusives import drop_local, give_way, holder, is_beaten
 from mesh.trees.inputs import RolesAdded, RolesRemoved
 from mesh.trees.installing import install, remove_instance, role_routes, wipe
 from mesh.trees.node import Node
+from mesh.trees.patent import is_patent, publish_onward
 from mesh.trees.records import LocalRole
 from mesh.trees.routes import Route
 from mesh.trees.utility import is_reserved
@@ -207,7 +208,11 @@ def _answer_with_holder(node: Node, link: str, address: Address, parcel: Parcel)
 def _flood(node: Node, told: Publish, came_by: str | None, extent: Extent, parcel: Parcel) -> None:
     if extent is Extent.NODE:
         return
-    for link in node.ways(extent, but=came_by):
+    ways = node.ways(extent, but=came_by)
+    if is_patent(node):
+        onward = publish_onward(node, Address(told.tree, told.role), told.iid, ways, told.spew)
+        ways, told = iter(onward.links), replace(told, spew=onward.spew)
+    for link in ways:
         _put(node, told, link, parcel)
 
 

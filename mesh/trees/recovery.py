@@ -17,6 +17,7 @@ from mesh.trees.directing import heals_to_ask, way_to
 from mesh.trees.exclusives import give_way, holder, is_beaten
 from mesh.trees.installing import install, role_routes
 from mesh.trees.node import Node
+from mesh.trees.patent import is_patent, recovery_onward
 from mesh.trees.records import RECOVERY, Join, Recovery, Session
 from mesh.trees.routes import Route
 
@@ -32,7 +33,7 @@ def is_built(node: Node, address: Address, scope: Extent) -> bool:
         return False
     table = role.map(scope)
     is_current = scope is Extent.REALM or role.heals == heals_known(node)
-    has_any = bool(table.routes) or bool(node.instances(address))
+    has_any = bool(table.routes) or bool(node.instances(address)) or is_patent(node)
     return table.is_certified and is_current and has_any
 
 
@@ -75,7 +76,7 @@ def read_request(node: Node, link: str, asked: RecoveryRequest) -> None:
         _direct(node, own, asked.batch, asked.heal)
         return
     _answer_for_own(node, link, asked)
-    _spread(node, own, asked.batch)
+    _spread(node, own, asked.batch, asked.spew)
     if not own.waiting:
         _end(node, own)
 
@@ -195,12 +196,16 @@ def _direct(node: Node, own: Recovery, batch: MessageId, heal: MessageId) -> Non
     node.transmit(link, RecoveryRequest(own.id, *place, batch, own.hops + 1, behind, own.known))
 
 
-def _spread(node: Node, own: Recovery, batch: MessageId) -> None:
+def _spread(node: Node, own: Recovery, batch: MessageId, spew: int = 0) -> None:
     node.recoveries[own.id] = own
     _rearm(node, own)
+    ways = node.ways(own.scope, but=own.parent)
+    if is_patent(node):
+        links, spew = recovery_onward(node, own.address, ways, spew)
+        ways = iter(links)
     place = (*own.address, own.scope)
-    request = RecoveryRequest(own.id, *place, batch, own.hops + 1, known=own.known)
-    for link in node.ways(own.scope, but=own.parent):
+    request = RecoveryRequest(own.id, *place, batch, own.hops + 1, known=own.known, spew=spew)
+    for link in ways:
         own.waiting[link] = None
         node.transmit(link, request)
 
@@ -226,6 +231,8 @@ def _settle_branch(node: Node, own: Recovery, link: str, *, ok: bool) -> None:
 
 def _end(node: Node, own: Recovery) -> None:
     del node.recoveries[own.id]
+    if is_patent(node) and own.parent is not None and own.ok:
+        _certify_participant(node, own)
     if own.parent is not None:
         node.transmit(own.parent, RecoveryDone(own.id, own.ok))
     join = own.join
@@ -234,6 +241,14 @@ def _end(node: Node, own: Recovery) -> None:
         del join.running[own.id]
         if not join.running:
             _finish(node, join)
+
+
+def _certify_participant(node: Node, own: Recovery) -> None:
+    """PATENT: whoever took part trusts its map. Spec: 5.7; what it breaks: H6."""
+    _, role = role_routes(node, own.address)
+    role.map(own.scope).is_certified = True
+    if own.scope is Extent.CLOUD:
+        role.heals = heals_known(node)
 
 
 def _finish(node: Node, join: Join) -> None:

@@ -6,12 +6,14 @@ Spec: tree_layer 6.1-6.3, 5.11 (H10, H18).
 from __future__ import annotations
 
 from mesh.model.tree_apps import PROBE, Delivered, Refused, SendWanted
-from mesh.model.tree_frames import Cause, Reply, ReplyKind, RouteBreak, Send
+from mesh.model.tree_frames import BreakReason, Cause, Reply, ReplyKind, RouteBreak, Send
 from mesh.model.tree_nodes import MESH_APP
 from mesh.model.trees import Address, InstanceId, name_fault
+from mesh.trees.cycles import break_cycle, read_cycle
 from mesh.trees.installing import remove_routes_over, role_routes
 from mesh.trees.late_routes import enter, pass_on
 from mesh.trees.node import Node
+from mesh.trees.patent import is_patent
 from mesh.trees.records import LocalRole, Session
 from mesh.trees.recovery import is_built, is_recovering, recover
 from mesh.trees.settling import say, settle
@@ -176,7 +178,10 @@ def _break_off(node: Node, session: Session) -> None:
 
 
 def read_break(node: Node, link: str, said: RouteBreak) -> None:
-    """Forget routes that were found stale."""
+    """Forget routes that were found stale, or to go round."""
+    if said.reason is BreakReason.CYCLE:
+        read_cycle(node, link, said)
+        return
     remove_routes_over(node, Address(said.tree, said.role), said.scope, link, said.iid)
 
 
@@ -186,6 +191,8 @@ def _end_if_idle(node: Node, session: Session) -> None:
 
 
 def _answer_copy(node: Node, link: str, said: Send) -> None:
+    if is_patent(node):
+        break_cycle(node, link, said)
     if not said.options.one_way:
         node.transmit(link, Reply(said.mid, ReplyKind.DUPLICATE, is_last=True))
 

@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Profile(StrEnum):
+    """Which rules a mesh goes by; all its nodes by the same.
+
+    HARD is what ships. PATENT is the source's own rules for publishing, recovery and cycles, as
+    far as they can be read: fewer frames, and instances that are missed. For comparison alone.
+    """
+
+    HARD = "hard"
+    PATENT = "patent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,6 +22,8 @@ class Settings:
     """Of one node. Times are in milliseconds.
 
     Attributes:
+        profile: Which rules it goes by.
+        spew_hops: PATENT: for how many hops a flood goes everywhere from where a node is not sure.
         hops_max: Frames that crossed more links are dropped; at least the number of nodes.
         trees_max: Trees whose routes are kept; the one unused for longest goes. None: all.
         hop_ms: What one hop is expected to take, at least: what PING measures over own links counts
@@ -33,6 +47,8 @@ class Settings:
             fit any more is a null.
     """
 
+    profile: Profile = Profile.HARD
+    spew_hops: int = 3
     hops_max: int = 64
     trees_max: int | None = None
     hop_ms: int = 20

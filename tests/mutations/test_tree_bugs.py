@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.mutations.patching import Mutation
-from tests.mutations.tree_bugs import TREE_BUGS, TREE_KILLERS
+from tests.mutations.tree_bugs import SCENE_BUGS, TREE_BUGS, TREE_KILLERS
 from tests.sim.trees.trial import run_trial
 
 MISFIT = (TypeError, AttributeError, NameError)
@@ -20,6 +22,17 @@ def test_a_planted_bug_is_found(mutation: Mutation) -> None:
     """Else the trials would not find such a bug if somebody made it."""
     with mutation.planted():
         assert _breaks([TREE_KILLERS.get(mutation.name, 0), *range(SEARCH)]), mutation.wrong
+
+
+@pytest.mark.parametrize(
+    ("mutation", "scene"), SCENE_BUGS, ids=lambda one: one.name if isinstance(one, Mutation) else ""
+)
+def test_a_planted_bug_that_no_trial_shows_is_found_by_its_scene(
+    mutation: Mutation, scene: Callable[[], None]
+) -> None:
+    """And the scene passes without it: it is a test of its own."""
+    with mutation.planted(), pytest.raises(AssertionError):
+        scene()
 
 
 def test_without_a_planted_bug_the_same_trials_pass() -> None:

@@ -5,11 +5,15 @@ Spec: tree_layer 0, 9.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mesh.model.tree_frames import ReplyKind
-from mesh.model.trees import Extent
+from mesh.model.trees import NO_INSTANCE, Extent
 from mesh.trees import (
     heals,
     installing,
+    joining,
+    links,
     losing,
     machine,
     moving,
@@ -20,6 +24,8 @@ from mesh.trees import (
     settling,
 )
 from tests.mutations.patching import Mutation, Patches
+from tests.sim.trees import test_directed, test_joining
+from tests.sim.trees.world import World
 
 
 def keeps_old_routes(patches: Patches) -> None:
@@ -190,6 +196,142 @@ def moved_roles_get_old_messages(patches: Patches) -> None:
     patches.put(moving, "install", wrong)
 
 
+def reopened_sessions_are_not_told(patches: Patches) -> None:
+    patches.put(machine, "read_reopen", lambda *_: None)
+
+
+def recovery_follows_routes(patches: Patches) -> None:
+    ways = recovery.Node.ways
+    spread = recovery._spread
+
+    def wrong(node, own, batch, spew=0):
+        _, role = recovery.role_routes(node, own.address)
+        table = role.map(own.scope)
+        if own.parent is None or not table.is_certified:
+            spread(node, own, batch, spew)
+            return
+        only = table.links(NO_INSTANCE)
+        inner = Patches()
+        inner.put(
+            recovery.Node,
+            "ways",
+            lambda self, scope, *, but=None: [
+                one for one in ways(self, scope, but=but) if one in only
+            ],
+        )
+        spread(node, own, batch, spew)
+        inner.undo()
+
+    patches.put(recovery, "_spread", wrong)
+
+
+def recovery_ends_too_soon(patches: Patches) -> None:
+    rearm = recovery._rearm
+
+    def wrong(node, own):
+        rearm(node, own)
+        own.deadline_ms = node.now_ms + 60
+
+    def expired(node):
+        for own in list(node.recoveries.values()):
+            if own.id in node.recoveries and node.now_ms >= own.deadline_ms:
+                own.waiting.clear()
+                recovery._end(node, own)
+
+    patches.put(recovery, "_rearm", wrong)
+    patches.put(machine, "expire_recoveries", expired)
+
+
+def known_instances_answer_too(patches: Patches) -> None:
+    answer = recovery._answer_for_own
+
+    def wrong(node, link, asked):
+        answer(node, link, replace(asked, known=()))
+
+    patches.put(recovery, "_answer_for_own", wrong)
+
+
+def any_heal_is_directed(patches: Patches) -> None:
+    def wrong(node, address, role):
+        pending = node.heals[role.heals :]
+        has_any = role.everywhere.routes or node.instances(address)
+        if node.settings.directed_recovery and role.everywhere.is_certified and has_any:
+            return [heal.id for heal, towards in pending if node.is_up(towards)]
+        return ()
+
+    patches.put(recovery, "heals_to_ask", wrong)
+
+
+def copies_are_always_certain(patches: Patches) -> None:
+    read = joining.read_trees
+
+    def wrong(node, link, said):
+        roles = tuple(replace(one, is_certain=True) for one in said.roles)
+        read(node, link, replace(said, colour=node.colour, roles=roles))
+
+    patches.put(machine, "read_trees", wrong)
+
+
+def copied_maps_cover_every_heal(patches: Patches) -> None:
+    read = joining.read_trees
+
+    def wrong(node, link, said):
+        read(node, link, said)
+        for one in said.roles:
+            _, role = joining.role_routes(node, joining.Address(one.tree, one.role))
+            if role.everywhere.is_certified:
+                role.heals = joining.heals_known(node)
+
+    patches.put(machine, "read_trees", wrong)
+
+
+def replies_overtake_what_is_held(patches: Patches) -> None:
+    def wrong(node, session, source, said):
+        if session.is_held or not replying.is_reply_held(node, session, source, said):
+            replying._account(node, session, source, said)
+
+    patches.put(replying, "_count", wrong)
+
+
+def copies_on_links_are_read(patches: Patches) -> None:
+    transmit = World._transmit
+
+    def doubled(self, name, output):
+        transmit(self, name, output)
+        if self.random.random() < 0.05:
+            transmit(self, name, output)
+
+    read_frame = links.read_frame
+
+    def wrong(node, link, frame):
+        end = node.links.get(link)
+        if end is not None and end.is_up and frame.session == end.theirs:
+            end.read = min(end.read, frame.number - 1)
+        return read_frame(node, link, frame)
+
+    patches.put(World, "_transmit", doubled)
+    patches.put(machine, "read_frame", wrong)
+
+
+def frames_are_read_in_any_order(patches: Patches) -> None:
+    at = World._at
+
+    def shuffled(self, at_ms, happen):
+        late = self.random.randint(1, 60) if self.random.random() < 0.05 else 0
+        at(self, at_ms + late, happen)
+
+    read_frame = links.read_frame
+
+    def wrong(node, link, frame):
+        end = node.links.get(link)
+        if end is not None and end.is_up and frame.session == end.theirs:
+            end.read = frame.number - 1
+        return read_frame(node, link, frame)
+
+    patches.put(World, "_at", shuffled)
+    patches.put(machine, "read_frame", wrong)
+
+
 TREE_BUGS = tuple(
     Mutation(plant.__name__, wrong, plant)
     for plant, wrong in (
@@ -212,12 +354,18 @@ TREE_BUGS = tuple(
         (edges_stay, "edges without routes stay (5.6)"),
         (records_stay, "ended sessions are kept for ever (I3)"),
         (colours_are_not_spread, "colours stop at the first node (7.1)"),
+        (recovery_follows_routes, "a recovery goes where routes go (H4)"),
+        (recovery_ends_too_soon, "a recovery ends before its flood does (H5)"),
+        (copied_maps_cover_every_heal, "a copied map is taken for newer than heals (H8)"),
+        (replies_overtake_what_is_held, "a last reply closes before one that is held (6.8)"),
+        (copies_on_links_are_read, "links double frames and sessions read them (12)"),
+        (frames_are_read_in_any_order, "frames are read as they come (12)"),
         (moved_roles_get_old_messages, "a role that moved is sent again what it had (5.13, I1)"),
     )
 )
 
 
-TREE_KILLERS = {
+TREE_KILLERS: dict[str, int] = {
     "keeps_old_routes": 17,
     "last_one_wins": 24,
     "empty_is_certain": 303,
@@ -230,7 +378,28 @@ TREE_KILLERS = {
     "no_colours_of_realms": 406,
     "parents_outlive_their_link": 7,
     "copies_are_not_answered": 5,
-    "lost_links_owe_nothing": 28,
+    "lost_links_owe_nothing": 54,
+    "copied_maps_cover_every_heal": 303,
+    "replies_overtake_what_is_held": 79,
+    "frames_are_read_in_any_order": 17,
     "moved_roles_get_old_messages": 334,
 }
 """The first trial of at most nine nodes that each bug breaks, where it is not the very first."""
+
+
+SCENE_BUGS = tuple(
+    (Mutation(plant.__name__, wrong, plant), scene)
+    for plant, wrong, scene in (
+        (
+            any_heal_is_directed,
+            "directed though a link was lost since the heal (H20)",
+            test_directed.test_a_link_lost_since_the_heal_means_the_flood,
+        ),
+        (
+            copies_are_always_certain,
+            "who joins trusts whatever it copied (5.7 c)",
+            test_joining.test_what_is_not_certain_there_is_not_certain_here,
+        ),
+    )
+)
+"""Bugs that two thousand trials do not show, each with the scene that does."""

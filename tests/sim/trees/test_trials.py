@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from mesh.trees.settings import Profile
 from tests.sim.trees.__main__ import main
 from tests.sim.trees.trial import run_trial
 from tests.sim.trees.world import RuleBrokenError
@@ -74,11 +75,11 @@ def test_a_broken_rule_is_said_and_kept(
 ) -> None:
     """The seed is printed at once, the exit code is 1, also when the run goes on later."""
 
-    def broken(seed: int, nodes: int) -> None:
-        raise RuleBrokenError(f"I1: {nodes}")
+    def broken(seed: int, nodes: int, profile: Profile) -> None:
+        raise RuleBrokenError(f"I1: {nodes} {profile}")
 
     monkeypatch.setattr("tests.sim.trees.__main__.run_trial", broken)
     kept = tmp_path / "trials.jsonl"
     for _ in range(2):
         assert main(["--seeds", "7:8", "--nodes", "6", "--keep", str(kept)]) == 1
-    assert capsys.readouterr().out.count("seed 7 of 6 nodes: I1: 6") == 1
+    assert capsys.readouterr().out.count("seed 7 of 6 nodes: I1: 6 hard") == 1

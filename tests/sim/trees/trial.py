@@ -7,7 +7,7 @@ from random import Random
 
 from mesh.model.tree_apps import ExclusiveCleared, TreeEvicted
 from mesh.model.trees import tree_id
-from mesh.trees.settings import Settings
+from mesh.trees.settings import Profile, Settings
 from tests.sim.trees.rules import check_always, check_call, check_quiet, hosts
 from tests.sim.trees.world import BUILDING, Call, World, address
 
@@ -31,19 +31,25 @@ class Result:
     digest: str
 
 
-def run_trial(seed: int, nodes_max: int = 9) -> Result:
+def run_trial(seed: int, nodes_max: int = 9, profile: Profile = Profile.HARD) -> Result:
     """Run a trial.
+
+    Args:
+        seed: Decides everything.
+        nodes_max: At most so many nodes.
+        profile: By which rules.
 
     Raises:
         RuleBrokenError: an invariant does not hold.
     """
     random = Random(seed)
-    return _weave(random, seed, nodes_max) if seed % 2 else _storm(random, seed, nodes_max)
+    live = _weave if seed % 2 else _storm
+    return live(random, seed, nodes_max, profile)
 
 
-def _weave(random: Random, seed: int, nodes_max: int) -> Result:
+def _weave(random: Random, seed: int, nodes_max: int, profile: Profile) -> Result:
     """Cut and mend links of a dense mesh that mostly stays whole, so that no heal repairs tables."""
-    world, names = _make(random, seed, nodes_max, dense=True)
+    world, names = _make(random, seed, nodes_max, profile, dense=True)
     world.run()
     quiet = 0
     for _ in range(random.randint(1, 4)):
@@ -77,9 +83,9 @@ def _ask(random: Random, world: World, node: str = "") -> Call:
     return call
 
 
-def _storm(random: Random, seed: int, nodes_max: int) -> Result:
+def _storm(random: Random, seed: int, nodes_max: int, profile: Profile) -> Result:
     """Everything that can happen, at any moment."""
-    world, names = _make(random, seed, nodes_max)
+    world, names = _make(random, seed, nodes_max, profile)
     evicted = False
     world.run()
     for _ in range(random.randint(15, 50)):
@@ -109,7 +115,7 @@ def builder_frames(world: World) -> int:
 
 
 def _make(
-    random: Random, seed: int, nodes_max: int, *, dense: bool = False
+    random: Random, seed: int, nodes_max: int, profile: Profile, *, dense: bool = False
 ) -> tuple[World, list[str]]:
     names = [f"n{number}" for number in range(random.randint(2, nodes_max))]
     wires = [(name, random.choice(names[:at])) for at, name in enumerate(names) if at]
@@ -121,7 +127,8 @@ def _make(
     count = random.choice((0, 0, 1, 2, 3))
     realms = {name: f"r{random.randrange(count)}" for name in names} if count else {}
     most = None if dense else random.choice((None, None, None, 1))
-    settings = Settings(ping_ms=0, trees_max=most, directed_recovery=seed // 2 % 2 == 1)
+    is_directed = seed // 2 % 2 == 1
+    settings = Settings(ping_ms=0, trees_max=most, directed_recovery=is_directed, profile=profile)
     spies = names[:: seed % 3 + 2] if seed // 4 % 4 == 3 else ()
     return World(wires, seed=seed, realms=realms, settings=settings, spies=spies), names
 
