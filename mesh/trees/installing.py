@@ -31,6 +31,7 @@ def install(
     route: Route,
     *,
     has_moved: bool = False,
+    is_published: bool = False,
 ) -> bool:
     """Take a route if it is newer than what is known; return whether it was taken.
 
@@ -54,7 +55,7 @@ def install(
         if old is not None:
             leave_edge(node, tree, old.link)
         if not has_moved:
-            route_added(node, address, scope, iid, route.link)
+            route_added(node, address, scope, iid, route.link, not is_published)
     return True
 
 

@@ -35,15 +35,20 @@ def pass_on(node: Node, session: Session, link: str) -> None:
     )
 
 
-def route_added(node: Node, address: Address, scope: Extent, iid: InstanceId, link: str) -> None:
+def route_added(
+    node: Node, address: Address, scope: Extent, iid: InstanceId, link: str, reopens: bool
+) -> None:
     """Use a new route for what was forwarded before it was known.
 
+    With `reopens`, which a recovery's answer has, also for what has just ended.
     A session that ended just now begins again: upstream is told before anything else that
     could close its record there, because it goes the same way, in order.
     """
     for session in node.by_address.get(address, {}).values():
         if session.is_forwarded and _is_for(session, scope, iid, link):
             pass_on(node, session, link)
+    if not reopens:
+        return
     for session in [one for one in node.closed.values() if one.address == address]:
         if _is_for(session, scope, iid, link):
             if not session.options.one_way:  # of which nobody keeps an account

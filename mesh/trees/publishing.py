@@ -171,7 +171,8 @@ def _install(node: Node, link: str, address: Address, told: Publish, *, is_insid
     route = Route(link, told.seq, told.hops, RouteReason.PUBLISHED, node.now_ms)
     scopes = (Extent.CLOUD, Extent.REALM) if is_inside else (Extent.CLOUD,)
     for scope in scopes:
-        if install(node, address, scope, told.iid, route) and told.is_exclusive:
+        is_new = install(node, address, scope, told.iid, route, is_published=True)
+        if is_new and told.is_exclusive:
             role_routes(node, address)[1].map(scope).is_certified = True
 
 

@@ -31,10 +31,10 @@ from tests.sim.trees.world import World
 def keeps_old_routes(patches: Patches) -> None:
     install = installing.install
 
-    def wrong(node, address, scope, iid, route, *, has_moved=False):
+    def wrong(node, address, scope, iid, route, **how):
         _, role = installing.role_routes(node, address)
         is_known = iid in role.map(scope).routes
-        return not is_known and install(node, address, scope, iid, route, has_moved=has_moved)
+        return not is_known and install(node, address, scope, iid, route, **how)
 
     for module in (publishing, recovery, moving):
         patches.put(module, "install", wrong)
@@ -190,7 +190,7 @@ def colours_are_not_spread(patches: Patches) -> None:
 def moved_roles_get_old_messages(patches: Patches) -> None:
     install = moving.install
 
-    def wrong(node, address, scope, iid, route, *, has_moved=False):
+    def wrong(node, address, scope, iid, route, **_how):
         return install(node, address, scope, iid, route)
 
     patches.put(moving, "install", wrong)
