@@ -64,11 +64,6 @@ def mesh_document(live: Live, at_ms: int | None) -> dict[str, Any]:
     }
 
 
-def _region(live: Live, kafka: str) -> Mapping[str, float] | None:
-    region = live.places.regions.get(kafka)
-    return None if region is None else asdict(region)
-
-
 def node_document(live: Live, node: str, at_ms: int | None) -> dict[str, Any]:
     """Return one node: what it says of itself, its endpoints and who asks it for what."""
     row = dict(node_items(live, at_ms))[node]
@@ -77,7 +72,7 @@ def node_document(live: Live, node: str, at_ms: int | None) -> dict[str, Any]:
         for _, one in link_items(live, at_ms)
         if node in (one["source"], one["target"])
     ]
-    endpoints = [one for _, one in endpoint_items(live, node)]
+    endpoints = [one for _, one in endpoint_items(live, node, at_ms)]
     return {**row, "directions": links, "ends": endpoints, "commands": _node_commands(node)}
 
 
@@ -90,13 +85,14 @@ def link_document(live: Live, source: str, target: str, at_ms: int | None) -> di
     row = dict(link_items(live, at_ms))[f"{source}->{target}"]
     traffic = live.watch.traffic
     flow = traffic.links.get((source, target))
-    refused = dict(traffic.not_forwarded.get((source, target), ()))
+    # What was kept off is counted from when it was first looked at: of then nobody knows it.
+    refused = {} if at_ms is not None else dict(traffic.not_forwarded.get((source, target), ()))
     wanted = [
         one
         for _, one in interest_items(live, "", source, at_ms)
         if one["by"] == "link" and one["who"] == target
     ]
-    behind = _endpoints_behind(live, source, target)
+    behind = _endpoints_behind(live, source, target, at_ms)
     findings = [
         said.entry
         for said in list(live.watch.trail.findings.values())
@@ -111,7 +107,7 @@ def link_document(live: Live, source: str, target: str, at_ms: int | None) -> di
             {"reason": reason, "messages": count, "text": _sentence(live, reason, source, target)}
             for reason, count in sorted(refused.items(), key=lambda pair: -pair[1])
         ],
-        "counted_since_ms": traffic.since_ms,
+        "counted_since_ms": None if at_ms is not None else traffic.since_ms,
         "last_minute": [] if flow is None or at_ms is not None else [sum(x) for x in flow.per_s],
         "minutes": _minutes(live, source, target, now),
         "findings": findings,
@@ -158,14 +154,16 @@ def _carried(row: Mapping[str, Any], behind: Mapping[str, list[str]]) -> dict[st
     }
 
 
-def _endpoints_behind(live: Live, source: str, target: str) -> Mapping[str, list[str]]:
+def _endpoints_behind(
+    live: Live, source: str, target: str, at_ms: int | None
+) -> Mapping[str, list[str]]:
     """Return the endpoints of nodes that messages of a node come to over this link first."""
-    seen = live.seen
-    found: dict[str, list[str]] = {}
-    for node in nodes_behind(seen.topology, source, target):
-        for endpoint, filter_ in sorted(seen.view.nodes[node].subscriptions):
-            found.setdefault(f"{node}/{endpoint}", []).append(filter_)
-    return found
+    behind = dict.fromkeys(nodes_behind(live.seen.topology, source, target))
+    return {
+        name: [subscription["filter"] for subscription in one["subscriptions"]]
+        for name, one in endpoint_items(live, "", at_ms)
+        if one["node"] in behind
+    }
 
 
 def nodes_behind(topology: Topology, source: str, target: str) -> list[str]:
@@ -202,7 +200,8 @@ def audit_now(live: Live, at_ms: int | None) -> dict[str, Any]:
 
 def wall_document(live: Live, minutes: int, at_ms: int | None) -> dict[str, Any]:
     """Return the audit by endpoint and minute."""
-    names = [name for name, one in endpoint_items(live) if one["class"] == "guaranteed"]
+    endpoints = endpoint_items(live, "", at_ms)
+    names = [name for name, one in endpoints if one["class"] == "guaranteed"]
     end_ms = live.seen.at_ms if at_ms is None else at_ms
     delivered = live.watch.traffic.delivered
 

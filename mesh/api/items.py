@@ -21,7 +21,13 @@ from mesh.operate.documents.queues import queues_document
 from mesh.operate.documents.roles import roles_document
 from mesh.operate.documents.status import links_document, status_document
 from mesh.operate.documents.zones import ends_document, zone_document
-from mesh.operate.history import InterestAt, interest_at, interest_now
+from mesh.operate.history import (
+    HeldSubscription,
+    InterestAt,
+    interest_at,
+    interest_now,
+    subscriptions_now,
+)
 from mesh.operate.minutes import MINUTE_MS
 from mesh.operate.traffic import Flow
 
@@ -82,41 +88,51 @@ def zone_items(live: Live) -> Items:
     ]
 
 
-def endpoint_items(live: Live, node: str = "") -> Items:
-    """Return every endpoint: its filters, its rate and its certificates."""
+def endpoint_items(live: Live, node: str = "", at_ms: int | None = None) -> Items:
+    """Return every endpoint: its filters, its rate and its certificates; now or then.
+
+    Of a moment gone by those are left out that have ended since: they are on record nowhere.
+    """
+    nodes = [name for name in live.seen.topology.nodes if not node or name == node]
+    said = _certificates_by_endpoint(live, at_ms)
     found: dict[str, dict[str, Any]] = {}
-    for name, seen in live.seen.view.nodes.items():
-        if name not in live.seen.topology.nodes or (node and name != node):
-            continue
-        for (endpoint, filter_), one in sorted(seen.subscriptions.items()):
+    for name in nodes:
+        for one in _subscriptions(live, name, at_ms):
+            full = f"{name}/{one.endpoint}"
             item = found.setdefault(
-                f"{name}/{endpoint}",
+                full,
                 {
-                    "endpoint": f"{name}/{endpoint}",
+                    "endpoint": full,
                     "node": name,
-                    "name": endpoint,
-                    "kind": str(one.kind),
-                    "class": str(one.message_class),
+                    "name": one.endpoint,
+                    "kind": str(one.subscription.kind),
+                    "class": str(one.subscription.message_class),
                     "subscriptions": [],
                     "delivered": _rates(
-                        live, live.watch.traffic.delivered.get((name, endpoint)), None
+                        live, live.watch.traffic.delivered.get((name, one.endpoint)), at_ms
                     ),
-                    "certified": _certified(live, f"{name}/{endpoint}"),
+                    "certified": _certified(said.get(full, ())),
                 },
             )
-            since = seen.subscribed_ms[endpoint, filter_]
             item["subscriptions"].append(
-                {"filter": filter_, "since_ms": since, "noexport": one.noexport}
+                {
+                    "filter": one.filter,
+                    "since_ms": one.since_ms,
+                    "noexport": one.subscription.noexport,
+                }
             )
     return sorted(found.items(), key=lambda pair: pair[0])
 
 
-def _certified(live: Live, endpoint: str) -> dict[str, Any]:
-    said = [
-        one
-        for one in list(live.watch.trail.certificates.values())
-        if one.entry.get("endpoint") == endpoint
-    ]
+def _certificates_by_endpoint(live: Live, at_ms: int | None) -> Mapping[str, Sequence[Said]]:
+    found: dict[str, list[Said]] = {}
+    for said in list(live.watch.trail.certificates.values()):
+        if said.holds_at(at_ms):
+            found.setdefault(str(said.entry.get("endpoint")), []).append(said)
+    return found
+
+
+def _certified(said: Sequence[Said]) -> dict[str, Any]:
     return {
         "certificates": len(said),
         "equal": sum(bool(one.entry.get("equal")) for one in said),
@@ -157,6 +173,7 @@ def interest_items(live: Live, filter_: str, node: str, at_ms: int | None) -> It
 
 
 def _pasts(live: Live, nodes: Sequence[str], at_ms: int | None) -> Iterator[tuple[str, InterestAt]]:
+    """Yield the interest of nodes and of their neighbours."""
     seen = live.seen
     wanted = dict.fromkeys(nodes)
     for name in nodes:
@@ -167,8 +184,22 @@ def _pasts(live: Live, nodes: Sequence[str], at_ms: int | None) -> Iterator[tupl
         if at_ms is None:
             yield name, interest_now(seen.view.nodes[name])
         else:
-            cluster = seen.kafka[seen.topology.nodes[name].kafka]
-            yield name, interest_at(seen.topology, cluster, name, at_ms, live.now_ms)
+            yield name, _interest_then(live, name, at_ms)
+
+
+def _interest_then(live: Live, node: str, at_ms: int) -> InterestAt:
+    seen = live.seen
+    cluster = seen.kafka[seen.topology.nodes[node].kafka]
+    return interest_at(seen.topology, cluster, node, at_ms, live.now_ms)
+
+
+def _subscriptions(live: Live, node: str, at_ms: int | None) -> Sequence[HeldSubscription]:
+    view = live.seen.view
+    if at_ms is None:
+        return subscriptions_now(view.nodes[node])
+    if view.is_unreachable(node):
+        return ()  # said beside the list
+    return _interest_then(live, node, at_ms).subscriptions
 
 
 def finding_items(live: Live, kind: str, at_ms: int | None) -> Items:

@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 
 from mesh.errors import MeshError
+from mesh.operate.documents.status import parts_of
 from mesh.operate.places import Places, places_of
 from mesh.operate.proof import Proof, proof_of
 from mesh.operate.watch import Seen, Watch
@@ -141,6 +142,7 @@ def state_of(live: Live) -> dict[str, Any]:
         "nodes": {one.node: (one.state, one.subscriptions) for one in seen.nodes},
         "links": links,
         "faults": dict(seen.faults),
+        "parts": parts_of(seen.view, seen.nodes),
         "proof": proof_document(proof),
         "audit": live.watch.trail.version,
     }

@@ -113,12 +113,19 @@ def _add_parts(router: APIRouter, live: Live, moment_of: Moment) -> None:
 
     @router.get("/endpoints", response_model=ItemList)
     def endpoints(
-        request: Request, node: NodeName = "", cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT
+        request: Request,
+        node: NodeName = "",
+        at: At = "",
+        cursor: Cursor = "",
+        limit: Limit = LIMIT_DEFAULT,
     ) -> Response:
-        """Every endpoint: what it subscribes, what it gets, how far that is certified."""
+        """Every endpoint: what it subscribes, what it gets, how far that is certified.
+
+        Of a moment gone by those are left out that have ended since: they are on record nowhere.
+        """
         if node:
             known_node(live, node, "node")
-        return _listed(request, items.endpoint_items(live, node), cursor, limit)
+        return _listed(request, items.endpoint_items(live, node, moment_of(at)), cursor, limit)
 
 
 def _add_waiting(router: APIRouter, live: Live, moment_of: Moment) -> None:

@@ -105,15 +105,20 @@ def interest_now(seen: NodeView) -> InterestAt:
             )
             for scope, filter_ in sorted(seen.offered_ms)
         ),
-        tuple(
-            HeldSubscription(
-                endpoint=endpoint,
-                filter=filter_,
-                subscription=seen.subscriptions[endpoint, filter_],
-                since_ms=seen.subscribed_ms[endpoint, filter_],
-            )
-            for endpoint, filter_ in sorted(seen.subscriptions)
-        ),
+        subscriptions_now(seen),
+    )
+
+
+def subscriptions_now(seen: NodeView) -> tuple[HeldSubscription, ...]:
+    """Return what clients of a node want now, as a view has read it."""
+    return tuple(
+        HeldSubscription(
+            endpoint=endpoint,
+            filter=filter_,
+            subscription=seen.subscriptions[endpoint, filter_],
+            since_ms=seen.subscribed_ms[endpoint, filter_],
+        )
+        for endpoint, filter_ in sorted(seen.subscriptions)
     )
 
 

@@ -171,8 +171,9 @@ class Tracer:
         visited = {ingress.node: None}
         while edge:
             node, partition = edge.pop(0)
-            self._deliveries(trace, node, partition)
-            for frame in self._frames(trace, node, partition):
+            deliveries, frames = self._passed(trace, node, partition)
+            trace.deliveries += deliveries
+            for frame in frames:
                 trace.frames.append(frame)
                 if frame.target not in visited:
                     visited[frame.target] = None
@@ -204,56 +205,71 @@ class Tracer:
                 if name == SUBJECT_HEADER:
                     trace.subject = (content or b"").decode(errors="replace")
 
-    def _newest(self, trace: Trace, node: str, place: TopicPartition) -> Iterator[Record]:
+    def _newest(
+        self, trace: Trace, node: str, places: Sequence[TopicPartition]
+    ) -> Iterator[Record]:
         kafka = self._cluster(node)
-        ends, starts = kafka.admin().stable_ends([place]), kafka.admin().starts([place])
-        if place not in ends or place not in starts:
-            return
-        begin = max(starts[place], ends[place] - self.scanned_max)
-        if begin > starts[place]:
-            trace.unseen.append(place)
-        if begin < ends[place]:
-            yield from read_range(kafka, {place: begin}, ends, name="trace")
-
-    def _frames(self, trace: Trace, node: str, partition: int) -> Iterator[FrameSeen]:
-        names, declared = TopicNames(self.topology.prefix), self.topology.nodes[node]
-        for neighbour in self.topology.neighbours(node):
-            if not self.topology.sends(node, neighbour):
+        ends, starts = kafka.admin().stable_ends(places), kafka.admin().starts(places)
+        begins = {}
+        for place in places:
+            if place not in ends or place not in starts:
                 continue
-            topic = names.outbox(node, neighbour, trace.ingress.message_class)
-            place = TopicPartition(topic, partition % declared.partitions)
-            for record in self._newest(trace, node, place):
-                header = _carries(record, trace.ingress.identity)
-                if header is not None:
-                    yield FrameSeen(
-                        source=node,
-                        target=neighbour,
-                        place=place,
-                        offset=record.offset(),
-                        path=header.hop.path,
-                        first=header.origin.first,
-                        last=header.origin.last,
-                        messages=header.origin.count,
-                        is_repair=bool(header.flags & FrameFlags.REPAIR),
-                        appended_ms=record.timestamp()[1],
-                        eras=header.origin.eras,
-                    )
+            begins[place] = max(starts[place], ends[place] - self.scanned_max)
+            if begins[place] > starts[place]:
+                trace.unseen.append(place)
+        yield from read_range(kafka, begins, {place: ends[place] for place in begins}, name="trace")
 
-    def _deliveries(self, trace: Trace, node: str, partition: int) -> None:
-        names, declared = TopicNames(self.topology.prefix), self.topology.nodes[node]
-        subscribed = self.view.nodes[node].subscriptions
-        for endpoint in sorted({endpoint: None for endpoint, _ in subscribed}):
-            topic = names.endpoint(node, endpoint)
-            place = TopicPartition(topic, partition % declared.partitions)
-            for record in self._newest(trace, node, place):
+    def _passed(
+        self, trace: Trace, node: str, partition: int
+    ) -> tuple[Sequence[DeliverySeen], Sequence[FrameSeen]]:
+        """Return deliveries and frames that a node made of the message, in one reading."""
+        outboxes = self._outboxes(trace, node, partition)
+        endpoints = self._endpoints(node, partition)
+        source = bytes.fromhex(trace.ingress.identity.topic_id)
+        deliveries: list[DeliverySeen] = []
+        frames: list[FrameSeen] = []
+        for record in self._newest(trace, node, [*endpoints, *outboxes]):
+            place = TopicPartition(record.topic(), record.partition())
+            if place in outboxes:
+                # Most are of other sources: telling that costs less than reading them.
+                header = None
+                if source in (record.key() or b""):
+                    header = _carries(record, trace.ingress.identity)
+                if header is not None:
+                    frames.append(_frame(node, outboxes[place], place, record, header))
+            elif any(source in (value or b"") for _, value in headers_of(record)[-1:]):
                 try:
                     message = received(record)
                 except ProtocolError:
                     continue
                 if message.identity == trace.ingress.identity:
-                    trace.deliveries.append(
-                        DeliverySeen(node, endpoint, place, record.offset(), message.path)
-                    )
+                    name = endpoints[place]
+                    found = DeliverySeen(node, name, place, record.offset(), message.path)
+                    deliveries.append(found)
+        # Partitions are read side by side: the order of the walk is made again.
+        order = {place: number for number, place in enumerate([*endpoints, *outboxes])}
+        deliveries.sort(key=lambda one: (order[one.place], one.offset))
+        frames.sort(key=lambda one: (order[one.place], one.offset))
+        return deliveries, frames
+
+    def _outboxes(self, trace: Trace, node: str, partition: int) -> Mapping[TopicPartition, str]:
+        names, declared = TopicNames(self.topology.prefix), self.topology.nodes[node]
+        message_class = trace.ingress.message_class
+        return {
+            TopicPartition(
+                names.outbox(node, neighbour, message_class), partition % declared.partitions
+            ): neighbour
+            for neighbour in self.topology.neighbours(node)
+            if self.topology.sends(node, neighbour)
+        }
+
+    def _endpoints(self, node: str, partition: int) -> Mapping[TopicPartition, str]:
+        names, declared = TopicNames(self.topology.prefix), self.topology.nodes[node]
+        subscribed = sorted({endpoint for endpoint, _ in self.view.nodes[node].subscriptions})
+        return {
+            TopicPartition(names.endpoint(node, one), partition % declared.partitions): one
+            for one in subscribed
+        }
 
     def _read_letters(self, trace: Trace) -> None:
         ingress = trace.ingress
@@ -262,7 +278,7 @@ class Tracer:
         wanted = (ingress.place.topic, ingress.place.partition, ingress.identity.offset)
         for partition in range(2 * lanes):
             place = TopicPartition(topic, partition)
-            for letter in _letters(self._newest(trace, ingress.node, place)):
+            for letter in _letters(self._newest(trace, ingress.node, [place])):
                 if (letter.topic, letter.partition, letter.offset) == wanted:
                     trace.letter = letter
 
@@ -275,6 +291,24 @@ def _parsed(text: str) -> tuple[str, tuple[int, int, int]]:
         raise _wrong(f"{text!r} is no message: {FORMS}")
     generation = numbers[1] if len(numbers) == 3 else 0
     return topic, (numbers[0], generation, numbers[-1])
+
+
+def _frame(
+    node: str, neighbour: str, place: TopicPartition, record: Record, header: FrameHeader
+) -> FrameSeen:
+    return FrameSeen(
+        source=node,
+        target=neighbour,
+        place=place,
+        offset=record.offset(),
+        path=header.hop.path,
+        first=header.origin.first,
+        last=header.origin.last,
+        messages=header.origin.count,
+        is_repair=bool(header.flags & FrameFlags.REPAIR),
+        appended_ms=record.timestamp()[1],
+        eras=header.origin.eras,
+    )
 
 
 def _carries(record: Record, identity: MessageIdentity) -> FrameHeader | None:

@@ -29,13 +29,16 @@ CHAIN: Mapping[str, object] = {
 class Mesh:
     """A world with all its topics, and clients that let it live on while they wait."""
 
-    def __init__(self, topology: Topology, *, trees: Settings | None = None) -> None:
+    def __init__(
+        self, topology: Topology, *, trees: Settings | None = None, runs: bool = True
+    ) -> None:
+        """Make the topics, and with `runs` start the nodes."""
         self.topology = topology
         self.world = World(topology, seed=3, trees=trees)
         for node, declared in topology.nodes.items():
             kafka = self.world.kafka[declared.kafka]
             kafka.admin().create(node_topics(topology, node))
-        for node in topology.nodes:
+        for node in topology.nodes if runs else ():
             self.world.start(node)
         self._clients: list[MeshClient] = []
 

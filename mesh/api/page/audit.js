@@ -18,7 +18,7 @@ export const FINDINGS = [
   { name: "where", of: (row) => shown(row.endpoint || row.link || row.path || row.source || ""), short: true },
   { name: "what", of: (row) => shown(row.text) },
   { name: "evidence", of: (row) => [(row.ids ?? []).slice(0, 4).map((id) => h("div", null, evidence(row, String(id)))), (row.evidence ?? []).slice(0, 4).map((one) => h("div", null, h("code", null, shown(text(one)))))], text: (row) => [...(row.ids ?? []), ...(row.evidence ?? []).map(text)].join(" ") },
-  { name: "what to do", of: (row) => [h("div", null, shown(row.advice)), h("code", null, (row.commands ?? []).map(shown).join("\n"))], text: (row) => row.advice },
+  { name: "what to do", of: (row) => [h("div", null, shown(row.advice)), (row.commands ?? []).map((one) => h("div", null, h("code", null, shown(one))))], text: (row) => row.advice },
 ];
 
 const text = (one) => (typeof one === "string" ? one : JSON.stringify(one));
@@ -165,7 +165,9 @@ function nothingFound() {
   return "No findings.";
 }
 
+// The split that stands, as the auditor says it, or null: its parts, and since when.
 export function openSplit(all) {
-  const parts = all.filter((one) => one.kind === "split" || one.kind === "heal");
-  return parts.length && parts[0].kind === "split" ? parts[0].ids.map(String) : [];
+  const [newest] = all.filter((one) => one.kind === "split" || one.kind === "heal");
+  if (newest?.kind !== "split") return null;
+  return { parts: newest.ids.map((part) => String(part).split(",")), since_ms: newest.first_seen_ms ?? newest.first_said_ms };
 }

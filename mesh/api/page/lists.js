@@ -39,14 +39,16 @@ export function asking(call, draw) {
 
 const nodeButton = (name) => h("button", { type: "button", onclick: () => adjust({ node: name, link: "" }) }, name);
 
+const UNRECORDED = "not on record";
+
 const NODES = [
   { name: "node", of: (row) => nodeButton(row.node), text: (row) => row.node },
   { name: "Kafka cluster", of: (row) => row.kafka, short: true },
   { name: "state", of: (row) => nodeLook(row.state)[1] || "up", short: true },
   { name: "publishes", of: (row) => rate(row.published ? row.published.guaranteed + row.published.direct : null), number: true },
-  { name: "endpoints", of: (row) => count(row.endpoints), number: true },
-  { name: "known everywhere", of: (row) => ({ true: "yes", false: "no" })[row.known_everywhere] ?? "?", short: true },
-  { name: "since", of: (row) => (row.since_ms ? moment(row.since_ms, now()) : ""), short: true },
+  { name: "endpoints", of: (row) => (store.at ? UNRECORDED : count(row.endpoints)), number: true },
+  { name: "known everywhere", of: (row) => (store.at ? UNRECORDED : { true: "yes", false: "no" }[row.known_everywhere] ?? "?"), short: true },
+  { name: "since", of: (row) => (store.at ? UNRECORDED : row.since_ms ? moment(row.since_ms, now()) : "before it was watched"), short: true },
 ];
 
 const ENDPOINTS = [
@@ -62,9 +64,9 @@ export function nodes() {
   const rows = () => [...store.nodes.values()];
   const drawNodes = () => table(NODES, rows(), { caption: "Nodes" });
   let drawn = drawNodes();
-  const below = asking(() => askAll("endpoints"), (items) => [
+  const below = asking(() => askAll("endpoints", { at: store.at }), (items) => [
     h("div", { class: "bar" }, h("h2", { class: "title" }, "Endpoints"), exporting("endpoints", ENDPOINTS, () => items)),
-    store.at ? h("p", { class: "soft" }, "Endpoints are shown as they are now: those of then are on the view Interest.") : null,
+    store.at ? h("p", { class: "soft" }, "Endpoints that have ended since then are on record nowhere.") : null,
     table(ENDPOINTS, items, { caption: "Endpoints", empty: "Nobody subscribes." }),
   ]);
   const element = h("div", null,
@@ -103,7 +105,17 @@ const LETTERS = [
   { name: "detail", of: (row) => shown(row.detail) },
 ];
 
+// Of a moment gone by nothing is drawn of what nobody noted.
+function unrecorded(title, text) {
+  return {
+    element: h("div", null, h("div", { class: "bar" }, h("h2", { class: "title" }, title)),
+      h("p", { class: "lead" }, text),
+      h("p", null, h("button", { type: "button", onclick: () => adjust({ at: "" }) }, "Show now"))),
+  };
+}
+
 export function queues(state) {
+  if (store.at) return unrecorded("Queues", "What waited in queues then, and who consumed from them, is not on record.");
   const list = asking(() => askAll("queues"), (items) => {
     const rows = items.flatMap((one) => one.members.map((member) => ({ ...one, ...member, part: member.kind ?? member.role })));
     const alone = items.filter((one) => !one.members.length).map((one) => one.queue);
@@ -123,7 +135,6 @@ export function queues(state) {
     ]) : null;
   return {
     element: h("div", null,
-      store.at ? h("p", { class: "soft" }, "Queues are shown as they are now: what waited then is not on record.") : null,
       list.element,
       h("div", { class: "bar" }, h("h2", { class: "title" }, "Dead letters"), h("div", null, h("label", { for: "letters-of" }, "Node"), choice)),
       letters?.element ?? h("p", { class: "empty" }, "What a node refused, with the reason; payloads stay where they are."),
@@ -145,13 +156,13 @@ const ROLES = [
 ];
 
 export function roles() {
+  if (store.at) return unrecorded("Roles", "Who had which role then is not on record.");
   const list = asking(() => askAll("roles"), (items) => {
     const parts = store.mesh.parts;
     const rows = items.map((one) => ({ ...one, part: parts.findIndex((nodes) => nodes.includes(one.node)) + 1 }));
     const number = new Set(items.map((one) => `${one.tree_id} ${one.role}`)).size;
     return [
       h("div", { class: "bar" }, h("h2", { class: "title" }, `${count(number)} role${number === 1 ? "" : "s"}`), exporting("roles", ROLES, () => rows)),
-      store.at ? h("p", { class: "soft" }, "Roles are shown as they are now: who had them then is not on record.") : null,
       partsLine(parts),
       table(ROLES, rows, { caption: "Who has which role", empty: "No application has taken a role." }),
       commands(["mesh role list", rows.length ? `mesh role show ${quoted(rows[0].tree)} ${quoted(rows[0].role)}` : "mesh role show TREE ROLE"]),

@@ -3,10 +3,10 @@
 import { VIEWS, adjust, go, here, onMove, viewAddress } from "./address.js";
 import { h, renew, setAttribute, setText, shown } from "./dom.js";
 import { age, clock, moment, proofLook, showLocalTimes, timesAreLocal } from "./format.js";
-import { askAll, follow, load, now, onChange, store } from "./store.js";
+import { askAll, begin, load, now, onChange, store } from "./store.js";
 import { audit, findings, openSplit } from "./audit.js";
 import { interest, trace } from "./messages.js";
-import { map, noteSplits } from "./map.js";
+import { map, noteSplit } from "./map.js";
 import { nodes, queues, roles } from "./lists.js";
 import { plan } from "./plan.js";
 import { panelOf } from "./panel.js";
@@ -75,7 +75,7 @@ function drawTime() {
   const minutes = Math.min(DAY_MINUTES, Math.max(1, Math.ceil((now() - begin) / MINUTE)));
   const slider = $("time");
   setAttribute(slider, "max", minutes);
-  const at = store.at ? Date.parse(store.at) : null;
+  const at = store.at ? store.mesh.at_ms : null;
   if (document.activeElement !== slider || !at) {
     slider.value = at ? Math.max(0, minutes - Math.round((now() - at) / MINUTE)) : minutes;
   }
@@ -128,7 +128,7 @@ let draws = 0;
 async function draw() {
   const mine = ++draws;
   const state = here();
-  if ((state.at ?? null) !== store.at && store.mesh) { await load(state.at); return; }
+  if ((state.at ?? null) !== store.at && (store.mesh || store.refusal)) { await load(state.at); return; }
   document.body.classList.toggle("embed", "embed" in state);
   document.title = `${named(state.view)} · ${store.mesh?.mesh ?? "Trellis"}`;
   drawRail();
@@ -226,11 +226,11 @@ $("menu").addEventListener("click", () => {
   const isOpen = $("views").classList.toggle("open");
   setAttribute($("menu"), "aria-expanded", String(isOpen));
 });
-async function readSplits() {
+async function readSplit() {
   try {
     const kinds = await Promise.all(["split", "heal"].map((kind) => askAll("findings", { kind, at: store.at })));
     const newest = kinds.flat().sort((one, other) => other.last_said_ms - one.last_said_ms);
-    if (noteSplits(openSplit(newest))) { isStale = true; draw(); }
+    if (noteSplit(openSplit(newest))) { isStale = true; draw(); }
   } catch { /* said elsewhere: the view itself asks too */ }
 }
 
@@ -240,16 +240,15 @@ onChange((what) => {
   if (what.kind === "all") {
     setText($("mesh-name"), shown(store.mesh?.mesh ?? "Trellis"));
     renewAll();
-    if (!store.refusal) readSplits();
+    if (store.mesh && !store.refusal) readSplit();
   }
   if (what.kind === "change") {
     view?.update?.(what.data);
-    if (what.data.audit !== undefined) readSplits();
+    if (what.data.audit !== undefined || what.data.parts) readSplit();
   }
   drawProof();
   drawTrouble();
 });
 setInterval(() => { drawAge(); if (!store.at) drawTime(); }, 1000);
 drawRail();
-follow();
-load(here().at);
+begin(here().at);

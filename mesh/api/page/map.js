@@ -3,8 +3,8 @@
 
 import { adjust, here } from "./address.js";
 import { h, s, setAttribute, setText, shown } from "./dom.js";
-import { linkLook, nodeLook, rate, total } from "./format.js";
-import { store } from "./store.js";
+import { linkLook, moment, nodeLook, rate, total } from "./format.js";
+import { now, store } from "./store.js";
 import { exporting, table } from "./table.js";
 
 const NODES_MAX = 60; // more are not drawn at once
@@ -30,13 +30,13 @@ export function map(state) {
   const bar = barOf(state, shownNodes.size, isTable, () => links);
   if (isTable) {
     let drawn = tableOf(links);
-    const element = h("div", null, bar, drawn);
+    const element = h("div", null, bar, splitNote(), drawn);
     return { element, update: () => { const fresh = tableOf(links); if (!drawn.contains(document.activeElement)) { drawn.replaceWith(fresh); drawn = fresh; } } };
   }
   if (shownNodes.size > NODES_MAX && !state.q && !state.kafka) return overview(bar);
   const drawing = new Drawing(shownNodes, links);
   return {
-    element: h("div", null, bar, drawing.svg, legend()),
+    element: h("div", null, bar, splitNote(), drawing.svg, legend()),
     update: (data) => drawing.restyle(data),
     select: (next) => drawing.select(next),
   };
@@ -267,16 +267,25 @@ function boxOf(kafkas) {
   return `${x} ${y} ${right - x} ${bottom - y}`;
 }
 
-// Which part of a split each node is in; empty while the mesh is whole.
-let splits = [];
-export function noteSplits(parts) {
-  const isNew = parts.join("|") !== splits.join("|");
-  splits = parts;
+// The split that stands, or null while the mesh is whole: { parts, since_ms }.
+let split = null;
+
+// Takes it from the auditor, or else from the colours of the tree layer; tells whether it is new.
+export function noteSplit(audited) {
+  const parts = store.mesh.parts;
+  const next = audited ?? (!store.at && parts.length > 1 ? { parts, since_ms: null } : null);
+  const isNew = JSON.stringify(next) !== JSON.stringify(split);
+  split = next;
   return isNew;
 }
 
 function partsOf() {
-  const found = new Map();
-  splits.forEach((part, number) => part.split(",").forEach((node) => found.set(node, number)));
-  return found;
+  return new Map((split?.parts ?? []).flatMap((part, number) => part.map((node) => [node, number])));
+}
+
+function splitNote() {
+  if (!split) return null;
+  return h("p", null, h("span", { class: "pill warn" }, "split"),
+    split.since_ms ? ` since ${moment(split.since_ms, now())}: ` : ": ",
+    split.parts.map((part, number) => `${number ? " | " : ""}part ${number + 1}: ${part.map(shown).join(", ")}`));
 }

@@ -61,7 +61,7 @@ function linkParts(link) {
       { name: "guaranteed", of: (row) => row[1], number: true },
       { name: "direct", of: (row) => row[2], number: true },
     ], [
-      ["now", rate(link.per_s?.guaranteed ?? null), rate(link.per_s?.direct ?? null)],
+      [store.at ? "that minute" : "now", rate(link.per_s?.guaranteed ?? null), rate(link.per_s?.direct ?? null)],
     ]),
     store.at ? null : h("p", { class: "soft" }, `waiting: ${count(link.backlog_messages)} messages in ${count(link.backlog_frames)} frames. Latency: canaries are off.`),
     h("h2", null, `Carries, because ${link.target} asks for`),
@@ -71,7 +71,7 @@ function linkParts(link) {
     ], link.carries.slice(0, 40), { empty: "Nothing: nobody behind this link wants anything." }),
     link.carries.length + link.carries_more > 40 ? h("p", { class: "soft" }, `and ${count(link.carries.length + link.carries_more - 40)} more filters`) : null,
     h("h2", null, "Does not carry"),
-    table([
+    store.at ? h("p", { class: "soft" }, "What was kept off this link then is not on record.") : table([
       { name: "messages", of: (row) => count(row.messages), number: true },
       { name: "because", of: (row) => shown(row.text) },
     ], link.refused, { empty: "Nothing was kept off this link." }),

@@ -38,7 +38,7 @@ export function plan() {
   h("label", { for: "topology", class: "unseen" }, "Topology"), text,
   h("p", null, h("button", { type: "button", onclick: send }, "Plan"), " ", allow, " ", h("label", { for: "allow-delete" }, "accept that unread messages are lost with their topics")));
   const against = h("p", { class: "soft" });
-  const refresh = () => setText(against, `Compared with what is in force: ${store.mesh.mesh}, version ${store.mesh.version}. Nothing is changed here.`);
+  const refresh = () => setText(against, `Compared with what is in force: ${store.mesh.mesh}, version ${store.mesh.version}${store.at ? " (a plan is made of now, not of then)" : ""}. Nothing is changed here.`);
   refresh();
   return {
     refresh,

@@ -53,6 +53,8 @@ export const now = () => Date.now() + store.skew;
 
 const RETRY_MS = 2000;
 let asked = 0;
+let isFollowing = false;
+let first; // the moment that the page was opened with
 let meanwhile = null; // changes that come while all is read
 
 export async function load(at) {
@@ -96,6 +98,7 @@ function change(data) {
   if (data.proof) store.mesh.proof_now = data.proof;
   if (store.at) { tell({ kind: "proof" }); return; }
   if (data.proof) store.mesh.proof = data.proof;
+  if (data.parts) store.mesh.parts = data.parts;
   for (const [name, [state, subscriptions]] of Object.entries(data.nodes ?? {})) {
     const node = store.nodes.get(name);
     if (node) Object.assign(node, { state, subscriptions });
@@ -118,17 +121,29 @@ function take(message) {
   else if (message.kind === "reset") load(store.at);
   else if (message.kind === "lost" && !store.isLost) { store.isLost = true; tell({ kind: "feed" }); }
   else if (message.kind === "open" && store.isLost) { store.isLost = false; tell({ kind: "feed" }); }
+  if (!isFollowing && (message.kind === "open" || message.kind === "here")) {
+    isFollowing = true;
+    load(store.mesh || store.refusal ? store.at : first);
+  }
+}
+
+// Reads all of a moment once changes are followed, for what changed before would not be told; but
+// nobody waits for that longer than for a second.
+export function begin(at) {
+  first = at;
+  follow();
+  setTimeout(() => { if (!isFollowing) load(at); }, 1000);
 }
 
 // Changes come from a worker that all tabs share. What was missed comes when it asks again, or
 // `reset`; a tab that slept in the browser's memory heard nothing, and reads all.
-export function follow() {
+function follow() {
   const address = new URL(`${root}/api/v1/events`, location.href).href;
   const worker = new SharedWorker(`${root}/static/feed.worker.js`);
   worker.onerror = () => { take({ kind: "lost" }); setTimeout(follow, RETRY_MS); };
   worker.port.onmessage = ({ data }) => take(data);
-  const begin = () => worker.port.postMessage({ kind: "follow", address });
-  begin();
+  const listen = () => worker.port.postMessage({ kind: "follow", address });
+  listen();
   addEventListener("pagehide", () => worker.port.postMessage({ kind: "bye" }));
-  addEventListener("pageshow", (event) => { if (event.persisted) { begin(); load(store.at); } });
+  addEventListener("pageshow", (event) => { if (event.persisted) { listen(); load(store.at); } });
 }

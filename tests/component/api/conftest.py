@@ -195,8 +195,10 @@ def api_of() -> Iterator[MakeApi]:
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     made: list[Api] = []
 
-    def make(topology: Topology, *, access: Access | None = None, begun: bool = True) -> Api:
-        api = Api(Mesh(topology), access or Access())
+    def make(
+        topology: Topology, *, access: Access | None = None, begun: bool = True, runs: bool = True
+    ) -> Api:
+        api = Api(Mesh(topology, runs=runs), access or Access())
         made.append(api)
         if begun:
             api.live.look()

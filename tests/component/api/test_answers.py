@@ -151,6 +151,22 @@ def test_the_past_is_told_as_far_as_it_is_on_record(api: Api) -> None:
     assert api.get("mesh?at=1m")["is_now"] is False
 
 
+def test_endpoints_of_then_are_those_that_were_there(api: Api) -> None:
+    """One that came later is not; what a link carried is told of then, too."""
+    api.mesh.subscribe("c", "old", "acme/>")
+    api.lives(70)
+    api.mesh.subscribe("c", "new", "acme/>")
+    api.lives(2)
+    then, now = api.get("endpoints?at=30s")["items"], api.get("endpoints")["items"]
+    assert [one["name"] for one in then] == ["old"]
+    assert [one["name"] for one in now] == ["new", "old"]
+    assert [one["name"] for one in api.get("nodes/c?at=30s")["ends"]] == ["old"]
+    carried = api.get("links/a/b?at=30s")
+    assert [one["for"] for one in carried["carries"]] == [["c/old"]]
+    assert (carried["refused"], carried["counted_since_ms"]) == ([], None)
+    assert api.get("audit/wall?at=71s")["rows"] == []
+
+
 def test_what_has_not_changed_is_not_sent_again(api: Api) -> None:
     """ETag and If-None-Match."""
     first = api.ask("/api/v1/zones")

@@ -56,6 +56,12 @@ def test_no_script_reads_text_as_markup_or_loads_from_elsewhere(name: str) -> No
     assert set(found) <= {"http://www.w3.org/2000/svg"}
 
 
+def test_nothing_on_the_page_is_animated() -> None:
+    """A transition on links redraws a thousand of them sixty times for each change."""
+    text = PAGE.joinpath("page.css").read_text()
+    assert re.findall(r"transition|animation|@keyframes", text) == []
+
+
 def test_the_skeleton_has_no_script_or_style_of_its_own() -> None:
     """The policy would refuse it."""
     text = PAGE.joinpath("index.html").read_text()

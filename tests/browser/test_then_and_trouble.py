@@ -1,0 +1,274 @@
+"""Moments gone by, and everything that goes wrong: said in words, on every view, and half-drawn never."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from mesh.api.guard import Access
+from mesh.config.topology_file import topology_from_mapping
+from tests.browser.conftest import MARKUP, SPEC, Auditor, Open
+from tests.browser.test_page import _is_read
+from tests.component.api.conftest import Api, MakeApi
+
+LONG_AGO = "at=2h"
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ("/map?link=tk1->ny1", "What was kept off this link then is not on record"),
+        ("/map?node=ny2", "not on record"),
+        ("/nodes", "Endpoints that have ended since then are on record nowhere"),
+        ("/queues", "What waited in queues then, and who consumed from them, is not on record"),
+        ("/roles", "Who had which role then is not on record"),
+        ("/interest?subject=acme/a&from=tk3", "Ways of a moment gone by are not on record"),
+        ("/plan", "a plan is made of now, not of then"),
+        ("/audit", "blind"),
+    ],
+)
+def test_each_view_says_what_is_not_on_record(
+    api: Api, open_page: Open, place: str, says: str
+) -> None:
+    """Two hours ago nobody had subscribed, and nobody watched: nothing of now is shown as then."""
+    page = open_page(f"{place}{'&' if '?' in place else '?'}{LONG_AGO}")
+    _is_read(page)
+    expect(page.locator("body")).to_contain_text(says)
+    expect(page.locator("#trouble")).to_contain_text("are not on record")
+    assert "ny2/billing" not in page.locator("body").inner_text()
+    expect(page.get_by_role("button", name="Live")).to_have_attribute("aria-pressed", "false")
+
+
+def test_a_time_in_the_future_is_refused_in_a_line(api: Api, open_page: Open) -> None:
+    """Nothing is drawn of it, it is not asked again and again, and Live leads back."""
+    page = open_page("/map?at=2999-01-01T00:00:00Z")
+    expect(page.locator("main")).to_contain_text("is in the future; give a time gone by")
+    assert page.locator("svg.map").count() == 0
+    page.get_by_role("button", name="Live").click()
+    expect(page.get_by_label("node tk1", exact=True)).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ("/map?node=nobody", "no node"),
+        ("/map?link=tk1->nobody", "nobody"),
+        ("/interest?subject=a//b&from=tk1", "empty level"),
+        ("/interest?subject=acme/a&from=nobody", "no node"),
+        ("/trace?id=nothing", "is no message"),
+        ("/trace?id=mesh.tk3.in.g/0/999999", "Nothing is left of such a message"),
+        ("/queues?letters=nobody", "no node"),
+        ("/map?at=yesterday", "is no time"),
+        ("/nothing-like-that?q=1", "there is nothing at /nothing-like-that"),
+    ],
+)
+def test_what_is_not_there_is_said_in_a_line(
+    api: Api, open_page: Open, place: str, says: str
+) -> None:
+    """Unknown names, filters that are none, and times that are none."""
+    page = open_page(place, waits="nothing" not in place or "trace" in place)
+    expect(page.locator("body")).to_contain_text(says)
+    assert "Traceback" not in page.locator("body").inner_text()
+
+
+def test_ten_thousand_findings_are_shown_as_far_as_anybody_reads(
+    api: Api, auditor: Auditor, open_page: Open, tmp_path: Path
+) -> None:
+    """The newest two hundred, and all of them in the CSV; the page answers meanwhile."""
+    writer = api.mesh.world.kafka["left"].writer("many")
+    with api.turn:
+        for number in range(10_000):
+            finding = {"kind": "duplicate", "text": f"number {number}", "ids": []}
+            key = f"{number}".encode()
+            writer.produce("mesh.audit.findings", json.dumps(finding).encode(), key, 0)
+        writer.flush()
+    auditor.speaks("ny2/billing")
+    api.lives(2)
+    page = open_page("/findings")
+    expect(page.get_by_role("heading", name="10\u2009000 findings")).to_be_visible()
+    assert page.locator("tbody tr").count() == 200
+    expect(page.get_by_role("status")).to_contain_text("10000 findings open")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save as CSV").click()
+    saved.value.save_as(tmp_path / "findings.csv")
+    assert len((tmp_path / "findings.csv").read_text().splitlines()) == 10_001
+    page.get_by_role("link", name="Map").click()
+    expect(page.get_by_label("node tk1", exact=True)).to_be_visible()
+
+
+def test_a_kafka_cluster_that_is_down_is_named_and_the_rest_is_shown(
+    api: Api, open_page: Open
+) -> None:
+    """On every view, and it comes back by itself."""
+    page = open_page("/map")
+    with api.turn:
+        api.mesh.world.kafka["right"].available = False
+    api.lives(15)
+    expect(page.locator("#trouble")).to_contain_text("Kafka cluster right does not answer")
+    expect(page.get_by_label("node tk2", exact=True)).to_have_attribute("aria-description", "up")
+    expect(page.get_by_label("node ny1", exact=True)).not_to_have_attribute(
+        "aria-description", "up"
+    )
+    for view in ("nodes", "queues", "roles", "interest?subject=acme/a&from=tk3", "audit"):
+        page.goto(f"{api.url}/{view}")
+        _is_read(page)
+        expect(page.locator("#trouble")).to_contain_text("Kafka cluster right does not answer")
+        assert page.locator("main").inner_text().strip() != ""
+    page.goto(f"{api.url}/map")
+    with api.turn:
+        api.mesh.world.kafka["right"].available = True
+    api.lives(20)
+    expect(page.get_by_label("node ny1", exact=True)).to_have_attribute("aria-description", "up")
+    expect(page.locator("#trouble")).to_be_empty()
+
+
+def test_a_split_is_shown_in_colours_and_words_since_when(
+    api: Api, auditor: Auditor, open_page: Open
+) -> None:
+    """Each node says its part; a heal ends it."""
+    page = open_page("/map")
+    auditor.finds("split", "parts", ids=["tk1,tk2,tk3", "ny1,ny2"], first_seen_ms=3_600_000)
+    auditor.speaks("ny2/billing")
+    api.lives(2)
+    main = page.locator("main")
+    expect(main).to_contain_text("split since 01:00:00: part 1: tk1, tk2, tk3 | part 2: ny1, ny2")
+    expect(page.get_by_label("node ny2", exact=True)).to_have_attribute(
+        "aria-description", "part 2"
+    )
+    expect(page.get_by_label("node ny2", exact=True)).to_have_class(re.compile("part-1"))
+    expect(page.get_by_role("status")).to_contain_text("the mesh is split")
+    auditor.finds("heal", "whole", ids=[])
+    auditor.speaks("ny2/billing")
+    api.lives(2)
+    expect(main).not_to_contain_text("split since")
+    expect(page.get_by_role("status")).not_to_contain_text("split")
+
+
+def test_rows_of_every_list_are_saved_as_csv(
+    api: Api, auditor: Auditor, open_page: Open, tmp_path: Path
+) -> None:
+    """With the names of the columns, by the button."""
+    api.mesh.publish("tk3", "acme/a")
+    auditor.finds("duplicate", "twice", endpoint="ny2/billing", ids=["mesh.tk3.in.g/0/0/0"])
+    auditor.certifies("ny2/billing")
+    api.lives(2)
+    page = open_page("/map")
+    for place, header in (
+        ("/map?table=1", "link,Kafka cluster,zone"),
+        ("/interest", "node,wanted by,filter"),
+        ("/interest?subject=acme/a&from=tk3&table=1", "link,zone,because"),
+        ("/trace?id=mesh.tk3.in.g/0/0", "step,where,record"),
+        ("/audit?table=1", "endpoint,minutes equal"),
+        ("/findings", "kind,first seen,where"),
+        ("/queues", "queue,policy,node"),
+        ("/roles", "tree,role,held"),
+        ("/nodes", "node,Kafka cluster,state"),
+    ):
+        page.goto(f"{api.url}{place}")
+        _is_read(page)
+        with page.expect_download() as saved:
+            page.get_by_role("button", name="Save as CSV").first.click()
+        saved.value.save_as(tmp_path / "rows.csv")
+        assert (tmp_path / "rows.csv").read_text().startswith(header), place
+
+
+@contextmanager
+def _portal(body: str) -> Iterator[str]:
+    """Serve one page of somebody else; yield its origin."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(self.server.body)  # type: ignore[attr-defined]
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Page)
+    server.body = body.encode()  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_portal_shows_one_view_without_the_frame(chromium: Browser, api_of: MakeApi) -> None:
+    """`?embed`, where the operator names it: neither search nor rail, and how far all is proven."""
+    page = chromium.new_page()
+    with _portal("") as portal:
+        access = Access(embedders=(portal,))
+        api = api_of(topology_from_mapping(SPEC, name="worldwide"), access=access)
+        api.lives(2)
+        stranger = api_of(topology_from_mapping(SPEC, name="worldwide"))
+        page.goto(portal)
+        for url in (api.url, stranger.url):
+            page.evaluate(
+                "url => { const frame = document.createElement('iframe'); frame.src = url; frame.width = 900; "
+                "document.body.append(frame); }",
+                f"{url}/map?embed",
+            )
+        framed = page.frame_locator("iframe >> nth=0")
+        expect(framed.get_by_label("node tk1", exact=True)).to_be_visible()
+        expect(framed.get_by_role("status")).to_contain_text("No audit")
+        expect(framed.locator("nav")).to_be_hidden()
+        expect(framed.get_by_label("Find", exact=True)).to_be_hidden()
+        refused = page.frame_locator("iframe >> nth=1")
+        expect(refused.locator("#main")).to_have_count(0)
+    page.close()
+
+
+def test_hostile_dead_letters_are_text(api: Api, open_page: Open) -> None:
+    """What a stranger wrote where subjects are read."""
+    writer = api.mesh.world.kafka["left"].writer("stranger")
+    with api.turn:
+        for subject in (f"{MARKUP}//", "a\u202e//b", "=cmd//", "x" * 300):
+            header = ("mesh-subject", subject.encode())
+            writer.produce("mesh.tk1.in.g", b"payload", None, 0, headers=[header])
+        writer.flush()
+    api.lives(5)
+    page = open_page("/queues?letters=tk1")
+    _is_read(page)
+    expect(page.locator("main")).to_contain_text("<script>window.hacked=1</script>")
+    expect(page.locator("main")).to_contain_text("a\\u202e//b")
+    assert "payload" not in page.locator("main table").last.inner_text()
+    assert page.locator("main img, main script, main b").count() == 0
+    assert page.evaluate("window.hacked") is None
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_large_mesh_asks_for_a_filter_first(chromium: Browser, api_of: MakeApi) -> None:
+    """Above 60 nodes: Kafka clusters as a table, from there into one; a filter draws what it names."""
+    nodes = [f"n{number}" for number in range(64)]
+    spec = {
+        "kafka": {"left": None, "right": None},
+        "nodes": {
+            node: {"kafka": "left" if number < 32 else "right"} for number, node in enumerate(nodes)
+        },
+        "zones": {
+            "WO": {"kind": "multi-hop", "links": [["n0", node] for node in nodes[1:]]},
+        },
+    }
+    api = api_of(topology_from_mapping(spec, name="large"), runs=False)
+    page = chromium.new_page()
+    page.goto(f"{api.url}/map")
+    expect(page.locator("main")).to_contain_text("64 nodes are too many to read at once")
+    assert page.locator("svg.map").count() == 0
+    page.get_by_role("button", name="left", exact=True).click()
+    expect(page.get_by_label("node n1", exact=True)).to_be_visible()
+    page.get_by_label("Filter", exact=True).fill("n63")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("node n63", exact=True)).to_be_visible()
+    assert page.locator(".node").count() == 1
+    page.close()
