@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 
 from mesh.model.state import Ledger
 
+NAMES_MAX, OTHERS = 100, "others"
+"""So many links and endpoints are told apart: names of endpoints may come for ever."""
+
 
 @dataclass(slots=True)
 class Accounts:
@@ -36,7 +39,9 @@ class Accounts:
 
     def add(self, ledger: Ledger, needless: Mapping[str, int]) -> None:
         """Add what one committed batch did."""
-        self.needless.update(needless)
+        for name, copies in needless.items():
+            is_known = name in self.needless or len(self.needless) < NAMES_MAX
+            self.needless[name if is_known else OTHERS] += copies
         self.commits += 1
         for source in ledger.sources:
             self.read[source.topic] += source.messages

@@ -9,6 +9,8 @@ import itertools
 
 from mesh.core.interest import EXACT_FILTERS
 from mesh.model.frames import MessageClass
+from mesh.model.state import Ledger
+from mesh.runtime.lane.accounts import NAMES_MAX, OTHERS, Accounts
 from mesh.runtime.port.figures import figures_of
 from tests.component.runtime.conftest import SmallMesh, subject
 
@@ -34,3 +36,12 @@ def test_needless_copies_are_counted_towards_who_has_too_many_shapes(mesh: Small
     assert len(mesh.read(mesh.names.endpoint("c", "hostile"))) == 3
     assert len(mesh.read(mesh.names.endpoint("b", "calm"))) == 1
     assert not mesh.dead_letters("c")
+
+
+def test_of_needless_copies_only_so_many_names_are_told_apart() -> None:
+    accounts, ledger = Accounts(), Ledger(node="a", lane=0, lane_epoch=1)
+    for number in range(3 * NAMES_MAX):
+        accounts.add(ledger, {f"e{number}": 2})
+    accounts.add(ledger, {"e0": 1})
+    assert len(accounts.needless) == NAMES_MAX + 1
+    assert (accounts.needless["e0"], accounts.needless[OTHERS]) == (3, 4 * NAMES_MAX)
