@@ -111,6 +111,7 @@ def link_document(live: Live, source: str, target: str, at_ms: int | None) -> di
         "last_minute": [] if flow is None or at_ms is not None else [sum(x) for x in flow.per_s],
         "minutes": _minutes(live, source, target, now),
         "findings": findings,
+        "audited": None if at_ms is not None else live.watch.trail.links.get(f"{source}->{target}"),
         "commands": [
             "mesh links",
             f"mesh link pause {source} {target}",

@@ -19,7 +19,7 @@ from mesh.operate.minutes import MINUTE_MS, MINUTES_KEPT
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 
-TABLES = ("findings", "certificates", "status")
+TABLES = ("findings", "certificates", "links", "status")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,7 @@ class AuditTrail:
 
     Attributes:
         findings, certificates: By key, oldest first; those taken back too.
+        links: What was counted on each direction of a link (`tk1->ny1`), the newest.
         status: The newest, or empty.
         heard: Minutes from 1970 on in which the auditor spoke.
         has_topics: Whether it ever wrote here.
@@ -70,6 +71,7 @@ class AuditTrail:
         """
         self.findings: dict[str, Said] = {}
         self.certificates: dict[str, Said] = {}
+        self.links: dict[str, Entry] = {}
         self.status: Mapping[str, Any] = {}
         self.heard: dict[int, None] = {}
         self.has_topics = False
@@ -118,7 +120,7 @@ class AuditTrail:
         self._hear(at_ms)
         rows = self.findings if table == "findings" else self.certificates
         if value is None:
-            if key in rows and table != "status":
+            if key in rows and table in ("findings", "certificates"):
                 known = rows[key]
                 rows[key] = Said(
                     key=key,
@@ -137,6 +139,9 @@ class AuditTrail:
             return
         if table == "status":
             self.status = {"at_ms": at_ms, **entry}
+            return
+        if table == "links":
+            self.links[key] = entry
             return
         before = rows.pop(key, None)
         first_ms = at_ms if before is None or before.ended_ms is not None else before.first_ms

@@ -45,7 +45,7 @@ class Auditor:
     api: Api
 
     def __post_init__(self) -> None:
-        names = [f"mesh.audit.{one}" for one in ("findings", "certificates", "status")]
+        names = [f"mesh.audit.{one}" for one in ("findings", "certificates", "links", "status")]
         specs = [TopicSpec(name=name, partitions=1, settings=BROKER_TIME) for name in names]
         self._kafka = self.api.mesh.world.kafka["left"]
         self._kafka.admin().create(specs)

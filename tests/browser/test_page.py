@@ -130,8 +130,12 @@ def test_the_map_shows_links_as_they_become(api: Api, open_page: Open) -> None:
     assert node.locator("circle").get_attribute("cx") == place
 
 
-def test_a_link_tells_what_it_carries_and_why_not(api: Api, open_page: Open) -> None:
-    """Chosen by keyboard on the map; its commands exist."""
+def test_a_link_tells_what_it_carries_and_why_not(
+    api: Api, auditor: Auditor, open_page: Open
+) -> None:
+    """Chosen by keyboard on the map; what the auditor counted; its commands exist."""
+    counts = {"messages": 2100, "frames": 40, "repairs": 0, "direct": 30, "direct_read": 30}
+    auditor.says("links", "tk1->ny1", {"link": "tk1->ny1", **counts, "dropped": {}})
     api.mesh.publish("tk1", "acme/a")
     api.mesh.publish("tk1", "other")
     api.lives(2)
@@ -143,6 +147,8 @@ def test_a_link_tells_what_it_carries_and_why_not(api: Api, open_page: Open) -> 
     expect(panel).to_contain_text("acme/>")
     expect(panel).to_contain_text("ny2/billing")
     expect(panel).to_contain_text("nobody behind this link wants it")
+    expect(panel).to_contain_text("2\u2009100 messages in 40 frames")
+    expect(panel).to_contain_text("sent equals read")
     expect(panel).to_contain_text("mesh link pause tk1 ny1")
     page.keyboard.press("Escape")
     expect(panel).to_be_hidden()

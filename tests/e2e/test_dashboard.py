@@ -94,7 +94,7 @@ def shown(kafka_clusters: ClustersOf, tmp_path_factory: pytest.TempPathFactory) 
     finally:
         if page is not None:
             page.terminate()
-            page.wait(30)
+            assert page.wait(30) == 0
         for process in auditor:
             process.kill()
         fleet.stop()
@@ -175,6 +175,61 @@ def test_a_swapped_payload_is_found(shown: Shown, page: Page) -> None:
     page.goto(f"{shown.url}/findings")
     expect(page.locator("main")).to_contain_text("c/swapped", timeout=FOUND_MS)
     expect(page.locator("main")).to_contain_text("mesh trace")
+
+
+def test_why_an_endpoint_does_not_get_a_subject_is_found_by_keyboard(
+    shown: Shown, page: Page
+) -> None:
+    """The subject into Find, the node into From node: the link where it ends, and why."""
+    page.keyboard.press("/")
+    page.keyboard.type("acme/thrice/x")
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_contain_text("Nobody wants anything like that")
+    page.get_by_label("Subject", exact=True).focus()
+    page.keyboard.press("Tab")
+    page.keyboard.type("a")
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_contain_text("Nobody gets it")
+    expect(page.locator("main")).to_contain_text("nobody behind this link wants it")
+
+
+def test_a_plan_that_is_illegal_is_refused_with_both_walks(shown: Shown, page: Page) -> None:
+    """A third link closes the chain to a ring: two ways to the same node."""
+    file = (shown.fleet.directory / "mesh.yaml").read_text()
+    ring = json.dumps(
+        {
+            "apiVersion": "mesh/v1",
+            "kind": "Mesh",
+            "metadata": {"name": "audited"},
+            "spec": {
+                "prefix": shown.prefix,
+                "kafka": {"left": {}, "right": {}},
+                "nodes": {"a": {"kafka": "left"}, "b": {"kafka": "left"}, "c": {"kafka": "right"}},
+                "zones": {
+                    "Z": {"kind": "multi-hop", "links": [["a", "b"], ["b", "c"], ["a", "c"]]}
+                },
+            },
+        }
+    )
+    page.goto(f"{shown.url}/plan")
+    page.get_by_label("Topology", exact=True).fill(ring)
+    page.get_by_role("button", name="Plan", exact=True).click()
+    expect(page.locator("main")).to_contain_text("Refused")
+    assert page.locator(".walk").count() >= 2
+    expect(page.locator("main")).to_contain_text("remove link")
+    assert (shown.fleet.directory / "mesh.yaml").read_text() == file
+
+
+def test_a_split_is_on_the_map_until_it_heals(shown: Shown, page: Page) -> None:
+    """Neither end reads the other: two parts, in words and colours, told by the auditor."""
+    for node, neighbour in (("b", "c"), ("c", "b")):
+        shown.fleet.cut(node, [neighbour])
+    expect(page.get_by_role("status")).to_contain_text("the mesh is split", timeout=FOUND_MS)
+    expect(page.locator("main")).to_contain_text("part 1: a, b | part 2: c", timeout=FOUND_MS)
+    for node in ("b", "c"):
+        shown.fleet.cut(node, [])
+    expect(page.get_by_role("status")).not_to_contain_text("split", timeout=FOUND_MS)
+    expect(page.locator("main")).not_to_contain_text("part 2")
 
 
 def _delivered(shown: Shown, endpoint: str, payload: bytes) -> tuple[KafkaCluster, Record]:

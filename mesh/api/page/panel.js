@@ -77,11 +77,25 @@ function linkParts(link) {
     ], link.refused, { empty: "Nothing was kept off this link." }),
     link.counted_since_ms ? h("p", { class: "soft" }, `counted since ${moment(link.counted_since_ms, now())}`) : null,
     h("h2", null, "Proof"),
+    audited(link),
     link.findings.length
       ? h("ul", null, link.findings.map((one) => h("li", null, pill("bad", one.kind), " ", shown(one.text))))
       : h("p", null, "No findings on this link."),
     commands(link.commands),
   ].filter(Boolean);
+}
+
+// What the auditor itself has read on a link, and whether its other end says the same.
+function audited({ audited: counts, backlog_messages: waiting }) {
+  if (store.at) return h("p", { class: "soft" }, "What the auditor had counted then is not on record.");
+  if (!counts) return h("p", { class: "soft" }, "The auditor has counted nothing on this link.");
+  const dropped = Object.entries(counts.dropped ?? {}).map(([why, number]) => `${count(number)} ${shown(why.replaceAll("_", " "))}`);
+  const lacks = counts.direct - counts.direct_read;
+  const direct = !counts.direct ? "" : lacks === 0 ? " Direct messages: sent equals read."
+    : ` Direct messages: ${count(counts.direct)} sent, ${count(counts.direct_read)} read${waiting ? ", and some wait" : ""}.`;
+  return h("p", null, `The auditor read ${count(counts.messages)} messages in ${count(counts.frames)} frames, and ${count(counts.repairs)} repairs. `
+    + "That guaranteed ones follow one another without a gap is checked frame by frame."
+    + direct, dropped.length ? ` Dropped: ${dropped.join(", ")}.` : "");
 }
 
 function nodeParts(node) {
