@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from mesh.errors import TransportDeniedError
 from mesh.model.frames import MessageClass, SourcePartition
 from mesh.model.state import Progress, ProgressKind
 from mesh.model.topics import TopicNames
@@ -48,12 +49,14 @@ class Ended:
     def gone(self, admin: Admin, positions: Positions) -> Sequence[bytes]:
         """Return the keys of what cannot come back, and have the positions forget it.
 
+        Nothing is forgotten by guess: who may not see all of these topics keeps all their keys.
+
         Args:
             admin: Of the node's own Kafka cluster, where all targets are.
             positions: Of the lane.
 
         Raises:
-            TransportError: The brokers do not answer.
+            TransportUnavailableError: The brokers do not answer.
         """
         names = TopicNames(self.topology.prefix)
         linked = tuple(
@@ -67,7 +70,11 @@ class Ended:
             if one.topic not in linked and one.topic not in positions.holds
         }
         topics = list(dict.fromkeys(one.topic for one in doubted.values()))
-        known = admin.describe(topics) if topics else {}
+        try:
+            known = admin.describe(topics) if topics else {}
+        except TransportDeniedError as error:
+            log.info("progress.not_ended", fault=str(error))
+            return ()
         gone = {key: one for key, one in doubted.items() if one.topic not in known}
         for one in gone.values():
             at = TopicPartition(one.topic, one.partition)
