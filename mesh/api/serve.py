@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import socket
 import time
@@ -30,6 +31,12 @@ CONNECTIONS_MAX = 500
 WAIT_S = 0.5
 
 
+ROOT_PATH = re.compile(r"(/[\w.~-]+)+/?", re.ASCII)
+HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
+HOST = re.compile(r"[\w.-]+|[0-9a-fA-F:.]+", re.ASCII)
+ORIGIN = re.compile(r"https?://[\w.*-]+(:\d{1,5})?", re.ASCII)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What a server is told.
@@ -54,8 +61,11 @@ class Settings:
         """Return who may ask.
 
         Raises:
-            ConfigError: Anybody on the network could, without showing anything.
+            ConfigError: Anybody on the network could, without showing anything; or something has
+                not the form that it must have, and would stand in headers and addresses.
         """
+        if problems := list(self._misformed()):
+            raise ConfigError(problems)
         if not is_loopback(self.host) and not (self.token or self.user_header):
             message = (
                 "is no loopback address, so everybody who reaches it could read all: set "
@@ -70,6 +80,19 @@ class Settings:
             embedders=self.embedders,
             root_path=self.root_path.rstrip("/"),
         )
+
+    def _misformed(self) -> Iterator[Problem]:
+        forms = (
+            ("--root-path", [self.root_path], ROOT_PATH, "a path, as in /trellis"),
+            ("--user-header", [self.user_header], HEADER, "the name of a header"),
+            ("--allowed-host", self.allowed_hosts, HOST, "a name without a port"),
+            ("--embed", self.embedders, ORIGIN, "an origin, as in https://portal.example.com"),
+        )
+        for where, given, form, wanted in forms:
+            for text in given:
+                if text and form.fullmatch(text) is None:
+                    message = f"{text[:80]!r} is not {wanted}"
+                    yield Problem(code="BAD_VALUE", message=message, where=where)
 
 
 def serve(topology: Topology, settings: Settings, announce: Callable[[str], None]) -> None:

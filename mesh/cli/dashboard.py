@@ -82,7 +82,7 @@ def _serve(
         host=host,
         port=port,
         allowed_hosts=tuple(hosts or ()),
-        token=os.environ.get("MESH_TOKEN", ""),
+        token=os.environ.get("MESH_TOKEN", "").strip(),  # files end with a line break
         user_header=user_header,
         embedders=tuple(embed or ()),
         root_path=root_path,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -77,6 +78,45 @@ def test_beyond_loopback_somebody_must_be_asked_for() -> None:
         assert Settings(host=host, port=1, token="t").access().token == "t"
     for host in ("127.0.0.1", "localhost", "::1", "127.1.2.3"):
         assert Settings(host=host, port=1).access().token == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"embedders": ["https://portal.example; script-src *"]}, "--embed"),
+        ({"embedders": ["portal"]}, "--embed"),
+        ({"embedders": ["https://portal.example\r\nX-Evil: 1"]}, "--embed"),
+        ({"root_path": "trellis"}, "--root-path"),
+        ({"root_path": "/a b"}, "--root-path"),
+        ({"root_path": '/"><script>'}, "--root-path"),
+        ({"user_header": "X User:"}, "--user-header"),
+        ({"allowed_hosts": ["mesh.example:8080"]}, "--allowed-host"),
+        ({"allowed_hosts": ["https://mesh.example"]}, "--allowed-host"),
+    ],
+)
+def test_what_would_stand_in_headers_must_have_their_form(
+    given: dict[str, Any], where: str
+) -> None:
+    """One line that names the option; a policy is not written by whoever names a portal."""
+    with pytest.raises(ConfigError) as caught:
+        Settings(host="127.0.0.1", port=1, **given).access()
+    (problem,) = caught.value.problems
+    assert problem.where == where
+    assert "\n" not in problem.line()
+
+
+def test_what_has_its_form_is_taken() -> None:
+    """Origins with ports and wildcards, addresses of both kinds, paths of several parts."""
+    access = Settings(
+        host="127.0.0.1",
+        port=1,
+        allowed_hosts=["mesh.example.com", "10.0.0.1", "fd00::1"],
+        root_path="/tools/trellis/",
+        user_header="X-Forwarded-User",
+        embedders=["https://portal.example.com:8443", "https://*.example.com"],
+    ).access()
+    assert access.root_path == "/tools/trellis"
+    assert "fd00::1" in access.hosts
 
 
 def test_browsers_load_nothing_from_elsewhere(api: Api) -> None:

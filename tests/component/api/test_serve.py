@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
 
 import pytest
+
+from mesh.api.serve import Settings, serve
+from mesh.config.topology_file import topology_from_mapping
+from mesh.errors import StartError
+from tests.component.in_memory_mesh import CHAIN
 
 SERVER = """
 import mesh.api.serve as serving
@@ -35,3 +41,14 @@ def test_a_server_that_is_told_to_end_does(number: signal.Signals) -> None:
         server.send_signal(number)
         out, err = server.communicate(timeout=30)
     assert (server.returncode, out, err) == (0, "let go\n", "")
+
+
+def test_a_port_that_somebody_has_is_named() -> None:
+    """One line, before anything is read."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        settings = Settings(host="127.0.0.1", port=port)
+        with pytest.raises(StartError, match=f"cannot listen on 127.0.0.1:{port}: .* in use"):
+            serve(topology_from_mapping(CHAIN), settings, print)
