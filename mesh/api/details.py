@@ -17,6 +17,7 @@ from mesh.model.topology import Topology
 from mesh.operate.audit_wall import wall_of
 from mesh.operate.documents.audit import audit_document
 from mesh.operate.documents.status import parts_of
+from mesh.operate.endpoints import endpoints_of
 from mesh.operate.minutes import MINUTE_MS
 from mesh.operate.proof import proof_of
 
@@ -72,12 +73,31 @@ def node_document(live: Live, node: str, at_ms: int | None) -> dict[str, Any]:
         for _, one in link_items(live, at_ms)
         if node in (one["source"], one["target"])
     ]
-    endpoints = [one for _, one in endpoint_items(live, node, at_ms)]
+    lag = {} if at_ms is not None else _lag(live, node)
+    ends = endpoint_items(live, node, at_ms)
+    endpoints = [{**one, "lag": lag.get(one["name"])} for _, one in ends]
     return {**row, "directions": links, "ends": endpoints, "commands": _node_commands(node)}
 
 
+def _lag(live: Live, node: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return what waits in each endpoint of a node for the slowest of its readers."""
+    seen = live.seen
+    if seen.view.is_unreachable(node):
+        return {}
+    found = endpoints_of(seen.topology, seen.view, seen.kafka, node)
+    return {
+        one.endpoint: {
+            "readers": one.readers,
+            "slowest": one.slowest,
+            "waiting": None if one.waiting is None else one.waiting.count,
+        }
+        for one in found
+    }
+
+
 def _node_commands(node: str) -> list[str]:
-    return ["mesh status", f"mesh interest {node}", f"mesh dlq {node}"]
+    lists = [f"mesh endpoint list --node {node}", f"mesh interest {node}", f"mesh dlq {node}"]
+    return ["mesh status", *lists]
 
 
 def link_document(live: Live, source: str, target: str, at_ms: int | None) -> dict[str, Any]:

@@ -154,6 +154,16 @@ def test_a_link_tells_what_it_carries_and_why_not(
     expect(panel).to_be_hidden()
 
 
+def test_a_node_tells_its_endpoints_and_what_waits_in_them(api: Api, open_page: Open) -> None:
+    """Kind and class, filters, how far it is certified, and the slowest of its readers."""
+    page = open_page("/map?node=ny2")
+    panel = page.get_by_role("complementary", name="Details")
+    for told in ("billing", "channel, guaranteed", "acme/>", "no certificate yet"):
+        expect(panel).to_contain_text(told)
+    expect(panel).to_contain_text("no consumer group reads it")
+    expect(panel).to_contain_text("mesh endpoint list --node ny2")
+
+
 def test_three_links_refuse_for_three_reasons_that_read_differently(
     api: Api, open_page: Open
 ) -> None:
@@ -170,6 +180,8 @@ def test_three_links_refuse_for_three_reasons_that_read_differently(
     assert "came over this link" in told["tk1 → tk3"]
     assert len({told[name] for name in ("tk3 → tk2", "tk1 → tk2", "tk1 → tk3")}) == 3
     expect(page.locator("main")).to_contain_text("ny1 asks for acme/>")
+    carried = page.get_by_role("row").filter(has_text="tk1 → ny1")
+    expect(carried).to_contain_text("ny2/billing")
 
 
 def test_what_is_looked_for_is_found(api: Api, open_page: Open) -> None:

@@ -84,12 +84,15 @@ function explanation(state, { told, asked, past }) {
   const carried = told.links.map((one) => {
     const [source, target] = one.link.split("->");
     const filters = asked.filter((row) => row.by === "link" && row.node === source && row.who === target).map((row) => row.filter);
-    return { ...one, source, target, filters, per_s: store.links.get(one.link)?.per_s ?? null };
+    const behind = told.reached.filter(({ path }) => path.some((node, place) => node === source && path[place + 1] === target));
+    const ends = behind.flatMap((reached) => reached.endpoints.map((name) => `${reached.node}/${name}`));
+    return { ...one, source, target, filters, ends, per_s: store.links.get(one.link)?.per_s ?? null };
   });
   const CARRIED = [
     { name: "link", of: (row) => h("button", { type: "button", onclick: () => adjust({ link: row.link, node: "" }) }, arrow(row.link)), text: (row) => row.link },
     { name: "zone", of: (row) => row.zone, short: true },
     { name: "because", of: (row) => (row.filters.length ? [`${row.target} asks for `, row.filters.slice(0, 3).map((one) => [h("code", null, shown(one)), " "]), row.filters.length > 3 ? `and ${row.filters.length - 3} more` : ""] : "the link carries it unasked"), text: (row) => `${row.target} asks for ${row.filters.join(" ")}` },
+    { name: "for", of: (row) => row.ends.map(shown).join(", ") },
     { name: "all on this link", of: (row) => rate(total(row.per_s)), number: true },
   ];
   const refused = [

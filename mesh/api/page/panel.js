@@ -111,10 +111,10 @@ function nodeParts(node) {
     node.known_everywhere === false ? h("p", null, pill("warn", "not known everywhere"), ` over ${node.open_links.join(", ")}`) : null,
     h("h2", null, "Endpoints"),
     table([
-      { name: "endpoint", of: (row) => shown(row.name) },
+      { name: "endpoint", of: (row) => [shown(row.name), h("div", { class: "soft" }, `${row.kind}, ${row.class}`)] },
       { name: "filters", of: (row) => row.subscriptions.map((one) => h("div", null, h("code", null, shown(one.filter)))) },
       { name: "gets", of: (row) => rate(row.delivered ? row.delivered.guaranteed + row.delivered.direct : null), number: true },
-      { name: "certified", of: (row) => certified(row) },
+      { name: "certified, and what waits", of: (row) => [h("div", null, certified(row)), h("div", { class: "soft" }, waiting(row.lag))] },
     ], node.ends, { empty: "No endpoints." }),
     h("h2", null, "Links"),
     table([
@@ -125,6 +125,12 @@ function nodeParts(node) {
     node.lanes ? h("p", { class: "soft" }, `${node.lanes} lane${node.lanes === 1 ? "" : "s"}, epoch ${node.epoch}`) : null,
     commands(node.commands),
   ].filter(Boolean);
+}
+
+function waiting(lag) {
+  if (!lag || lag.readers === null) return "what waits is not on record";
+  if (!lag.readers) return "no consumer group reads it";
+  return `${count(lag.waiting)} wait for ${shown(lag.slowest)}`;
 }
 
 export function certified(endpoint) {
