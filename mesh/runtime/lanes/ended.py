@@ -19,7 +19,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.lane.positions import ENDED, Positions
 from mesh.runtime.lane.relinking import UNLINKED
-from mesh.transport.port import Admin, TopicPartition
+from mesh.transport.port import KafkaCluster, TopicPartition
 
 log = structlog.get_logger()
 
@@ -46,13 +46,13 @@ class Ended:
         if is_let_go or is_unlinked:
             self._keys[key] = progress
 
-    def gone(self, admin: Admin, positions: Positions) -> Sequence[bytes]:
+    def gone(self, home: KafkaCluster, positions: Positions) -> Sequence[bytes]:
         """Return the keys of what cannot come back, and have the positions forget it.
 
         Nothing is forgotten by guess: who may not see all of these topics keeps all their keys.
 
         Args:
-            admin: Of the node's own Kafka cluster, where all targets are.
+            home: The node's own Kafka cluster, where all targets are.
             positions: Of the lane.
 
         Raises:
@@ -71,7 +71,7 @@ class Ended:
         }
         topics = list(dict.fromkeys(one.topic for one in doubted.values()))
         try:
-            known = admin.describe(topics) if topics else {}
+            known = home.admin().describe(topics) if topics else {}
         except TransportDeniedError as error:
             log.info("progress.not_ended", fault=str(error))
             return ()

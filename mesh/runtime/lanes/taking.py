@@ -72,7 +72,7 @@ def take_lane(
         yield
         positions.epoch += 1
         raised = Progress(kind=ProgressKind.EPOCH, offset=positions.epoch)
-        gone = ended.gone(kafka.admin(), positions)
+        gone = ended.gone(kafka, positions)
         writer.begin()
         writer.produce(place.topic, encode_progress(raised), progress_key(raised), number)
         for key in gone:

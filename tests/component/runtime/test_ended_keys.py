@@ -26,7 +26,7 @@ def let_go(mesh: SmallMesh) -> Ended:
 
 def test_what_is_deleted_ends(mesh: SmallMesh) -> None:
     kafka: MemoryKafka = mesh.kafka
-    assert let_go(mesh).gone(kafka.admin(), Positions()) == [b"key"]
+    assert let_go(mesh).gone(kafka, Positions()) == [b"key"]
 
 
 def test_who_may_not_look_keeps_all(mesh: SmallMesh, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,4 +36,4 @@ def test_who_may_not_look_keeps_all(mesh: SmallMesh, monkeypatch: pytest.MonkeyP
         raise TransportDeniedError(f"describe topic {names[0]}: not authorized")
 
     monkeypatch.setattr(MemoryAdmin, "describe", denied)
-    assert let_go(mesh).gone(mesh.kafka.admin(), Positions()) == ()
+    assert let_go(mesh).gone(mesh.kafka, Positions()) == ()
