@@ -86,9 +86,14 @@ def wall_of(
             kind = Cell.UNPROVEN if kind_of == "unproven" else Cell.NOT_EQUAL
             _mark(found, str(name), kind, _span(said), first, last)
     proven = _proven(trail)
-    for name, since in _waiting(trail, last):
+    for name, since in _waiting(trail, last, list(found)):
         proven[name] = min(proven.get(name, since - 1), since - 1)
-        _mark(found, name, Cell.WAITING, (since, last), first, last)
+        cells = found.setdefault(name, {})
+        for minute in range(max(first, since), last + 1):
+            # Nobody knows since when what was never certified waits: not in quiet minutes.
+            is_due = since > 0 or minute == last
+            if is_due or cells.get(minute) is Cell.EQUAL or is_busy(name, minute):
+                _mark(found, name, Cell.WAITING, (minute, minute), first, last)
 
     def empty(name: str, minute: int) -> Cell:
         if is_busy(name, minute):
@@ -127,18 +132,40 @@ def _span(said: Said) -> tuple[int, int]:
     return said.last_ms // MINUTE_MS, said.last_ms // MINUTE_MS
 
 
-def _waiting(trail: AuditTrail, last: int) -> Iterator[tuple[str, int]]:
-    """Yield endpoints that wait, and the minute since when."""
-    waiting = trail.status.get("waiting")
+EVERY = "*"
+"""The auditor's word for all endpoints of a source, where it cannot tell yet which there are."""
+
+
+def _waiting(trail: AuditTrail, last: int, names: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Yield endpoints that wait for something, and the minute since when.
+
+    Where the auditor has not read a Kafka cluster at all, nothing is proven of anybody: it does
+    not know yet what waits there.
+    """
     at_ms = trail.status.get("at_ms")
     now = int(at_ms) // MINUTE_MS if isinstance(at_ms, (int, float)) else last
-    newest: dict[str, int] = {}
-    for said in list(trail.certificates.values()):
-        name = str(said.entry.get("endpoint"))
-        newest[name] = max(newest.get(name, 0), _span(said)[1] + 1)
+    newest = _certified_until(trail)
+    waiting = trail.status.get("waiting")
     for one in waiting if isinstance(waiting, list) else []:
-        name = str(one.get("endpoint"))
-        yield name, min(newest.get(name, now), now)
+        source, endpoint = str(one.get("source")), str(one.get("endpoint"))
+        for name in names if endpoint == EVERY else [endpoint]:
+            # Blocks of a source are judged for all endpoints in one go.
+            since = newest.get((source, name), newest.get((source, ""), 0))
+            yield name, min(since, now)
+    sources, positions = trail.audited().sources().values(), trail.status.get("positions")
+    if any(one.get("unread") for one in sources):
+        since = now if positions else 0
+        yield from ((name, since) for name in names)
+
+
+def _certified_until(trail: AuditTrail) -> Mapping[tuple[str, str], int]:
+    """Return the minute after the newest certificate, by source and endpoint, "" for any."""
+    found: dict[tuple[str, str], int] = {}
+    for said in list(trail.certificates.values()):
+        source, after = str(said.entry.get("source")), _span(said)[1] + 1
+        for key in ((source, str(said.entry.get("endpoint"))), (source, "")):
+            found[key] = max(found.get(key, 0), after)
+    return found
 
 
 def _mark(

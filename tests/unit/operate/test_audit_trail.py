@@ -105,6 +105,29 @@ def test_deliveries_before_a_certificate_are_certified_and_later_ones_wait(
     assert auditor.row(3, 2, 0) == [Cell.EQUAL, Cell.EQUAL, Cell.WAITING]
 
 
+def test_what_waits_for_every_endpoint_makes_none_equal(auditor: Auditor) -> None:
+    """`*`: the auditor cannot tell yet whom a block concerns; it is no endpoint of its own."""
+    auditor.ms += 2 * MINUTE_MS
+    auditor.says("certificates", "c", EQUAL)
+    wait = {"source": "mesh.b.in.g[0]", "block": 0, "endpoint": "*", "to": 9, "reason": "news"}
+    auditor.status(uncertified=1, waiting=[wait])
+    now = auditor.ms
+    wall = wall_of(auditor.trail, ["a/s"], now, 3, lambda _name, minute: minute < now // MINUTE_MS)
+    assert list(wall.rows) == ["a/s"]
+    assert wall.rows["a/s"] == [Cell.WAITING, Cell.WAITING, Cell.WAITING]
+    auditor.status()
+    assert auditor.row(3, 2, 1) == [Cell.EQUAL, Cell.EQUAL, Cell.EQUAL]
+
+
+def test_nothing_is_equal_while_a_kafka_cluster_was_never_read(auditor: Auditor) -> None:
+    """What another source sent to the same endpoint is not known there."""
+    auditor.says("certificates", "c", EQUAL)
+    auditor.status(sources={"right": {"unread": "nothing of it has been read yet"}})
+    assert auditor.row(1) == [Cell.WAITING]
+    auditor.status(sources={"right": {"unread": None}})
+    assert auditor.row(1) == [Cell.EQUAL]
+
+
 def test_a_certificate_speaks_for_the_minutes_of_its_records(auditor: Auditor) -> None:
     """Where it tells when its records were written, that counts, and not when it was written."""
     first = auditor.ms - 2 * MINUTE_MS
