@@ -16,10 +16,11 @@ from mesh.operate.advice import advice_for, commands_for
 from mesh.operate.audit_trail import Said
 from mesh.operate.dead_letters import read_letters
 from mesh.operate.documents.interest import interest_document
+from mesh.operate.documents.links import links_document
 from mesh.operate.documents.messages import letter_document
 from mesh.operate.documents.queues import queues_document
 from mesh.operate.documents.roles import roles_document
-from mesh.operate.documents.status import links_document, status_document
+from mesh.operate.documents.status import status_document
 from mesh.operate.documents.zones import ends_document, zone_document
 from mesh.operate.history import (
     HeldSubscription,

@@ -18,7 +18,8 @@ from mesh.errors import ConfigError, Problem
 from mesh.model.frames import MessageClass
 from mesh.model.subject import subject_fault
 from mesh.node.explanation import explain
-from mesh.operate.documents.messages import explanation_document, route_document, trace_document
+from mesh.operate.documents.explanations import explanation_document, route_document
+from mesh.operate.documents.messages import trace_document
 from mesh.operate.knowledge import known_nodes
 from mesh.operate.plan import lost_by
 from mesh.operate.plan_file import plan_document

@@ -53,7 +53,7 @@ def explain(
     from mesh.model.subject import subject_fault
     from mesh.node.explanation import explain as explain_message
     from mesh.node.supposing import suppose
-    from mesh.operate.documents.messages import explanation_document
+    from mesh.operate.documents.explanations import explanation_document
     from mesh.operate.knowledge import known_nodes
 
     if (fault := subject_fault(subject)) is not None:

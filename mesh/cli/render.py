@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from io import StringIO
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.console import Console, RenderableType
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
 
 WIDTH_WITHOUT_TERMINAL = 160
 
@@ -132,5 +134,7 @@ def _as_yaml(data: Mapping[str, object]) -> str:
 
 def console() -> Console:
     """Return where tables are written to: names of strangers are no markup."""
+    from rich.console import Console
+
     width = None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL
     return Console(markup=False, highlight=False, emoji=False, width=width)

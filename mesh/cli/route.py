@@ -30,7 +30,7 @@ def route(
 
     Exit code 10: there is none; the node nearest to B says why.
     """
-    from mesh.operate.documents.messages import route_document
+    from mesh.operate.documents.explanations import route_document
 
     topology = topology_in_question(path, output, target)
     check_node(topology, source, "A")

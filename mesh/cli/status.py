@@ -144,7 +144,7 @@ def links(
 
     Exit code 10: some link is neither up nor disabled.
     """
-    from mesh.operate.documents.status import links_document
+    from mesh.operate.documents.links import links_document
 
     with open_session(target, heard=Heard.ANYBODY) as seen:
         data = links_document(seen.topology, seen.view, seen.beats, seen.kafka)

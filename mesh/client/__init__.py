@@ -20,11 +20,12 @@ from __future__ import annotations
 from mesh.client.channels import ChannelReader
 from mesh.client.client import MeshClient, connect
 from mesh.client.consuming import QueueConsumer, QueueMessage
-from mesh.client.messages import Deliveries, MessageIdentity, ReceivedMessage
+from mesh.client.deliveries import Deliveries
 from mesh.client.published import Published
 from mesh.config.topology_file import load_topology
 from mesh.errors import LaggardsError, MeshError, NotPublishedError, SubjectError, TransportError
 from mesh.model.frames import MessageClass
+from mesh.view.messages import MessageIdentity, ReceivedMessage
 
 __all__ = [
     "ChannelReader",

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
-from mesh.client.messages import Loss, ReceivedMessage, announced, received
 from mesh.errors import DecodeError, SubjectError, TransportMovedError
 from mesh.model.names import name_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import Consumer, KafkaCluster, Passed, Record, TopicPartition
+from mesh.view.messages import Loss, ReceivedMessage, announced, received
 
 READ_S = 0.2
 RETRY_MS = 500

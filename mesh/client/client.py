@@ -11,8 +11,8 @@ from typing import Self
 
 from mesh.client.channels import ChannelReader
 from mesh.client.consuming import QueueConsumer
+from mesh.client.deliveries import Deliveries
 from mesh.client.leases import Leases
-from mesh.client.messages import Deliveries
 from mesh.client.operators import OperatorsWord
 from mesh.client.outbound import checked_size
 from mesh.client.pressure import Pressure

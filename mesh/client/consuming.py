@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from mesh.client.messages import Loss, ReceivedMessage, announced, received
 from mesh.codec.letters import letter_record
 from mesh.core.redelivery import Share
 from mesh.errors import DecodeError, SubjectError, TransportError, TransportMovedError
@@ -31,6 +30,7 @@ from mesh.transport.port import (
     TopicSpec,
     Writer,
 )
+from mesh.view.messages import Loss, ReceivedMessage, announced, received
 
 READ_S = 0.2
 PREFETCH = 500

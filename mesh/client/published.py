@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mesh.client.messages import MessageIdentity
 from mesh.model.frames import MessageClass
+from mesh.view.messages import MessageIdentity
 
 
 @dataclass(slots=True)

@@ -27,9 +27,15 @@ _SHOWN_MAX = 60
 
 
 class StrictModel(BaseModel):
-    """Base of all models of files: no unknown keys and no conversions."""
+    """Base of all models of files: no unknown keys and no conversions.
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
+    A model is built when it is first asked to check something: one that stands in another is built
+    with that alone, and a command that reads no such file builds none.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, populate_by_name=True, defer_build=True
+    )
 
 
 def is_one_line(text: str) -> bool:

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mesh.client.consuming import QueueConsumer
-from mesh.client.messages import MessageIdentity
 from mesh.errors import TransportError
 from mesh.lab.backend import Backend
 from mesh.lab.steps import Consume, Leave
 from mesh.model.names import fold
 from mesh.model.topology import Topology
+from mesh.view.messages import MessageIdentity
 
 
 @dataclass(slots=True)

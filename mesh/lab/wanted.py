@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mesh.lab.steps import Expect
 from mesh.model.topology import Topology
-from mesh.operate.status import wanted_over
+from mesh.operate.link_flows import wanted_over
 from mesh.view.mesh_view import MeshView
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mesh.client.messages import received
 from mesh.core.moving import is_client
 from mesh.errors import DecodeError, TransportError
 from mesh.model.control import EndpointKind, Subscription
@@ -17,6 +16,7 @@ from mesh.operate.status import UNKNOWN
 from mesh.operate.waiting import waiting_behind
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.view.mesh_view import MeshView
+from mesh.view.messages import received
 
 LEFT = "left"
 """Kind of a node that has left a queue with messages in it."""

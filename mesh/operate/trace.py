@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mesh.client.messages import MessageIdentity, received
 from mesh.codec.frames import decode_header, decode_value
 from mesh.codec.state import decode_dead_letter
 from mesh.errors import ConfigError, Problem, ProtocolError
@@ -23,6 +22,7 @@ from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_range
 from mesh.view.mesh_view import MeshView
+from mesh.view.messages import MessageIdentity, received
 
 SCANNED_MAX = 100_000
 """Newest records looked at in each outbox and endpoint."""

@@ -15,8 +15,9 @@ from mesh.model.control import Heartbeat
 from mesh.model.topology import Topology
 from mesh.operate.audit_trail import AuditTrail
 from mesh.operate.in_force import InForce, highest_of, records_seen
+from mesh.operate.link_flows import LinkFlow, link_flows
 from mesh.operate.state_history import StateHistory
-from mesh.operate.status import OBSERVE_S, LinkFlow, NodeStatus, link_flows, node_statuses, observe
+from mesh.operate.status import OBSERVE_S, NodeStatus, node_statuses, observe
 from mesh.operate.traffic import Traffic
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView

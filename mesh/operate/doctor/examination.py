@@ -11,7 +11,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.doctor.progress import Progresses
-from mesh.operate.status import LinkFlow, link_flows
+from mesh.operate.link_flows import LinkFlow, link_flows
 from mesh.transport.port import (
     Copies,
     KafkaCluster,

@@ -11,7 +11,8 @@ from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import SEE_KAFKA, Category, Check, Result, judged
 from mesh.operate.doctor.ways import check_ways
 from mesh.operate.gates import REMEDY, is_shut
-from mesh.operate.status import UNKNOWN, LinkFlow, link_state
+from mesh.operate.link_flows import LinkFlow
+from mesh.operate.status import UNKNOWN, link_state
 
 
 def check_links(at: Examination) -> Iterator[Check]:

@@ -8,7 +8,8 @@ from mesh.model.control import is_address
 from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import Category, Check, first_of, judged
 from mesh.operate.gates import REMEDY
-from mesh.operate.status import UP, link_state, wanted_over
+from mesh.operate.link_flows import wanted_over
+from mesh.operate.status import UP, link_state
 
 
 def check_ways(at: Examination) -> Iterator[Check]:

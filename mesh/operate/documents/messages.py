@@ -1,71 +1,11 @@
-"""`mesh explain`, `route`, `trace` and `dlq` as documents: where messages go, went and stopped."""
+"""`mesh trace` and `mesh dlq` as documents: where messages went, and where they stopped."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from mesh.core.walks import Walk
-from mesh.core.ways import DeadEnd, crossings, way_between
-from mesh.model.reasons import NoWay
-from mesh.model.topology import Topology
-from mesh.node.explanation import Explanation, NotReached
 from mesh.operate.dead_letters import Letter
 from mesh.operate.trace import Trace
-
-
-def explanation_document(told: Explanation, unknown: Sequence[str]) -> dict[str, Any]:
-    """Return who gets a message and why nobody else; `reached` holds nodes passed through too.
-
-    Args:
-        told: The explanation.
-        unknown: Nodes of which nothing is known, because their Kafka cluster does not answer.
-    """
-    return {
-        "subject": told.subject,
-        "source": told.source,
-        "class": str(told.message_class),
-        "reached": [
-            {
-                "node": one.node,
-                "endpoints": list(one.endpoints),
-                "path": list(one.path),
-                "waits": one.waits,
-                "link_disabled": one.disabled,
-            }
-            for one in told.reached
-        ],
-        "links": [
-            {"link": f"{one.source}->{one.target}", "zone": one.zone} for one in told.crossed
-        ],
-        "refused": [
-            {
-                "node": one.node,
-                "neighbour": one.neighbour,
-                "reason": str(one.reason),
-                "cause": one.cause and str(one.cause),
-                "text": one.text,
-            }
-            | ({"selector": one.selector} if one.selector else {})
-            for one in told.refused
-        ],
-        "not_reached": [_not_reached(one) for one in told.not_reached],
-        "queues": list(told.queues),
-        "unknown": list(unknown),
-    }
-
-
-def _not_reached(one: NotReached) -> dict[str, Any]:
-    """Return why a node is not reached; where no way leads there, the forwarding rule is why."""
-    return {
-        "node": one.node,
-        "reason": str(one.reason),
-        "cause": one.cause and str(one.cause),
-        "rule": str(one.cause) if one.reason is NoWay.NO_WAY else None,
-        "link": one.link and "->".join(one.link),
-        "wants": one.wants,
-        "text": one.text,
-    }
 
 
 def trace_document(found: Trace) -> dict[str, Any]:
@@ -126,50 +66,4 @@ def letter_document(letter: Letter) -> dict[str, Any]:
         "source": f"{told.topic}[{told.partition}]@{told.offset}" if told is not None else "",
         "place": f"{letter.place.topic}[{letter.place.partition}]@{letter.offset}",
         "detail": told.detail if told is not None else "",
-    }
-
-
-def route_document(topology: Topology, source: str, target: str) -> dict[str, Any]:
-    """Return the one way from a node to another, or where it ends and why."""
-    found = way_between(topology, source, target)
-    if isinstance(found, Walk):
-        return _way(topology, source, target, found)
-    return _end(source, target, found)
-
-
-def _way(topology: Topology, source: str, target: str, walk: Walk) -> dict[str, Any]:
-    return {
-        "source": source,
-        "target": target,
-        "reached": True,
-        "path": list(walk.nodes),
-        "links": [
-            {
-                "from": one.source,
-                "to": one.target,
-                "zone": one.zone,
-                "kind": str(one.kind),
-                "hops": one.hops,
-                "kafka": topology.nodes[one.source].kafka,
-            }
-            for one in crossings(topology, walk)
-        ],
-    }
-
-
-def _end(source: str, target: str, end: DeadEnd) -> dict[str, Any]:
-    link = end.link
-    stop = end.walk.nodes[-1]
-    where = f"{source} does not reach {target}: messages stop at {stop}"
-    if link is not None:
-        where += f", before link {stop}->{link.other(stop)} (zone {link.zone})"
-    return {
-        "source": source,
-        "target": target,
-        "reached": False,
-        "path": list(end.walk.nodes),
-        "stops_at": stop,
-        "link": None if link is None else {"to": link.other(stop), "zone": link.zone},
-        "reason": str(end.reason),
-        "text": f"{where}: {end.text}",
     }

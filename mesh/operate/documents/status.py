@@ -1,4 +1,4 @@
-"""`mesh status` and `mesh links` as documents, and what others share with them."""
+"""`mesh status` as a document, and what others share with it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mesh.model.control import LinkStatus, Stop
 from mesh.model.topology import Topology
 from mesh.operate.endpoint_topics import missing_endpoints, with_missing
 from mesh.operate.gates import shut_links
-from mesh.operate.status import LinkFlow, NodeStatus, link_flows, node_statuses
+from mesh.operate.status import NodeStatus, node_statuses
 from mesh.operate.stops import StoppedSource
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
@@ -113,40 +113,6 @@ def _change(view: MeshView, wall_ms: int) -> Mapping[str, Any] | None:
         "stage": str(change.stage),
         "since_s": max(0.0, (wall_ms - view.change_ms) / 1000),
         "holding": list(change.holding),
-    }
-
-
-def links_document(
-    topology: Topology,
-    view: MeshView,
-    beats: Mapping[str, bool],
-    kafka: Mapping[str, KafkaCluster],
-) -> dict[str, Any]:
-    """Return both directions of every link: state, what waits on it, how much is wanted.
-
-    Args:
-        topology: The topology in force.
-        view: Of it, refreshed.
-        beats: Which nodes are up.
-        kafka: Its Kafka clusters.
-    """
-    flows = link_flows(topology, view, beats, kafka)
-    return {
-        "ok": all(flow.state in ("up", "disabled") for flow in flows),
-        "links": [_flow(flow) for flow in flows],
-    }
-
-
-def _flow(flow: LinkFlow) -> dict[str, Any]:
-    return {
-        "link": f"{flow.source}->{flow.target}",
-        "zone": flow.zone,
-        "kind": flow.kind,
-        "state": flow.state,
-        "reason": flow.reason,
-        "backlog_frames": flow.backlog_frames,
-        "backlog_messages": flow.backlog_messages,
-        "wanted": flow.wanted,
     }
 
 

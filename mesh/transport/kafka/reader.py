@@ -119,11 +119,15 @@ class KafkaReader:
             if offset is not None
         ]
         if added:
-            self._consumer.incremental_assign(added)
             self._find_leaders({place.topic for place in added})
+            self._consumer.incremental_assign(added)
 
     def _find_leaders(self, topics: set[str]) -> None:
-        """Ask at once who leads new topics: by itself the client library looks once a second."""
+        """Ask who leads new topics before they are assigned.
+
+        By itself the client library looks once a second, and waits half a second before it asks
+        for the beginning of a partition whose leader it does not know yet.
+        """
         if topics <= self._asked:
             return
         self._asked |= topics

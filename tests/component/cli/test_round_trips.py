@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -93,3 +96,43 @@ def test_a_kafka_cluster_that_does_not_answer_is_asked_once(
     assert "right" in ended.err
     assert ended.out
     assert asked.total() == 1, asked
+
+
+MODULES_MAX = {
+    "status": 98,
+    "links": 104,
+    "interest": 96,
+    "explain x/1 --from a": 130,
+    "route a b": 125,
+    "queue list": 110,
+    "endpoint list": 98,
+    "audit report": 94,
+}
+"""Command line -> modules of the mesh that it imports at most: they are most of its CPU time."""
+FOREIGN_TO_ALL = {"mesh.runtime", "mesh.lab", "mesh.local", "mesh.trees", "mesh.client"}
+"""What none of these needs: workers, scenarios, brokers, roles, and what applications import."""
+
+
+@pytest.mark.parametrize("line", MODULES_MAX)
+def test_a_command_imports_no_more_than_it_must(line: str, tmp_path: Path) -> None:
+    """Counted in a process of its own, on a Kafka cluster that is not there."""
+    file = tmp_path / "mesh.yaml"
+    kafka = "k: {bootstrap.servers: '127.0.0.1:1'}"
+    file.write_text(
+        "apiVersion: mesh/v1\nkind: Mesh\nmetadata: {name: m}\n"
+        f"spec:\n  kafka: {{{kafka}}}\n  nodes: {{a: {{}}, b: {{}}}}\n"
+        "  zones: {Z: {kind: one-hop, nodes: [a, b]}}\n"
+    )
+    program = (
+        "import sys\nfrom mesh.cli import session\nfrom mesh.cli.main import main\n"
+        "session.LOOK_WITHIN_S = 0.2\n"
+        f"try:\n    main({[*line.split(), '-f', str(file)]})\nexcept SystemExit:\n    pass\n"
+        "print(*[name for name in sys.modules if name.startswith('mesh.')], file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    loaded = set(done.stderr.splitlines()[-1].split())
+    assert "mesh.transport.kafka.reader" in loaded  # it came as far as asking
+    assert loaded & FOREIGN_TO_ALL == set()
+    assert len(loaded) <= MODULES_MAX[line], sorted(loaded)

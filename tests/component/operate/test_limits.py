@@ -11,7 +11,8 @@ from mesh.errors import BackpressureError
 from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
 from mesh.operate.doctor import Category
-from mesh.operate.status import link_flows, node_statuses
+from mesh.operate.link_flows import link_flows
+from mesh.operate.status import node_statuses
 from mesh.runtime.beside.waiting import SAMPLES_MAX, Backlog
 from mesh.transport.port import TopicPartition
 from tests.component.in_memory_mesh import Mesh

@@ -8,7 +8,8 @@ import pytest
 
 from mesh.errors import ConfigError
 from mesh.operate.auditing import read_audit
-from mesh.operate.status import link_flows, node_statuses
+from mesh.operate.link_flows import link_flows
+from mesh.operate.status import node_statuses
 from mesh.operate.trace import Tracer
 from mesh.transport.port import TopicSpec
 from tests.component.in_memory_mesh import Mesh

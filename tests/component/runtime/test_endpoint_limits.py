@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.client.messages import Loss, announced, received
 from mesh.codec.state import decode_dead_letter, decode_ledger
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError
 from mesh.lab.world import World
 from mesh.transport.memory_faults import Call, MemoryFaults
 from mesh.transport.port import TopicPartition
+from mesh.view.messages import Loss, announced, received
 from tests.component.runtime.conftest import CHAIN, SmallMesh, subject
 
 SIZE = 1_000

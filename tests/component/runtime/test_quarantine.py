@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from mesh.client.messages import MessageIdentity, announced, received
 from mesh.codec.deliveries import decode_delivery
 from mesh.codec.state import decode_dead_letter, decode_ledger
 from mesh.model.headers import GAP_HEADER, MESH_HEADER
 from mesh.model.state import DeadLetter
+from mesh.view.messages import MessageIdentity, announced, received
 from tests.component.runtime.conftest import SmallMesh, subject
 from tests.component.runtime.test_holding import OUTBOX, STUCK, is_held
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from mesh.client.messages import announced
 from mesh.codec.control import decode_acknowledgement
 from mesh.codec.deliveries import decode_delivery
 from mesh.codec.frames import decode_messages, origin_of, peek
@@ -21,6 +20,7 @@ from mesh.model.state import Ledger, Progress, ProgressKind
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import TopicPartition
+from mesh.view.messages import announced
 from tests.sim.meshes import naive_matches
 from tests.sim.swarm.eras import Eras
 from tests.sim.swarm.losses import LossBook

@@ -1,0 +1,45 @@
+"""`mesh links` as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mesh.model.topology import Topology
+from mesh.operate.link_flows import LinkFlow, link_flows
+from mesh.transport.port import KafkaCluster
+from mesh.view.mesh_view import MeshView
+
+
+def links_document(
+    topology: Topology,
+    view: MeshView,
+    beats: Mapping[str, bool],
+    kafka: Mapping[str, KafkaCluster],
+) -> dict[str, Any]:
+    """Return both directions of every link: state, what waits on it, how much is wanted.
+
+    Args:
+        topology: The topology in force.
+        view: Of it, refreshed.
+        beats: Which nodes are up.
+        kafka: Its Kafka clusters.
+    """
+    flows = link_flows(topology, view, beats, kafka)
+    return {
+        "ok": all(flow.state in ("up", "disabled") for flow in flows),
+        "links": [_flow(flow) for flow in flows],
+    }
+
+
+def _flow(flow: LinkFlow) -> dict[str, Any]:
+    return {
+        "link": f"{flow.source}->{flow.target}",
+        "zone": flow.zone,
+        "kind": flow.kind,
+        "state": flow.state,
+        "reason": flow.reason,
+        "backlog_frames": flow.backlog_frames,
+        "backlog_messages": flow.backlog_messages,
+        "wanted": flow.wanted,
+    }

@@ -1,0 +1,236 @@
+"""What goes over each link in each direction: its state, what waits for it, and what is wanted.
+
+Spec: K22-K24, R14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mesh.codec.frames import decode_header
+from mesh.codec.keys import PauseKey
+from mesh.errors import ProtocolError, TransportError
+from mesh.model.control import DISABLED, FULL, Pause, Scope, Wish
+from mesh.model.frames import MessageClass
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.operate.status import UNKNOWN, UP, link_state
+from mesh.transport.port import KafkaCluster, Record, TopicPartition
+from mesh.transport.reading import read_range
+from mesh.view.disabling import says_disabled
+from mesh.view.mesh_view import MeshView, NodeView
+
+PAUSED = "paused"
+BACKLOG_FRAMES_MAX = 5_000
+"""Waiting frames of one partition that are counted one by one; above, offsets are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkFlow:
+    """One direction of a link.
+
+    Attributes:
+        source, target: Sender and reader.
+        state: As the reader sees it; `full` as the sender does; `paused` if it would be up;
+            `unknown` if the reader is not up.
+        reason: What the reader says about it.
+        backlog_frames: Frames in the outboxes that the reader has not passed; None if unknown.
+        backlog_messages: Messages in them; None if unknown or too many to count.
+        wanted: Filters that the reader wants of the sender, addresses of nodes apart.
+    """
+
+    source: str
+    target: str
+    zone: str
+    kind: str
+    state: str
+    reason: str
+    backlog_frames: int | None
+    backlog_messages: int | None
+    wanted: int
+
+
+def link_flows(
+    topology: Topology,
+    view: MeshView,
+    beats: Mapping[str, bool],
+    kafka: Mapping[str, KafkaCluster],
+) -> Sequence[LinkFlow]:
+    """Return the directions of every link in which messages go."""
+    backlogs = outbox_backlogs(topology, view, kafka)
+    return [
+        _flow(topology, view, beats, backlogs, source, target, topology.zone_over(link, source))
+        for link in topology.links
+        for source, target in (link.ends, link.ends[::-1])
+        if topology.sends(source, target)
+    ]
+
+
+def _flow(
+    topology: Topology,
+    view: MeshView,
+    beats: Mapping[str, bool],
+    backlogs: Mapping[str, Backlog],
+    source: str,
+    target: str,
+    zone: str,
+) -> LinkFlow:
+    reader = view.nodes[target]
+    names = TopicNames(topology.prefix)
+    found = [backlogs.get(names.outbox(source, target, one)) for one in MessageClass]
+    known = [one for one in found if one is not None]
+    counted = [one.messages for one in known if one.messages is not None]
+    links = reader.heartbeat.links if reader.heartbeat is not None else ()
+    # A node says of its own outbox that it is full, and of its neighbour's what it reads of it.
+    reasons = [one.reason for one in links if one.neighbour == source and one.state != FULL]
+    written = view.nodes[source].heartbeat
+    full = [
+        one.reason
+        for one in (written.links if written is not None else ())
+        if one.neighbour == target and one.state == FULL
+    ]
+    reasons += full
+    pauses = {key: one for key, one in reader.pauses.items() if key.neighbour == source}
+    state = _flow_state(reader, source, pauses) if beats[target] else UNKNOWN
+    if full and beats[source] and state not in (PAUSED, DISABLED):
+        state = FULL
+    disabled = reader.disabled.get(source) or view.nodes[source].disabled.get(target)
+    return LinkFlow(
+        source=source,
+        target=target,
+        zone=zone,
+        kind=str(topology.zones[zone].kind),
+        state=state,
+        reason="; ".join(
+            [
+                *filter(None, reasons),
+                *([] if disabled is None else [_because(DISABLED, disabled)]),
+                *map(_pause_text, pauses.items()),
+            ]
+        ),
+        backlog_frames=sum(one.frames for one in known) if len(known) == len(found) else None,
+        backlog_messages=sum(counted) if len(counted) == len(found) else None,
+        wanted=sum(1 for _ in wanted_over(view, target, source, zone)),
+    )
+
+
+def _flow_state(reader: NodeView, source: str, pauses: Mapping[PauseKey, Pause]) -> str:
+    state = DISABLED if says_disabled(reader, source) else link_state(reader, source)
+    if state == FULL:
+        state = UP  # what the reader itself sends there is another matter
+    return PAUSED if state == UP and any(key.partition is None for key in pauses) else state
+
+
+def _pause_text(paused: tuple[PauseKey, Pause]) -> str:
+    key, pause = paused
+    what = "paused" if key.partition is None else f"partition {key.partition} paused"
+    return _because(what, pause)
+
+
+def _because(what: str, pause: Pause) -> str:
+    return f"{what}: {pause.why}" if pause.why else what
+
+
+def wanted_over(
+    view: MeshView, wanting: str, of: str, zone: str, *, addresses: bool = False
+) -> Iterator[tuple[Scope, str, Wish]]:
+    """Yield what a node offers to a neighbour as its interest: scope, filter and wish.
+
+    Args:
+        view: The mesh.
+        wanting: The node that wants.
+        of: The neighbour that it wants it of.
+        zone: The zone of their link.
+        addresses: Whether the addresses of nodes are among it. Spec: K26.
+    """
+    for scope, offers in sorted(view.nodes[wanting].offers.items()):
+        if scope.zone != zone or scope.neighbour not in ("", of):
+            continue
+        for filter_, wish in sorted(offers.items(), key=lambda pair: pair[0]):
+            if addresses or not filter_.startswith("$node/"):
+                yield scope, filter_, wish
+
+
+@dataclass(slots=True)
+class Backlog:
+    """What waits in one outbox.
+
+    Attributes:
+        frames: Frames that the reader has not passed.
+        messages: Messages in them; None if there are too many frames to look at.
+    """
+
+    frames: int = 0
+    messages: int | None = 0
+
+
+def outbox_backlogs(
+    topology: Topology, view: MeshView, kafka: Mapping[str, KafkaCluster]
+) -> Mapping[str, Backlog]:
+    """Return what waits in each outbox, by topic, as far as brokers answer."""
+    backlogs: dict[str, Backlog] = {}
+    for name, cluster in kafka.items():
+        if name in view.unreachable:
+            continue
+        try:
+            backlogs |= _backlogs(topology, view, name, cluster)
+        except TransportError:
+            continue  # told as unknown
+    return backlogs
+
+
+def _backlogs(
+    topology: Topology, view: MeshView, name: str, cluster: KafkaCluster
+) -> Mapping[str, Backlog]:
+    """Return the backlog of every outbox on a Kafka cluster, by topic; read all at once."""
+    positions: dict[TopicPartition, int] = {}
+    for source, target in _directions(topology, name):
+        places = _outbox_places(topology, source, target)
+        positions |= dict.fromkeys(places, 0)
+        link = view.nodes[target].link_states.get(source)
+        for told in link.positions if link is not None else ():
+            positions[TopicPartition(told.topic, told.partition)] = max(0, told.read)
+    ends = cluster.admin().stable_ends(list(positions))
+    starts = cluster.admin().starts(list(positions))
+    backlogs = {place.topic: Backlog() for place in ends}
+    behind: dict[TopicPartition, int] = {}
+    for place, end in ends.items():
+        position = max(positions[place], starts.get(place, 0))
+        if end - position > BACKLOG_FRAMES_MAX:
+            backlogs[place.topic].frames += end - position
+            backlogs[place.topic].messages = None
+        elif end > position:
+            behind[place] = position
+    # Real records are counted: what lies at the end of an outbox may be a transaction marker.
+    for record in read_range(cluster, behind, ends):
+        backlog = backlogs[record.topic()]
+        backlog.frames += 1
+        if backlog.messages is not None:
+            backlog.messages += _messages_in(record)
+    return backlogs
+
+
+def _directions(topology: Topology, kafka: str) -> Iterator[tuple[str, str]]:
+    """Yield (source, target) of every link whose source is on a Kafka cluster."""
+    for node, declared in topology.nodes.items():
+        if declared.kafka == kafka:
+            for neighbour in topology.neighbours(node):
+                if topology.sends(node, neighbour):
+                    yield node, neighbour
+
+
+def _outbox_places(topology: Topology, source: str, target: str) -> Sequence[TopicPartition]:
+    names = TopicNames(topology.prefix)
+    return [
+        TopicPartition(names.outbox(source, target, message_class), partition)
+        for message_class in MessageClass
+        for partition in range(topology.nodes[source].partitions)
+    ]
+
+
+def _messages_in(record: Record) -> int:
+    try:
+        return decode_header(record.key() or b"").origin.count
+    except ProtocolError:
+        return 0
