@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from mesh.api.items import endpoint_items, interest_items, link_items, node_items
-from mesh.api.live import Live, proof_document
+from mesh.api.live import Live
 from mesh.core.reach import tree_from
 from mesh.core.walks import Graph
 from mesh.model.queues import Attraction
@@ -15,7 +15,7 @@ from mesh.model.reasons import Reason, sentence
 from mesh.model.subject import overlap
 from mesh.model.topology import Topology
 from mesh.operate.audit_wall import wall_of
-from mesh.operate.documents.audit import audit_document
+from mesh.operate.documents.audit import audit_document, proof_document
 from mesh.operate.documents.status import parts_of
 from mesh.operate.endpoints import endpoints_of
 from mesh.operate.minutes import MINUTE_MS

@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 
 from mesh.errors import MeshError
+from mesh.operate.documents.audit import proof_document
 from mesh.operate.documents.status import parts_of
 from mesh.operate.places import Places, places_of
 from mesh.operate.proof import Proof, proof_of
@@ -161,18 +162,6 @@ def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, An
                 continue
         found[name] = value
     return found
-
-
-def proof_document(proof: Proof) -> dict[str, Any]:
-    """Return how far all is proven."""
-    return {
-        "state": str(proof.state),
-        "text": proof.text,
-        "until_ms": proof.until_ms,
-        "heard_ms": proof.heard_ms,
-        "open": proof.open,
-        "doubts": list(proof.doubts),
-    }
 
 
 def rounded(rate: float) -> float:

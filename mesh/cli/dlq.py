@@ -51,7 +51,7 @@ def dlq(
     rows = [tuple(letter[column] for column in columns) for letter in found]
     names = tuple(column.upper() for column in columns)
     data = {"ok": True, "node": node, "letters": found}
-    render(View(data=data, table=lambda: grid(names, rows)), output)
+    render(View(data=data, table=lambda: grid(names, rows, "no dead letters")), output)
 
 
 def _check_queue(topology: Topology, kafka: KafkaCluster, node: str, queue: str) -> None:

@@ -187,6 +187,13 @@ def _words(settings: Mapping[str, object]) -> str:
     return ", ".join(f"{key}={value}" for key, value in settings.items())
 
 
+def _well(well: int, of: int) -> str:
+    """Return how many checks found nothing wrong."""
+    if well == 1:
+        return "1 check" if of == 1 else "the other check"
+    return f"{well} checks" if well == of else f"the other {well} checks"
+
+
 def _table(categories: Sequence[Mapping[str, Any]], *, every: bool) -> RenderableType:
     """Return what is wrong line by line, and what is well as one line per category."""
     from mesh.operate.doctor.findings import first_of
@@ -200,7 +207,7 @@ def _table(categories: Sequence[Mapping[str, Any]], *, every: bool) -> Renderabl
         if well:
             notes = [one["note"] for one in checks if one not in shown and one["note"]]
             moves = first_of(dict.fromkeys(notes))
-            what = f"{well} checks" if well == len(checks) else f"the other {well} checks"
+            what = _well(well, len(checks))
             rows.append((group["name"], "ok", what, moves, ""))
     return grid(("ABOUT", "RESULT", "CHECK", "FOUND", "DO THIS"), rows)
 

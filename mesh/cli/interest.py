@@ -117,6 +117,8 @@ def _table(
     ]
     totals = [(name, count["own"], count["links"]) for name, count in counts.items()]
     return Group(
-        grid(("NODE", "FILTER", "WANTED BY", "SCOPE", "HOW", "SINCE"), rows),
+        grid(
+            ("NODE", "FILTER", "WANTED BY", "SCOPE", "HOW", "SINCE"), rows, "nobody wants anything"
+        ),
         grid(("NODE", "OWN", "OVER LINKS"), totals),
     )

@@ -47,7 +47,7 @@ def list_queues(
         for one in data["queues"]
     ]
     columns = ("QUEUE", "POLICY", "HOME", "MEMBERS (CONSUMERS)", "CONSUMERS", "WAITING")
-    render(View(data=data, table=lambda: grid(columns, rows)), output)
+    render(View(data=data, table=lambda: grid(columns, rows, "no queues")), output)
 
 
 def show_queue(

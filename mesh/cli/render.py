@@ -101,18 +101,33 @@ def _for_scripts(data: Mapping[str, object], output: Literal[Output.JSON, Output
             return _as_yaml(data)
 
 
-def grid(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> RenderableType:
-    """Return a plain table; numbers stand to the right."""
+def grid(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], nothing: str = ""
+) -> RenderableType:
+    """Return a plain table; numbers stand to the right.
+
+    Args:
+        columns: Headings.
+        rows: One value for each.
+        nothing: What is said instead of a table without rows.
+    """
+    if nothing and not rows:
+        return nothing
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
-        is_number = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
+        is_number = bool(rows) and all(_is_number(row[index]) for row in rows)
         table.add_column(column, justify="right" if is_number else "left", overflow="fold")
     for row in rows:
         table.add_row(*map(str, row))
     return table
+
+
+def _is_number(value: object) -> bool:
+    """Return whether a cell holds a number, or stands for one that is not known."""
+    return isinstance(value, int | float) or value == "?"
 
 
 def as_json(data: Mapping[str, object]) -> str:

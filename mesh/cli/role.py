@@ -155,7 +155,8 @@ def _table(wanted: Sequence[Row]) -> Any:
         )
         for one in wanted
     ]
-    return grid(("TREE", "ROLE", "NODE", "APPLICATION", "HELD", "EXTENT", "LEASE"), rows)
+    columns = ("TREE", "ROLE", "NODE", "APPLICATION", "HELD", "EXTENT", "LEASE")
+    return grid(columns, rows, "nobody wants it")
 
 
 def _way(way: Row) -> str:

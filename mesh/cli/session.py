@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 THREADS_MAX = 16
 """How many Kafka clusters are read side by side."""
-LOOK_WITHIN_S = 1.8
+LOOK_WITHIN_S = 1.5
 """Who only looks waits so long for the brokers of a Kafka cluster, and shows the rest then."""
 SHORT_HASH = 12
 """Digits of a hash that people are shown."""
@@ -137,13 +137,13 @@ def open_session(
                 _open_more(opened, kafka, topology, answer_within_s=answer_within_s)
         target.check_addresses(topology)
         _name_mesh(stated, found)
-        beats = dict.fromkeys(topology.nodes, False)
-        if heard is not Heard.NOBODY:
-            beats |= observe(view, clock.now_ms, clock.pause, hears_each=heard is Heard.EACH)
         if needs_kafka and view.unreachable and len(view.unreachable) == len(kafka):
             raise TransportUnavailableError(next(iter(view.unreachable.values())))
         for fault in view.unreachable.values() if needs_kafka else ():
             say(f"warning: {fault}")
+        beats = dict.fromkeys(topology.nodes, False)
+        if heard is not Heard.NOBODY:
+            beats |= observe(view, clock.now_ms, clock.pause, hears_each=heard is Heard.EACH)
         yield Session(
             topology=topology,
             plain=stated.plain,

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Group, RenderableType
 
 from mesh.cli import clock
 from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.session import Heard, open_session
+from mesh.cli.session import Heard, Session, open_session
 from mesh.cli.target import HERE, Target
+
+if TYPE_CHECKING:
+    from mesh.operate.proof import Proof
 
 EXIT_UNHEALTHY = 10
 
@@ -25,13 +29,43 @@ def status(
 
     Exit code 10: some node or link is not up. A link that operators disabled is no fault.
     """
+    from mesh.operate.documents.audit import proof_document
     from mesh.operate.documents.status import status_document
 
     with open_session(target, heard=Heard.ANYBODY) as seen:
         wall_ms = clock.wall_ms()
         data = status_document(seen.topology, seen.view, seen.beats, seen.kafka, wall_ms)
+        proof = proof_document(_proof(seen, wall_ms))
+    data = {**data, "proof": proof}
     render(View(data=data, table=lambda: _status_table(data)), output)
     raise typer.Exit(0 if data["ok"] else EXIT_UNHEALTHY)
+
+
+def _proof(seen: Session, wall_ms: int) -> Proof:
+    """Return how far all is proven, by what the auditor has written until now."""
+    from mesh.operate.audit_trail import AuditTrail
+    from mesh.operate.proof import proof_of
+
+    where = seen.topology.audit_kafka
+    kafka = None if where in seen.view.unreachable else seen.kafka.get(where)
+    trail = AuditTrail(seen.topology, kafka, clock.now_ms)
+    trail.look(asks_brokers=True)
+    trail.close()
+    return proof_of(trail, wall_ms)
+
+
+def _proof_text(proof: Mapping[str, Any]) -> str:
+    """Return how far all is proven, in a few words; nothing where nobody audits."""
+    told = {"findings": proof["text"], "blind": "the auditor is not heard"}.get(proof["state"], "")
+    until_ms = proof["until_ms"]
+    until = "" if until_ms is None else f"proven until {_moment(until_ms)}"
+    return "; ".join(filter(None, (told, until)))
+
+
+def _moment(ms: int) -> str:
+    """Return a time of today as `05:52:10Z`, another with its date."""
+    moment, now = (datetime.fromtimestamp(one / 1000, tz=UTC) for one in (ms, clock.wall_ms()))
+    return f"{moment:%H:%M:%S}Z" if moment.date() == now.date() else f"{moment:%Y-%m-%dT%H:%M:%S}Z"
 
 
 def _change_text(change: Mapping[str, Any]) -> str:
@@ -63,7 +97,8 @@ def _status_table(data: Mapping[str, Any]) -> RenderableType:
     }
     shown = {name: values for name, values in columns.items() if values}
     rows = [list(row) for row in zip(*shown.values(), strict=True)]
-    lines = [headline(nodes), *([] if change is None else [_change_text(change)])]
+    told = "; ".join(filter(None, (headline(nodes), _proof_text(data["proof"]))))
+    lines = [told, *([] if change is None else [_change_text(change)])]
     if len(parts) > 1:
         lines.append(_parts_text(parts))
     lines += [line for node in nodes for line in _unusual(node)]
@@ -148,14 +183,32 @@ def links(
 
     with open_session(target, heard=Heard.ANYBODY) as seen:
         data = links_document(seen.topology, seen.view, seen.beats, seen.kafka)
-    listed = data["links"]
-    rows = [tuple("?" if value is None else value for value in one.values()) for one in listed]
-    names = ("LINK", "ZONE", "KIND", "STATE", "REASON", "FRAMES WAITING", "MESSAGES WAITING")
-    render(
-        View(
-            data=data,
-            table=lambda: grid((*names, "FILTERS WANTED"), rows),
-        ),
-        output,
-    )
+    render(View(data=data, table=lambda: _links_table(data["links"])), output)
     raise typer.Exit(0 if data["ok"] else EXIT_UNHEALTHY)
+
+
+_LINK_COLUMNS = {
+    "link": "LINK",
+    "zone": "ZONE",
+    "kind": "KIND",
+    "state": "STATE",
+    "backlog_frames": "FRAMES WAITING",
+    "backlog_messages": "MESSAGES WAITING",
+    "wanted": "FILTERS WANTED",
+    "reason": "REASON",
+}
+
+
+def _links_table(links: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Return how many directions are up, and each of them."""
+    if not links:
+        return "no links"
+    states = Counter(one["state"] for one in links)
+    told = ", ".join(_counted(count, "direction", state) for state, count in states.items())
+    cells = {
+        heading: ["?" if one[key] is None else one[key] for one in links]
+        for key, heading in _LINK_COLUMNS.items()
+    }
+    cells["REASON"] = list(_unless_all("", cells["REASON"]))
+    shown = {heading: values for heading, values in cells.items() if values}
+    return Group(told, grid(tuple(shown), list(zip(*shown.values(), strict=True))))

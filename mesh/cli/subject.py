@@ -89,4 +89,10 @@ def list_subjects(
 def _show(found: list[dict[str, Any]], word: str, output: Output) -> None:
     rows = [tuple(one.values()) for one in found]
     columns = (f"{word.upper()} AT", "FILTER", "WHY")
-    render(View(data={"ok": True, word: found}, table=lambda: grid(columns, rows)), output)
+    render(
+        View(
+            data={"ok": True, word: found},
+            table=lambda: grid(columns, rows, "no subject is paused"),
+        ),
+        output,
+    )

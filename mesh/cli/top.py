@@ -87,7 +87,7 @@ def _look_on(watch: Watch, count: int, lines: int, *, is_live: bool) -> Mapping[
 
 def waiting_on_links(watch: Watch) -> Mapping[str, int | None]:
     """Return how many messages wait on each direction of a link; None where nobody knows."""
-    from mesh.operate.documents.status import links_document
+    from mesh.operate.documents.links import links_document
 
     seen = watch.seen
     told = links_document(seen.topology, seen.view, seen.beats, seen.kafka)

@@ -13,7 +13,7 @@ from mesh.cli.render import grid
 def list_table(zones: Sequence[Mapping[str, Any]]) -> RenderableType:
     """Return one line per zone."""
     names = ("ZONE", "TITLE", "KIND", "EXCLUSIVE", "ACTIVE", "MEMBERS", "LINKS")
-    return grid(names, [_row(zone) for zone in zones])
+    return grid(names, [_row(zone) for zone in zones], "no zones")
 
 
 def _row(zone: Mapping[str, Any]) -> tuple[object, ...]:

@@ -19,7 +19,7 @@ def test_a_client_that_dies_of_a_delivery_of_a_later_version_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wrong = lambda headers: decode_delivery(headers[-1][1] or b"")  # noqa: E731
-    monkeypatch.setattr("mesh.client.messages.delivery_of", wrong)
+    monkeypatch.setattr("mesh.view.messages.delivery_of", wrong)
     with pytest.raises(Exception, match=r"version|list index"):
         fuzz.fuzz(fuzz.PER_MESH, seed=1)
 

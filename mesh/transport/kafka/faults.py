@@ -160,7 +160,9 @@ def transport_error(
     """
     code = error.code()
     advice = next((text for codes, text in _ADVICE if code in codes), "")
-    line = site.text(f"{what}: {error.str()}" + (f"; {advice}" if advice else ""))
+    # What the client library waited for when its time was over is nothing to people.
+    told = "no broker answers in time" if code == KafkaError._TIMED_OUT else error.str()
+    line = site.text(f"{what}: {told}" + (f"; {advice}" if advice else ""))
     if code in FENCED:
         return TransportFencedError(line)
     if is_of_record(error):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
@@ -115,6 +116,30 @@ def test_the_status_tells_what_is_read_what_waits_and_what_is_covered(
     assert run("audit", "status", "-f", file).code == 10
     report = run("audit", "report", "-f", file, "-o", "json").data
     assert "left is not read: Timed out" in report["doubts"]
+
+
+def test_the_status_of_the_mesh_says_how_far_it_is_proven(
+    run: Run, chain: Chain, tell: Tell
+) -> None:
+    """A time where everything before it is certified, and what is wrong where something is."""
+    mesh, file = chain
+    mesh.pause(3.0)
+
+    def first_line() -> str:
+        return run("status", "-f", file).out.splitlines()[0]
+
+    assert first_line().endswith("every subscription is known everywhere")  # nobody audits
+    now_ms = clock.wall_ms()
+    at = datetime.fromtimestamp(now_ms / 1000, tz=UTC).strftime("%H:%M:%SZ")
+    fields = {"endpoints": ["c/e"], "uncertified": 0, "waiting": []}
+    tell("status", "position", **fields, at_ms=now_ms)
+    tell("certificates", "1", endpoint="c/e", source="s", delivered=5, equal=True, at_ms=now_ms)
+    assert first_line().endswith(f"known everywhere; proven until {at}")
+    tell("findings", "f", **finding("f", "x"))
+    assert "; 1 finding open; proven until " in first_line()
+    assert run("status", "-f", file, "-o", "json").data["proof"]["state"] == "findings"
+    tell("status", "position", **fields, at_ms=now_ms - 60_000)
+    assert "the auditor is not heard" in first_line()
 
 
 def test_a_report_may_be_of_some_time(run: Run, chain: Chain, tell: Tell) -> None:

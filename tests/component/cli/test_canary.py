@@ -43,6 +43,7 @@ ELSEWHERE = {
     "dashboard": "serves until it is stopped",
     "audit run": "runs a Spark application",
     "audit follow": "goes on until it is stopped",
+    "top": "wants a terminal, and goes on until it is stopped",
 }
 """Commands that no topology file with secrets is given to."""
 
@@ -92,6 +93,7 @@ zone list -f {file}
 zone show Z -f {file}
 queue list -f {file}
 endpoint list -f {file}
+endpoint delete c e --yes -f {file}
 queue show q -f {file}
 queue consume q --node a -f {file} --count 1 --timeout 1
 role list -f {file}
