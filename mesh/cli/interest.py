@@ -116,9 +116,8 @@ def _table(
         for entry in entries
     ]
     totals = [(name, count["own"], count["links"]) for name, count in counts.items()]
+    columns = ("NODE", "FILTER", "WANTED BY", "SCOPE", "HOW", "SINCE")
     return Group(
-        grid(
-            ("NODE", "FILTER", "WANTED BY", "SCOPE", "HOW", "SINCE"), rows, "nobody wants anything"
-        ),
+        grid(columns, rows, "nobody wants anything"),
         grid(("NODE", "OWN", "OVER LINKS"), totals),
     )

@@ -41,8 +41,8 @@ def list_queues(
             ", ".join(
                 f"{member['node']} ({_known(member['consumers'])})" for member in one["members"]
             ),
-            _known(one["consumers"]),
-            _known(one["waiting"]),
+            "?" if one["consumers"] is None else one["consumers"],
+            "?" if one["waiting"] is None else one["waiting"],
         )
         for one in data["queues"]
     ]

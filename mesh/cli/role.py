@@ -156,7 +156,7 @@ def _table(wanted: Sequence[Row]) -> Any:
         for one in wanted
     ]
     columns = ("TREE", "ROLE", "NODE", "APPLICATION", "HELD", "EXTENT", "LEASE")
-    return grid(columns, rows, "nobody wants it")
+    return grid(columns, rows, "no application wants one")
 
 
 def _way(way: Row) -> str:
