@@ -6,7 +6,9 @@ Spec: R14, K27, kafka.md 1 (`mesh.config`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
+from mesh.client.recent import RecentRecords
 from mesh.codec.control import decode_config, decode_pause
 from mesh.codec.keys import SubjectPauseKey, config_key, parse_control_key
 from mesh.errors import PausedError, ProtocolError, TransportError
@@ -14,10 +16,7 @@ from mesh.model.control import Pause
 from mesh.model.subject import matches
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.transport.following import Follower
-from mesh.transport.port import KafkaCluster, Record, TopicPartition
-
-LOOK_MS = 500
+from mesh.transport.port import KafkaCluster, Record
 
 RETRY_MS = 10_000
 """How long it is not asked again after brokers did not answer: a publisher waits for the answer."""
@@ -39,11 +38,7 @@ class OperatorsWord:
         self, topology: Topology, node: str, kafka: KafkaCluster, now_ms: Callable[[], int]
     ) -> None:
         self._node = node
-        self._kafka = kafka
-        self._now_ms = now_ms
-        self._place = TopicPartition(TopicNames(topology.prefix).config(), 0)
-        self._follower: Follower | None = None
-        self._looked_ms = -LOOK_MS
+        self._records = RecentRecords(kafka, TopicNames(topology.prefix).config(), "pauses", now_ms)
         self._paused: dict[str, Pause] = {}
         self._number = 0
         self.in_force = ""
@@ -67,22 +62,12 @@ class OperatorsWord:
 
     def look(self) -> None:
         """Take what is new, twice a second at most; what cannot be read is tried again later."""
-        if self._now_ms() - self._looked_ms >= LOOK_MS:
-            self._looked_ms = self._now_ms()
-            try:
-                self._look()
-            except TransportError:
-                self._looked_ms = self._now_ms() + RETRY_MS - LOOK_MS
-
-    def _look(self) -> None:
-        if self._follower is None:
-            self._follower = Follower(self._kafka, "pauses", self._now_ms)
-            self._follower.add([self._place])
-        for record in self._follower.poll():
-            try:
-                self._take(record)
-            except ProtocolError:
-                continue  # the node itself counts and logs what nobody can read
+        try:
+            for record in self._records.look():
+                with suppress(ProtocolError):  # the node counts and logs what nobody can read
+                    self._take(record)
+        except TransportError:
+            self._records.rest(RETRY_MS)
 
     def _take(self, record: Record) -> None:
         key, value = record.key() or b"", record.value()
@@ -100,5 +85,4 @@ class OperatorsWord:
 
     def close(self) -> None:
         """Release the reader."""
-        if self._follower is not None:
-            self._follower.close()
+        self._records.close()

@@ -5,16 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
+from mesh.client.recent import RecentRecords
 from mesh.codec.control import decode_heartbeat
 from mesh.codec.keys import HeartbeatKey, parse_control_key
 from mesh.errors import BackpressureError, ProtocolError
 from mesh.model.control import FULL
 from mesh.model.topics import TopicNames
 from mesh.model.topology import ANY, Topology, WhenFull
-from mesh.transport.following import Follower
-from mesh.transport.port import KafkaCluster, TopicPartition
-
-LOOK_MS = 500
+from mesh.transport.port import KafkaCluster
 
 
 class Pressure:
@@ -30,9 +28,9 @@ class Pressure:
         self, topology: Topology, node: str, kafka: KafkaCluster, now_ms: Callable[[], int]
     ) -> None:
         self._node = node
-        self._kafka = kafka
-        self._now_ms = now_ms
-        self._place = TopicPartition(TopicNames(topology.prefix).control(node), 0)
+        self._records = RecentRecords(
+            kafka, TopicNames(topology.prefix).control(node), "pressure", now_ms
+        )
         self._rejecting = {
             neighbour
             for neighbour in topology.neighbours(node)
@@ -45,8 +43,6 @@ class Pressure:
             limit.when_full is WhenFull.REJECT and limit.node in (node, ANY)
             for limit in topology.endpoint_limits
         )
-        self._follower: Follower | None = None
-        self._looked_ms = -LOOK_MS
         self._full: list[str] = []
 
     def check(self) -> None:
@@ -58,9 +54,7 @@ class Pressure:
         """
         if not (self._rejecting or self._has_endpoints):
             return
-        if self._now_ms() - self._looked_ms >= LOOK_MS:
-            self._looked_ms = self._now_ms()
-            self._look()
+        self._look()
         if self._full:
             raise BackpressureError(
                 f"{self._node} takes nothing for now, because of its {self._full[0]}; "
@@ -68,10 +62,7 @@ class Pressure:
             )
 
     def _look(self) -> None:
-        if self._follower is None:
-            self._follower = Follower(self._kafka, "pressure", self._now_ms)
-            self._follower.add([self._place])
-        for record in self._follower.poll():
+        for record in self._records.look():
             value = record.value()
             try:
                 if value is None or parse_control_key(record.key() or b"") != HeartbeatKey():
@@ -96,5 +87,4 @@ class Pressure:
 
     def close(self) -> None:
         """Release the reader."""
-        if self._follower is not None:
-            self._follower.close()
+        self._records.close()
