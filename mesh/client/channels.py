@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
-from mesh.errors import DecodeError, SubjectError, TransportMovedError
+from mesh.client.awaited import READ_S, AwaitedTopic
+from mesh.errors import SubjectError, TransportMovedError
 from mesh.model.names import name_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import Consumer, KafkaCluster, Passed, Record, TopicPartition
-from mesh.view.messages import Loss, ReceivedMessage, announced, received
+from mesh.view.messages import Loss, ReceivedMessage, said
 
-READ_S = 0.2
-RETRY_MS = 500
 COMMIT_MS = 1_000
 """How often an iterator saves its position: so much is read again after a crash, at most."""
 
@@ -59,14 +58,12 @@ class ChannelReader:
             raise SubjectError("a group has a name of printable characters")
         self._kafka, self._group = kafka, group
         self._topic = TopicNames(topology.prefix).endpoint(node, endpoint)
-        self._now_ms, self._pause = now_ms, pause
-        self._consumer: Consumer | None = None
+        self._now_ms = now_ms
+        self._reading = AwaitedTopic(kafka, self._topic, self._open, now_ms=now_ms, pause=pause)
         self._taken: dict[TopicPartition, Passed] = {}
         self._done: dict[TopicPartition, int] = {}
         self._handed_out: dict[TopicPartition, int] = {}
-        self._tried_ms = -RETRY_MS
         self._committed_ms = now_ms()
-        self._is_closed = False
         self.foreign = 0
         self.losses: list[Loss] = []
 
@@ -78,23 +75,18 @@ class ChannelReader:
         Raises:
             TransportError: Kafka does not answer, or refuses.
         """
-        deadline = self._now_ms() + int(timeout_s * 1000)
-        while True:
-            consumer = self._consumer or self._open()
-            if consumer is not None:
-                left_s = max(0.0, (deadline - self._now_ms()) / 1000)
-                records = consumer.read(min(READ_S, left_s), most)
-                self._follow(consumer)
-                if found := list(self._sifted(records)):
-                    return found
-            if self._now_ms() >= deadline or self._is_closed:
-                return ()
-            self._pause(0 if consumer is not None else READ_S)
+
+        def take(consumer: Consumer, wait_s: float) -> Sequence[ReceivedMessage]:
+            records = consumer.read(wait_s, most)
+            self._follow(consumer)
+            return list(self._sifted(records))
+
+        return self._reading.read(timeout_s, take)
 
     def __iter__(self) -> Iterator[ReceivedMessage]:
         """Yield messages until `close`; one is done when the next is asked for."""
         waiting: deque[ReceivedMessage] = deque()
-        while not self._is_closed:
+        while not self._reading.is_closed:
             if not waiting:
                 waiting.extend(self.read(READ_S))
             if waiting:
@@ -117,23 +109,16 @@ class ChannelReader:
         self._committed_ms = self._now_ms()
         done = {at: Passed(offset) for at, offset in self._done.items() if at in self._taken}
         self._done.clear()
-        if self._consumer is None or not done:
+        consumer = self._reading.source
+        if consumer is None or not done:
             return
         try:
-            self._consumer.commit(done)
+            consumer.commit(done)
         except TransportMovedError:
             self._taken.clear()  # somebody else has them, and reads on from what was saved before
 
-    def _open(self) -> Consumer | None:
-        """Join the group once the endpoint's topic exists."""
-        now = self._now_ms()
-        if self._is_closed or now - self._tried_ms < RETRY_MS:
-            return None
-        self._tried_ms = now
-        if self._topic not in self._kafka.admin().describe([self._topic]):
-            return None
-        self._consumer = self._kafka.consumer("channel", self._group, self._topic)
-        return self._consumer
+    def _open(self) -> Consumer:
+        return self._kafka.consumer("channel", self._group, self._topic)
 
     def _follow(self, consumer: Consumer) -> None:
         """Forget what went to others, and take up what came."""
@@ -147,13 +132,13 @@ class ChannelReader:
         for record in records:
             at = TopicPartition(record.topic(), record.partition())
             self._handed_out[at] = record.offset() + 1
-            try:
-                if (loss := announced(record)) is not None:
+            match said(record):
+                case ReceivedMessage() as message:
+                    yield message
+                case Loss() as loss:
                     self.losses.append(loss)
-                else:
-                    yield received(record)
-            except DecodeError:
-                self.foreign += 1
+                case None:
+                    self.foreign += 1
 
     def close(self) -> None:
         """Save what is done, and leave the group; iterating ends.
@@ -161,12 +146,9 @@ class ChannelReader:
         Raises:
             TransportError: It could not be saved; the group is left all the same.
         """
-        if self._is_closed:
+        if self._reading.is_closed:
             return
-        self._is_closed = True
         try:
             self._save()
         finally:
-            consumer, self._consumer = self._consumer, None
-            if consumer is not None:
-                consumer.close()
+            self._reading.close()

@@ -13,9 +13,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from mesh.client.awaited import READ_S, AwaitedTopic
 from mesh.codec.letters import letter_record
 from mesh.core.redelivery import Share
-from mesh.errors import DecodeError, SubjectError, TransportError, TransportMovedError
+from mesh.errors import SubjectError, TransportError, TransportMovedError
 from mesh.model.names import fold, name_fault
 from mesh.model.state import DeadLetter
 from mesh.model.topics import TopicNames
@@ -30,12 +31,10 @@ from mesh.transport.port import (
     TopicSpec,
     Writer,
 )
-from mesh.view.messages import Loss, ReceivedMessage, announced, received
+from mesh.view.messages import Loss, ReceivedMessage, received, said
 
-READ_S = 0.2
 PREFETCH = 500
 """Records that one consumer has fetched and not handed out at most, about."""
-RETRY_MS = 500
 MAX_DELIVERIES = "MAX_DELIVERIES"
 
 _LETTERS_KEPT = {"cleanup.policy": "delete", "retention.ms": str(7 * 24 * 3600 * 1000)}
@@ -134,13 +133,10 @@ class QueueConsumer:
         self._partitions = topology.nodes[node].partitions
         declared = [one for name, one in topology.queues.items() if fold(name) == fold(queue)]
         self._most = deliveries_max or (declared[0].max_deliveries if declared else None)
-        self._now_ms, self._pause = now_ms, pause
-        self._consumer: Consumer | None = None
+        self._reading = AwaitedTopic(kafka, self._topic, self._open, now_ms=now_ms, pause=pause)
         self._writer: Writer | None = None
         self._member = uuid.uuid4().hex
         self._parts: dict[TopicPartition, _Part] = {}
-        self._tried_ms = -RETRY_MS
-        self._is_closed = False
         self.foreign = 0
         self.losses: list[Loss] = []
         self.given_up = 0
@@ -153,21 +149,16 @@ class QueueConsumer:
         Raises:
             TransportError: Kafka does not answer, or refuses; nothing was handed out.
         """
-        deadline = self._now_ms() + int(timeout_s * 1000)
-        while True:
-            consumer = self._consumer or self._open()
-            if consumer is not None:
-                left_s = max(0.0, (deadline - self._now_ms()) / 1000)
-                self._fetch(consumer, 0.0 if self._has_waiting() else min(READ_S, left_s))
-                if found := self._hand_out(consumer, most):
-                    return found
-            if self._now_ms() >= deadline:
-                return ()
-            self._pause(0 if consumer is not None else READ_S)
+
+        def take(consumer: Consumer, wait_s: float) -> Sequence[QueueMessage]:
+            self._fetch(consumer, 0.0 if self._has_waiting() else wait_s)
+            return self._hand_out(consumer, most)
+
+        return self._reading.read(timeout_s, take)
 
     def __iter__(self) -> Iterator[QueueMessage]:
         """Yield messages until `close`, one at a time: the one before is to be settled first."""
-        while not self._is_closed:
+        while not self._reading.is_closed:
             yield from self.read(READ_S, 1)
 
     def ack(self, message: QueueMessage) -> bool:
@@ -206,21 +197,13 @@ class QueueConsumer:
         Raises:
             TransportError: It could not be told: those messages are handed out once more.
         """
-        if self._consumer is not None:
-            self._tell(self._consumer)
+        if self._reading.source is not None:
+            self._tell(self._reading.source)
 
     # -- what is read -----------------------------------------------------------------------
 
-    def _open(self) -> Consumer | None:
-        """Join the group once the queue's topic exists."""
-        now = self._now_ms()
-        if self._is_closed or now - self._tried_ms < RETRY_MS:
-            return None
-        self._tried_ms = now
-        if self._topic not in self._kafka.admin().describe([self._topic]):
-            return None
-        self._consumer = self._kafka.consumer("queue", self._topic, self._topic)
-        return self._consumer
+    def _open(self) -> Consumer:
+        return self._kafka.consumer("queue", self._topic, self._topic)
 
     def _fetch(self, consumer: Consumer, timeout_s: float) -> None:
         try:
@@ -252,17 +235,15 @@ class QueueConsumer:
         if part.share.is_done(offset):
             return
         part.records[offset] = record
-        try:
-            if (loss := announced(record)) is not None:
+        match said(record):
+            case ReceivedMessage():
+                part.fresh.append(offset)
+            case Loss() as loss:
                 self.losses.append(loss)
                 part.finish(offset)
-                return
-            received(record)
-        except DecodeError:
-            self.foreign += 1
-            part.finish(offset)
-            return
-        part.fresh.append(offset)
+            case None:
+                self.foreign += 1
+                part.finish(offset)
 
     # -- what is handed out -----------------------------------------------------------------
 
@@ -358,11 +339,8 @@ class QueueConsumer:
             self._writer = None
 
     def _leave(self) -> None:
-        consumer, self._consumer = self._consumer, None
         self._parts.clear()
-        self._tried_ms = -RETRY_MS
-        if consumer is not None:
-            consumer.close()
+        self._reading.release()
 
     def close(self) -> None:
         """Tell what was acknowledged, and leave the group; iterating ends.
@@ -370,16 +348,16 @@ class QueueConsumer:
         Raises:
             TransportError: It could not be told; the group is left all the same.
         """
-        if self._is_closed:
+        if self._reading.is_closed:
             return
-        self._is_closed = True
         try:
             self.commit()
         except TransportMovedError:
             pass  # somebody else has them: they are handed out once more, as promised
         finally:
             self._close_writer()
-            self._leave()
+            self._parts.clear()
+            self._reading.close()
 
 
 def _next_of(part: _Part) -> int | None:

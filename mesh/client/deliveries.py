@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from mesh.errors import DecodeError, TransportError
+from mesh.client.awaited import READ_S, AwaitedTopic
+from mesh.errors import TransportError
 from mesh.model.topics import TopicNames
 from mesh.transport.port import BEGINNING, KafkaCluster, Reader, Record, TopicPartition
-from mesh.view.messages import Loss, ReceivedMessage, announced, received
+from mesh.view.messages import Loss, ReceivedMessage, said
 
-READ_S = 0.2
 LIMIT = 1_000
-RETRY_MS = 500
 
 
 class Deliveries:
@@ -51,12 +50,8 @@ class Deliveries:
         self._kafka = kafka
         self._topic = TopicNames(prefix).endpoint(node, endpoint)
         self._places = [TopicPartition(self._topic, number) for number in range(partitions)]
-        self._now_ms = now_ms
-        self._pause = pause
-        self._reader: Reader | None = None
         self._starts = {} if from_beginning else dict(kafka.admin().ends(self._places))
-        self._tried_ms = -RETRY_MS
-        self._is_closed = False
+        self._reading = AwaitedTopic(kafka, self._topic, self._open, now_ms=now_ms, pause=pause)
         self.foreign = 0
         self.losses: list[Loss] = []
 
@@ -66,45 +61,34 @@ class Deliveries:
         Raises:
             TransportError: Messages were deleted before they could be read.
         """
-        deadline = self._now_ms() + int(timeout_s * 1000)
-        while True:
-            reader = self._reader or self._open()
-            if reader is not None:
-                left_s = max(0.0, (deadline - self._now_ms()) / 1000)
-                if found := self._sifted(reader.read(min(READ_S, left_s), LIMIT)):
-                    return found
-                self._check(reader)
-            if self._now_ms() >= deadline:
-                return ()
-            self._pause(0 if reader is not None else READ_S)
+        return self._reading.read(timeout_s, self._take)
+
+    def _take(self, reader: Reader, timeout_s: float) -> Sequence[ReceivedMessage]:
+        if found := self._sifted(reader.read(timeout_s, LIMIT)):
+            return found
+        self._check(reader)
+        return ()
 
     def __iter__(self) -> Iterator[ReceivedMessage]:
         """Yield messages until `close`."""
-        while not self._is_closed:
+        while not self._reading.is_closed:
             yield from self.read(READ_S)
 
-    def _open(self) -> Reader | None:
-        """Return the reader once the endpoint's topic exists."""
-        now = self._now_ms()
-        if now - self._tried_ms < RETRY_MS:
-            return None
-        self._tried_ms = now
-        if self._topic not in self._kafka.admin().describe([self._topic]):
-            return None
-        self._reader = self._kafka.reader("deliveries")
-        self._reader.assign({place: self._starts.get(place, BEGINNING) for place in self._places})
-        return self._reader
+    def _open(self) -> Reader:
+        reader = self._kafka.reader("deliveries")
+        reader.assign({place: self._starts.get(place, BEGINNING) for place in self._places})
+        return reader
 
     def _sifted(self, records: Sequence[Record]) -> Sequence[ReceivedMessage]:
         found: list[ReceivedMessage] = []
         for record in records:
-            try:
-                if (loss := announced(record)) is not None:
+            match said(record):
+                case ReceivedMessage() as message:
+                    found.append(message)
+                case Loss() as loss:
                     self.losses.append(loss)
-                    continue
-                found.append(received(record))
-            except DecodeError:
-                self.foreign += 1
+                case None:
+                    self.foreign += 1
         return found
 
     def _check(self, reader: Reader) -> None:
@@ -116,8 +100,4 @@ class Deliveries:
 
     def close(self) -> None:
         """Release the reader; iterating ends."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        if self._reader is not None:
-            self._reader.close()
+        self._reading.close()

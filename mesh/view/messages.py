@@ -157,3 +157,14 @@ def announced(record: Record) -> Loss | None:
         return Loss(**{**told, "path": tuple(told["path"])})
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DecodeError(f"no announcement of a loss: {headers[0][1]!r:.300}") from error
+
+
+def said(record: Record) -> ReceivedMessage | Loss | None:
+    """Return the message or the loss that a record of an endpoint's topic is.
+
+    None: the mesh did not write it.
+    """
+    try:
+        return announced(record) or received(record)
+    except DecodeError:
+        return None

@@ -1,0 +1,95 @@
+"""An endpoint's topic, read once it exists: the node makes it when it reads a subscription."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from mesh.transport.port import KafkaCluster
+
+READ_S = 0.2
+"""Longest wait of one read, so that whoever closes from another thread need not wait longer."""
+RETRY_MS = 500
+
+
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+Source = TypeVar("Source", bound=_Closable)
+Item = TypeVar("Item")
+
+
+class AwaitedTopic(Generic[Source]):
+    """Opens a reader or consumer of a topic as soon as the topic exists.
+
+    Attributes:
+        source: What is open; None before, and after `release`.
+        is_closed: Whether nothing is opened any more.
+
+    Args:
+        kafka: Where the topic is.
+        topic: Its name.
+        opens: Opens it.
+        now_ms: Monotonic clock.
+        pause: Lets time pass while nothing is there yet, in seconds.
+    """
+
+    def __init__(
+        self,
+        kafka: KafkaCluster,
+        topic: str,
+        opens: Callable[[], Source],
+        *,
+        now_ms: Callable[[], int],
+        pause: Callable[[float], None],
+    ) -> None:
+        self.source: Source | None = None
+        self.is_closed = False
+        self._kafka, self._topic, self._opens = kafka, topic, opens
+        self._now_ms, self._pause = now_ms, pause
+        self._tried_ms = -RETRY_MS
+
+    def read(
+        self, timeout_s: float, take: Callable[[Source, float], Sequence[Item]]
+    ) -> Sequence[Item]:
+        """Return what `take` finds as soon as it finds something, or nothing after the timeout.
+
+        Args:
+            timeout_s: The longest wait.
+            take: Reads once, waiting so many seconds at most.
+
+        Raises:
+            TransportError: Kafka does not answer, or refuses.
+        """
+        deadline = self._now_ms() + int(timeout_s * 1000)
+        while True:
+            source = self.source or self._open()
+            if source is not None:
+                left_s = max(0.0, (deadline - self._now_ms()) / 1000)
+                if found := take(source, min(READ_S, left_s)):
+                    return found
+            if self._now_ms() >= deadline or self.is_closed:
+                return ()
+            self._pause(0 if source is not None else READ_S)
+
+    def _open(self) -> Source | None:
+        now = self._now_ms()
+        if self.is_closed or now - self._tried_ms < RETRY_MS:
+            return None
+        self._tried_ms = now
+        if self._topic in self._kafka.admin().describe([self._topic]):
+            self.source = self._opens()
+        return self.source
+
+    def release(self) -> None:
+        """Close what is open; the next read opens it anew."""
+        source, self.source = self.source, None
+        self._tried_ms = -RETRY_MS
+        if source is not None:
+            source.close()
+
+    def close(self) -> None:
+        """Close what is open, for good."""
+        self.is_closed = True
+        self.release()
