@@ -33,6 +33,7 @@ def list_queues(
 
     with open_session(target, heard=Heard.NOBODY) as seen:
         data = queues_document(seen.topology, seen.view, seen.kafka)
+        nothing = "no queues where Kafka answers" if seen.view.unreachable else "no queues"
     rows = [
         (
             one["queue"],
@@ -47,7 +48,7 @@ def list_queues(
         for one in data["queues"]
     ]
     columns = ("QUEUE", "POLICY", "HOME", "MEMBERS (CONSUMERS)", "CONSUMERS", "WAITING")
-    render(View(data=data, table=lambda: grid(columns, rows, "no queues")), output)
+    render(View(data=data, table=lambda: grid(columns, rows, nothing)), output)
 
 
 def show_queue(

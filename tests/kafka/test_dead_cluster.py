@@ -38,7 +38,7 @@ LINES = {
     "interest": "near",
     "explain x/1 --from near": "near",
     "route near far": "near",
-    "queue list": "QUEUE",
+    "queue list": "no queues where Kafka answers",
     "endpoint list": "far",
 }
 """Command line -> what it shows of the living rest."""

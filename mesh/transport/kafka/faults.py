@@ -160,8 +160,11 @@ def transport_error(
     """
     code = error.code()
     advice = next((text for codes, text in _ADVICE if code in codes), "")
-    # What the client library waited for when its time was over is nothing to people.
-    told = "no broker answers in time" if code == KafkaError._TIMED_OUT else error.str()
+    told = error.str()
+    if code == KafkaError._TIMED_OUT and told.startswith("Failed while waiting for"):
+        told = (
+            "no broker answers in time"  # what the client library waited for is nothing to people
+        )
     line = site.text(f"{what}: {told}" + (f"; {advice}" if advice else ""))
     if code in FENCED:
         return TransportFencedError(line)
