@@ -99,6 +99,8 @@ queue consume q --node a -f {file} --count 1 --timeout 1
 role list -f {file}
 role show t r -f {file} --timeout 0.2
 role send t r --node a -f {file}
+role route t r -f {file} --timeout 0.2
+role trace t r --node a -f {file} --timeout 0.2
 context add here -f {file}
 context ls -o json
 context use here
