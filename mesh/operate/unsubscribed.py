@@ -50,9 +50,20 @@ class Unsubscribed:
 
 
 def unsubscribed_of(
-    topology: Topology, view: MeshView, kafka: Mapping[str, KafkaCluster], node: str
+    topology: Topology,
+    view: MeshView,
+    kafka: Mapping[str, KafkaCluster],
+    node: str,
+    only: str | None = None,
 ) -> Sequence[Unsubscribed]:
     """Return the endpoints of a node that have a topic and no subscription, by name.
+
+    Args:
+        topology: The topology in force.
+        view: Of it, refreshed.
+        kafka: Its Kafka clusters.
+        node: Whose.
+        only: The one endpoint that is asked about; None for all.
 
     Raises:
         TransportError: Its Kafka cluster does not answer.
@@ -65,7 +76,17 @@ def unsubscribed_of(
         name, _, rest = topic.removeprefix(begin).partition(".")
         if rest in ("", "dlq") and name_fault(name) is None and fold(name) not in wanted:
             found.setdefault(name, []).append(topic)
-    return [_looked_at(home, node, name, topics) for name, topics in found.items()]
+    left = [
+        Unsubscribed(node=node, endpoint=name, topics=tuple(topics))
+        for name, topics in found.items()
+        if only is None or name == only
+    ]
+    if not left:
+        return ()
+    try:
+        return list(_looked_at(home, left))
+    except TransportError as error:
+        return [replace(one, doubt=str(error)) for one in left]
 
 
 def refusals(
@@ -87,8 +108,7 @@ def refusals(
     if names:
         text = f"{names[0]} is subscribed: end that first by `mesh unsubscribe`"
         return None, [Problem(code=SUBSCRIBED, message=text, where=where)]
-    left = unsubscribed_of(topology, view, kafka, node)
-    one = next((one for one in left if one.endpoint == endpoint), None)
+    one = next(iter(unsubscribed_of(topology, view, kafka, node, endpoint)), None)
     if one is None:
         text = "has no topic; `mesh endpoint list` shows which endpoints do"
         return None, [Problem(code=NO_TOPIC, message=text, where=where)]
@@ -110,16 +130,27 @@ def _against(one: Unsubscribed, view: MeshView, *, allow_unread: bool) -> Iterat
         yield UNREAD, f"{what} wait there, {whose}: read them, or delete them too by --unread"
 
 
-def _looked_at(home: KafkaCluster, node: str, endpoint: str, topics: Sequence[str]) -> Unsubscribed:
+def _looked_at(home: KafkaCluster, left: Sequence[Unsubscribed]) -> Iterator[Unsubscribed]:
+    """Yield endpoints with who reads them; groups are asked once for all of them.
+
+    Raises:
+        TransportError: Not all groups are seen, or brokers did not answer.
+    """
     admin = home.admin()
-    one = Unsubscribed(node=node, endpoint=endpoint, topics=tuple(topics))
-    try:
-        groups = admin.readers(topics)
-        unread = _unread(home, admin, groups, topics)
-        present = [group for group in sorted(groups) if admin.has_members(group)]
-    except TransportError as error:
-        return replace(one, doubt=str(error))
-    return replace(one, unread=unread, readers=sorted(groups), present=present)
+    groups = admin.readers([topic for one in left for topic in one.topics])
+    present = {group: None for group in sorted(groups) if admin.has_members(group)}
+    for one in left:
+        reading = {
+            group: read
+            for group, read in groups.items()
+            if any(at.topic in one.topics for at in read)
+        }
+        yield replace(
+            one,
+            unread=_unread(home, admin, reading, one.topics),
+            readers=sorted(reading),
+            present=[group for group in present if group in reading],
+        )
 
 
 def _unread(
