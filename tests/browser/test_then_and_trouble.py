@@ -162,7 +162,7 @@ def test_rows_of_every_list_are_saved_as_csv(
     api.lives(2)
     page = open_page("/map")
     for place, header in (
-        ("/map?table=1", "link,Kafka cluster,zone"),
+        ("/map?table=1", "link,state,guaranteed"),
         ("/interest", "node,wanted by,filter"),
         ("/interest?subject=acme/a&from=tk3&table=1", "link,zone,because"),
         ("/trace?id=mesh.tk3.in.g/0/0", "step,where,record"),

@@ -125,7 +125,7 @@ function cellParts(state, wall, found) {
   if (!state.cell) {
     return found.length
       ? [h("h2", null, "Findings"), table(FINDINGS, found.slice(0, 50), { caption: `${count(found.length)} open` })]
-      : [h("p", { class: "empty" }, "No findings.")];
+      : [h("p", { class: "empty" }, nothingFound())];
   }
   const cut = state.cell.lastIndexOf(" ");
   const [endpoint, ms] = [state.cell.slice(0, cut), Number(state.cell.slice(cut + 1))];
@@ -162,7 +162,9 @@ function nothingFound() {
   const proof = store.mesh.proof;
   if (proof.state === "none") return "No findings, for no auditor has looked: nothing is proven.";
   if (proof.state === "blind") return `No findings, but the auditor was last heard at ${clock(proof.heard_ms)}.`;
-  return "No findings.";
+  if (proof.state === "partial") return "No findings so far; not all is proven yet.";
+  if (proof.state === "findings") return "No findings of this kind.";
+  return `No findings; ${proof.until_ms ? `all is proven until ${clock(proof.until_ms)}` : "all is proven"}.`;
 }
 
 // The split that stands, as the auditor says it, or null: its parts, and since when.

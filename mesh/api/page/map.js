@@ -13,12 +13,12 @@ const APART = 5;
 
 const COLUMNS = [
   { name: "link", of: (row) => h("button", { type: "button", onclick: () => adjust({ link: row.link, node: "" }) }, `${row.source} → ${row.target}`), text: (row) => `${row.source}->${row.target}` },
-  { name: "Kafka cluster", of: (row) => store.nodes.get(row.source)?.kafka, short: true },
-  { name: "zone", of: (row) => row.zone, short: true },
-  { name: "kind", of: (row) => row.kind, short: true },
   { name: "state", of: (row) => linkLook(row)[1], short: true },
   { name: "guaranteed", of: (row) => rate(row.per_s?.guaranteed ?? null), number: true },
   { name: "direct", of: (row) => rate(row.per_s?.direct ?? null), number: true },
+  { name: "Kafka cluster", of: (row) => store.nodes.get(row.source)?.kafka, short: true },
+  { name: "zone", of: (row) => row.zone, short: true },
+  { name: "kind", of: (row) => row.kind, short: true },
   { name: "why", of: (row) => shown(row.reason ?? "") },
 ];
 

@@ -161,7 +161,7 @@ function traced(state, data) {
   return [
     h("div", { class: "bar" }, h("h2", { class: "title" }, shown(data.id)), exporting("trace", HOPS, () => rows)),
     h("p", { class: "lead" }, !isFound ? "Nothing is left of such a message, if there ever was one."
-      : `${ingress.subject ? `${shown(ingress.subject)}, ` : ""}published at ${ingress.node}, ${ingress.routed ? "routed" : "not routed yet"}: ${data.deliveries.length} deliver${data.deliveries.length === 1 ? "y" : "ies"}, ${data.frames.length} frames.`),
+      : `${ingress.subject ? `${shown(ingress.subject)}, ` : ""}published at ${ingress.node}, ${ingress.routed ? "routed" : "not routed yet"}: ${data.deliveries.length} deliver${data.deliveries.length === 1 ? "y" : "ies"}, ${data.frames.length} frames${data.not_looked_at.length ? "; there may be more in older records, which were not looked at" : ""}.`),
     data.refused ? h("p", null, h("span", { class: "pill bad" }, "refused"), ` ${shown(data.refused.reason)}: ${shown(data.refused.detail)}`) : null,
     twice.length ? h("p", null, h("span", { class: "pill bad" }, "twice"), ` delivered more than once to ${[...new Set(twice)].map(shown).join(", ")}`) : null,
     ways.length && state.table !== "1" ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Its way" }, drawTree(ways, { notes })) : null,
