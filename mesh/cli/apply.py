@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mesh.model.topology import Topology
     from mesh.operate.apply import ChangeContext, PendingChange
     from mesh.operate.change_driver import Outcome
-    from mesh.operate.draining import FollowedProgresses
+    from mesh.operate.draining import FollowedLaneReports
     from mesh.operate.in_force import InForce
     from mesh.operate.plan import Place, Plan
     from mesh.transport.port import KafkaCluster
@@ -129,9 +129,9 @@ def put_in_force(
         NotBegunError: Nodes that must take part do not; nothing was changed.
         NotInTimeError: The change was begun and is not done.
     """
-    from mesh.operate.draining import FollowedProgresses
+    from mesh.operate.draining import FollowedLaneReports
 
-    with FollowedProgresses.begun(found.topology, seen.kafka, clock.now_ms) as progresses:
+    with FollowedLaneReports.begun(found.topology, seen.kafka, clock.now_ms) as reports:
         goes_on = begun is not None and begun.is_open
         made = against_mesh(found, seen, after, locate)
         if made.is_empty and not goes_on:
@@ -145,7 +145,7 @@ def put_in_force(
         if _ask(yes=how.yes):
             seen = seen.observed_again()  # who is up may have changed while somebody thought
         begun = _still_so(found, seen)
-        with _means(seen, after, progresses) as means:
+        with _means(seen, after, reports) as means:
             outcome = _carry_out(found, after, begun, seen, means, how)
         deleted = _delete(made.topics.deleted, seen.kafka) if how.allow_delete else ()
         _tell(outcome, made, deleted, how.output)
@@ -196,12 +196,12 @@ def _carry_out(
 
 def _abort(found: InForce, seen: Session, wait: float | None, output: Output) -> None:
     from mesh.operate.apply import abort_change
-    from mesh.operate.draining import FollowedProgresses
+    from mesh.operate.draining import FollowedLaneReports
 
     begun = read_begun_last(found, seen)
     with (
-        FollowedProgresses.begun(found.topology, seen.kafka, clock.now_ms) as progresses,
-        _means(seen, found.topology, progresses) as means,
+        FollowedLaneReports.begun(found.topology, seen.kafka, clock.now_ms) as reports,
+        _means(seen, found.topology, reports) as means,
     ):
         outcome = abort_change(found, begun, means).run(WAIT_S if wait is None else wait)
     text = f"change {outcome.number} is aborted; {named(found)}, stays in force"
@@ -209,9 +209,7 @@ def _abort(found: InForce, seen: Session, wait: float | None, output: Output) ->
 
 
 @contextmanager
-def _means(
-    seen: Session, after: Topology, progresses: FollowedProgresses
-) -> Iterator[ChangeContext]:
+def _means(seen: Session, after: Topology, reports: FollowedLaneReports) -> Iterator[ChangeContext]:
     """Open the Kafka clusters that the mesh has afterwards, too."""
     from mesh.operate.apply import ChangeContext
     from mesh.view.connection import open_kafka
@@ -227,7 +225,7 @@ def _means(
             pause=clock.pause,
             tell=say,
             beats=seen.beats,
-            progresses=progresses,
+            reports=reports,
         )
     finally:
         for name in fresh:

@@ -7,7 +7,7 @@ from mesh.codec.subscriptions import decode_subscription
 from mesh.errors import ProtocolError
 from mesh.model.control import Subscription
 from mesh.transport.port import KafkaCluster, TopicPartition
-from mesh.transport.reading import read_range
+from mesh.transport.reading import read_logs
 
 
 def subscriptions_in(kafka: KafkaCluster, topic: str) -> dict[tuple[str, str], Subscription]:
@@ -17,10 +17,8 @@ def subscriptions_in(kafka: KafkaCluster, topic: str) -> dict[tuple[str, str], S
         TransportError: The Kafka cluster does not answer.
     """
     place = TopicPartition(topic, 0)
-    starts, ends = kafka.admin().starts([place]), kafka.admin().stable_ends([place])
     found: dict[tuple[str, str], Subscription] = {}
-    begins = {place: starts[place]} if starts.get(place, 0) < ends.get(place, 0) else {}
-    for record in read_range(kafka, begins, ends, name="subscribed"):
+    for record in read_logs(kafka, [place], name="subscribed"):
         value = record.value()
         try:
             key = parse_subscription_key(record.key() or b"")

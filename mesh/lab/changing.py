@@ -20,7 +20,7 @@ from mesh.model.control import Stage
 from mesh.model.topology import Topology
 from mesh.operate.apply import ChangeContext, begin_change, read_begun
 from mesh.operate.change_driver import Outcome
-from mesh.operate.draining import FollowedProgresses
+from mesh.operate.draining import FollowedLaneReports
 from mesh.operate.in_force import InForce, read_in_force
 from mesh.operate.plan import lost_by
 from mesh.operate.proposal import plan_on_mesh
@@ -80,8 +80,8 @@ def _change(driver: Driver, number: int, after: Topology, timeout_s: float) -> O
         raise StepFailedError(fault)
     if found is None:
         raise InvariantError("a scenario begins with its topology in force")
-    with FollowedProgresses.begun(found.topology, kafka, driver.backend.now_ms) as progresses:
-        return _carry_out(driver, number, found, after, progresses, timeout_s)
+    with FollowedLaneReports.begun(found.topology, kafka, driver.backend.now_ms) as reports:
+        return _carry_out(driver, number, found, after, reports, timeout_s)
 
 
 def _carry_out(
@@ -89,7 +89,7 @@ def _carry_out(
     number: int,
     found: InForce,
     after: Topology,
-    progresses: FollowedProgresses,
+    reports: FollowedLaneReports,
     timeout_s: float,
 ) -> Outcome:
     before, now_ms, kafka = driver.topology, driver.backend.now_ms, driver.backend.kafka
@@ -115,7 +115,7 @@ def _carry_out(
         pause=pause,
         tell=lambda _: None,
         beats=beats,
-        progresses=progresses,
+        reports=reports,
     )
     change = begin_change(found, after, begun, means)
     cut = change.way.cut

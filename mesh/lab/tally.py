@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 
 from mesh.codec.deliveries import decode_delivery
 from mesh.codec.frames import decode_header
-from mesh.codec.keys import AdvertKey, parse_control_key, progress_key
-from mesh.codec.state import decode_ledger, decode_progress
-from mesh.core.held import HeldTargets
+from mesh.codec.keys import AdvertKey, parse_control_key
+from mesh.codec.state import decode_ledger
 from mesh.model.frames import FrameFlags, MessageClass
 from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
 from mesh.model.queues import MOVED_EXT
-from mesh.model.state import Progress, ProgressKind
+from mesh.model.state import Progress
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Node, Topology
 from mesh.transport.following import Follower
 from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
+from mesh.view.lane_reports import LaneReport
 
 MessageId = tuple[bytes, int, int, int]
 """Identity of a message: ingress topic id, partition, generation, offset. Spec: K9."""
@@ -99,9 +99,7 @@ class Tally:
         self.discarded_direct = 0
         self.published: dict[MessageId, Published] = {}
         self.ends: dict[TopicPartition, int] = {}
-        self._positions: dict[tuple[str, TopicPartition], Progress] = {}
-        self._gaps: dict[tuple[str, bytes], Progress] = {}
-        self._held: dict[str, HeldTargets] = {}
+        self._reports: dict[str, LaneReport] = {}
         self._nodes: dict[str, Node] = {}
         self._kafka = kafka
         self._names = TopicNames(topology.prefix)
@@ -136,7 +134,8 @@ class Tally:
                 outbox = names.outbox(node, other, message_class)
                 self._follow(node, outbox, declared.partitions, self._frames_of(node, other))
         self._follow(node, names.ledger(node), 2 * declared.lanes, self._ledger)
-        self._follow(node, names.progress(node), 2 * declared.lanes, self._progress_of(node))
+        report = self._reports.setdefault(node, LaneReport())
+        self._follow(node, names.progress(node), 2 * declared.lanes, report.take)
         self._follow(node, names.control_log(node), 1, self._control_of(node))
 
     def _follow(
@@ -200,12 +199,12 @@ class Tally:
     @property
     def pending(self) -> Sequence[tuple[str, Progress]]:
         """What nodes catch up beside their lanes: gaps, and targets that they hold."""
-        gaps = [(node, one) for (node, _), one in self._gaps.items()]
-        return [*gaps, *((node, one) for node, held in self._held.items() for one in held.still)]
+        return [(node, one) for node, report in self._reports.items() for one in report.owed]
 
     def position(self, reader: str, place: TopicPartition) -> int:
         """Return the next offset of a source; one in a topic that was deleted is none. Spec: K4."""
-        found = self._positions.get((reader, place))
+        report = self._reports.get(reader)
+        found = None if report is None else report.sources.get(place)
         if found is None or self.topic_id(place.topic) not in (b"", found.topic_id):
             return 0
         return found.offset
@@ -253,24 +252,6 @@ class Tally:
             self.not_forwarded[entry.reason] += entry.messages
             if entry.message_class is MessageClass.DIRECT and entry.reason != "no_interest":
                 self.discarded_direct += entry.messages
-
-    def _progress_of(self, node: str) -> Callable[[Record], None]:
-        def decode(record: Record) -> None:
-            value = record.value()
-            if value is None:
-                return
-            progress = decode_progress(value)
-            if progress.kind is ProgressKind.SOURCE:
-                place = TopicPartition(progress.topic, progress.partition)
-                self._positions[node, place] = progress
-            elif progress.kind is ProgressKind.HELD:
-                self._held.setdefault(node, HeldTargets()).take(progress)
-            elif progress.kind is ProgressKind.GAP:
-                self._gaps.pop((node, progress_key(progress)), None)
-                if progress.reason:
-                    self._gaps[node, progress_key(progress)] = progress
-
-        return decode
 
     def close(self) -> None:
         """Release the readers."""

@@ -16,7 +16,7 @@ from mesh.model.control import Change, Stage
 from mesh.model.topology import Topology
 from mesh.operate.applying import Applying
 from mesh.operate.change_driver import ChangeDriver, Tell
-from mesh.operate.draining import FollowedProgresses
+from mesh.operate.draining import FollowedLaneReports
 from mesh.operate.in_force import InForce, newest_change
 from mesh.operate.queue_changes import queues_shared_otherwise
 from mesh.transport.port import KafkaCluster
@@ -81,7 +81,7 @@ class ChangeContext:
         pause: Lets time pass.
         tell: Told what is done and what is waited for.
         beats: Which nodes beat while the change was planned.
-        progresses: Of the nodes before, begun to be read then, so that nobody holds meanwhile.
+        reports: Of the nodes before, begun to be read then, so that nobody holds meanwhile.
     """
 
     kafka: Mapping[str, KafkaCluster]
@@ -90,7 +90,7 @@ class ChangeContext:
     pause: Callable[[float], None]
     tell: Tell
     beats: Mapping[str, bool]
-    progresses: FollowedProgresses
+    reports: FollowedLaneReports
 
     def cut_over(self, before: Topology, after: Topology, given_up: Sequence[str]) -> CutOver:
         """Return what a change asks of the nodes, by the queues that somebody has just now."""
@@ -113,7 +113,7 @@ class ChangeContext:
             pause=self.pause,
             tell=self.tell,
             beats=self.beats,
-            progresses=self.progresses,
+            reports=self.reports,
             given_up=given_up,
         )
 

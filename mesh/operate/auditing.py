@@ -11,7 +11,7 @@ from typing import Any
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, TopicPartition
-from mesh.transport.reading import read_range
+from mesh.transport.reading import read_logs
 
 Entry = Mapping[str, Any]
 
@@ -192,10 +192,8 @@ def _newest(kafka: KafkaCluster, topic: str) -> Sequence[Entry]:
     if info is None:
         return ()
     places = [TopicPartition(topic, partition) for partition in range(info.partitions)]
-    ends, starts = kafka.admin().stable_ends(places), kafka.admin().starts(places)
-    begins = {place: starts[place] for place in ends if place in starts}
     entries: dict[bytes, Entry] = {}
-    for record in read_range(kafka, begins, ends, name="audit"):
+    for record in read_logs(kafka, places, name="audit"):
         key, value = record.key() or b"", record.value()
         entries.pop(key, None)
         if value is None:

@@ -31,7 +31,7 @@ from mesh.operate.applying import (
     Write,
 )
 from mesh.operate.arbiter import Arbiter
-from mesh.operate.draining import PATIENCE_MS, Drain, FollowedProgresses
+from mesh.operate.draining import PATIENCE_MS, Drain, FollowedLaneReports
 from mesh.operate.on_demand import OnDemand
 from mesh.operate.unread import unread_in
 from mesh.transport.port import KafkaCluster, Reader
@@ -80,7 +80,7 @@ class ChangeDriver:
         pause: Lets time pass.
         tell: Told what is done and what is waited for.
         beats: Which nodes beat while the change was planned: who does so still is up.
-        progresses: Of the nodes before; whoever opened them closes them.
+        reports: Of the nodes before; whoever opened them closes them.
         given_up: Nodes that leave, and whose messages may be lost.
     """
 
@@ -93,7 +93,7 @@ class ChangeDriver:
     pause: Callable[[float], None]
     tell: Tell
     beats: Mapping[str, bool]
-    progresses: FollowedProgresses
+    reports: FollowedLaneReports
     given_up: Sequence[str] = ()
     _began_ms: int = 0
     _first: dict[str, Heartbeat | None] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class ChangeDriver:
             arbiter = Arbiter(self.kafka[min(self.before.kafka)], self.before.prefix)
             opened.callback(arbiter.close)
             if self.way.cut.rounds:
-                self.progresses.read()
+                self.reports.read()
             return (yield from self._drive(writers, arbiter, limit_s, patience_s))
 
     def _drive(
@@ -253,12 +253,12 @@ class ChangeDriver:
             unread=OnDemand(self._unread),
         )
 
-    def _read_progress(self) -> FollowedProgresses:
+    def _read_reports(self) -> FollowedLaneReports:
         """Return what lanes say of themselves, read once a look."""
         if not self._is_read:
             self._is_read = True
-            self.progresses.read()
-        return self.progresses
+            self.reports.read()
+        return self.reports
 
     def _report(self, node: str) -> NodeReport:
         seen = self.view.nodes[node]
@@ -307,16 +307,16 @@ class ChangeDriver:
         self._drain.mark(directions)
 
     def _behind(self) -> Mapping[Direction, int]:
-        return {} if self._drain is None else self._drain.behind(self._read_progress())
+        return {} if self._drain is None else self._drain.behind(self._read_reports())
 
     def _owing(self) -> Mapping[str, Sequence[str]]:
         """Return, per node, the topics in which something is still to be made good."""
         found: dict[str, Sequence[str]] = {}
-        progresses, cut = self._read_progress(), self.way.cut
+        reports, cut = self._read_reports(), self.way.cut
         drained = (node for pairs in cut.rounds for pair in pairs for node in pair)
         for node in dict.fromkeys((*cut.taking_part, *drained)):
             if node in self.before.nodes:
-                told = progresses.of(node)
+                told = reports.of(node)
                 gaps = [one.topic for one in told.gaps.values()]
                 found[node] = sorted({*told.targets_held, *gaps})
         return found

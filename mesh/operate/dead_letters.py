@@ -13,7 +13,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
-from mesh.transport.reading import read_range
+from mesh.transport.reading import read_logs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +60,7 @@ def read_letters(
     topic = names.queue_letters(node, queue) if queue else names.dead_letters(node)
     partitions = declared.partitions if queue else 2 * declared.lanes
     places = [TopicPartition(topic, number) for number in range(partitions)]
-    admin = kafka.admin()
-    starts, ends = admin.starts(places), admin.stable_ends(places)
-    begins = {at: max(starts.get(at, 0), end - most) for at, end in ends.items()}
-    for record in read_range(kafka, begins, ends, name="letters"):
+    for record in read_logs(kafka, places, most=most, name="letters"):
         yield _letter(record)
 
 

@@ -10,9 +10,9 @@ from mesh.core.cutover import Direction
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.doctor.progress import Progresses
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition
+from mesh.view.lane_reports import LaneReports
 
 LAST_MAX = 1_000
 """So many offsets before the end of a partition are looked at for its last record; markers of
@@ -26,7 +26,7 @@ PATIENCE_MS = 10
 """How late readers notice the end of a log: sources stand still meanwhile."""
 
 
-class FollowedProgresses(Progresses):
+class FollowedLaneReports(LaneReports):
     """The progress of all nodes, by readers that stay open: sources stand still meanwhile."""
 
     def __init__(
@@ -42,7 +42,7 @@ class FollowedProgresses(Progresses):
     @contextmanager
     def begun(
         cls, topology: Topology, kafka: Mapping[str, KafkaCluster], now_ms: Callable[[], int]
-    ) -> Iterator[FollowedProgresses]:
+    ) -> Iterator[FollowedLaneReports]:
         """Open them for a while, and have all begin to fetch before one is waited for.
 
         Raises:
@@ -130,14 +130,14 @@ class Drain:
     def _is_of_round(self, place: TopicPartition) -> bool:
         return self._direction_of[place.topic] in self._round
 
-    def behind(self, progresses: Progresses) -> Mapping[Direction, int]:
+    def behind(self, reports: LaneReports) -> Mapping[Direction, int]:
         """Return how many records below those ends each reader has not passed, where any are.
 
         Asked is what readers have committed, and not what they tell their neighbours: of several
         workers, one tells of its own lanes only.
 
         Args:
-            progresses: Read just now.
+            reports: Read just now.
 
         Raises:
             TransportError: A Kafka cluster does not answer.
@@ -147,16 +147,16 @@ class Drain:
             there = [place for place in places if place in self._ends]
             # What is read to its very end, markers included, needs no look.
             self._look_at(
-                name, [at for at in there if not self._is_known(at) and self._left(at, progresses)]
+                name, [at for at in there if not self._is_known(at) and self._left(at, reports)]
             )
             self._find_last(name)
         for place in filter(self._is_of_round, self._ends):
-            found[self._direction_of[place.topic]] += self._left(place, progresses)
+            found[self._direction_of[place.topic]] += self._left(place, reports)
         return {direction: count for direction, count in found.items() if count}
 
-    def _left(self, place: TopicPartition, progresses: Progresses) -> int:
+    def _left(self, place: TopicPartition, reports: LaneReports) -> int:
         last = self._last[place] if self._is_known(place) else self._ends[place]
-        return max(0, last - self._position(progresses, place))
+        return max(0, last - self._position(reports, place))
 
     def _is_known(self, place: TopicPartition) -> bool:
         """Say whether it was found where the last record below the present end is."""
@@ -202,9 +202,9 @@ class Drain:
             self._until[place] = self._ends[place]
             self._last.setdefault(place, 0)
 
-    def _position(self, progresses: Progresses, place: TopicPartition) -> int:
+    def _position(self, reports: LaneReports, place: TopicPartition) -> int:
         _, reader = self._direction_of[place.topic]
-        found = progresses.of(reader).sources.get(place)
+        found = reports.of(reader).sources.get(place)
         if found is None or found.topic_id != self._topic_ids.get(place.topic, found.topic_id):
             return 0  # an offset of a topic of that name that was deleted says nothing of this one
         return max(0, found.offset)

@@ -21,7 +21,7 @@ from mesh.model.control import Change, Lineage
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, TopicPartition
-from mesh.transport.reading import read_range
+from mesh.transport.reading import read_logs
 from mesh.view.change_records import newest
 from mesh.view.mesh_view import MeshView
 
@@ -162,10 +162,7 @@ def config_values(cluster: KafkaCluster, prefix: str, key: bytes) -> Iterator[by
         TransportError: It does not answer.
     """
     place = TopicPartition(TopicNames(prefix).config(), 0)
-    ends = cluster.admin().stable_ends([place])
-    starts = cluster.admin().starts([place])
-    begins = {place: starts[place] for place in ends if place in starts}
-    for record in read_range(cluster, begins, ends, name="config"):
+    for record in read_logs(cluster, [place], name="config"):
         value = record.value()
         if record.key() == key and value is not None:
             yield value

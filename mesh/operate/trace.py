@@ -17,10 +17,10 @@ from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.state import DeadLetter
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.doctor import read_positions
 from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_range
+from mesh.view.lane_reports import read_positions
 from mesh.view.mesh_view import MeshView
 from mesh.view.messages import MessageIdentity, received
 

@@ -9,10 +9,10 @@ from mesh.errors import TransportError
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.doctor.progress import read_positions
 from mesh.operate.status import UP, link_state
 from mesh.operate.waiting import waiting_behind
 from mesh.transport.port import KafkaCluster, TopicPartition
+from mesh.view.lane_reports import read_positions
 from mesh.view.mesh_view import MeshView
 
 

@@ -18,7 +18,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology, Zone
 from mesh.operate.apply import ChangeContext, begin_change, read_begun
-from mesh.operate.draining import FollowedProgresses
+from mesh.operate.draining import FollowedLaneReports
 from mesh.operate.in_force import InForce, read_in_force
 from mesh.operate.plan import lost_by
 from mesh.operate.status import observe
@@ -166,7 +166,7 @@ class ZoneManager:
         unread = unread_in(_outboxes_gone(before, after), before, view, beats, kafka)
         if not goes_on and (problems := lost_by(unread, _where)):
             raise ConfigError(problems)
-        with FollowedProgresses.begun(before, kafka, self._now_ms) as progresses:
+        with FollowedLaneReports.begun(before, kafka, self._now_ms) as reports:
             context = ChangeContext(
                 kafka=kafka,
                 view=view,
@@ -174,7 +174,7 @@ class ZoneManager:
                 pause=self._pause,
                 tell=self._tell,
                 beats=beats,
-                progresses=progresses,
+                reports=reports,
             )
             begin_change(found, after, begun, context).run(self._wait_s, 0.0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from mesh.errors import TransportUnavailableError
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
@@ -13,18 +13,43 @@ _READ_S = 0.1
 _READS_MAX = 50
 
 
+def read_logs(
+    cluster: KafkaCluster,
+    places: Sequence[TopicPartition],
+    *,
+    passed: Mapping[TopicPartition, int] | None = None,
+    most: int | None = None,
+    name: str = "range",
+) -> Iterator[Record]:
+    """Yield the committed records of partitions, as far as they exist, to their present ends.
+
+    Args:
+        cluster: Where they are.
+        places: Which.
+        passed: Where to begin, where that is still there; else at the beginning.
+        most: Offsets before the end of each that are read at most; all if left out.
+        name: Client name of the reader.
+
+    Raises:
+        TransportUnavailableError: As for `read_range`.
+    """
+    ends, starts = cluster.admin().stable_ends(places), cluster.admin().starts(places)
+    begins = {
+        place: max(
+            start, (passed or {}).get(place, 0), 0 if most is None else ends.get(place, 0) - most
+        )
+        for place, start in starts.items()
+    }
+    yield from read_range(cluster, begins, ends, name=name)
+
+
 def read_tail(cluster: KafkaCluster, place: TopicPartition, count: int) -> Iterator[Record]:
     """Yield the committed records among the last `count` entries of a log, if it exists.
 
     Raises:
         TransportUnavailableError: As for `read_range`.
     """
-    ends = cluster.admin().stable_ends([place])
-    begins = {at: max(0, end - count) for at, end in ends.items()}
-    starts = cluster.admin().starts(list(begins))
-    yield from read_range(
-        cluster, {at: max(begin, starts.get(at, 0)) for at, begin in begins.items()}, ends
-    )
+    yield from read_logs(cluster, [place], most=count)
 
 
 def read_range(

@@ -8,7 +8,7 @@ from mesh.codec.tree_apps import decode_roles
 from mesh.errors import ProtocolError
 from mesh.model.tree_apps import LeaseSaid, RoleKey, RoleSaid, RoleWish
 from mesh.transport.port import KafkaCluster, TopicPartition
-from mesh.transport.reading import read_range
+from mesh.transport.reading import read_logs
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,9 @@ def role_wishes(kafka: KafkaCluster, topic: str) -> dict[RoleKey, StandingWish]:
         TransportError: The Kafka cluster does not answer.
     """
     place = TopicPartition(topic, 0)
-    starts, ends = kafka.admin().starts([place]), kafka.admin().stable_ends([place])
-    begins = {place: starts[place]} if starts.get(place, 0) < ends.get(place, 0) else {}
     wishes: dict[RoleKey, tuple[RoleWish, int]] = {}
     leases: dict[str, int] = {}
-    for record in read_range(kafka, begins, ends, name="roles"):
+    for record in read_logs(kafka, [place], name="roles"):
         try:
             said = decode_roles(record.key(), record.value())
         except ProtocolError:

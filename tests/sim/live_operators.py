@@ -14,7 +14,7 @@ from mesh.lab.play import run_step
 from mesh.lab.scenario import NamedStep
 from mesh.lab.steps import Apply
 from mesh.operate.apply import ChangeContext, abort_change, read_begun
-from mesh.operate.draining import FollowedProgresses
+from mesh.operate.draining import FollowedLaneReports
 from mesh.operate.in_force import read_in_force
 from mesh.operate.status import observe
 
@@ -73,7 +73,7 @@ class Operator:
             if found is None:
                 return  # the Kafka clusters that know are away
             begun = read_begun({name: kafka[name] for name in topology.kafka}, topology.prefix)
-            with FollowedProgresses.begun(topology, kafka, self.backend.now_ms) as progresses:
+            with FollowedLaneReports.begun(topology, kafka, self.backend.now_ms) as reports:
                 self.driver.view.refresh()
                 means = ChangeContext(
                     kafka=kafka,
@@ -82,7 +82,7 @@ class Operator:
                     pause=self._pause,
                     tell=lambda _: None,
                     beats=observe(self.driver.view, self.backend.now_ms, self._pause),
-                    progresses=progresses,
+                    reports=reports,
                 )
                 abort_change(found, begun, means).run(timeout_s)
         except (ConfigError, NotInTimeError, TransportError):

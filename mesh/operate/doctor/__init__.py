@@ -13,7 +13,6 @@ from mesh.operate.doctor.kafka import check_kafka
 from mesh.operate.doctor.lanes import check_lanes
 from mesh.operate.doctor.links import check_links
 from mesh.operate.doctor.nodes import check_nodes
-from mesh.operate.doctor.progress import read_positions
 from mesh.operate.doctor.rights import check_rights
 from mesh.operate.doctor.topics import check_topics
 from mesh.operate.doctor.transactions import check_transactions
@@ -26,7 +25,6 @@ __all__ = [
     "Examination",
     "Result",
     "examine",
-    "read_positions",
 ]
 
 _CHECKS = {

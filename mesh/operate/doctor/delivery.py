@@ -14,10 +14,9 @@ from mesh.model.headers import MESH_HEADER
 from mesh.model.topics import TopicNames
 from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
-from mesh.operate.doctor.lanes import newest
 from mesh.transport.headers import headers_of
 from mesh.transport.port import Record, TopicInfo, TopicPartition
-from mesh.transport.reading import read_range
+from mesh.transport.reading import read_logs, read_range
 
 LETTERS_MAX = 1_000
 """Newest dead letters of each partition that are counted."""
@@ -108,7 +107,7 @@ def _positions(at: Examination, node: str) -> Check:
     infos = _infos(at)
     faults = [
         (fault, place.topic not in direct)
-        for place, told in sorted(at.progresses().of(node).sources.items())
+        for place, told in sorted(at.reports().of(node).sources.items())
         for fault in _misplaced(at, place, told.offset, told.topic_id, infos.get(place.topic))
     ]
     is_guaranteed = any(counts for _, counts in faults)
@@ -218,7 +217,7 @@ def _queues(at: Examination, node: str) -> Check:
 
 def _held(at: Examination, node: str) -> Check:
     """Are there targets that lanes leave out because they cannot be written? Spec: K20."""
-    targets = at.progresses().of(node).targets_held
+    targets = at.reports().of(node).targets_held
     return judged(
         Category.DELIVERY,
         f"{node} can write all its targets",
@@ -272,8 +271,7 @@ def _letters(at: Examination, kafka: str) -> dict[str, Counter[str]]:
         for number in range(2 * at.topology.nodes[node].lanes)
     ]
     found: dict[str, Counter[str]] = {node: Counter() for node in nodes.values()}
-    begins, ends = newest(at, kafka, places, LETTERS_MAX)
-    for record in read_range(at.answering(kafka), begins, ends, name="letters"):
+    for record in read_logs(at.answering(kafka), places, most=LETTERS_MAX, name="letters"):
         found[nodes[record.topic()]][_reason(record)] += 1
     return found
 

@@ -10,7 +10,6 @@ from mesh.errors import TransportError, TransportUnavailableError
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.operate.doctor.progress import Progresses
 from mesh.operate.link_flows import LinkFlow, link_flows
 from mesh.transport.port import (
     Copies,
@@ -20,6 +19,7 @@ from mesh.transport.port import (
     TopicPartition,
     TopicSpec,
 )
+from mesh.view.lane_reports import LaneReports
 from mesh.view.mesh_view import MeshView
 
 LOOK_S = 2.0
@@ -153,12 +153,12 @@ class Examination:
         """Ask everything anew from now on: something was changed."""
         self._known.clear()
 
-    def progresses(self) -> Progresses:
+    def reports(self) -> LaneReports:
         """Return what the nodes' progress topics say, read to their ends at least once."""
         if ("progress", "") not in self._known:
-            self._known["progress", ""] = Progresses(self.topology, self._all_answering())
+            self._known["progress", ""] = LaneReports(self.topology, self._all_answering())
             self._known["progress", ""].read()
-        found: Progresses = self._known["progress", ""]
+        found: LaneReports = self._known["progress", ""]
         return found
 
     def moments(self) -> tuple[Moment, Moment]:
@@ -168,7 +168,7 @@ class Examination:
             if self._is_busy(before):
                 self.pause(self.patience_s)
                 self.view.refresh()
-                self.progresses().read()
+                self.reports().read()
                 after = self._moment()
             self._known["moments", ""] = (before, after)
         found: tuple[Moment, Moment] = self._known["moments", ""]
@@ -176,7 +176,7 @@ class Examination:
 
     def _moment(self) -> Moment:
         # Positions first: an end that is read later is never below an honest position.
-        positions = {node: dict(self.progresses().positions(node)) for node in self.topology.nodes}
+        positions = {node: dict(self.reports().positions(node)) for node in self.topology.nodes}
         starts: dict[TopicPartition, int] = {}
         ends: dict[TopicPartition, int] = {}
         stable: dict[TopicPartition, int] = {}

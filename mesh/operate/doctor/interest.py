@@ -22,7 +22,7 @@ from mesh.operate.doctor.findings import (
 )
 from mesh.operate.gates import is_shut
 from mesh.transport.port import Record, TopicPartition
-from mesh.transport.reading import read_range
+from mesh.transport.reading import read_logs
 from mesh.view.disabling import is_to_be_disabled
 
 
@@ -110,12 +110,9 @@ def _description(node: str) -> str:
 
 def _refused(at: Examination, kafka: str, topics: Sequence[str]) -> Mapping[str, Mapping[int, str]]:
     """Return what is wrong with the newest record of each key, by topic and offset."""
-    admin = at.answering(kafka).admin()
     places = [TopicPartition(topic, 0) for topic in topics]
-    ends, starts = admin.stable_ends(places), admin.starts(places)
-    begins = {place: starts[place] for place, end in ends.items() if end > starts.get(place, end)}
     latest: dict[tuple[str, bytes], Record] = {}
-    for record in read_range(at.answering(kafka), begins, ends, name="wishes"):
+    for record in read_logs(at.answering(kafka), places, name="clients"):
         latest[record.topic(), record.key() or b""] = record
     found: dict[str, dict[int, str]] = {topic: {} for topic in topics}
     for (topic, _), record in latest.items():

@@ -10,7 +10,7 @@ from mesh.model.topics import TopicNames
 from mesh.operate.doctor.examination import Examination
 from mesh.operate.doctor.findings import Category, Check, first_of, judged, unseen
 from mesh.transport.port import TopicPartition
-from mesh.transport.reading import read_range
+from mesh.transport.reading import read_logs
 
 LEDGER_MAX = 200
 """Newest offsets of each ledger partition that are looked at."""
@@ -29,7 +29,7 @@ def check_lanes(at: Examination) -> Iterator[Check]:
             continue
         for node in nodes:
             faults = [
-                *_backwards(names.progress(node), at.progresses().of(node).epochs),
+                *_backwards(names.progress(node), at.reports().of(node).epochs),
                 *_backwards(names.ledger(node), ledgers[node]),
             ]
             yield judged(
@@ -65,8 +65,7 @@ def _ledger_epochs(at: Examination, kafka: str) -> Mapping[str, Sequence[tuple[i
         for number in range(2 * at.topology.nodes[node].lanes)
     ]
     found: dict[str, list[tuple[int, int, int]]] = {node: [] for node in nodes.values()}
-    begins, ends = newest(at, kafka, places, LEDGER_MAX)
-    for record in read_range(at.answering(kafka), begins, ends, name="ledgers"):
+    for record in read_logs(at.answering(kafka), places, most=LEDGER_MAX, name="ledgers"):
         try:
             ledger = decode_ledger(record.value() or b"")
         except ProtocolError:
@@ -75,21 +74,3 @@ def _ledger_epochs(at: Examination, kafka: str) -> Mapping[str, Sequence[tuple[i
             (record.partition(), record.offset(), ledger.lane_epoch)
         )
     return found
-
-
-def newest(
-    at: Examination, kafka: str, places: Sequence[TopicPartition], most: int
-) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]]:
-    """Return where to begin and end to read the newest offsets of partitions.
-
-    Raises:
-        TransportError: The Kafka cluster does not answer.
-    """
-    admin = at.answering(kafka).admin()
-    ends, starts = admin.stable_ends(places), admin.starts(places)
-    begins = {
-        place: max(starts[place], end - most)
-        for place, end in ends.items()
-        if place in starts and end > starts[place]
-    }
-    return begins, ends

@@ -12,7 +12,7 @@ from mesh.model.state import Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.apply import ChangeContext, read_begun
-from mesh.operate.draining import FollowedProgresses
+from mesh.operate.draining import FollowedLaneReports
 from mesh.operate.founding import publish
 from mesh.operate.in_force import read_in_force
 from mesh.operate.status import observe
@@ -82,7 +82,7 @@ class Following:
             pause=self.pause,
             tell=self.lines.append,
             beats=observe(view, self.now_ms, self.pause),
-            progresses=FollowedProgresses(found.topology, self.kafka, self.now_ms),
+            reports=FollowedLaneReports(found.topology, self.kafka, self.now_ms),
         )
 
     def _neighbours(self, node: str) -> set[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mesh.operate.doctor.progress import Progresses
 from mesh.operate.draining import Drain
 from mesh.runtime.topics.provision import node_topics
+from mesh.view.lane_reports import LaneReports
 from tests.component.in_memory_mesh import Mesh
 
 OUTBOX = "mesh.a.to.b.g"
@@ -18,11 +18,11 @@ def test_an_outbox_that_was_made_anew_is_not_taken_for_read(mesh: Mesh) -> None:
     mesh.pause(1)
     kafka = mesh.world.kafka
     readers = {name: one.reader("drain") for name, one in kafka.items()}
-    progresses = Progresses(mesh.topology, kafka)
-    progresses.read()
+    reports = LaneReports(mesh.topology, kafka)
+    reports.read()
     drain = Drain([[("a", "b")]], mesh.topology, kafka, readers)
     drain.mark([("a", "b")])
-    assert drain.behind(progresses) == {}
+    assert drain.behind(reports) == {}
     kafka["left"].delete_topic(OUTBOX)
     kafka["left"].admin().create([t for t in node_topics(mesh.topology, "a") if t.name == OUTBOX])
     writer = kafka["left"].writer("x")
@@ -31,7 +31,7 @@ def test_an_outbox_that_was_made_anew_is_not_taken_for_read(mesh: Mesh) -> None:
     writer.flush()
     for made in (drain, Drain([[("a", "b")]], mesh.topology, kafka, readers)):
         made.mark([("a", "b")])
-        assert made.behind(progresses) == {("a", "b"): 4}
+        assert made.behind(reports) == {("a", "b"): 4}
 
 
 def test_an_outbox_is_looked_at_again_if_it_has_grown_when_its_turn_comes(mesh: Mesh) -> None:
@@ -41,17 +41,17 @@ def test_an_outbox_is_looked_at_again_if_it_has_grown_when_its_turn_comes(mesh: 
     mesh.pause(1)
     kafka = mesh.world.kafka
     readers = {name: one.reader("drain") for name, one in kafka.items()}
-    progresses = Progresses(mesh.topology, kafka)
-    progresses.read()
+    reports = LaneReports(mesh.topology, kafka)
+    reports.read()
     drain = Drain([[("b", "a")], [("a", "b")]], mesh.topology, kafka, readers)
     drain.mark([("b", "a")])
-    assert drain.behind(progresses) == {}
+    assert drain.behind(reports) == {}
     mesh.publish("a", "x", b"2")
     mesh.pause(1)  # b has read it, and we have not heard of that
     drain.mark([("a", "b")])
-    assert drain.behind(progresses) == {("a", "b"): 1}
-    progresses.read()
-    assert drain.behind(progresses) == {}
+    assert drain.behind(reports) == {("a", "b"): 1}
+    reports.read()
+    assert drain.behind(reports) == {}
 
 
 def test_what_an_open_transaction_hides_is_waited_for(mesh: Mesh) -> None:
@@ -59,14 +59,14 @@ def test_what_an_open_transaction_hides_is_waited_for(mesh: Mesh) -> None:
     mesh.subscribe("c", "orders", ">")
     kafka = mesh.world.kafka
     readers = {name: one.reader("drain") for name, one in kafka.items()}
-    progresses = Progresses(mesh.topology, kafka)
+    reports = LaneReports(mesh.topology, kafka)
     writer = kafka["left"].writer("x", "open")
     writer.begin()
     writer.produce(OUTBOX, b"hidden", None, 2)
     writer.flush()
-    progresses.read()
+    reports.read()
     drain = Drain([[("a", "b"), ("b", "c")]], mesh.topology, kafka, readers)
     drain.mark([("a", "b"), ("b", "c")])
-    assert drain.behind(progresses) == {("a", "b"): 1}
+    assert drain.behind(reports) == {("a", "b"): 1}
     writer.abort()
-    assert drain.behind(progresses) == {}
+    assert drain.behind(reports) == {}

@@ -17,7 +17,7 @@ from mesh.model.control import Pause, Stage
 from mesh.model.topology import Node, Topology
 from mesh.operate.apply import ChangeContext, abort_change, begin_change, read_begun
 from mesh.operate.change_driver import ChangeDriver, Outcome
-from mesh.operate.draining import FollowedProgresses
+from mesh.operate.draining import FollowedLaneReports
 from mesh.operate.founding import publish
 from mesh.operate.in_force import InForce, read_in_force
 from mesh.runtime.topics.provision import config_topic
@@ -253,7 +253,7 @@ class Operators:
                 yield int(1000 * rest_s)
         finally:
             steps.close()
-            change.progresses.close()
+            change.reports.close()
             change.view.close()
 
     def _lag(self, lags: Lags) -> None:
@@ -283,7 +283,7 @@ class Operators:
             pause=_never,
             tell=lambda _: None,
             beats={},
-            progresses=FollowedProgresses(found.topology, kafka, now_ms),
+            reports=FollowedLaneReports(found.topology, kafka, now_ms),
         )
 
     # -- links -------------------------------------------------------------------------------

@@ -1,0 +1,146 @@
+"""What lanes say of themselves on the progress topics of nodes, folded in one way for all who ask.
+
+Spec: K12, K18, K20.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from mesh.codec.state import decode_progress
+from mesh.core.held import HeldTargets
+from mesh.errors import ProtocolError, TransportError
+from mesh.model.state import Progress, ProgressKind
+from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
+from mesh.transport.port import KafkaCluster, Record, TopicPartition
+from mesh.transport.reading import read_logs
+
+
+@dataclass(slots=True)
+class LaneReport:
+    """What the lanes of one node say.
+
+    Attributes:
+        lanes: How many partitions of the topic are the lanes' own; positions in those beyond them
+            are of endpoints, not of sources. None: all count.
+        sources: Newest position of every source.
+        epochs: Lane epochs in the order written: partition, offset of the record, epoch.
+        held: What lanes say of targets that they leave out.
+        gaps: What is to be sent to them again, by record key.
+    """
+
+    lanes: int | None = None
+    sources: dict[TopicPartition, Progress] = field(default_factory=dict)
+    epochs: list[tuple[int, int, int]] = field(default_factory=list)
+    held: HeldTargets = field(default_factory=HeldTargets)
+    gaps: dict[bytes, Progress] = field(default_factory=dict)
+
+    def take(self, record: Record) -> None:
+        """Take a record of the node's progress topic.
+
+        Raises:
+            ProtocolError: It cannot be read.
+        """
+        value = record.value()
+        if value is None:
+            return
+        progress = decode_progress(value)
+        match progress.kind:
+            case ProgressKind.SOURCE if self.lanes is None or record.partition() < self.lanes:
+                self.sources[TopicPartition(progress.topic, progress.partition)] = progress
+            case ProgressKind.EPOCH:
+                self.epochs.append((record.partition(), record.offset(), progress.offset))
+            case ProgressKind.HELD:
+                self.held.take(progress)
+            case ProgressKind.GAP:
+                self.gaps.pop(record.key() or b"", None)
+                if progress.reason:
+                    self.gaps[record.key() or b""] = progress
+            case _:
+                pass  # what only the lanes themselves need
+
+    @property
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """The next offset of every source."""
+        return {place: one.offset for place, one in self.sources.items()}
+
+    @property
+    def targets_held(self) -> Sequence[str]:
+        """The topics that lanes leave out because they cannot be written. Spec: K20."""
+        return sorted({one.topic: None for one in self.held.still})
+
+    @property
+    def owed(self) -> Sequence[Progress]:
+        """Everything that is still to be made good: repairs, and targets that are left out."""
+        return [*self.gaps.values(), *self.held.still]
+
+
+class LaneReports:
+    """Reads the progress of all nodes, again and again."""
+
+    def __init__(self, topology: Topology, kafka: Mapping[str, KafkaCluster]) -> None:
+        names = TopicNames(topology.prefix)
+        self._kafka = kafka
+        self._of = {node: LaneReport(declared.lanes) for node, declared in topology.nodes.items()}
+        self._node_of = {names.progress(node): node for node in topology.nodes}
+        self._read: dict[TopicPartition, int] = {}
+        self._places: dict[str, list[TopicPartition]] = {name: [] for name in kafka}
+        for node, declared in topology.nodes.items():
+            self._places.setdefault(declared.kafka, [])
+            self._places[declared.kafka] += _places(names.progress(node), 2 * declared.lanes)
+
+    def read(self) -> None:
+        """Read what is new."""
+        for name, kafka in self._kafka.items():
+            try:
+                for record in self._new(name, kafka, self._places[name]):
+                    self._take(record)
+            except TransportError:
+                continue  # told by whoever asks the same Kafka cluster for offsets
+
+    def _new(
+        self,
+        name: str,  # noqa: ARG002
+        kafka: KafkaCluster,
+        places: Sequence[TopicPartition],
+    ) -> Sequence[Record]:
+        found: list[Record] = []
+        for record in read_logs(kafka, places, passed=self._read, name="progress"):
+            found.append(record)
+            place = TopicPartition(record.topic(), record.partition())
+            self._read[place] = record.offset() + 1
+        return found
+
+    def _take(self, record: Record) -> None:
+        with suppress(ProtocolError):  # the node itself stops on it and says so
+            self._of[self._node_of[record.topic()]].take(record)
+
+    def of(self, node: str) -> LaneReport:
+        """Return what a node's lanes say."""
+        return self._of[node]
+
+    def positions(self, node: str) -> Mapping[TopicPartition, int]:
+        """Return the next offset of every source of a node."""
+        return self._of[node].positions
+
+
+def _places(topic: str, partitions: int) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for number in range(partitions)]
+
+
+def read_positions(
+    kafka: KafkaCluster, topic: str, partitions: int
+) -> Mapping[TopicPartition, int]:
+    """Return the next offset of every source, as a node's progress topic says. Spec: K12.
+
+    Raises:
+        TransportError: The Kafka cluster does not answer.
+    """
+    report = LaneReport()
+    for record in read_logs(kafka, _places(topic, partitions), name="progress"):
+        with suppress(ProtocolError):
+            report.take(record)
+    return report.positions
