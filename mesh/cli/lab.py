@@ -130,7 +130,9 @@ def _simulated(scenario: Scenario, history: Path | None) -> Mapping[str, Any]:
     from mesh.lab.run import run_scenario
     from mesh.lab.scenario import uses_trees
 
-    backend = SimulatedBackend(scenario.topology, scenario.seed, trees=uses_trees(scenario))
+    backend = SimulatedBackend(
+        scenario.topology, scenario.seed, trees=uses_trees(scenario), apart=scenario.apart
+    )
     try:
         return run_scenario(scenario, backend, backend_name="sim", history=history)
     finally:
@@ -173,7 +175,7 @@ def _in_folder(
 
     file = folder / "mesh.yaml"
     write_topology(scenario.topology, file)
-    fleet = Fleet.start(scenario.topology, file, folder, progress=report)
+    fleet = Fleet.start(scenario.topology, file, folder, apart=scenario.apart, progress=report)
     try:
         backend = RealBackend(fleet)
         try:

@@ -133,10 +133,19 @@ class SimulatedBackend:
         topology: What runs.
         seed: Decides every order and delay.
         trees: Whether nodes have the tree layer: what does not use it need not pay for it.
+        apart: Files of nodes that are configured apart from the others.
     """
 
-    def __init__(self, topology: Topology, seed: int, *, trees: bool = False) -> None:
-        self._world = World(topology, seed, trees=TreeSettings() if trees else None)
+    def __init__(
+        self,
+        topology: Topology,
+        seed: int,
+        *,
+        trees: bool = False,
+        apart: Mapping[str, Topology] | None = None,
+    ) -> None:
+        settings = TreeSettings() if trees else None
+        self._world = World(topology, seed, apart=dict(apart or {}), trees=settings)
         self.kafka: Mapping[str, KafkaCluster] = self._world.kafka
         self._tasks: Sequence[Callable[[], None]] = ()
         self._called_ms = 0

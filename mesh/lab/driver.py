@@ -97,6 +97,7 @@ class Driver:
         topologies: Every one so far.
         faults: What is broken just now.
         history: Where a storm writes its history, or None.
+        is_apart: Whether nodes have files of their own, and nothing is put in force.
         verdict: What the checker says of the storm, or None before one.
         consumers: Of queues.
         applications: That take roles and send to roles.
@@ -112,6 +113,7 @@ class Driver:
     settles: list[int] = field(default_factory=list)
     workers: Mapping[str, int] = field(default_factory=dict)
     proposals: Mapping[int, Proposal] = field(default_factory=dict)
+    is_apart: bool = False
     refusals: list[Mapping[str, object]] = field(default_factory=list)
     topologies: Topologies = field(init=False)
     faults: Faults = field(init=False)
@@ -132,7 +134,8 @@ class Driver:
         for name in self.topology.kafka:
             self.backend.kafka[name].admin().create([config_topic(self.topology)])
         self._make_topics(list(self.topology.nodes))
-        publish_topology(self.topology, self.backend.kafka)
+        if not self.is_apart:
+            publish_topology(self.topology, self.backend.kafka)
         for node in self.topology.nodes:
             self.faults.start(node)
 

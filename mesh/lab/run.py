@@ -45,6 +45,7 @@ def run_scenario(
         view,
         workers=scenario.workers,
         proposals=scenario.proposals,
+        is_apart=bool(scenario.apart),
         history=history,
     )
     steps: list[dict[str, object]] = []

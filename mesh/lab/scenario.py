@@ -10,8 +10,10 @@ from typing import Literal
 from pydantic import Field
 
 from mesh.config.located import Document, read_document
+from mesh.config.merge_patch import merged
 from mesh.config.shapes import UNKNOWN_KEY, OneLine, StrictModel, check_shape, nearest
 from mesh.config.topology_file import refuse_other_kinds, topology_from_mapping, topology_of
+from mesh.core.legality import judge
 from mesh.errors import ConfigError, Problem
 from mesh.lab.endpoint_kinds import EndpointKinds
 from mesh.lab.proposals import Mesh, Proposal, propose
@@ -61,6 +63,7 @@ class Scenario:
         steps: What happens, one after another.
         workers: Worker processes of nodes that have more than one; at most as many as lanes.
         proposals: What each `apply` step leads to, by the number of the step.
+        apart: Files of nodes that are configured apart; then nothing is put in force.
     """
 
     name: str
@@ -70,6 +73,7 @@ class Scenario:
     steps: Sequence[NamedStep]
     workers: Mapping[str, int] = field(default_factory=dict)
     proposals: Mapping[int, Proposal] = field(default_factory=dict)
+    apart: Mapping[str, Topology] = field(default_factory=dict)
 
 
 def uses_trees(scenario: Scenario) -> bool:
@@ -113,6 +117,7 @@ class _Spec(StrictModel):
     audit: bool = False
     mesh: dict[str, object]
     workers: dict[str, int] = Field(default_factory=dict)
+    apart: dict[str, dict[str, object]] = Field(default_factory=dict)
     steps: list[dict[str, object]]
 
 
@@ -146,6 +151,13 @@ def load_scenario(path: str | Path) -> Scenario:
     problems += read.problems
     if mesh is not None:
         problems += _workers(document, model.spec.workers, read.known)
+    apart: dict[str, Topology] = {}
+    if mesh is not None and model.spec.apart:
+        apart, told = _apart(document, model.spec.apart, mesh)
+        problems += told
+        if any(named.word == "apply" for named in read.steps):
+            text = "nodes that are configured apart follow no change; leave out apart, or apply"
+            problems.append(_problem("BAD_STEP", text, document.within("spec", "apart")))
     if (fault := faults_of_all(read.steps)) is not None:
         problems.append(_problem("BAD_STEP", fault, document.within("spec", "steps")))
     if problems or mesh is None:
@@ -158,6 +170,7 @@ def load_scenario(path: str | Path) -> Scenario:
         steps=tuple(read.steps),
         workers=model.spec.workers,
         proposals=read.proposals,
+        apart=apart,
     )
 
 
@@ -172,6 +185,35 @@ def _mesh(document: Document, mesh: Mapping[str, object], folder: Path) -> Mesh:
     part = document.within("spec", "mesh")
     topology = topology_from_mapping(mesh, part.where, name=str(document.name))
     return Mesh(topology=topology, spec=mesh)
+
+
+def _apart(
+    document: Document, apart: Mapping[str, Mapping[str, object]], mesh: Mesh
+) -> tuple[dict[str, Topology], list[Problem]]:
+    """Return the topology that stands in the file of each node that is configured apart."""
+    found: dict[str, Topology] = {}
+    problems: list[Problem] = []
+    for node, patch in apart.items():
+        part = document.within("spec", "apart", node)
+        if node not in mesh.topology.nodes:
+            text = f"no node {node!r}{nearest(node, list(mesh.topology.nodes))}"
+            problems.append(_problem("BAD_VALUE", text, part))
+            continue
+        try:
+            own = topology_from_mapping(merged(mesh.spec, patch), part.where)
+        except ConfigError as error:
+            problems += error.problems
+            continue
+        own = replace(own, name=mesh.topology.name)
+        if node not in own.nodes:
+            problems.append(_problem("BAD_VALUE", f"its own file leaves {node} out", part))
+        elif own.kafka != mesh.topology.kafka or own.prefix != mesh.topology.prefix:
+            text = "a node's own file may differ in nodes and zones, not in kafka and prefix"
+            problems.append(_problem("BAD_VALUE", text, part))
+        else:
+            problems += judge(own, part.where)
+            found[node] = own
+    return found, problems
 
 
 class _Steps:

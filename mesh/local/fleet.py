@@ -37,6 +37,7 @@ class Fleet:
         directory: Logs, broker data and drill files.
         brokers: The embedded Kafka clusters.
         workers: Worker processes by node.
+        files: Files of nodes that have their own.
     """
 
     topology: Topology
@@ -45,6 +46,7 @@ class Fleet:
     addresses: Mapping[str, str]
     brokers: KafkaClusters
     workers: dict[str, list[Process]] = field(default_factory=dict)
+    files: dict[str, Path] = field(default_factory=dict)
     _paused: dict[str, None] = field(default_factory=dict)
     _brought: dict[str, str] = field(default_factory=dict)
 
@@ -56,6 +58,7 @@ class Fleet:
         directory: Path,
         *,
         addresses: Mapping[str, str] | None = None,
+        apart: Mapping[str, Topology] | None = None,
         software: KafkaSoftware | None = None,
         progress: Progress = silent,
     ) -> Fleet:
@@ -66,6 +69,7 @@ class Fleet:
             file: Its file.
             directory: Where everything is kept.
             addresses: Bootstrap addresses of Kafka clusters that run already.
+            apart: Topologies of nodes that read files of their own; then nothing is put in force.
             software: Java and Kafka's jars; None finds or fetches them where they are needed.
             progress: Told what is going on.
 
@@ -88,7 +92,10 @@ class Fleet:
         fleet = cls(with_addresses(topology, given), file, directory, given, brokers)
         try:
             fleet.provision(progress)
-            fleet.publish(topology)
+            if apart:
+                fleet.write_apart(apart)
+            else:
+                fleet.publish(topology)
         except BaseException:
             fleet.stop()
             raise
@@ -104,6 +111,12 @@ class Fleet:
             specs = [spec for node in nodes for spec in node_topics(self.topology, node)]
             kafka.admin().create([config_topic(self.topology), *specs])
             kafka.close()
+
+    def write_apart(self, apart: Mapping[str, Topology]) -> None:
+        """Give nodes files of their own, beside the common one."""
+        for node, topology in apart.items():
+            self.files[node] = self.directory / f"{node}.yaml"
+            write_topology(topology, self.files[node])
 
     def publish(self, topology: Topology) -> None:
         """Put a topology in force as its file says it, without addresses of embedded Kafka."""
@@ -189,7 +202,7 @@ class Fleet:
             "run",
             node,
             "-f",
-            str(self.file),
+            str(self.files.get(node, self.file)),
             *options,
             "--ready-file",
             str(self.ready_file(node, index)),

@@ -17,7 +17,9 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "scenarios").glob("*
 def test_example_scenario(path: Path) -> None:
     """Spec: EMS-1..10, EMS-13, DMR-1..6, UM-4, UM-5; the file names which."""
     scenario = load_scenario(path)
-    backend = SimulatedBackend(scenario.topology, scenario.seed, trees=uses_trees(scenario))
+    backend = SimulatedBackend(
+        scenario.topology, scenario.seed, trees=uses_trees(scenario), apart=scenario.apart
+    )
     result = run_scenario(scenario, backend, backend_name="sim")
     assert [step for step in result["steps"] if not step["ok"]] == []
     assert all(e["missing"] == e["duplicates"] == 0 for e in result["endpoints"].values())
