@@ -210,6 +210,11 @@ def _apart(
         elif own.kafka != mesh.topology.kafka or own.prefix != mesh.topology.prefix:
             text = "a node's own file may differ in nodes and zones, not in kafka and prefix"
             problems.append(_problem("BAD_VALUE", text, part))
+        elif other := next(
+            (name for name, one in own.nodes.items() if mesh.topology.nodes.get(name) != one), ""
+        ):
+            text = f"{other} is another node in the mesh; a file may leave nodes out, no more"
+            problems.append(_problem("BAD_VALUE", text, part))
         else:
             problems += judge(own, part.where)
             found[node] = own

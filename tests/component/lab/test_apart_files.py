@@ -37,6 +37,8 @@ def test_each_node_knows_what_its_own_file_says() -> None:
         ("a: {kafka: {left: {bootstrap.servers: 'x:1'}}}", "not in kafka and prefix"),
         ("a: {zones: {Z: {links: [[a, b], [b, c], [a, c]]}}}", "TWO_WALKS"),
         ("a: {zones: {Z: {kind: ring}}}", "must be"),
+        ("a: {nodes: {a: {lanes: 4}}}", "a is another node in the mesh"),
+        ("a: {nodes: {d: {kafka: left}}}", "d is another node in the mesh"),
         ("a: 7", "must be a mapping"),
     ],
 )
