@@ -6,7 +6,6 @@ sure to be there. `AuditTrail.heard` therefore tells which minutes are on record
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from mesh.errors import TransportError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.operate.audit_entries import entry_of
 from mesh.operate.auditing import Audited, Entry
 from mesh.operate.minutes import MINUTE_MS, MINUTES_KEPT
 from mesh.transport.following import Follower
@@ -131,11 +131,8 @@ class AuditTrail:
                 )
                 self.version += 1
             return
-        try:
-            entry = json.loads(value)
-        except ValueError:
-            return
-        if not isinstance(entry, dict):
+        entry = entry_of(table, value)
+        if entry is None:
             return
         if table == "status":
             self.status = {"at_ms": at_ms, **entry}

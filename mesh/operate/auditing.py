@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,6 +9,7 @@ from typing import Any
 
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.operate.audit_entries import entry_of
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.transport.reading import read_logs
 
@@ -198,10 +198,7 @@ def _newest(kafka: KafkaCluster, topic: str) -> Sequence[Entry]:
         entries.pop(key, None)
         if value is None:
             continue  # taken back: what was missing has come after all
-        try:
-            entry = json.loads(value)
-        except ValueError:
-            continue
-        if isinstance(entry, dict):
+        entry = entry_of(topic.rpartition(".")[2], value)
+        if entry is not None:
             entries[key] = entry
     return list(entries.values())

@@ -1,0 +1,107 @@
+"""Records of the auditor's topics, read as what a stranger may have written. Spec: K29, DESIGN 4.
+
+Every field that somebody counts with, looks up or walks through has the type that its JSON schema
+says, or is left out; a record that lacks what makes it one is none. Other fields stay as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from math import isfinite
+from typing import Any
+
+Entry = Mapping[str, Any]
+
+NUMBER_MAX = 2.0**53
+"""Beyond, numbers of JSON are not exact, and moments are in no calendar."""
+
+NEEDED: Mapping[str, tuple[str, ...]] = {
+    "findings": ("kind",),
+    "certificates": ("endpoint", "equal"),
+    "links": ("messages", "frames", "repairs", "direct", "direct_read"),
+}
+"""Without these a record of a table says nothing."""
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    is_one = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_one and isfinite(value) and abs(value) < NUMBER_MAX  # type: ignore[arg-type]
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _is_counts(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_number, value.values()))
+
+
+def _is_mappings(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(one, dict) for one in value.values())
+
+
+def _is_waiting(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(one, dict) and _is_text(one.get("source")) and _is_text(one.get("endpoint"))
+        for one in value
+    )
+
+
+_TYPES: Mapping[Callable[[object], bool], str] = {
+    _is_text: "kind text endpoint link path source id node rule what_to_do run",
+    _is_flag: "equal partial is_news final",
+    _is_number: "first last count first_seen_ms last_seen_ms block from to expected delivered "
+    "first_ms last_ms at_ms uncertified batch messages frames repairs direct direct_read "
+    "messages_per_s certificates differing hour_ms",
+    _is_texts: "ids evidence endpoints",
+    _is_counts: "dropped not_forwarded",
+    _is_mappings: "sources positions",
+    _is_waiting: "waiting",
+}
+
+TYPES: Mapping[str, Callable[[object], bool]] = {
+    field: is_right for is_right, fields in _TYPES.items() for field in fields.split()
+}
+"""What each field must be, whatever table it stands in."""
+
+
+def entry_of(table: str, value: bytes) -> Entry | None:
+    """Return what a record says, or None if it is none of that table.
+
+    Args:
+        table: As in `<prefix>audit.<table>`.
+        value: The record's value.
+    """
+    try:
+        said = json.loads(value, parse_constant=_refuse)
+        if b"\\ud" in value.lower():  # half of a pair alone could not be written again
+            json.dumps(said, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict):
+        return None
+    entry = {
+        field: one
+        for field, one in said.items()
+        if field not in TYPES or one is None or TYPES[field](one)
+    }
+    if any(entry.get(field) is None for field in NEEDED.get(table, ())):
+        return None
+    # Left out where it may be null: who sums up counts nothing then.
+    numbers = [
+        field for field, one in entry.items() if one is None and TYPES.get(field) is _is_number
+    ]
+    return {field: one for field, one in entry.items() if field not in numbers}

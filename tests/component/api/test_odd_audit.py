@@ -1,0 +1,73 @@
+"""Records on the auditor's topics that no auditor wrote: left out, and nothing else is troubled."""
+
+from __future__ import annotations
+
+import json
+import string
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mesh.config.topology_file import topology_from_mapping
+from mesh.operate.audit_entries import TYPES, entry_of
+from mesh.transport.port import TopicSpec
+from tests.component.api.conftest import MakeApi
+from tests.component.in_memory_mesh import CHAIN
+
+PATHS = (
+    "findings", "certificates", "audit", "audit/wall", "mesh", "endpoints", "nodes/c",
+    "links/a/b", "mesh?at=1s", "audit/wall?at=1s", "findings?kind=split", "audit?at=1s",
+)  # fmt: skip
+
+ODD = [
+    ("findings", b'{"kind": 5, "text": null, "ids": "abc"}'),
+    ("findings", b'{"kind": "split", "ids": [null, 5, {"x": 1}], "first_seen_ms": "soon"}'),
+    ("findings", b'{"kind": "duplicate", "link": 7, "endpoint": [1], "path": {}, "id": 7}'),
+    ("findings", b'{"kind": "duplicate", "text": ["a"], "what_to_do": 5, "first_seen_ms": 1e300}'),
+    ("certificates", b'{"endpoint": 5, "equal": "maybe"}'),
+    ("certificates", b'{"endpoint": "c/e", "source": "s", "equal": true, "first_ms": NaN}'),
+    ("certificates", b'{"endpoint": "c/e", "source": "s", "equal": true, "expected": "many"}'),
+    ("certificates", b'{"endpoint": "c/e", "source": "s", "equal": true, "last_ms": 1e301}'),
+    ("links", b'{"messages": "x", "direct": null, "dropped": [1]}'),
+    ("status", b'{"at_ms": "x", "waiting": [5, null], "uncertified": "z", "sources": {"a": 5}}'),
+    ("status", b'{"waiting": 7, "endpoints": 5, "positions": 7, "sources": [], "batch": null}'),
+    ("status", b"[" * 100_000),
+    ("status", b"\xff{"),
+    ("findings", b'{"kind": "duplicate", "more": [NaN, Infinity]}'),
+    ("findings", b'{"kind": "duplicate", "text": "\\ud800", "more": "\\uDC00"}'),
+]
+
+
+@pytest.mark.parametrize(("table", "value"), ODD)
+def test_an_odd_record_troubles_nothing(api_of: MakeApi, table: str, value: bytes) -> None:
+    """Every answer is given, and the mesh is looked at on."""
+    topology = topology_from_mapping({**CHAIN, "audit": {"kafka": "left"}})
+    api = api_of(topology)
+    kafka = api.mesh.world.kafka["left"]
+    names = [f"mesh.audit.{one}" for one in ("findings", "certificates", "links", "status")]
+    kafka.admin().create([TopicSpec(name=name, partitions=1, settings={}) for name in names])
+    writer = kafka.writer("stranger")
+    with api.turn:
+        writer.produce(f"mesh.audit.{table}", value, b"a->b", 0)
+        writer.flush()
+    api.lives(2)
+    for path in PATHS:
+        api.get(path)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(string.printable, max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=200)
+@given(st.dictionaries(st.sampled_from(sorted(TYPES)), _JSON, max_size=6))
+def test_what_is_kept_has_its_type(said: dict[str, object]) -> None:
+    """Whatever a record holds."""
+    entry = entry_of("status", json.dumps(said).encode())
+    if entry is None:
+        return  # no JSON: it has a number that is none
+    assert all(one is None or TYPES[field](one) for field, one in entry.items())
