@@ -199,6 +199,19 @@ def test_what_is_looked_for_is_found(api: Api, open_page: Open) -> None:
         expect(page).to_have_url(f"{api.url}{address}")
 
 
+def test_a_trace_looks_at_older_records_only_when_asked(api: Api, open_page: Open) -> None:
+    """It says what it did not look at, and that there may be more."""
+    for _ in range(40):
+        api.mesh.publish("tk3", "acme/a")  # on every partition some
+    api.lives(2)
+    page = open_page("/trace?id=mesh.tk3.in.g/0/0&last=1")
+    expect(page.locator("main")).to_contain_text("there may be more in older records")
+    expect(page.locator("main")).to_contain_text("were not looked at: mesh.tk3.to.tk1.g/0")
+    page.goto(f"{api.url}/trace?id=mesh.tk3.in.g/0/0")
+    expect(page.locator("main")).to_contain_text("1 delivery, 3 frames.")
+    expect(page.locator("main")).not_to_contain_text("not looked at")
+
+
 def test_every_drawing_is_also_a_table(api: Api, open_page: Open) -> None:
     """By the button and by the key t, but not while somebody types."""
     page = open_page("/map")

@@ -124,6 +124,9 @@ function explanation(state, { told, asked, past }) {
   ];
 }
 
+const LOOKED_AT = 20_000; // newest records of each partition; more only when somebody asks
+const LOOKED_AT_MAX = 100_000;
+
 export function trace(state) {
   const [id, idField] = field("message", "Message id", state.id ?? "", { placeholder: "mesh.tk1.in.g/0/5" });
   const form = h("form", { class: "bar", onsubmit: (event) => { event.preventDefault(); adjust({ id: id.value.trim() }); } },
@@ -131,7 +134,7 @@ export function trace(state) {
   if (!state.id) {
     return { element: h("div", null, form, h("h2", { class: "title" }, "Trace"), h("p", { class: "empty" }, "One message hop by hop: its ingress topic, partition and offset, or the id that mesh subscribe prints."), commands(["mesh trace mesh.NODE.in.g/PARTITION/OFFSET"])) };
   }
-  const found = asking(() => ask(`trace/${state.id.split("/").map(encodeURIComponent).join("/")}`), (data) => traced(state, data));
+  const found = asking(() => ask(`trace/${state.id.split("/").map(encodeURIComponent).join("/")}`, { last: state.last ?? LOOKED_AT }), (data) => traced(state, data));
   return { element: h("div", null, form, found.element), ready: found.ready, close: found.close };
 }
 
@@ -166,7 +169,8 @@ function traced(state, data) {
     twice.length ? h("p", null, h("span", { class: "pill bad" }, "twice"), ` delivered more than once to ${[...new Set(twice)].map(shown).join(", ")}`) : null,
     ways.length && state.table !== "1" ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Its way" }, drawTree(ways, { notes })) : null,
     table(HOPS, isFound ? rows : [], { caption: "Hop by hop, with the records that prove it", empty: "No record." }),
-    data.not_looked_at.length ? h("p", { class: "soft" }, `Older records were not looked at: ${data.not_looked_at.map(shown).join(", ")}`) : null,
+    data.not_looked_at.length ? h("p", { class: "soft" }, `Older records were not looked at: ${data.not_looked_at.map(shown).join(", ")} `,
+      state.last ? null : h("button", { type: "button", onclick: () => adjust({ last: LOOKED_AT_MAX }) }, `Look at ${count(LOOKED_AT_MAX)} of each; this takes longer`)) : null,
     commands([`mesh trace ${quoted(data.id)}`]),
   ];
 }
