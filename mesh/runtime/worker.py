@@ -284,7 +284,8 @@ class Worker:
 
     def patience(self, timeout_s: float) -> float:
         """Return how long to wait for records: not past what is to be done or looked at."""
-        if self._leadership.is_under_way or self._questions.are_open:
+        is_opening = self.beside is not None and self.beside.is_opening
+        if self._leadership.is_under_way or self._questions.are_open or is_opening:
             timeout_s = min(timeout_s, LOOK_S)
         return timeout_s if self._lanes is None else self._lanes.patience(timeout_s)
 

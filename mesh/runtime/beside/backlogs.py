@@ -1,12 +1,14 @@
 """How much waits for each neighbour, and what is done when that is as much as may. Spec: R14.
 
 A lane counts what it writes, and looks now and then how far the outbox and its reader have come.
+Kafka is asked beside the loop: a look judges by what was written when the question was put.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -24,6 +26,9 @@ from mesh.runtime.lanes.owned import Lanes
 from mesh.transport.port import KafkaCluster, TopicPartition
 
 LOOK_MS = 500
+
+_Written = Mapping[TopicPartition, tuple[Lane, int]]
+"""Outbox partitions that are asked about: whose they are, and bytes written until then."""
 
 log = structlog.get_logger()
 
@@ -48,6 +53,7 @@ class Backlogs:
     _endpoints: EndpointBacklogs = field(init=False)
     _known: dict[TopicPartition, tuple[Lane, Backlog]] = field(default_factory=dict)
     _looked_ms: int = -LOOK_MS
+    _asked: _Written | None = None
 
     def __post_init__(self) -> None:
         """Find the limits of the node's own outboxes; those of endpoints are seen to apart."""
@@ -78,25 +84,53 @@ class Backlogs:
         """
         if not self._limits and not self._endpoints.has_work and not self.full:
             return
-        if now_ms - self._looked_ms < LOOK_MS:
+        is_due = now_ms - self._looked_ms >= LOOK_MS
+        if not is_due and self._asked is None:
             return
-        self._looked_ms = now_ms
         before = self._texts()
-        for lane in list(self.lanes.owned.values()):
-            for neighbour, limit in self._limits.items():
-                try:
-                    yield from self._judge(lane, neighbour, limit, link_states, now_ms)
-                except TransportError as error:
-                    log.warning("backlog.unknown", neighbour=neighbour, fault=str(error))
+        if is_due:
+            self._looked_ms = now_ms
+            self._asked = self._asked or self._written()
         for number, neighbour in list(self.full):
             if number not in self.lanes.owned or neighbour not in self._limits:
                 del self.full[number, neighbour]
-        yield from self._endpoints.step(now_ms)
+        try:
+            yield from self._judge_all(link_states, now_ms)
+        except TransportError as error:
+            self._asked = None
+            log.warning("backlog.unknown", fault=str(error))
+        if is_due:
+            yield from self._endpoints.step(now_ms)
         self._act()
         after = self._texts()
         for neighbour in {**before, **after}:
             if before.get(neighbour) != after.get(neighbour):
                 yield OutboxFull(neighbour, after.get(neighbour, ""))
+
+    def _written(self) -> _Written:
+        return {
+            at: (lane, lane.written.get(at, 0))
+            for lane in self.lanes.owned.values()
+            for neighbour in self._limits
+            for at in self._places(lane, neighbour)
+        }
+
+    def _judge_all(self, link_states: Mapping[str, LinkState], now_ms: int) -> Iterator[Input]:
+        """Judge every outbox if Kafka has told where they end."""
+        if self._asked is None:
+            return
+        asking = partial(self.home.admin().ends, list(self._asked))
+        ends = self.lanes.sources.questions.answer(("backlogs",), asking) if self._asked else {}
+        if ends is None:
+            return
+        written, self._asked = self._asked, None
+        for lane in list(self.lanes.owned.values()):
+            for neighbour, limit in self._limits.items():
+                places = self._places(lane, neighbour)
+                if all(written.get(at, (None, 0))[0] is lane for at in places):
+                    told = {at: (ends[at], written[at][1]) for at in places if at in ends}
+                    found = self._waiting(lane, neighbour, told, link_states, now_ms)
+                    yield from self._judge(lane, neighbour, limit, *found, now_ms)
 
     def _texts(self) -> Mapping[str, str]:
         return {neighbour: text for (_, neighbour), text in self.full.items()}
@@ -106,11 +140,11 @@ class Backlogs:
         lane: Lane,
         neighbour: str,
         limit: LinkLimit,
-        link_states: Mapping[str, LinkState],
+        size: int,
+        age_ms: int,
         now_ms: int,
     ) -> Iterator[Input]:
         """Say whether a lane's part of an outbox is full; begin to hold it if that is wanted."""
-        size, age_ms = self._waiting(lane, neighbour, link_states, now_ms)
         key = (lane.number, neighbour)
         part = RELIEF if key in self.full else 1.0
         size_max, age_max_ms = self._limit_of_lane(limit)
@@ -134,20 +168,30 @@ class Backlogs:
                 hold(lane, target, now_ms)
 
     def _waiting(
-        self, lane: Lane, neighbour: str, link_states: Mapping[str, LinkState], now_ms: int
+        self,
+        lane: Lane,
+        neighbour: str,
+        told: Mapping[TopicPartition, tuple[int, int]],
+        link_states: Mapping[str, LinkState],
+        now_ms: int,
     ) -> tuple[int, int]:
-        """Return the bytes that wait in a lane's part of an outbox, and the age of the oldest."""
-        places = self._places(lane, neighbour)
-        ends = self.home.admin().ends(places)
+        """Return the bytes that wait in a lane's part of an outbox, and the age of the oldest.
+
+        Args:
+            lane: Whose outbox.
+            neighbour: To whom.
+            told: Where its partitions end, and bytes written to them until that was asked.
+            link_states: What neighbours have read of this node.
+            now_ms: The present moment.
+        """
         state = link_states.get(neighbour)
         read = {
             TopicPartition(told.topic, told.partition): told.read
             for told in (state.positions if state is not None else ())
         }
         found = [
-            self._backlog(lane, at).look(ends[at], read.get(at, 0), lane.written.get(at, 0), now_ms)
-            for at in places
-            if at in ends
+            self._backlog(lane, at).look(end, read.get(at, 0), written, now_ms)
+            for at, (end, written) in told.items()
         ]
         return sum(size for size, _ in found), max((age_ms for _, age_ms in found), default=0)
 

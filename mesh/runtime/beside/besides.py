@@ -40,13 +40,19 @@ class Besides:
             now_ms: The present moment.
             leads: Whether this worker leads the node.
         """
-        if not self.holds.is_active:
+        is_free = not self.movers.is_opening
+        if is_free and not self.holds.is_active:
             yield from self.repairs.step(now_ms)
-        if not self.repairs.is_active:
+        if is_free and not self.repairs.is_active:
             yield from self.holds.step(now_ms)
         yield from self.backlogs.step(link_states, now_ms)
         may_open = not self.repairs.is_active and not self.holds.is_active
         yield from self.movers.step(link_states, now_ms, leads=leads, may_open=may_open)
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether something is being opened that a turn soon wants to go on with."""
+        return any(one.is_opening for one in (self.repairs, self.holds, self.movers))
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
         """Go by another topology."""

@@ -1,13 +1,14 @@
 """A lane's sources read a second time, for one target that missed something. Spec: K20.
 
 The lane goes on meanwhile. Only at the very end it stands still for a moment, until this has come
-as far as the lane: one thread does both, so nothing is written to the target in between.
+as far as the lane: one thread does both, so nothing is written to the target in between. What has
+to be opened and asked for before is waited for beside the loop.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from operator import methodcaller
@@ -18,6 +19,7 @@ from mesh.errors import TransportError, TransportUnavailableError
 from mesh.model.control import Stop, StopReason
 from mesh.model.inputs import Input
 from mesh.model.state import LossReason
+from mesh.runtime.host.errands import Steps
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.lane.positions import Positions
@@ -31,8 +33,30 @@ CHUNK = 2_000
 AHEAD = 2_000
 """So far beyond the lane a source is read at most: what it has not read waits in memory."""
 
-MEET_READS, MEET_READ_S = 20, 0.05
+MEET_READS, MEET_READ_S = 10, 0.05
 """How long a lane may wait until this has read the last of what the lane has."""
+
+
+@dataclass(slots=True)
+class Begins:
+    """What a catch-up begins with: by source where it was to begin, and what brokers say of it.
+
+    Attributes:
+        begins: Where each source was to begin.
+        readers: One per Kafka cluster, by its name.
+        starts: First offsets still there.
+        ends: Where logs end that were cut off.
+    """
+
+    begins: Mapping[TopicPartition, int]
+    readers: dict[str, Reader] = field(default_factory=dict)
+    starts: dict[TopicPartition, int] = field(default_factory=dict)
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def close(self) -> None:
+        """Release the readers."""
+        for reader in self.readers.values():
+            reader.close()
 
 
 @dataclass(slots=True)
@@ -61,14 +85,16 @@ class CatchUp:
     _far: dict[TopicPartition, int] = field(default_factory=dict)
     _ends: dict[TopicPartition, int] = field(default_factory=dict)
 
-    def begin(
+    def opening(
         self, kafka: Mapping[str, KafkaCluster], begins: Mapping[TopicPartition, int], name: str
-    ) -> None:
-        """Read from these offsets on; what is deleted there already is noted in `lost`.
+    ) -> Steps[Begins]:
+        """Open what is needed to read from these offsets on; what is gone is noted in `lost`.
 
         Raises:
-            TransportError: The brokers do not answer.
+            TransportUnavailableError: A Kafka cluster is known not to answer.
+            TransportError: By the steps: brokers do not answer.
         """
+        asked: dict[str, list[TopicPartition]] = {}
         for source in self.sources:
             if self._is_gone(source.at, begins[source.at]):
                 continue
@@ -76,24 +102,35 @@ class CatchUp:
             cluster = self.lanes.topology.nodes[owner].kafka
             if not self.lanes.sources.readers[cluster].reachable():
                 raise TransportUnavailableError(f"Kafka cluster {cluster} does not answer")
-            at, begin = source.at, begins[source.at]
-            admin = kafka[cluster].admin()
-            start = admin.starts([at]).get(at, begin)
+            self._kafka[source.at] = cluster
+            asked.setdefault(cluster, []).append(source.at)
+        cut_off = frozenset(self._ends)
+        return _opening({one: kafka[one] for one in asked}, asked, cut_off, begins, name)
+
+    def begin(self, opened: Begins) -> None:
+        """Read from there on; what is deleted there already is noted in `lost`."""
+        self._readers = opened.readers
+        for source in self.sources:
+            at = source.at
+            if at not in self._kafka:
+                continue
+            begin = opened.begins[at]
+            start = opened.starts.get(at, begin)
             if at in self._ends:
                 # It may have been cut off once more: the lane finds that when it goes on.
-                self._ends[at] = min(self._ends[at], admin.ends([at]).get(at, 0))
+                self._ends[at] = min(self._ends[at], opened.ends.get(at, 0))
             # What was deleted beyond the lane's position is the lane's to tell.
             if (kept := min(start, self._end(at))) > begin:
                 reason = StopReason.RETENTION
                 stop = Stop(at.topic, at.partition, source.topic_id, reason, begin, kept)
                 self.lost.append(stop)
             if begin >= self._ends.get(at, begin + 1):
-                continue  # its log breaks off before that: all the rest is what its stop tells
-            if cluster not in self._readers:
-                self._readers[cluster] = kafka[cluster].reader(name)
-            self._kafka[at] = cluster
-            self._readers[cluster].assign({at: max(begin, start)})
-            self._readers[cluster].position(at)
+                # Its log breaks off before that: all the rest is what its stop tells.
+                del self._kafka[at]
+                continue
+            reader = self._readers[self._kafka[at]]
+            reader.assign({at: max(begin, start)})
+            reader.position(at)
 
     def _is_gone(self, at: TopicPartition, begin: int) -> bool:
         """Say whether nothing is left of a source that stopped; note what of it is lost. R6.
@@ -256,3 +293,25 @@ def account(shadow: Lane, batch: Batch, *, repair: bool) -> None:
 def caught_up_partition(lane: Lane) -> int:
     """Return the partition of progress and ledger that catch-ups of a lane write."""
     return lane.topology.nodes[lane.node].lanes + lane.number
+
+
+def _opening(
+    kafka: Mapping[str, KafkaCluster],
+    asked: Mapping[str, Sequence[TopicPartition]],
+    cut_off: Collection[TopicPartition],
+    begins: Mapping[TopicPartition, int],
+    name: str,
+) -> Steps[Begins]:
+    yield
+    opened = Begins(begins)
+    try:
+        for cluster, places in asked.items():
+            admin = kafka[cluster].admin()
+            opened.starts |= admin.starts(places)
+            if logs := [at for at in places if at in cut_off]:
+                opened.ends |= admin.ends(logs)
+            opened.readers[cluster] = kafka[cluster].reader(name)
+    except BaseException:
+        opened.close()
+        raise
+    return opened

@@ -3,6 +3,7 @@
 Only where an operator wrote so: it is a loss. In one transaction stand the dead letters, the
 announcement of the loss in the endpoint, the account of it, and how far this went; only after its
 commit are the records deleted. Who finds that a predecessor died in between deletes, and no more.
+But for that transaction nobody waits for Kafka in the loop.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import structlog
@@ -21,12 +23,14 @@ from mesh.model.frames import MessageClass
 from mesh.model.headers import GAP_HEADER
 from mesh.model.state import DeadLetter, Dropped, Ledger, Progress, ProgressKind
 from mesh.runtime.beside.quarantine import PutAside, delivered_aside, loss_header
+from mesh.runtime.host.errands import Errand, Steps
+from mesh.runtime.host.recall import Recall
 from mesh.runtime.lane.lane import Lane
 from mesh.runtime.lane.overfull import Overfull
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.messages.refusing import write_letter
 from mesh.transport.headers import headers_of
-from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition, Writer
+from mesh.transport.port import Admin, KafkaCluster, Reader, Record, TopicPartition, Writer
 
 CHUNK = 2_000
 """Records that are displaced in one transaction at most."""
@@ -38,18 +42,43 @@ log = structlog.get_logger()
 
 
 @dataclass(slots=True)
-class _Reading:
-    """An endpoint partition being read, while nobody waits for it."""
+class _Opened:
+    """What displacing needs.
 
-    of: Overfull
+    Attributes:
+        reader: Reads the endpoint.
+        writer: The lane's second writer.
+        topic_id: Of the endpoint's topic; empty if there is none.
+        passed: How far records of this very topic became dead letters already.
+    """
+
     reader: Reader
     writer: Writer
-    records: list[Record] = field(default_factory=list)
-    idle: int = 0
+    topic_id: bytes
+    passed: int
 
     def close(self) -> None:
         self.reader.close()
         self.writer.close()
+
+
+@dataclass(slots=True)
+class _Reading:
+    """An endpoint partition being read, while nobody waits for it.
+
+    Attributes:
+        of: What is to be displaced.
+        opened: With what.
+        records: What was read.
+        idle: Turns in which nothing was found.
+        passed: Below which offset records are to be deleted, once they are dead letters.
+    """
+
+    of: Overfull
+    opened: _Opened
+    records: list[Record] = field(default_factory=list)
+    idle: int = 0
+    passed: int | None = None
 
 
 @dataclass(slots=True)
@@ -63,107 +92,117 @@ class Displacing:
 
     home: KafkaCluster
     lanes: Lanes
+    _opening: tuple[Overfull, Errand[_Opened]] | None = None
     _reading: _Reading | None = None
 
     def step(self) -> None:
         """Read some more, or write and delete; the lane's second writer must be free."""
         try:
-            if self._reading is None:
+            if not self.is_active:
                 self._begin()
+            if self._opening is not None and self._opening[1].has_ended():
+                (of, errand), self._opening = self._opening, None
+                self._take_opened(of, errand.result())
             if self._reading is not None:
                 self._go_on(self._reading)
         except TransportError as error:
             log.warning("endpoint.not_displaced", fault=str(error))
-            self.close()
+            self._leave()
 
     @property
     def is_active(self) -> bool:
         """Whether it has the lane's second writer just now."""
-        return self._reading is not None
+        return self._reading is not None or self._opening is not None
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether it waits for what it needs."""
+        return self._opening is not None
 
     def close(self) -> None:
         """Stop; whoever takes the lanes goes on."""
+        if self._opening is not None:
+            self._opening[1].call_off()
+            self._opening = None
+        self._leave()
+
+    def _leave(self) -> None:
         if self._reading is not None:
-            self._reading.close()
+            self._reading.opened.close()
             self._reading = None
+            self.lanes.sources.questions.forget("displaced")
 
     def _begin(self) -> None:
         for at, of in list(self.lanes.overfull.items()):
             del self.lanes.overfull[at]
-            if not self.lanes.owns(of.lane):
-                continue
-            # The writer comes first: it ends what a predecessor left open, which nobody could read
-            # past, and after it what progress says of former tries is final. Spec: R3.
-            lane = of.lane
-            name = lane.names.held_transactions(lane.node, lane.number)
-            writer = self.home.writer(f"held-{lane.number}", name)
-            try:
-                reader = self.home.reader("displaced")
-            except TransportError:
-                writer.close()
-                raise
-            self._reading = _Reading(of, reader, writer)
-            if of.until > of.first:
-                reader.assign({at: of.first})
-            return
+            if self.lanes.owns(of.lane):
+                steps = _opening(self.home, self.lanes.recall, of)
+                self._opening = of, self.lanes.errands.begin(steps)
+                return
+
+    def _take_opened(self, of: Overfull, opened: _Opened) -> None:
+        self._reading = _Reading(of, opened)
+        if of.until > of.first:
+            opened.reader.assign({of.at: of.first})
 
     def _go_on(self, reading: _Reading) -> None:
-        of = reading.of
+        of, reader = reading.of, reading.opened.reader
         if not self.lanes.owns(of.lane):
-            self.close()
+            self._leave()
             return
-        if of.until > of.first:
-            found = reading.reader.read(0.0, CHUNK)
+        if reading.passed is None and of.until > of.first:
+            found = reader.read(0.0, CHUNK)
             reading.records += [record for record in found if record.offset() < of.until]
-            if reading.reader.lost():
-                self.close()  # somebody else deleted: the next look finds where it begins now
+            if reader.lost():
+                self._leave()  # somebody else deleted: the next look finds where it begins now
                 return
-            is_read = reading.reader.position(of.at) >= of.until
+            is_read = reader.position(of.at) >= of.until
             reading.idle = 0 if found else reading.idle + 1
             if not is_read and len(reading.records) < CHUNK:
                 if reading.idle > IDLE_MAX:
-                    self.close()  # others need the writer; the next look tries again
+                    self._leave()  # others need the writer; the next look tries again
                 return
-        self._displace(of, reading.writer, reading.records[:CHUNK])
-        self.close()
+        self._displace(reading)
 
-    def _displace(self, of: Overfull, writer: Writer, records: Sequence[Record]) -> None:
-        """Write and commit what becomes of these records, then delete them."""
+    def _displace(self, reading: _Reading) -> None:
+        """Write and commit what becomes of these records, then have them deleted."""
+        of, questions = reading.of, self.lanes.sources.questions
         admin = self.home.admin()
-        info = admin.describe([of.at.topic]).get(of.at.topic)
-        start = admin.starts([of.at]).get(of.at)
-        if info is None or start is None:
-            return
-        passed = self._passed(of, info.topic_id)
-        left = [record for record in records if record.offset() >= max(start, passed)]
-        deliveries = [record for record in left if not _is_announcement(record)]
-        if deliveries:
-            passed = left[-1].offset() + 1
-            self._write(of, writer, left, info.topic_id)
-            count = self.lanes.pushed_out.get(of.endpoint, 0) + len(deliveries)
-            self.lanes.pushed_out[of.endpoint] = count
-            log.error(
-                "endpoint.displaced",
-                endpoint=of.endpoint,
-                partition=of.at.partition,
-                messages=len(deliveries),
-                reason=of.reason,
-            )
-        if passed > start:
-            admin.delete_before({of.at: passed})
+        if reading.passed is None:
+            told = questions.answer(("displaced", "where"), partial(_where, admin, of.at))
+            if told is None:
+                return
+            topic_id, start = told
+            if not topic_id or topic_id != reading.opened.topic_id or start is None:
+                self._leave()
+                return
+            reading.passed = self._write_left(reading, start)
+            if reading.passed <= start:
+                self._leave()
+                return
+        deleting = partial(_delete, admin, of.at, reading.passed)
+        if questions.answer(("displaced", "deleted"), deleting):
+            self._leave()
 
-    def _passed(self, of: Overfull, topic_id: bytes) -> int:
-        """Return how far records of this very topic became dead letters already."""
-        found = 0
-        for record in self.lanes.recall.records(_place(of.lane)):
-            value = record.value()
-            progress = decode_progress(value) if value is not None else None
-            if progress is None or progress.kind is not ProgressKind.SOURCE:
-                continue
-            about = (progress.topic, progress.partition, progress.topic_id)
-            if about == (of.at.topic, of.at.partition, topic_id):
-                found = progress.offset
-        return found
+    def _write_left(self, reading: _Reading, start: int) -> int:
+        """Write what is still there; return below which offset all are dead letters."""
+        of, opened = reading.of, reading.opened
+        records = reading.records[:CHUNK]
+        left = [record for record in records if record.offset() >= max(start, opened.passed)]
+        deliveries = [record for record in left if not _is_announcement(record)]
+        if not deliveries:
+            return opened.passed
+        self._write(of, opened.writer, left, opened.topic_id)
+        count = self.lanes.pushed_out.get(of.endpoint, 0) + len(deliveries)
+        self.lanes.pushed_out[of.endpoint] = count
+        log.error(
+            "endpoint.displaced",
+            endpoint=of.endpoint,
+            partition=of.at.partition,
+            messages=len(deliveries),
+            reason=of.reason,
+        )
+        return left[-1].offset() + 1
 
     def _write(
         self, of: Overfull, writer: Writer, records: Sequence[Record], topic_id: bytes
@@ -213,6 +252,66 @@ class Displacing:
         )
         writer.produce(lane.names.ledger(lane.node), encode_ledger(ledger), None, place.partition)
         writer.commit()
+
+
+def _opening(home: KafkaCluster, recall: Recall, of: Overfull) -> Steps[_Opened]:
+    """Open what is needed to displace.
+
+    The writer comes first: it ends what a predecessor left open, which nobody could read past,
+    and after it what progress says of former tries is final. Spec: R3.
+    """
+    lane, at, place = of.lane, of.at, _place(of.lane)
+    name, id_ = f"held-{lane.number}", lane.names.held_transactions(lane.node, lane.number)
+    return _open(home, recall, at, place, name, id_)
+
+
+def _open(
+    home: KafkaCluster,
+    recall: Recall,
+    at: TopicPartition,
+    place: TopicPartition,
+    name: str,
+    id_: str,
+) -> Steps[_Opened]:
+    yield
+    writer = home.writer(name, id_)
+    try:
+        yield
+        info = home.admin().describe([at.topic]).get(at.topic)
+        topic_id = b"" if info is None else info.topic_id
+        passed = _passed(recall.records(place), at, topic_id)
+        return _Opened(home.reader("displaced"), writer, topic_id, passed)
+    except BaseException:
+        writer.close()
+        raise
+
+
+def _passed(records: Sequence[Record], at: TopicPartition, topic_id: bytes) -> int:
+    """Return how far records of this very topic became dead letters already, by progress."""
+    found = 0
+    for record in records:
+        value = record.value()
+        progress = decode_progress(value) if value is not None else None
+        if progress is None or progress.kind is not ProgressKind.SOURCE:
+            continue
+        if (progress.topic, progress.partition, progress.topic_id) == (
+            at.topic,
+            at.partition,
+            topic_id,
+        ):
+            found = progress.offset
+    return found
+
+
+def _where(admin: Admin, at: TopicPartition) -> tuple[bytes, int | None]:
+    """Return the id of a topic, empty without one, and where its partition begins."""
+    info = admin.describe([at.topic]).get(at.topic)
+    return (b"" if info is None else info.topic_id), admin.starts([at]).get(at)
+
+
+def _delete(admin: Admin, at: TopicPartition, offset: int) -> bool:
+    admin.delete_before({at: offset})
+    return True
 
 
 def _place(lane: Lane) -> TopicPartition:

@@ -1,12 +1,13 @@
 """How much waits in endpoints, and what is done when that is as much as may. Spec: R14.
 
 The reader of an endpoint is the slowest consumer group of its clients. Kafka is asked for that, and
-asking costs a request per group: so it is done seldom, and only where there is a limit.
+asking costs a request per group: so it is done seldom, only where there is a limit, and beside the
+loop, as all that Kafka is asked here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -23,7 +24,7 @@ from mesh.runtime.lane.held import endpoint_of, hold
 from mesh.runtime.lane.lane import Lane
 from mesh.runtime.lane.overfull import Overfull
 from mesh.runtime.lanes.owned import Lanes
-from mesh.transport.port import KafkaCluster, TopicPartition
+from mesh.transport.port import Admin, KafkaCluster, TopicPartition
 
 LOOK_MS = 5_000
 """How often groups are asked for; where the endpoints end is noted at every step."""
@@ -37,11 +38,32 @@ _THEN = {
 }
 
 
+_Offsets = Mapping[TopicPartition, int]
+
+_Written = Mapping[TopicPartition, tuple[Lane, int]]
+"""Partitions that are asked about: whose they are, and bytes written until then."""
+
+
 def _held(lane: Lane, target: str) -> str:
     lanes = lane.topology.nodes[lane.node].lanes
     why = lane.closed.of_lane(lane.number, lanes).get(target)
     cause = f"cannot be written: {why}" if why else "cannot be written"
     return f"{target} {cause}; what it lacks is written once it can"
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A partition of an endpoint as a look has found it.
+
+    Attributes:
+        end: Offset after its last entry.
+        passed: What the slowest group wants next.
+        written: Bytes written to it until it was asked for.
+    """
+
+    end: int
+    passed: int
+    written: int
 
 
 @dataclass(slots=True)
@@ -65,6 +87,8 @@ class EndpointBacklogs:
     _known: dict[TopicPartition, tuple[Lane, Backlog]] = field(default_factory=dict)
     _told: dict[str, EndpointStatus] = field(default_factory=dict)
     _looked_ms: int = -LOOK_MS
+    _noted: _Written | None = None
+    _looked_at: _Written | None = None
 
     @property
     def has_work(self) -> bool:
@@ -119,54 +143,72 @@ class EndpointBacklogs:
 
     def _note(self, limits: Mapping[str, EndpointLimit], now_ms: int) -> None:
         """Note where the endpoints end now: the more moments, the better the count."""
-        places = [at for at, (lane, _) in self._known.items() if self.lanes.owns(lane)]
-        if not limits or not places:
-            return
+        if self._noted is None:
+            owned = [(at, lane) for at, (lane, _) in self._known.items() if self.lanes.owns(lane)]
+            self._noted = {at: (lane, lane.written.get(at, 0)) for at, lane in owned if limits}
+        ends: Mapping[TopicPartition, int] | None = {}
         try:
-            ends = self.home.admin().ends(places)
+            if self._noted:
+                asking = partial(self.home.admin().ends, list(self._noted))
+                ends = self.lanes.sources.questions.answer(("noted",), asking)
         except TransportError:
-            return  # the next look tells
+            ends = {}  # the next look tells
+        if ends is None:
+            return
+        noted, self._noted = self._noted, None
         for at, end in ends.items():
             lane, backlog = self._known[at]
-            backlog.note(end, lane.written.get(at, 0), now_ms)
+            if lane is noted[at][0]:
+                backlog.note(end, noted[at][1], now_ms)
 
     def _look(self, limits: Mapping[str, EndpointLimit], now_ms: int) -> Iterator[Input]:
         if not limits:
             return
-        admin = self.home.admin()
+        if self._looked_at is None:
+            self._looked_at = {
+                at: (lane, lane.written.get(at, 0))
+                for lane in self.lanes.owned.values()
+                for name in limits
+                for at in self._places(lane, name)
+            }
+        written = self._looked_at
         besides = {self.lanes.names.lanes_group(node) for node in self.topology.nodes}
         topics = [self._topic(name) for name in limits]
-        read = self.lanes.sources.questions.answer(
-            ("consumed",), partial(admin.consumed, topics, besides=besides)
-        )
-        if read is None:
+        asking = partial(_ask, self.home.admin(), topics, besides, list(written))
+        try:
+            told = self.lanes.sources.questions.answer(("consumed",), asking)
+        except TransportError:
+            self._looked_at = None
+            raise
+        if told is None:
             self._looked_ms = now_ms - LOOK_MS  # the next turn takes the answer
             return
-        lanes = list(self.lanes.owned.values())
-        places = [at for lane in lanes for name in limits for at in self._places(lane, name)]
-        ends, starts = admin.ends(places), admin.starts(places)
-        passed = {at: max(read.get(at, 0), starts.get(at, 0)) for at in ends}
-        for lane in lanes:
-            for name, limit in limits.items():
-                yield from self._judge(lane, name, limit, ends, passed, now_ms)
+        self._looked_at = None
+        read, ends, starts = told
+        for lane in list(self.lanes.owned.values()):
+            asked = {at: bytes_ for at, (one, bytes_) in written.items() if one is lane}
+            for name, limit in limits.items() if asked else ():
+                seen = {
+                    at: _Seen(ends[at], max(read.get(at, 0), starts.get(at, 0)), asked[at])
+                    for at in self._places(lane, name)
+                    if at in asked and at in ends
+                }
+                yield from self._judge(lane, name, limit, seen, now_ms)
 
     def _judge(
         self,
         lane: Lane,
         endpoint: str,
         limit: EndpointLimit,
-        ends: Mapping[TopicPartition, int],
-        passed: Mapping[TopicPartition, int],
+        seen: Mapping[TopicPartition, _Seen],
         now_ms: int,
     ) -> Iterator[Input]:
         """Say whether a lane's part of an endpoint is full, and begin to act on it."""
         size, age_ms = 0, 0
-        for at in self._places(lane, endpoint):
-            if at in ends:
-                backlog = self._backlog(lane, at, limit)
-                written = lane.written.get(at, 0)
-                found, oldest_ms = backlog.look(ends[at], passed[at], written, now_ms)
-                size, age_ms = size + found, max(age_ms, oldest_ms)
+        for at, one in seen.items():
+            backlog = self._backlog(lane, at, limit)
+            found, oldest_ms = backlog.look(one.end, one.passed, one.written, now_ms)
+            size, age_ms = size + found, max(age_ms, oldest_ms)
         size_max, age_max_ms = self._limit_of_lane(limit)
         key = (lane.number, endpoint)
         part = RELIEF if key in self.full and not limit.is_exact else 1.0
@@ -182,7 +224,7 @@ class EndpointBacklogs:
         if limit.when_full is WhenFull.DEAD_LETTER:
             is_size = size > size_max * part
             reason = LossReason.ENDPOINT_FULL if is_size else LossReason.ENDPOINT_EXPIRED
-            self._displace(lane, endpoint, reason, limit, passed, now_ms)
+            self._displace(lane, endpoint, reason, limit, seen, now_ms)
             return
         target = self._topic(endpoint)
         if target not in lane.positions.holds:
@@ -197,21 +239,20 @@ class EndpointBacklogs:
         endpoint: str,
         reason: LossReason,
         limit: EndpointLimit,
-        passed: Mapping[TopicPartition, int],
+        seen: Mapping[TopicPartition, _Seen],
         now_ms: int,
     ) -> None:
         """Have the oldest go until half of the limit is free."""
-        places = [at for at in self._places(lane, endpoint) if at in passed]
-        if any(at in self.lanes.overfull for at in places):
+        if any(at in self.lanes.overfull for at in seen):
             return  # what a predecessor left comes first
         size_max, age_max_ms = self._limit_of_lane(limit)
-        for at in places:
+        for at, one in seen.items():
             _, backlog = self._known[at]
-            keep = size_max * RELIEF / len(places)
+            keep = size_max * RELIEF / len(seen)
             age_ms = age_max_ms if limit.is_exact else age_max_ms * RELIEF
-            until = backlog.beyond(keep, age_ms, lane.written.get(at, 0), now_ms)
-            if until > passed[at]:
-                self.lanes.overfull[at] = Overfull(lane, endpoint, at, passed[at], until, reason)
+            until = backlog.beyond(keep, age_ms, one.written, now_ms)
+            if until > one.passed:
+                self.lanes.overfull[at] = Overfull(lane, endpoint, at, one.passed, until, reason)
 
     def _backlog(self, lane: Lane, at: TopicPartition, limit: EndpointLimit) -> Backlog:
         """Return the count of a partition; a lane that was taken anew counts from 0."""
@@ -261,3 +302,11 @@ class EndpointBacklogs:
         lanes = self.topology.nodes[self.node].lanes
         size_max = float("inf") if limit.size is None else limit.size / lanes
         return size_max, float("inf") if limit.age_s is None else limit.age_s * 1000
+
+
+def _ask(
+    admin: Admin, topics: Sequence[str], besides: Collection[str], places: Sequence[TopicPartition]
+) -> tuple[_Offsets, _Offsets, _Offsets]:
+    """Return how far the slowest group has come, and where the partitions end and begin."""
+    read = admin.consumed(topics, besides=besides)
+    return read, admin.ends(places), admin.starts(places)

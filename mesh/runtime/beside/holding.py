@@ -3,11 +3,12 @@
 An endpoint's or outbox's topic may refuse records for long: a right taken away, a limit lowered, a
 partition without a leader. After some tries the lane leaves that target out; a catch-up with
 transactions of its own tries to write it alone, from where it was left, until it meets the lane.
+Its writer and its readers are opened beside the loop: the brokers in question may not answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -19,6 +20,7 @@ from mesh.errors import PoisonError, TransportError, TransportRecordError
 from mesh.model.inputs import Input
 from mesh.runtime.beside.catching_up import (
     CHUNK,
+    Begins,
     CatchUp,
     account,
     caught_up_partition,
@@ -27,6 +29,8 @@ from mesh.runtime.beside.catching_up import (
 )
 from mesh.runtime.beside.displacing import Displacing
 from mesh.runtime.beside.quarantine import Sieve, keep_aside
+from mesh.runtime.host.errands import Errand, Steps
+from mesh.runtime.host.recall import Recall
 from mesh.runtime.lane.held import (
     endpoint_of,
     forget_ended,
@@ -41,7 +45,7 @@ from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.lane.positions import ENDED, Hold, Positions
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.messages.gaps import announce, came_before
-from mesh.transport.port import KafkaCluster, TopicPartition, Writer
+from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
 
 RETRY_MS = 5_000
 """How long a catch-up that failed rests."""
@@ -62,6 +66,7 @@ class _CatchUp:
         again: Reads the lane's sources.
         writer: Writes.
         known: Chains of the target and of the sources as they were read for it.
+        narrowing: Finds out which records are refused, if some are.
     """
 
     target: str
@@ -71,6 +76,7 @@ class _CatchUp:
     known: Positions
     link: LocalLink | None
     endpoint: str
+    narrowing: _Narrowing | None = None
 
     @property
     def key(self) -> tuple[int, str]:
@@ -79,6 +85,66 @@ class _CatchUp:
     def close(self) -> None:
         self.again.close()
         self.writer.close()
+        if self.narrowing is not None and self.narrowing.errand is not None:
+            self.narrowing.errand.call_off()
+
+
+@dataclass(slots=True)
+class _Narrowing:
+    """What is known of records that a target refuses, while the next writer is being opened.
+
+    Attributes:
+        sieve: Leaves them out.
+        refusal: The last one.
+        errand: Opens the next writer, or None if there is one.
+    """
+
+    sieve: Sieve
+    refusal: TransportRecordError | None = None
+    errand: Errand[Writer] | None = None
+
+
+@dataclass(slots=True)
+class _Second:
+    """The second writer of a lane, and what it and its predecessors have told before."""
+
+    writer: Writer
+    told: Sequence[Record] = ()
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+@dataclass(slots=True)
+class _Opening:
+    """A catch-up that is being opened.
+
+    Attributes:
+        lane, target: What for.
+        errand: Opens the second writer.
+        second: What that has brought.
+        hold: How far the target is written, as was told then.
+        again: Is to read.
+        begins: Opens what that needs.
+    """
+
+    lane: Lane
+    target: str
+    errand: Errand[_Second]
+    second: _Second | None = None
+    hold: Hold | None = None
+    again: CatchUp | None = None
+    begins: Errand[Begins] | None = None
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return self.lane.number, self.target
+
+    def close(self) -> None:
+        """Release what was opened, and what is being opened once it is."""
+        self.errand.call_off()
+        if self.begins is not None:
+            self.begins.call_off()
 
 
 @dataclass(slots=True)
@@ -122,6 +188,7 @@ class Holds:
     home: str
     lanes: Lanes
     _active: _CatchUp | None = None
+    _opening: _Opening | None = None
     _tried_ms: dict[tuple[int, str], int] = field(default_factory=dict)
     _suspects: dict[tuple[int, str], Suspect] = field(default_factory=dict)
     _displacing: Displacing = field(init=False)
@@ -133,27 +200,39 @@ class Holds:
     @property
     def is_active(self) -> bool:
         """Whether it has the lane's second writer just now."""
-        return self._active is not None or self._displacing.is_active
+        is_ours = self._active is not None or self._opening is not None
+        return is_ours or self._displacing.is_active
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether it waits for what a catch-up needs."""
+        is_narrowing = self._active is not None and self._active.narrowing is not None
+        return self._opening is not None or is_narrowing or self._displacing.is_opening
 
     def step(self, now_ms: int) -> Iterator[Input]:
         """Write some more of what is held; yield what commits of the lane tell."""
-        if self._active is not None and not self._may_go_on(self._active):
+        if self._active is not None and not self._may_go_on(
+            self._active.again.lane, self._active.target
+        ):
             self._leave()
-        if self._active is None:
+        if self._active is None and self._opening is None:
             self._displacing.step()
-        target = self._active.target if self._active is not None else ""
-        tried = self._active.key if self._active is not None else None
+        under_way = self._active or self._opening
+        tried = under_way.key if under_way is not None else None
         try:
             if not self.is_active:
                 for lane, target in self._due(now_ms):
                     tried = lane.number, target
                     self._tried_ms[tried] = now_ms
-                    self._active = self._begin(lane, target, now_ms)
+                    self._opening = _Opening(lane, target, self._open_second(lane))
                     break
+            if self._opening is not None:
+                self._active = self._open(self._opening, now_ms)
             for _ in range(1 if self._active is None or not self._is_alone else ALONE_A_TURN):
                 if self._active is not None:
                     yield from self._go_on(self._active, now_ms)
         except (TransportError, PoisonError) as error:
+            target = "" if tried is None else tried[1]
             log.warning("target.still_held", target=target, fault=str(error))
             if tried in self._tried_ms:
                 # The failure itself may have taken as long as it is to rest.
@@ -167,11 +246,10 @@ class Holds:
     def _is_alone(self) -> bool:
         return self._active is not None and self._active.key in self._suspects
 
-    def _may_go_on(self, active: _CatchUp) -> bool:
-        lane = active.again.lane
-        is_held = active.target in lane.positions.holds
-        is_out = (lane.number, active.target) in self.lanes.full
-        is_out = is_out or self._is_closed(lane, active.target)
+    def _may_go_on(self, lane: Lane, target: str) -> bool:
+        is_held = target in lane.positions.holds
+        is_out = (lane.number, target) in self.lanes.full
+        is_out = is_out or self._is_closed(lane, target)
         return self.lanes.owns(lane) and is_held and not is_out
 
     def _is_closed(self, lane: Lane, target: str) -> bool:
@@ -186,9 +264,10 @@ class Holds:
         self._leave()
 
     def _leave(self) -> None:
-        if self._active is not None:
-            self._active.close()
-            self._active = None
+        for one in (self._active, self._opening):
+            if one is not None:
+                one.close()
+        self._active = self._opening = None
 
     def _due(self, now_ms: int) -> Iterator[tuple[Lane, str]]:
         for lane in self.lanes.owned.values():
@@ -204,56 +283,85 @@ class Holds:
 
     # -- beginning ------------------------------------------------------------------------
 
-    def _begin(self, lane: Lane, target: str, now_ms: int) -> _CatchUp | None:
-        """Open what is needed; None if it turns out that the target is written already.
+    def _open(self, opening: _Opening, now_ms: int) -> _CatchUp | None:
+        """Go on opening; return the catch-up if all is open.
 
         The writer comes first: after that, what progress says of former tries is final. Spec: R3.
         """
-        writer = self._open_writer(lane)
-        place = TopicPartition(lane.names.progress(lane.node), caught_up_partition(lane))
-        for record in self.lanes.recall.records(place):
-            if (value := record.value()) is not None:
-                lane.positions.recover_caught_up(decode_progress(value))
-        hold = lane.positions.holds.get(target)
-        if hold is None:
-            writer.close()
-            forget_ended(lane, now_ms)
+        if opening.begins is None and opening.errand.has_ended():
+            opening.second = opening.errand.result()
+            if not self._begin(opening, now_ms):
+                self._leave()
+                return None
+        if opening.begins is None or not opening.begins.has_ended():
             return None
-        endpoint, link = endpoint_of(lane, target), link_of(lane, target)
-        sources = sources_of(lane, target)
-        if sources is None:
-            writer.close()
-            log.info("target.waits", target=target, lane=lane.number)
-            return None  # a source that cannot be read now: its Kafka cluster does not answer
+        begins, lane, target = opening.begins.result(), opening.lane, opening.target
+        again, second, hold = opening.again, opening.second, lane.positions.holds.get(target)
+        if again is None or second is None or hold is None:
+            self._leave()
+            return None
+        if hold is not opening.hold or not self._may_go_on(lane, target):
+            self._leave()
+            return None
+        self._opening = None
+        again.begin(begins)
+        link = link_of(lane, target)
         known = lane.positions.copy_of_target()
         known.sent.clear()
-        for source in sources:
+        for source in again.sources:
             if link is not None:
                 key = (lane.outbox(link, source), source.identity)
                 if key in lane.positions.sent:
                     known.sent[key] = lane.positions.sent[key]
-        again = CatchUp(self.lanes, lane, sources)
-        begins = {source.at: hold.next.get(hold_key(lane, target, source), 0) for source in sources}
-        again.begin(self.kafka, begins, "held")
         log.info("target.catching_up", target=target, lane=lane.number)
-        return _CatchUp(target, hold, again, writer, known, link, endpoint)
+        return _CatchUp(target, hold, again, second.writer, known, link, endpoint_of(lane, target))
 
-    def _open_writer(self, lane: Lane) -> Writer:
-        name = lane.names.held_transactions(lane.node, lane.number)
-        return self.kafka[self.home].writer(f"held-{lane.number}", name)
+    def _begin(self, opening: _Opening, now_ms: int) -> bool:
+        """Learn how far the target is written; say whether more is to be, and can be now."""
+        lane, target = opening.lane, opening.target
+        if opening.second is None or not self.lanes.owns(lane):
+            return False
+        for record in opening.second.told:
+            if (value := record.value()) is not None:
+                lane.positions.recover_caught_up(decode_progress(value))
+        opening.hold = hold = lane.positions.holds.get(target)
+        if hold is None:
+            forget_ended(lane, now_ms)
+            return False
+        sources = sources_of(lane, target)
+        if sources is None:
+            log.info("target.waits", target=target, lane=lane.number)
+            return False  # a source that cannot be read now: its Kafka cluster does not answer
+        opening.again = CatchUp(self.lanes, lane, sources)
+        begins = {source.at: hold.next.get(hold_key(lane, target, source), 0) for source in sources}
+        steps = opening.again.opening(self.kafka, begins, "held")
+        opening.begins = self.lanes.errands.begin(steps)
+        return True
+
+    def _open_second(self, lane: Lane) -> Errand[_Second]:
+        place = TopicPartition(lane.names.progress(lane.node), caught_up_partition(lane))
+        name, id_ = f"held-{lane.number}", lane.names.held_transactions(lane.node, lane.number)
+        steps = _opening_second(self.kafka[self.home], self.lanes.recall, place, name, id_)
+        return self.lanes.errands.begin(steps)
+
+    def _open_writer(self, lane: Lane) -> Errand[Writer]:
+        name, id_ = f"held-{lane.number}", lane.names.held_transactions(lane.node, lane.number)
+        return self.lanes.errands.begin(_opening_writer(self.kafka[self.home], name, id_))
 
     # -- going on -------------------------------------------------------------------------
 
     def _go_on(self, active: _CatchUp, now_ms: int) -> Iterator[Input]:
         again, lane = active.again, active.again.lane
         suspect = self._suspects.get(active.key)
-        yield from again.read(CHUNK if suspect is None else 1)
-        if not self.lanes.owns(lane):
-            return
+        if active.narrowing is None:
+            yield from again.read(CHUNK if suspect is None else 1)
+            if not self.lanes.owns(lane):
+                return
         if not (again.is_met or again.lost or any(again.records.values())):
             return
         try:
-            self._write(active, suspect, now_ms)
+            if not self._write(active, suspect, now_ms):
+                return
         except TransportRecordError as error:
             if error.topics == (active.target,):
                 self._suspect(active)
@@ -277,33 +385,46 @@ class Holds:
             for record in active.again.records.get(source.at, ()):
                 suspect.refused(source.at, record.offset())
 
-    def _write(self, active: _CatchUp, suspect: Suspect | None, now_ms: int) -> None:
-        """Write what was read in one transaction, without what its target refuses for good."""
+    def _write(self, active: _CatchUp, suspect: Suspect | None, now_ms: int) -> bool:
+        """Write what was read in one transaction, without what its target refuses for good.
+
+        Returns:
+            Whether that is done; else the next turn goes on.
+        """
         limit = self.lanes.topology.quarantine_after
         if suspect is None or suspect.tries + 1 < limit:
             self._write_once(active, active.writer, active.known, now_ms)
-            return
+            return True
         lane = active.again.lane
         is_link = active.link is not None
-        sieve = Sieve(active.writer, active.target, lane.node, lane.names, is_link)
-        refusal: TransportRecordError | None = None
+        if active.narrowing is None:
+            sieve = Sieve(active.writer, active.target, lane.node, lane.names, is_link)
+            active.narrowing = _Narrowing(sieve)
+        narrowing, sieve = active.narrowing, active.narrowing.sieve
         while True:
+            if narrowing.errand is not None:
+                if not narrowing.errand.has_ended():
+                    active.again.is_met = False  # the lane goes on meanwhile
+                    return False
+                errand, narrowing.errand = narrowing.errand, None
+                active.writer = sieve.inner = errand.result()
             known = active.known.copy_of_target()
             try:
-                self._write_once(active, sieve, known, now_ms, refusal)
+                self._write_once(active, sieve, known, now_ms, narrowing.refusal)
             except TransportRecordError as error:
                 if error.topics != (active.target,) or not sieve.narrow():
                     raise
-                refusal = error
+                narrowing.refusal = error
                 # The client library may lose count of what a refused request held, and fail with
                 # the next transaction too: a new writer begins anew.
                 active.writer.close()
-                active.writer = sieve.inner = self._open_writer(lane)
+                narrowing.errand = self._open_writer(lane)
             else:
                 active.known = known
+                active.narrowing = None
                 for one in sieve.aside:
                     log.error("record.quarantined", target=sieve.target, identity=one.identity)
-                return
+                return True
 
     def _write_once(
         self,
@@ -365,3 +486,21 @@ class Holds:
         if active.link is not None and sent is not None:
             told = lane.numbered(sent_progress(outbox, source, sent))
             active.writer.produce(topic, encode_progress(told), progress_key(told), partition)
+
+
+def _opening_writer(kafka: KafkaCluster, name: str, id_: str) -> Steps[Writer]:
+    yield
+    return kafka.writer(name, id_)
+
+
+def _opening_second(
+    kafka: KafkaCluster, recall: Recall, place: TopicPartition, name: str, id_: str
+) -> Steps[_Second]:
+    yield
+    writer = kafka.writer(name, id_)
+    try:
+        yield
+        return _Second(writer, recall.records(place))
+    except BaseException:
+        writer.close()
+        raise

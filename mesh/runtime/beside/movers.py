@@ -2,13 +2,15 @@
 
 Consumers are the members of a queue's group that are not the mesh's own. Who leads the node says
 with the heartbeat how much they could still take in; who has messages that nobody here consumes
-moves them there, each lane for itself.
+moves them there, each lane for itself. Kafka is asked, and groups are joined and left, beside the
+loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -24,10 +26,11 @@ from mesh.model.inputs import Input, QueueSeen
 from mesh.model.names import fold
 from mesh.model.queues import Attraction, MemberKind
 from mesh.model.topology import Topology
-from mesh.runtime.beside.moving import CHUNK, Mover
+from mesh.runtime.beside.moving import CHUNK, Mover, Opened, open_mover
+from mesh.runtime.host.errands import Errand, Steps
 from mesh.runtime.lane.lane import Lane
 from mesh.runtime.lanes.owned import Lanes
-from mesh.transport.port import Consumer, KafkaCluster, TopicPartition
+from mesh.transport.port import Admin, Consumer, KafkaCluster, TopicPartition
 
 LOOK_MS = 1_000
 """How often groups are asked for their members."""
@@ -70,6 +73,44 @@ class _Seen:
     version: tuple[int, int] = (0, 0)
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a look asks of Kafka.
+
+    Attributes:
+        parts: Queues that the node has, and what it is for them.
+        theirs: Queues that only others have; it may have left one with messages in it.
+        unknown: Those of them of which it is not known whether they have a topic here.
+        topics: Topic and group of each queue.
+        partitions: How many a queue has.
+        marks: How far outboxes must be read before all that movers wrote there is.
+    """
+
+    parts: Mapping[str, Part]
+    theirs: Mapping[str, Part]
+    unknown: Sequence[str]
+    topics: Mapping[str, str]
+    partitions: int
+    marks: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What Kafka says of queues.
+
+    Attributes:
+        has_topic: Whether they have a topic here, of those of which that was unknown.
+        consumers: Clients that consume them here.
+        waiting: Records that their groups have not passed, markers of Kafka included.
+        ends: Where outbox partitions end that movers have written.
+    """
+
+    has_topic: Mapping[str, bool]
+    consumers: Mapping[str, int]
+    waiting: Mapping[str, int]
+    ends: Mapping[TopicPartition, int]
+
+
 @dataclass(slots=True)
 class Movers:
     """Looks for consumers, and moves messages, of the lanes that this worker owns.
@@ -93,6 +134,16 @@ class Movers:
     _marks: dict[tuple[int, str], Mapping[TopicPartition, int]] = field(default_factory=dict)
     _looked_ms: int = -LOOK_MS
     _has_topic: dict[str, bool] = field(default_factory=dict)
+    _waiting: Mapping[str, int] = field(default_factory=dict)
+    _wanted: _Wanted | None = None
+    _opening: tuple[tuple[int, str], Lane, Errand[Opened]] | None = None
+    _leaving: list[Errand[Mover]] = field(default_factory=list)
+    _marking: dict[tuple[int, str], Sequence[TopicPartition]] = field(default_factory=dict)
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether it has the second writer of a lane just now."""
+        return self._opening is not None
 
     @property
     def members(self) -> Sequence[Consumer]:
@@ -122,17 +173,22 @@ class Movers:
         """
         if not self.lanes.machine.has_routed:
             return
-        if now_ms - self._looked_ms >= LOOK_MS:
-            self._looked_ms = now_ms
+        self._leaving = [one for one in self._leaving if not one.has_ended()]
+        if self._wanted is not None or now_ms - self._looked_ms >= LOOK_MS:
             try:
-                self._look(now_ms)
+                is_told = self._look(now_ms)
             except TransportError as error:
                 log.warning("queues.unknown", fault=str(error))
-                self._looked_ms = now_ms + RETRY_MS - LOOK_MS  # each try may wait for brokers
+                self._wanted = None
+                self._looked_ms = now_ms + RETRY_MS - LOOK_MS
             else:
-                yield from self._tell(leads=leads)
-        for key in [key for key, one in self._movers.items() if not self._may_go_on(key, one)]:
-            self._movers.pop(key).close()
+                if is_told:
+                    yield from self._tell(leads=leads)
+        for key in [key for key, one in self._movers.items() if not self._may_go_on(key, one.lane)]:
+            self._leave(key)
+        self._take_opened(now_ms)
+        for key, mover in self._movers.items():
+            self._mark(key, mover)
         for queue, seen in self._seen.items():
             if seen.target is not None:
                 for lane in list(self.lanes.owned.values()):
@@ -140,43 +196,46 @@ class Movers:
 
     def close(self) -> None:
         """Leave the groups; whoever takes the lanes goes on."""
+        if self._opening is not None:
+            self._opening[2].call_off()
+            self._opening = None
         for one in self._movers.values():
             one.close()
         self._movers.clear()
 
+    def _leave(self, key: tuple[int, str]) -> None:
+        """Have a mover leave its group, which may wait for who looks after that."""
+        if self._marking.pop(key, None) is not None:
+            self.lanes.sources.questions.forget("marks", *key)
+        self._close(self._movers.pop(key))
+
+    def _close(self, mover: Mover) -> None:
+        errand = self.lanes.errands.begin(_closing(mover))
+        if not errand.has_ended():
+            self._leaving.append(errand)
+
     # -- who consumes -----------------------------------------------------------------------
 
-    def _look(self, now_ms: int) -> None:
+    def _look(self, now_ms: int) -> bool:
+        """Ask who consumes and how much waits; say whether that is told."""
+        if self._wanted is None:
+            self._looked_ms = now_ms
+            self._wanted = self._to_ask()
+        asking = partial(_ask, self.home.admin(), self._wanted)
+        told = self.lanes.sources.questions.answer(("queues",), asking)
+        if told is None:
+            return False
+        wanted, self._wanted = self._wanted, None
+        self._follow(wanted, told, now_ms)
+        return True
+
+    def _to_ask(self) -> _Wanted:
         attractions = self.lanes.machine.router.table.attractions.all()
         parts = {
             one.queue: Part(one.kind.value)
             for one in attractions
             if one.node == self.node and one.kind is not MemberKind.LOCAL
         }
-        for queue in [one for one in self._has_topic if one in parts]:
-            del self._has_topic[queue]
-        given = {**parts, **dict(self._left_behind(attractions, parts))}
-        for queue in [queue for queue in self._seen if queue not in given]:
-            del self._seen[queue]
-        for known in (self._left, self._failed_ms, self._moved_ms, self._marks):
-            for key in [key for key in known if key[1] not in given]:
-                del known[key]
-        near = Nearness(self.topology, self.node)
-        for queue, part in given.items():
-            seen = self._seen.setdefault(queue, _Seen(part, now_ms))
-            group = self.lanes.names.endpoint(self.node, queue)
-            seen.part, seen.is_member = part, queue in parts
-            seen.consumers = sum(map(is_client, self.home.admin().group_members(group)))
-            if seen.consumers:
-                seen.consumed_ms = now_ms
-            self._aim(queue, seen, attractions, near, now_ms)
-        for mover in self._movers.values():
-            mover.forget_lost()
-
-    def _left_behind(
-        self, attractions: Sequence[Attraction], parts: Mapping[str, Part]
-    ) -> Iterator[tuple[str, Part]]:
-        """Yield queues that this node has left with messages in them, while others have them."""
         own = {fold(queue): None for queue in parts}
         theirs = {
             one.queue: Part.ANY if one.kind is MemberKind.ANY else Part.PROXY
@@ -185,18 +244,37 @@ class Movers:
         }
         for queue in [one for one in self._has_topic if one not in theirs]:
             del self._has_topic[queue]
-        unknown = {
-            self.lanes.names.endpoint(self.node, queue): queue
-            for queue in theirs
-            if queue not in self._has_topic
-        }
-        if unknown:
-            described = self.home.admin().describe(list(unknown))
-            for topic, queue in unknown.items():
-                self._has_topic[queue] = topic in described
-        for queue, part in theirs.items():
-            if self._has_topic[queue] and self._waiting(queue) > 0:
-                yield queue, part
+        unknown = [queue for queue in theirs if queue not in self._has_topic]
+        theirs = {one: part for one, part in theirs.items() if self._has_topic.get(one, True)}
+        topics = {one: self.lanes.names.endpoint(self.node, one) for one in {**parts, **theirs}}
+        marks: dict[TopicPartition, int] = {}
+        for mover in self._movers.values():
+            for at, mark in mover.marks.items():
+                marks[at] = max(mark, marks.get(at, 0))
+        partitions = self.topology.nodes[self.node].partitions
+        return _Wanted(parts, theirs, unknown, topics, partitions, marks)
+
+    def _follow(self, wanted: _Wanted, told: _Told, now_ms: int) -> None:
+        self._has_topic |= told.has_topic
+        self._waiting = told.waiting
+        left = {queue: one for queue, one in wanted.theirs.items() if told.waiting.get(queue, 0)}
+        given = {**wanted.parts, **left}
+        for queue in [queue for queue in self._seen if queue not in given]:
+            del self._seen[queue]
+        for known in (self._left, self._failed_ms, self._moved_ms, self._marks):
+            for key in [key for key in known if key[1] not in given]:
+                del known[key]
+        attractions = self.lanes.machine.router.table.attractions.all()
+        near = Nearness(self.topology, self.node)
+        for queue, part in given.items():
+            seen = self._seen.setdefault(queue, _Seen(part, now_ms))
+            seen.part, seen.is_member = part, queue in wanted.parts
+            seen.consumers = told.consumers.get(queue, 0)
+            if seen.consumers:
+                seen.consumed_ms = now_ms
+            self._aim(queue, seen, attractions, near, now_ms)
+        for mover in self._movers.values():
+            mover.forget_lost(told.ends, wanted.marks)
 
     def _aim(
         self,
@@ -230,25 +308,13 @@ class Movers:
         self._told = rooms
 
     def _room(self, queue: str, seen: _Seen) -> int:
-        return room_for(seen.consumers, self._waiting(queue)) if seen.consumers else 0
-
-    def _waiting(self, queue: str) -> int:
-        """Return how many records the queue's group has not passed, markers of Kafka included."""
-        topic = self.lanes.names.endpoint(self.node, queue)
-        count = self.topology.nodes[self.node].partitions
-        places = [TopicPartition(topic, number) for number in range(count)]
-        admin = self.home.admin()
-        passed, starts = admin.passed(topic, places), admin.starts(places)
-        return sum(
-            end - max(passed.get(at, 0), starts.get(at, 0))
-            for at, end in admin.stable_ends(places).items()
-        )
+        return room_for(seen.consumers, self._waiting.get(queue, 0)) if seen.consumers else 0
 
     # -- what moves -------------------------------------------------------------------------
 
-    def _may_go_on(self, key: tuple[int, str], one: Mover) -> bool:
+    def _may_go_on(self, key: tuple[int, str], lane: Lane) -> bool:
         seen = self._seen.get(key[1])
-        return self.lanes.owns(one.lane) and seen is not None and seen.target is not None
+        return self.lanes.owns(lane) and seen is not None and seen.target is not None
 
     def _move(
         self,
@@ -276,7 +342,9 @@ class Movers:
                 return
             self._moved_ms[key] = now_ms
             if mover is None:
-                mover = self._open(lane, queue) if may_open else None
+                if may_open:
+                    self._open(lane, queue, now_ms)
+                mover = self._movers.get(key)
             if mover is None:
                 return
             moved = mover.move(link, target.address, most)
@@ -285,23 +353,58 @@ class Movers:
         except TransportError as error:
             log.warning("queue.not_moved", queue=queue, lane=lane.number, fault=str(error))
             self._failed_ms[key] = now_ms
-            if (failed := self._movers.pop(key, None)) is not None:
-                failed.close()
+            if key in self._movers:
+                self._leave(key)
 
-    def _open(self, lane: Lane, queue: str) -> Mover | None:
-        mover = Mover.open(self.home, self.lanes, lane, queue)
-        if mover is not None:
-            self._movers[lane.number, queue] = mover
-            mover.marks.update(self._marks.pop((lane.number, queue), {}))
-        return mover
+    def _open(self, lane: Lane, queue: str, now_ms: int) -> None:
+        """Have a mover join its group; one at a time, since it needs the lane's second writer."""
+        if self._opening is None:
+            steps = open_mover(self.home, self.lanes.recall, lane, queue)
+            self._opening = (lane.number, queue), lane, self.lanes.errands.begin(steps)
+            self._take_opened(now_ms)
+
+    def _take_opened(self, now_ms: int) -> None:
+        """Let a mover begin that has joined its group by now."""
+        if self._opening is None or not self._opening[2].has_ended():
+            return
+        (key, lane, errand), self._opening = self._opening, None
+        try:
+            opened = errand.result()
+        except TransportError as error:
+            log.warning("queue.not_moved", queue=key[1], lane=key[0], fault=str(error))
+            self._failed_ms[key] = now_ms
+            return
+        mover = opened.begin(lane, key[1])
+        if mover is None:
+            return  # the queue has no topic yet
+        mover.marks.update(self._marks.pop(key, {}))
+        if self._may_go_on(key, lane):
+            self._movers[key] = mover
+        else:
+            self._close(mover)
 
     def _rest(self, key: tuple[int, str], mover: Mover, now_ms: int) -> None:
         """Have a mover take nothing more; after a while it leaves, and comes back for work."""
-        if now_ms - self._moved_ms.get(key, now_ms) < REST_MS:
+        if now_ms - self._moved_ms.get(key, now_ms) < REST_MS or mover.unmarked:
             mover.rest()
             return
         self._marks[key] = dict(mover.marks)
-        self._movers.pop(key).close()
+        self._leave(key)
+
+    def _mark(self, key: tuple[int, str], mover: Mover) -> None:
+        """Learn where outboxes end that a mover has written: so far they are to be read."""
+        if not mover.unmarked and key not in self._marking:
+            return
+        places = self._marking.setdefault(key, mover.take_unmarked())
+        asking = partial(self.home.admin().ends, places)
+        try:
+            ends = self.lanes.sources.questions.answer(("marks", *key), asking)
+        except TransportError:
+            mover.unmarked.update(dict.fromkeys(self._marking.pop(key)))
+            return  # the next turn asks again
+        if ends is not None:
+            del self._marking[key]
+            mover.marks |= ends
 
     def _link_to(self, target: Attraction, lane: Lane) -> LocalLink | None:
         """Return the link on the way to a member; None if messages cannot go there just now.
@@ -349,6 +452,8 @@ class Movers:
         self, key: tuple[int, str], link: LocalLink, link_states: Mapping[str, LinkState]
     ) -> bool:
         mover = self._movers.get(key)
+        if key in self._marking or (mover is not None and mover.unmarked):
+            return False
         written = self._marks.get(key, {}) if mover is None else mover.marks
         state = link_states.get(link.neighbour)
         read = {
@@ -359,3 +464,34 @@ class Movers:
         outboxes = [names.outbox(self.node, link.neighbour, one) for one in MessageClass]
         marks = {at: mark for at, mark in written.items() if at.topic in outboxes}
         return all(read.get(at, 0) >= mark for at, mark in marks.items())
+
+
+def _closing(mover: Mover) -> Steps[Mover]:
+    yield
+    mover.close()
+    return mover
+
+
+def _ask(admin: Admin, wanted: _Wanted) -> _Told:
+    known = admin.describe([wanted.topics[queue] for queue in wanted.unknown])
+    has_topic = {queue: wanted.topics[queue] in known for queue in wanted.unknown}
+    topics = {one: topic for one, topic in wanted.topics.items() if has_topic.get(one, True)}
+    places = {
+        queue: [TopicPartition(topic, number) for number in range(wanted.partitions)]
+        for queue, topic in topics.items()
+    }
+    every = [at for some in places.values() for at in some]
+    passed: dict[TopicPartition, int] = {}
+    for queue, topic in topics.items():
+        passed |= admin.passed(topic, places[queue])
+    starts, ends = admin.starts(every), admin.stable_ends(every)
+    waiting = {
+        queue: sum(
+            ends[at] - max(passed.get(at, 0), starts.get(at, 0)) for at in some if at in ends
+        )
+        for queue, some in places.items()
+    }
+    consumers = {
+        queue: sum(map(is_client, admin.group_members(topic))) for queue, topic in topics.items()
+    }
+    return _Told(has_topic, consumers, waiting, admin.ends(list(wanted.marks)))

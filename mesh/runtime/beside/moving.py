@@ -8,7 +8,6 @@ lost or doubled: the group's offsets are where the next one goes on.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -35,9 +34,10 @@ from mesh.model.headers import GAP_HEADER
 from mesh.model.queues import MOVED_EXT, SUBJECT_EXT
 from mesh.model.state import DeadLetter, Ledger, ProgressKind, SentCount
 from mesh.runtime.beside.catching_up import caught_up_partition
+from mesh.runtime.host.errands import Steps
+from mesh.runtime.host.recall import Recall
 from mesh.runtime.lane.held import sent_progress
 from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.messages.outgoing import Came, hop_over
 from mesh.runtime.messages.refusing import write_letter
 from mesh.transport.headers import headers_of
@@ -62,6 +62,10 @@ MOVED_ROOM = 4_000
 log = structlog.get_logger()
 
 
+_Sent = dict[tuple[TopicPartition, SourcePartition], int]
+"""Last offset sent, per outbox partition and partition of the endpoint. Spec: K11."""
+
+
 @dataclass(slots=True)
 class _Part:
     """A partition of the queue that the group has given to this mover."""
@@ -69,6 +73,88 @@ class _Part:
     taken: Passed
     share: Share
     end: int
+
+
+@dataclass(slots=True)
+class Opened:
+    """What a mover needs, opened; nothing of it if the queue has no topic yet.
+
+    Attributes:
+        topic_id: Of the endpoint's topic.
+        consumer: A member of its group.
+        writer: Writes its transactions.
+        sent: What movers of this lane have sent of the topic so far.
+    """
+
+    topic_id: bytes = b""
+    consumer: Consumer | None = None
+    writer: Writer | None = None
+    sent: _Sent = field(default_factory=dict)
+
+    def begin(self, lane: Lane, queue: str) -> Mover | None:
+        """Return the mover, or None if the queue has no topic."""
+        if self.consumer is None or self.writer is None:
+            return None
+        lane.positions.sent.update(self.sent)
+        log.info("queue.moving", queue=queue, lane=lane.number)
+        return Mover(lane, queue, self.consumer, self.writer, self.topic_id, self.sent)
+
+    def close(self) -> None:
+        """Leave the group: nobody wants it any more."""
+        if self.consumer is not None:
+            self.consumer.close()
+        if self.writer is not None:
+            self.writer.close()
+
+
+def open_mover(home: KafkaCluster, recall: Recall, lane: Lane, queue: str) -> Steps[Opened]:
+    """Join a queue's group, step by step.
+
+    The lane's second writer is opened once before the progress is read: what a predecessor
+    has left open there would end nowhere. After it, and the mover's own, nothing of what is
+    read can change any more. Spec: R3, K16.
+
+    Raises:
+        TransportError: It cannot be done now.
+    """
+    names, node, number = lane.names, lane.node, lane.number
+    progress = TopicPartition(names.progress(node), caught_up_partition(lane))
+    topic = names.endpoint(node, queue)
+    return _open(
+        home,
+        recall,
+        topic,
+        progress,
+        [
+            (f"held-{number}", names.held_transactions(node, number)),
+            (f"moved-{number}", names.mover_transactions(node, number, queue)),
+        ],
+    )
+
+
+def _open(
+    home: KafkaCluster,
+    recall: Recall,
+    topic: str,
+    progress: TopicPartition,
+    ids: Sequence[tuple[str, str]],
+) -> Steps[Opened]:
+    yield
+    info = home.admin().describe([topic]).get(topic)
+    if info is None:
+        return Opened()
+    held, moved = ids
+    home.writer(*held).close()
+    yield
+    writer = home.writer(*moved)
+    try:
+        yield
+        sent = _sent_before(recall.records(progress), info.topic_id)
+        consumer = home.consumer(MEMBER, topic, topic)
+    except BaseException:
+        writer.close()
+        raise
+    return Opened(info.topic_id, consumer, writer, sent)
 
 
 @dataclass(slots=True)
@@ -85,47 +171,19 @@ class Mover:
         topic_id: Of the endpoint's topic.
         sent: Last offset sent, per outbox partition and partition of the endpoint. Spec: K11.
         marks: How far its outbox partitions must be read before all that it wrote there is.
+        unmarked: Those that it has written since it was asked where they end.
     """
 
     lane: Lane
     queue: str
-    home: KafkaCluster
     consumer: Consumer
     writer: Writer
     topic_id: bytes
-    sent: dict[tuple[TopicPartition, SourcePartition], int] = field(default_factory=dict)
+    sent: _Sent = field(default_factory=dict)
     marks: dict[TopicPartition, int] = field(default_factory=dict)
+    unmarked: dict[TopicPartition, None] = field(default_factory=dict)
     _parts: dict[TopicPartition, _Part] = field(default_factory=dict)
     _early: list[Record] = field(default_factory=list)
-
-    @classmethod
-    def open(cls, home: KafkaCluster, lanes: Lanes, lane: Lane, queue: str) -> Mover | None:
-        """Join the queue's group; None if the queue has no topic yet.
-
-        The lane's second writer is opened once before the progress is read: what a predecessor
-        has left open there would end nowhere. After it, and the mover's own, nothing of what is
-        read can change any more. Spec: R3, K16.
-
-        Raises:
-            TransportError: It cannot be done now.
-        """
-        topic = lane.names.endpoint(lane.node, queue)
-        info = home.admin().describe([topic]).get(topic)
-        if info is None:
-            return None
-        held = lane.names.held_transactions(lane.node, lane.number)
-        home.writer(f"held-{lane.number}", held).close()
-        name = lane.names.mover_transactions(lane.node, lane.number, queue)
-        writer = home.writer(f"moved-{lane.number}", name)
-        try:
-            sent = _sent_before(lanes, lane, info.topic_id)
-            consumer = home.consumer(MEMBER, topic, topic)
-        except BaseException:
-            writer.close()
-            raise
-        lane.positions.sent.update(sent)
-        log.info("queue.moving", queue=queue, lane=lane.number)
-        return cls(lane, queue, home, consumer, writer, info.topic_id, sent)
 
     def rest(self) -> None:
         """Take nothing more, and stay a member."""
@@ -151,8 +209,7 @@ class Mover:
         if not records:
             return 0
         sent = dict(self.sent)
-        ends = self.home.admin().ends(self._outboxes(link))
-        written: Counter[TopicPartition] = Counter()
+        written: dict[TopicPartition, None] = {}
         counts = dict.fromkeys(MessageClass, 0)
         self.writer.begin()
         for record in records:
@@ -167,8 +224,7 @@ class Mover:
         self.sent = sent
         # A neighbour that asks what has become of them is told by the lane. Spec: K11.
         self.lane.positions.sent.update(sent)
-        # What others wrote meanwhile, and markers, only move the true end further.
-        self.marks.update({at: ends.get(at, 0) + count for at, count in written.items()})
+        self.unmarked |= written
         return sum(counts.values())
 
     def _read(self, most: int) -> list[Record]:
@@ -191,8 +247,8 @@ class Mover:
         record: Record,
         link: LocalLink,
         address: str,
-        sent: dict[tuple[TopicPartition, SourcePartition], int],
-        written: Counter[TopicPartition],
+        sent: _Sent,
+        written: dict[TopicPartition, None],
     ) -> MessageClass | None:
         """Write the copy of a message; return its class, or None if it is no message.
 
@@ -217,7 +273,7 @@ class Mover:
         previous = sent.get((outbox, of), NONE_OFFSET)
         chain = Chain(source=of, previous=previous, first=offset, last=offset)
         sent[outbox, of] = offset
-        written[outbox] += 1
+        written[outbox] = None
         origin = Origin(
             node=delivery.path[0],
             source=delivery.source,
@@ -290,23 +346,25 @@ class Mover:
         )
         self.writer.produce(ledger, encode_ledger(account), None, partition)
 
-    def _outboxes(self, link: LocalLink) -> Sequence[TopicPartition]:
-        """Return the outbox partitions of a link that this mover may write."""
-        lane, lanes = self.lane, self.lane.topology.nodes[self.lane.node].lanes
-        return [
-            TopicPartition(lane.names.outbox(lane.node, link.neighbour, message_class), number)
-            for message_class in MessageClass
-            for number in range(lane.number, lane.partitions, lanes)
-        ]
+    def take_unmarked(self) -> Sequence[TopicPartition]:
+        """Return, once, the outbox partitions that it has written."""
+        taken, self.unmarked = list(self.unmarked), {}
+        return taken
 
-    def forget_lost(self) -> None:
+    def forget_lost(
+        self, ends: Mapping[TopicPartition, int], asked: Mapping[TopicPartition, int]
+    ) -> None:
         """Wait no longer for what an outbox has lost to be read.
 
-        Raises:
-            TransportError: The brokers do not answer.
+        Args:
+            ends: Where outboxes end.
+            asked: The marks when that was asked for; later ones may be beyond.
         """
-        ends = self.home.admin().ends(list(self.marks))
-        self.marks = {at: mark for at, mark in self.marks.items() if ends.get(at, 0) >= mark}
+        self.marks = {
+            at: mark
+            for at, mark in self.marks.items()
+            if mark > asked.get(at, -1) or ends.get(at, 0) >= mark
+        }
 
     def close(self) -> None:
         """Leave the group at once."""
@@ -341,13 +399,10 @@ def _ext(delivery: Delivery, headers: Headers) -> bytes:
     return encode_ext({**delivery.ext, **told})
 
 
-def _sent_before(
-    lanes: Lanes, lane: Lane, topic_id: bytes
-) -> dict[tuple[TopicPartition, SourcePartition], int]:
-    """Return what movers of this lane have sent of a topic so far."""
-    place = TopicPartition(lane.names.progress(lane.node), caught_up_partition(lane))
-    sent: dict[tuple[TopicPartition, SourcePartition], int] = {}
-    for record in lanes.recall.records(place):
+def _sent_before(records: Sequence[Record], topic_id: bytes) -> _Sent:
+    """Return what movers of a lane have sent of a topic so far, by its progress."""
+    sent: _Sent = {}
+    for record in records:
         value = record.value()
         told = decode_progress(value) if value is not None else None
         if told is None or told.kind is not ProgressKind.SENT or told.topic_id != topic_id:

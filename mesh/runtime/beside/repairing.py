@@ -20,7 +20,8 @@ from mesh.model.control import Stop, StopReason
 from mesh.model.effects import Relinked
 from mesh.model.frames import NONE_OFFSET, Chain, FrameFlags, MessageClass, Origin
 from mesh.model.inputs import Input
-from mesh.runtime.beside.catching_up import CatchUp, account, route_again, shadow_of
+from mesh.runtime.beside.catching_up import Begins, CatchUp, account, route_again, shadow_of
+from mesh.runtime.host.errands import Errand, Steps
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lane.troubles import Asked
@@ -60,6 +61,47 @@ class _Repair:
 
 
 @dataclass(slots=True)
+class _Opened:
+    """What a repair needs: its source's readers, and the lane's second writer."""
+
+    begins: Begins
+    writer: Writer
+
+    def close(self) -> None:
+        self.begins.close()
+        self.writer.close()
+
+
+def _opening(steps: Steps[Begins], kafka: KafkaCluster, name: str, id_: str) -> Steps[_Opened]:
+    begins = yield from steps
+    try:
+        yield
+        return _Opened(begins, kafka.writer(name, id_))
+    except BaseException:
+        begins.close()
+        raise
+
+
+@dataclass(slots=True)
+class _Opening:
+    """A repair that is being opened.
+
+    Attributes:
+        asked: What for.
+        source: What is to be read again.
+        again: Is to read it.
+        first: From this offset on.
+        errand: Opens what it needs.
+    """
+
+    asked: Asked
+    source: Source
+    again: CatchUp
+    first: int
+    errand: Errand[_Opened]
+
+
+@dataclass(slots=True)
 class Repairs:
     """Does the repairs that neighbours ask of the lanes of this worker, one after another.
 
@@ -75,21 +117,30 @@ class Repairs:
     lanes: Lanes
     asked: Mapping[tuple[str, bytes], Asked]
     _active: _Repair | None = None
+    _opening: _Opening | None = None
     _done: dict[tuple[str, bytes], int] = field(default_factory=dict)
     _tried_ms: int = -RETRY_MS
 
     @property
     def is_active(self) -> bool:
         """Whether it has the lane's second writer just now."""
-        return self._active is not None
+        return self._active is not None or self._opening is not None
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether it waits for what a repair needs."""
+        return self._opening is not None
 
     def step(self, now_ms: int) -> Iterator[Input]:
         """Send some more of what is asked for; yield what commits of the lane tell."""
         if self._active is not None and not self.lanes.owns(self._active.again.lane):
             self._leave()
         try:
-            if self._active is None:
+            if not self.is_active:
                 self._begin(now_ms)
+            if self._opening is not None and self._opening.errand.has_ended():
+                opening, self._opening = self._opening, None
+                self._take_opened(opening)
             if self._active is not None:
                 yield from self._go_on(self._active, now_ms)
         except (TransportError, PoisonError) as error:
@@ -99,6 +150,9 @@ class Repairs:
 
     def close(self) -> None:
         """Stop; what is not done is done by whoever takes the lanes."""
+        if self._opening is not None:
+            self._opening.errand.call_off()
+            self._opening = None
         self._leave()
 
     def _leave(self) -> None:
@@ -124,14 +178,7 @@ class Repairs:
                 continue
             source = self._source(lane, asked)
             if source is not None:
-                self._active = self._open(lane, source, asked)
-                log.warning(
-                    "repair.begun",
-                    neighbour=asked.neighbour,
-                    after=asked.request.last,
-                    outbox=asked.request.outbox,
-                    partition=asked.request.outbox_partition,
-                )
+                self._opening = self._open(lane, source, asked)
                 return
 
     def _source(self, lane: Lane, asked: Asked) -> Source | None:
@@ -147,22 +194,42 @@ class Repairs:
         gone = TopicPartition("", asked.request.partition)
         return Source(gone, asked.request.topic_id, MessageClass.GUARANTEED, None)
 
-    def _open(self, lane: Lane, source: Source, asked: Asked) -> _Repair:
-        link = lane.link(asked.neighbour)
-        key = (lane.outbox(link, source), source.identity)
+    def _open(self, lane: Lane, source: Source, asked: Asked) -> _Opening:
+        key = (lane.outbox(lane.link(asked.neighbour), source), source.identity)
         first = max(asked.request.last + 1, lane.positions.since.get(key, 0))
         again = CatchUp(self.lanes, lane, [source] if source.at.topic else [])
-        again.begin(self.kafka, {source.at: first}, "repair")
+        begins = again.opening(self.kafka, {source.at: first}, "repair")
+        id_ = lane.names.held_transactions(lane.node, lane.number)
+        steps = _opening(begins, self.kafka[self.home], f"held-{lane.number}", id_)
+        return _Opening(asked, source, again, first, self.lanes.errands.begin(steps))
+
+    def _take_opened(self, opening: _Opening) -> None:
+        """Begin a repair for which everything is open by now."""
+        opened = opening.errand.result()
+        asked, source, again, lane = (
+            opening.asked, opening.source, opening.again, opening.again.lane,
+        )  # fmt: skip
+        if not self.lanes.owns(lane) or asked not in self.asked.values():
+            opened.close()
+            return
+        link = lane.link(asked.neighbour)
+        key = (lane.outbox(link, source), source.identity)
+        again.begin(opened.begins)
         if not source.at.topic:
-            sent = lane.positions.sent.get(key, NONE_OFFSET)
+            sent, first = lane.positions.sent.get(key, NONE_OFFSET), opening.first
             reason, topic_id = StopReason.RECREATED, source.topic_id
             if sent >= first:
                 again.lost.append(Stop("", source.at.partition, topic_id, reason, first, sent + 1))
         known = lane.positions.copy_of_target()
         known.sent = {key: asked.request.last}
-        names = lane.names.held_transactions(lane.node, lane.number)
-        writer = self.kafka[self.home].writer(f"held-{lane.number}", names)
-        return _Repair(asked, link, source, again, writer, known)
+        self._active = _Repair(asked, link, source, again, opened.writer, known)
+        log.warning(
+            "repair.begun",
+            neighbour=asked.neighbour,
+            after=asked.request.last,
+            outbox=asked.request.outbox,
+            partition=asked.request.outbox_partition,
+        )
 
     # -- going on -------------------------------------------------------------------------
 
