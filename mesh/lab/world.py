@@ -15,7 +15,7 @@ from mesh.errors import TransportDeniedError, TransportError, TransportUnavailab
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.host.drills import SlowIntake, SlowLink
-from mesh.runtime.host.errands import SteppedErrands
+from mesh.runtime.host.errands import Errands, SteppedErrands
 from mesh.runtime.host.intake import PolledIntake
 from mesh.runtime.worker import Worker
 from mesh.transport.memory import MemoryKafka
@@ -71,6 +71,7 @@ class World:
         troubles: How often Kafka's troubles ended a worker or kept one from starting.
         trees: Settings of the tree layer; None for workers without, so that what does not need it
             does not pay for it.
+        errands: Makes what does a worker's errands.
     """
 
     topology: Topology
@@ -82,6 +83,7 @@ class World:
     turns: int = 0
     troubles: int = 0
     trees: TreeSettings | None = None
+    errands: Callable[[], Errands] = SteppedErrands
     _cut: dict[str, Sequence[str]] = field(default_factory=dict)
     _slow: dict[str, Sequence[SlowLink]] = field(default_factory=dict)
     _intakes: dict[str, SlowIntake] = field(default_factory=dict)
@@ -128,7 +130,7 @@ class World:
                 readers,
                 intake,
                 self.clock,
-                SteppedErrands(),
+                self.errands(),
                 lambda: f"{self._random.getrandbits(64):016x}",
                 connect=lambda topology, kafka: self._connect(topology, kafka, node),
                 trees=self.trees,

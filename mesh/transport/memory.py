@@ -106,8 +106,7 @@ class MemoryKafka(MemoryBroker):
     ) -> MemoryWriter:
         """Return a new writer. With an id, predecessors are fenced and their transactions ended."""
         self._ask(Call.OPEN, name, transactional_id or "")
-        if not self.available:
-            self.costs("open", OPEN_MS)
+        self.costs("open", self.answers_after_ms if self.available else OPEN_MS)
         self.require_available()
         if self.leaderless and (former := self._writers.get(transactional_id or "")) is not None:
             former.fence()
@@ -139,6 +138,7 @@ class MemoryKafka(MemoryBroker):
 
     def consumer(self, name: str, group: str, topic: str) -> MemoryConsumer:
         """Join a group of consumers of `topic`."""
+        self.costs("open", self.answers_after_ms if self.available else OPEN_MS)
         self.require_available()
         if group not in self.member_groups:
             self.member_groups[group] = MemoryGroup(self, topic)
@@ -166,9 +166,9 @@ class MemoryAdmin:
         self._broker = broker
 
     def _require(self) -> None:
-        if not self._broker.available:
-            self._broker.costs("admin", ASK_MS)
-        self._broker.require_available()
+        broker = self._broker
+        broker.costs("admin", broker.answers_after_ms if broker.available else ASK_MS)
+        broker.require_available()
 
     def cluster_id(self) -> str:
         """Return the identity that the broker reports."""

@@ -86,7 +86,7 @@ class MemoryFaults:
         """
 
     def costs(self, what: str, ms: int) -> None:
-        """Take note that a real call waits so long for brokers that do not answer.
+        """Take note that a real call waits so long for brokers that answer late, or not.
 
         Args:
             what: `admin`, `open`, `flush` or `commit`.

@@ -218,6 +218,7 @@ class MemoryBroker:
         refused: Topics that are not created, with the reason.
         leaderless: Partitions without a leader: they are neither read nor written, and hold the
             transactional ids of transactions that touch them, successors included.
+        answers_after_ms: How long each question takes to be answered, and each client to be opened.
         session_timeout_ms: A member that does not poll for so long is taken out of its group when
             another one joins or polls; None for never.
         faults: Asked at every call of a port; None for a kind Kafka cluster.
@@ -236,6 +237,7 @@ class MemoryBroker:
         self.refused: dict[str, str] = {}
         self.leaderless: set[TopicPartition] = set()
         self._prepared: dict[str, set[TopicPartition]] = {}
+        self.answers_after_ms = 0
         self.session_timeout_ms: int | None = None
         self.faults: MemoryFaults | None = None
         self.topics: dict[str, MemoryTopic] = {}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from base64 import b64decode
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from functools import partial
 from typing import TypeVar
 
 from confluent_kafka import (
@@ -48,6 +49,8 @@ REQUEST_S = 3.0
 DEADLINE_S = 5.0
 IMPATIENT_S = 0.5
 """Both of the above after a call that nobody answered, until one is: callers try again anyway."""
+GROUPS_AT_ONCE = 8
+"""So many consumer groups are asked side by side."""
 CREATE_DEADLINE_S = 60.0
 _RETRY_S = 0.1
 _K = TypeVar("_K")
@@ -238,9 +241,9 @@ class KafkaAdmin:
             TransportDeniedError: Rights to describe groups are missing.
         """
         names = [str(group.group_id) for group in self._listed().valid or ()]
-        places = self._places(topics)
-        groups = [self.passed(name, places) for name in names if name not in besides]
-        return slowest(groups, topics)
+        asked = [name for name in names if name not in besides]
+        groups = self._of_groups(asked, self._places(topics), is_complete=False)
+        return slowest(list(groups.values()), topics)
 
     def readers(
         self, topics: Sequence[str], *, besides: Collection[str] = ()
@@ -273,12 +276,24 @@ class KafkaAdmin:
         for error in listed.errors or ():
             raise transport_error(self._site, what, KafkaError(KafkaError._FAIL, str(error)))
         places = self._places(topics)
-        groups = {
-            name: self._committed(name, places, is_complete=True)
-            for group in listed.valid or ()
-            if (name := str(group.group_id)) not in besides
-        }
+        names = [str(group.group_id) for group in listed.valid or ()]
+        asked = [name for name in names if name not in besides]
+        groups = self._of_groups(asked, places, is_complete=True)
         return {name: read for name, read in groups.items() if read}
+
+    def _of_groups(
+        self, names: Sequence[str], places: Sequence[TopicPartition], *, is_complete: bool
+    ) -> Mapping[str, Mapping[TopicPartition, int]]:
+        """Ask for the offsets of many groups, some at a time: one request tells of one group.
+
+        The protocol knows requests of many groups, the client library does not.
+        """
+        ask = partial(self._committed, places=places, is_complete=is_complete)
+        pool = ThreadPoolExecutor(GROUPS_AT_ONCE, "groups")
+        try:
+            return dict(zip(names, pool.map(ask, names), strict=True))
+        finally:
+            pool.shutdown(cancel_futures=True)  # if one does not answer, the others need not
 
     def _listed(self) -> ListConsumerGroupsResult:
         def ask_groups() -> Mapping[str, Future[ListConsumerGroupsResult]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
@@ -12,6 +12,7 @@ from mesh.lab.world import World
 from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
+from mesh.runtime.host.errands import Errands, SteppedErrands
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import BEGINNING, Headers, Record, TopicPartition
 
@@ -26,8 +27,12 @@ CHAIN = {
 class SmallMesh:
     """The chain, or another mesh of a, b and c, settled, with the endpoint `c/s` for everything."""
 
-    def __init__(self, spec: Mapping[str, object] = CHAIN) -> None:
-        self.world = World(topology_from_mapping(spec), seed=1)
+    def __init__(
+        self,
+        spec: Mapping[str, object] = CHAIN,
+        errands: Callable[[], Errands] = SteppedErrands,
+    ) -> None:
+        self.world = World(topology_from_mapping(spec), seed=1, errands=errands)
         self.names = TopicNames()
         for node in "abc":
             self.world.start(node)
