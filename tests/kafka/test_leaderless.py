@@ -1,0 +1,141 @@
+"""An endpoint's topic with one copy, on a broker that stands still, costs its endpoint alone.
+
+Three real brokers. Once a transaction has touched a partition that then has no leader, its id is
+held until the partition is back, successors included: so the target is left out before. Spec: K20.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from mesh.client import MeshClient, connect
+from mesh.config.topology_file import topology_from_mapping
+from mesh.config.topology_writer import write_topology
+from mesh.local.fleet import Fleet
+from mesh.local.jars import KafkaSoftware
+from mesh.model.topics import TopicNames
+from mesh.runtime.host.clock import MonotonicClock
+from mesh.view.mesh_view import MeshView
+
+pytestmark = pytest.mark.kafka
+
+CLOCK = MonotonicClock()
+LIMIT_S = 40.0
+SOON_S = 10.0
+"""So soon a healthy endpoint has what was published while the other one cannot be written."""
+EACH = 40
+KEEP = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+
+
+def wait_for(what: str, condition: Callable[[], bool], limit_s: float = LIMIT_S) -> float:
+    """Wait until a condition holds; return how long that took, in seconds."""
+    begun = time.monotonic()
+    while not condition():
+        assert time.monotonic() - begun < limit_s, f"{what}: not within {limit_s:g} s"
+        CLOCK.wait(0.1)
+    return time.monotonic() - begun
+
+
+@dataclass(slots=True)
+class Lone:
+    """Node a on three brokers, and its endpoints `good` and `lone`: the latter has one copy."""
+
+    fleet: Fleet
+    view: MeshView
+    client: MeshClient
+    pid: int
+    published: int = 0
+
+    def publish(self) -> None:
+        for number in range(self.published, self.published + EACH):
+            self.client.publish("x", b"%d" % number, key=b"k%d" % (number % 5))
+        self.client.flush()
+        self.published += EACH
+
+    def reason(self) -> str:
+        """Return what the node says of its endpoints."""
+        self.view.refresh()
+        heartbeat = self.view.nodes["a"].heartbeat
+        return " ".join(one.reason for one in (heartbeat.endpoints if heartbeat else ()))
+
+
+@pytest.fixture
+def lone(kafka_software: KafkaSoftware, tmp_path: Path) -> Iterator[Lone]:
+    topology = topology_from_mapping(
+        {
+            "prefix": f"t{uuid.uuid4().hex[:8]}.",
+            "kafka": {"k": {"brokers": 3}},
+            "nodes": {"a": {"kafka": "k", "partitions": 1}},
+            "zones": {},
+        }
+    )
+    write_topology(topology, tmp_path / "mesh.yaml")
+    fleet = Fleet.start(topology, tmp_path / "mesh.yaml", tmp_path, software=kafka_software)
+    stopped: list[int] = []
+    try:
+        kafka = fleet.brokers["k"]
+        names = TopicNames(topology.prefix)
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+        described = admin.describe_cluster().result(20)
+        gone = max(one.id for one in described.nodes if one.id != described.controller.id)
+        topic = NewTopic(
+            names.endpoint("a", "lone"), 4, replica_assignment=[[gone]] * 4, config=KEEP
+        )
+        admin.create_topics([topic])[topic.topic].result(20)
+        pid = kafka.processes[gone - 1].pid
+        stopped.append(pid)
+        fleet.start_node("a")
+        view = MeshView(fleet.topology, {"k": fleet.kafka("k")}, CLOCK.now_ms)
+        client = connect(fleet.topology, "a")
+        for endpoint in ("good", "lone"):
+            client.wait(client.subscribe(endpoint, ">"), 60)
+        yield Lone(fleet, view, client, pid)
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+        fleet.stop()
+
+
+class Received:
+    """What has come to an endpoint, read beside."""
+
+    def __init__(self, lone: Lone, endpoint: str) -> None:
+        self.numbers: list[int] = []
+        self._stream = lone.client.deliveries(endpoint)
+
+    def has(self, count: int) -> bool:
+        self.numbers += [int(one.payload or b"-1") for one in self._stream.read(0.2)]
+        return len(self.numbers) >= count
+
+
+def test_a_broker_that_stands_still_costs_one_endpoint_alone(lone: Lone) -> None:
+    """The healthy one gets everything soon, also from a successor; both have all of it once."""
+    good = Received(lone, "good")
+    lone.publish()
+    wait_for("good has the first", lambda: good.has(lone.published))
+    other = Received(lone, "lone")
+    wait_for("lone has the first", lambda: other.has(lone.published))
+    os.kill(lone.pid, signal.SIGSTOP)
+    wait_for("the node says that lone has no leader", lambda: "no leader" in lone.reason())
+    lone.publish()
+    wait_for("good goes on", lambda: good.has(lone.published), SOON_S)
+    lone.fleet.kill_node("a")
+    lone.fleet.start_node("a")
+    wait_for("a successor serves", lone.fleet.ready_file("a").exists)
+    lone.publish()
+    wait_for("good goes on under a successor", lambda: good.has(lone.published), SOON_S)
+    os.kill(lone.pid, signal.SIGCONT)
+    wait_for("lone has the rest", lambda: other.has(lone.published))
+    lone.publish()
+    for received in (good, other):
+        wait_for("both go on", lambda one=received: one.has(lone.published))
+        assert sorted(received.numbers) == list(range(lone.published))
