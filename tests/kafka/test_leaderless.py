@@ -11,6 +11,7 @@ import signal
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,8 +81,8 @@ def lone(kafka_software: KafkaSoftware, tmp_path: Path) -> Iterator[Lone]:
     )
     write_topology(topology, tmp_path / "mesh.yaml")
     fleet = Fleet.start(topology, tmp_path / "mesh.yaml", tmp_path, software=kafka_software)
-    stopped: list[int] = []
-    try:
+    with ExitStack() as ends:
+        ends.callback(fleet.stop)
         kafka = fleet.brokers["k"]
         names = TopicNames(topology.prefix)
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
@@ -92,17 +93,15 @@ def lone(kafka_software: KafkaSoftware, tmp_path: Path) -> Iterator[Lone]:
         )
         admin.create_topics([topic])[topic.topic].result(20)
         pid = kafka.processes[gone - 1].pid
-        stopped.append(pid)
+        ends.callback(os.kill, pid, signal.SIGCONT)
         fleet.start_node("a")
         view = MeshView(fleet.topology, {"k": fleet.kafka("k")}, CLOCK.now_ms)
+        ends.callback(view.close)
         client = connect(fleet.topology, "a")
+        ends.callback(client.close)
         for endpoint in ("good", "lone"):
             client.wait(client.subscribe(endpoint, ">"), 60)
         yield Lone(fleet, view, client, pid)
-    finally:
-        for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
-        fleet.stop()
 
 
 class Received:
