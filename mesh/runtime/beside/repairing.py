@@ -135,6 +135,8 @@ class Repairs:
         """Send some more of what is asked for; yield what commits of the lane tell."""
         if self._active is not None and not self.lanes.owns(self._active.again.lane):
             self._leave()
+        for key in [key for key in self._done if key not in self.asked]:
+            del self._done[key]  # asked again it may stand at the same offset of another topic
         try:
             if not self.is_active:
                 self._begin(now_ms)

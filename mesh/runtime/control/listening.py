@@ -190,8 +190,8 @@ class Listener:
             self.link_states.pop(name, None)
         for topic in [one for one, name in self._neighbours.items() if name in relinked.gone]:
             del self._neighbours[topic]
-        for asked in [one for one in self.asked if one[0] in relinked.gone]:
-            del self.asked[asked]
+        for name in relinked.gone:
+            self._forget_asked(name)
         for name in relinked.added:
             self._listen_to(name, now_ms)
 
@@ -380,9 +380,15 @@ class Listener:
 
     def _begin_again(self, feed: _Feed) -> None:
         self._stop(feed)
+        if isinstance(feed.anew, StreamAnew):
+            self._forget_asked(feed.neighbour)  # tombstones may be gone with the former topic
         self.questions.forget("control", feed.kafka)  # what is being asked may be of before
         feed.looked_to, feed.has_marks = None, False
         feed.next, feed.told, feed.given_up, feed.tried_ms = BEGINNING, False, False, -RETRY_MS
+
+    def _forget_asked(self, neighbour: str) -> None:
+        for key in [key for key in self.asked if key[0] == neighbour]:
+            del self.asked[key]
 
     def cut(self, neighbours: Sequence[str]) -> None:
         """Read nothing of exactly these neighbours; the others go on where they stood."""
@@ -412,8 +418,7 @@ class Listener:
         self._closed, self._tells_again = disabled, False
         for name in sorted(news):
             self._leave([name])
-            for key in [key for key in self.asked if key[0] == name]:
-                del self.asked[key]
+            self._forget_asked(name)
             yield LinkDisabled(name)
 
     def _reopen(self) -> Iterator[Input]:

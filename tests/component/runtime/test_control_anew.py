@@ -9,10 +9,12 @@ from collections.abc import Callable
 
 import pytest
 
-from mesh.codec.control import decode_acknowledgement, encode_mark
-from mesh.codec.keys import AckKey, mark_key, parse_control_key, subscribed_key
-from mesh.model.control import Acknowledgement, Mark, Ownership, Scope
+from mesh.codec.control import decode_acknowledgement, encode_mark, encode_repair_request
+from mesh.codec.keys import AckKey, MarkKey, mark_key, parse_control_key, repair_key, subscribed_key
+from mesh.model.control import Acknowledgement, Mark, Ownership, RepairRequest, Scope
+from mesh.model.frames import MessageClass
 from mesh.node.doubts import PATIENCE_MS
+from mesh.runtime.control.own_topics import LOOK_MS
 from mesh.runtime.worker import Worker
 from mesh.transport.memory_faults import MemoryFaults
 from mesh.transport.port import TopicPartition
@@ -164,6 +166,53 @@ def test_what_a_node_acknowledged_is_told_again_when_its_stream_is_another_one(
     mesh.subscribe("c", "f", "y/>")
     mesh.run(10_000)
     assert subscribed(mesh, "c").complete == 1
+
+
+@pytest.mark.parametrize("topic", ["control", "clients", "stream"])
+def test_a_topic_that_has_outgrown_its_reader_at_once_is_told_by_its_id(
+    mesh: SmallMesh, topic: str
+) -> None:
+    """No position is outside its log then: only a look at topic ids finds that it is another."""
+    name = mesh.names.to_control("c", "b") if topic == "stream" else getattr(mesh.names, topic)("c")
+    mesh.run(2 * LOOK_MS)
+    [log] = mesh.kafka.topics[name].logs
+    end = log.end
+    mesh.kafka.recreate(name)
+    [log] = mesh.kafka.topics[name].logs
+    key = {"clients": "g z/{}", "control": "heartbeat", "stream": "junk {}"}[topic]
+    for number in range(end + 50):
+        mesh.write(name, b"{}", key=key.format(number).encode())
+    assert log.end > end
+    mesh.run(15_000)
+    if topic == "clients":
+        mesh.publish(b"1", [subject("z/0")])
+        mesh.run()
+        assert come(mesh, "g") == [b"1"]
+    else:
+        wanted = MarkKey if topic == "control" else AckKey
+        keys = [record.key() or b"" for record in mesh.read(name)]
+        assert any(isinstance(parse_control_key(key), wanted) for key in keys if b"junk" not in key)
+    mesh.subscribe("c", "f", "y/>")
+    mesh.run(40_000)
+    mesh.publish(b"2", [subject("y/1")])
+    mesh.run()
+    assert come(mesh, "f") == [b"2"]
+    assert subscribed(mesh, "c").complete == subscribed(mesh, "c").applied
+
+
+def test_repairs_that_were_asked_for_in_a_former_stream_are_forgotten(mesh: SmallMesh) -> None:
+    """Their tombstones went with it; who misses something still asks again."""
+    outbox = mesh.names.outbox("b", "c", MessageClass.GUARANTEED)
+    told = RepairRequest(outbox, 0, b"t" * 16, 0, 3)
+    stream = mesh.names.to_control("c", "b")
+    key = repair_key(told.topic_id, 0, 0, MessageClass.GUARANTEED)
+    mesh.write(stream, encode_repair_request(told), key=key)
+    mesh.run()
+    assert worker(mesh, "b")._listener.asked
+    mesh.kafka.recreate(stream)
+    mesh.run(20_000)
+    assert worker(mesh, "b")._listener.asked == {}
+    assert worker(mesh, "b").beside.repairs._done == {}
 
 
 def test_a_topic_that_lost_its_end_is_read_again(mesh: SmallMesh) -> None:
