@@ -318,6 +318,14 @@ class OutboxFull:
 
 
 @dataclass(frozen=True, slots=True)
+class NeighbourAwaited:
+    """Lanes wait until more is heard of a neighbour, or do so no more. Spec: K16, K21."""
+
+    neighbour: str
+    is_awaited: bool
+
+
+@dataclass(frozen=True, slots=True)
 class EndpointSeen:
     """What is to be told of an endpoint with a limit; None: nothing any more. Spec: R14."""
 
@@ -387,6 +395,7 @@ Input = (
     | GapFound
     | GapMended
     | OutboxFull
+    | NeighbourAwaited
     | LinksRead
     | IdentityRead
     | OwnAdvertRead

@@ -57,6 +57,7 @@ from mesh.model.inputs import (
     LossAccepted,
     MarkRead,
     NeighbourAnew,
+    NeighbourAwaited,
     NeighbourCaughtUp,
     NeighbourLags,
     NeighbourUnreachable,
@@ -241,6 +242,8 @@ class NodeMachine:
                 yield from self._follow_source(input_)
             case OutboxFull(neighbour, text):
                 learner.troubles.full[neighbour] = text
+            case NeighbourAwaited(neighbour, is_awaited):
+                learner.troubles.wait_for(neighbour, is_awaited=is_awaited)
             case ChangeRead(number, stage, topology, lineage):
                 yield from self._follow_change(number, stage, topology, lineage)
             case EndpointMade() | EndpointSeen():

@@ -13,6 +13,10 @@ from mesh.model.control import FULL, EndpointStatus, LinkStatus, RepairRequest, 
 from mesh.model.effects import ResumeSource, WriteRepair, WriteStop
 from mesh.model.inputs import GapFound, GapMended, LossAccepted, SourceResumed, SourceStopped
 
+UNPROVEN = "unproven"
+
+AWAITED = "lanes read nothing before all is heard that a former owner of theirs knew of it"
+
 Place = tuple[str, int]
 """Topic and partition."""
 
@@ -27,12 +31,14 @@ class Troubles:
         accepted: What operators consented to, by place.
         endpoints: Endpoints of which something is to be told.
         full: By neighbour: why no more may wait for it, or nothing.
+        awaited: Neighbours of whom lanes must hear more before they read anything.
     """
 
     stops: dict[Place, tuple[str, Stop]] = field(default_factory=dict)
     gaps: dict[tuple[str, str, int, bytes, int], RepairRequest] = field(default_factory=dict)
     accepted: dict[Place, Stop] = field(default_factory=dict)
     full: dict[str, str] = field(default_factory=dict)
+    awaited: dict[str, None] = field(default_factory=dict)
     endpoints: dict[str, EndpointStatus] = field(default_factory=dict)
 
     def take(
@@ -106,9 +112,24 @@ class Troubles:
             del self.gaps[key]
         for name in gone:
             self.full.pop(name, None)
+            self.awaited.pop(name, None)
+
+    def wait_for(self, neighbour: str, *, is_awaited: bool) -> None:
+        """Take note that lanes wait until more is heard of a neighbour, or do so no more."""
+        self.awaited.pop(neighbour, None)
+        if is_awaited:
+            self.awaited[neighbour] = None
 
     def seen(self, link: LinkStatus) -> LinkStatus:
-        """Return how people and clients are to see a link: full before anything else."""
+        """Return how people and clients are to see a link: full before anything else.
+
+        A link whose other end is awaited is not up: the node reads nothing before.
+        """
+        if link.neighbour in self.awaited:
+            state = UNPROVEN if link.state == "up" else link.state
+            return replace(
+                link, state=state, reason="; ".join(filter(None, [link.reason, AWAITED]))
+            )
         if not (text := self.full.get(link.neighbour, "")):
             return link
         told = [text] if link.state == "up" else [text, link.state, link.reason]

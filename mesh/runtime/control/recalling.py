@@ -10,7 +10,7 @@ Spec: K16, K21, K25.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -18,7 +18,7 @@ import structlog
 
 from mesh.errors import TransportError
 from mesh.model.control import Scope
-from mesh.model.inputs import NeighbourLags
+from mesh.model.inputs import NeighbourAwaited, NeighbourLags
 from mesh.model.topics import TopicNames
 from mesh.node.rounds import CLIENTS, input_name
 from mesh.runtime.control.leading import learned_versions, read_learned
@@ -55,7 +55,7 @@ class Recalling:
     _tried_ms: int = -PATIENCE_MS
     _awaited: dict[str, None] = field(default_factory=dict)
 
-    def step(self, lanes: Lanes, now_ms: int) -> Iterator[NeighbourLags]:
+    def step(self, lanes: Lanes, now_ms: int) -> Iterator[NeighbourLags | NeighbourAwaited]:
         """Yield what the node has acknowledged of neighbours of whom this worker knows less."""
         learner = lanes.machine.learner
         awaited = [
@@ -64,7 +64,10 @@ class Recalling:
             if now_ms - lane.taken_ms >= PATIENCE_MS and learner.is_behind(lane.awaited)
         ]
         is_asked = self.questions.is_open("learned") or self.questions.is_open("clients")
-        if not awaited or (not is_asked and now_ms - self._tried_ms < PATIENCE_MS):
+        if not awaited:
+            yield from self._heard(self._awaited)
+            return
+        if not is_asked and now_ms - self._tried_ms < PATIENCE_MS:
             return
         self._tried_ms = now_ms
         self._heed_clients(lanes, awaited)
@@ -74,6 +77,7 @@ class Recalling:
                 versions[source] = max(version, versions.get(source, version))
         place = TopicPartition(TopicNames(lanes.topology.prefix).learned(self.node), 0)
         late = learner.lagging(versions)
+        yield from self._heard(one for one in self._awaited if one not in late)
         try:
             kept = self.questions.answer(("learned",), partial(_kept, self.recall, place, late))
         except TransportError as error:
@@ -96,6 +100,13 @@ class Recalling:
             elif name not in self._awaited:
                 self._awaited[name] = None
                 log.warning("neighbour.awaited", neighbour=name, text="lanes read nothing before")
+                yield NeighbourAwaited(name, is_awaited=True)
+
+    def _heard(self, names: Iterable[str]) -> Iterator[NeighbourAwaited]:
+        """Wait for neighbours no more."""
+        for name in list(names):
+            del self._awaited[name]
+            yield NeighbourAwaited(name, is_awaited=False)
 
     def _heed_clients(self, lanes: Lanes, awaited: Sequence[Mapping[str, tuple[int, int]]]) -> None:
         """Wait for no subscription that `clients` does not hold any more.

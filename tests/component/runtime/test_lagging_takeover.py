@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from mesh.codec.keys import subscription_key
+from mesh.node.troubles import AWAITED
 from mesh.transport.port import BEGINNING, TopicPartition
 from tests.component.runtime.conftest import SmallMesh, subject
 
@@ -97,6 +98,14 @@ def test_a_filter_that_was_known_of_a_direct_endpoint_alone_is_recalled_too() ->
     assert delivered_at_b(mesh) == [b"y"]
 
 
+def reason(mesh: SmallMesh, worker: str) -> str:
+    """Return what a worker that leads says of its link to b."""
+    leader = mesh.world.workers[worker].machine.leader
+    [link] = [one for one in leader.beating._told.links if one.neighbour == "b"]
+    assert (link.state == "up") == (not link.reason)
+    return link.reason
+
+
 TWO_LANES = {**APART, "nodes": {**APART["nodes"], "a": {"kafka": "k", "lanes": 2}}}
 
 
@@ -117,12 +126,15 @@ def test_what_a_mate_did_not_know_was_not_acknowledged_and_is_waited_for(silent_
     mesh.world.kill("a", dies)
     mesh.run(silent_ms)
     assert leader.completion.state("clients").complete == -1
+    if silent_ms > 10_000:  # it has taken the other lane, and people see why that stands still
+        assert AWAITED in reason(mesh, deaf)
     told = 0 if deaf == "a#1" else 1  # the lane that had said from where on it routes by it
     mesh.publish(b"before", [subject("y/1")], partition=told)
     mesh.run()
     mesh.world.workers[deaf].cut([])
     mesh.run(30_000)
     assert leader.completion.state("clients").complete == 0
+    assert reason(mesh, deaf) == ""
     mesh.publish(b"one", [subject("y/1")], partition=1 - told)
     mesh.run()
     assert delivered_at_b(mesh) == [b"before", b"one"]
