@@ -336,6 +336,11 @@ class Learner:
         """Yield neighbours whose offers stay unproven: they are to be read again. Spec: K23."""
         yield from self._doubts.due(self.neighbours, now)
 
+    @property
+    def routed(self) -> Mapping[str, tuple[int, int]]:
+        """Versions of what this worker routes by, or would if it had a lane."""
+        return self._routed
+
     def lacks(self, in_force: Mapping[str, tuple[int, int]]) -> bool:
         """Say whether a lane knows more than this worker of a neighbour whose link is disabled."""
         return any(

@@ -240,10 +240,8 @@ class NodeMachine:
                 self._foreign.caught_up = self.probing.has_read = True
             case SourceStopped() | SourceResumed() | LossAccepted() | GapFound() | GapMended():
                 yield from self._follow_source(input_)
-            case OutboxFull(neighbour, text):
-                learner.troubles.full[neighbour] = text
-            case NeighbourAwaited(neighbour, is_awaited):
-                learner.troubles.wait_for(neighbour, is_awaited=is_awaited)
+            case OutboxFull() | NeighbourAwaited():
+                learner.troubles.link_told(input_)
             case ChangeRead(number, stage, topology, lineage):
                 yield from self._follow_change(number, stage, topology, lineage)
             case EndpointMade() | EndpointSeen():

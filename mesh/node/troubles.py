@@ -11,7 +11,15 @@ from dataclasses import dataclass, field, replace
 
 from mesh.model.control import FULL, EndpointStatus, LinkStatus, RepairRequest, Stop
 from mesh.model.effects import ResumeSource, WriteRepair, WriteStop
-from mesh.model.inputs import GapFound, GapMended, LossAccepted, SourceResumed, SourceStopped
+from mesh.model.inputs import (
+    GapFound,
+    GapMended,
+    LossAccepted,
+    NeighbourAwaited,
+    OutboxFull,
+    SourceResumed,
+    SourceStopped,
+)
 
 UNPROVEN = "unproven"
 
@@ -114,11 +122,15 @@ class Troubles:
             self.full.pop(name, None)
             self.awaited.pop(name, None)
 
-    def wait_for(self, neighbour: str, *, is_awaited: bool) -> None:
-        """Take note that lanes wait until more is heard of a neighbour, or do so no more."""
-        self.awaited.pop(neighbour, None)
-        if is_awaited:
-            self.awaited[neighbour] = None
+    def link_told(self, input_: OutboxFull | NeighbourAwaited) -> None:
+        """Take note of why a link is not well, or is again."""
+        match input_:
+            case OutboxFull(neighbour, text):
+                self.full[neighbour] = text
+            case NeighbourAwaited(neighbour, is_awaited=True):
+                self.awaited[neighbour] = None
+            case NeighbourAwaited(neighbour):
+                self.awaited.pop(neighbour, None)
 
     def seen(self, link: LinkStatus) -> LinkStatus:
         """Return how people and clients are to see a link: full before anything else.

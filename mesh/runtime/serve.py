@@ -232,6 +232,7 @@ class Serving:
                 lambda: str(uuid.uuid4()),
                 connect=self._connect,
                 trees=TreeSettings(trees_max=TREES_MAX),
+                name=f"{socket.gethostname()}-{os.getpid()}",
             )
             opened.pop_all()
         return worker

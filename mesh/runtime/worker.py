@@ -47,6 +47,7 @@ from mesh.runtime.control.leadership import Leadership
 from mesh.runtime.control.leading import Write, with_learned
 from mesh.runtime.control.listening import Listener
 from mesh.runtime.control.recalling import Recalling
+from mesh.runtime.control.standing_by import StandingBy
 from mesh.runtime.host.clock import Clock
 from mesh.runtime.host.errands import LOOK_S, Errands
 from mesh.runtime.host.intake import Intake, by_partition
@@ -93,6 +94,8 @@ class Worker:
         connect: Opens Kafka clusters that a change of the topology brings.
         beside: What it does beside its lanes; None before it knows its node.
         trees: Settings of the tree layer; None for a worker without.
+        name: Tells it from the node's other workers, for people; without one it does not tell what
+            it has heard while it stands by.
     """
 
     topology: Topology
@@ -106,6 +109,7 @@ class Worker:
     machine: NodeMachine | None = None
     connect: Connect | None = None
     trees: TreeSettings | None = None
+    name: str = ""
     _changing: Changing = field(init=False)
     _home: KafkaCluster = field(init=False)
     _names: TopicNames = field(init=False)
@@ -120,6 +124,7 @@ class Worker:
     _lanes: Lanes | None = None
     beside: Besides | None = None
     tree_service: TreeService | None = None
+    _standing_by: StandingBy | None = None
     _looks: Looks = field(init=False)
     _ticked_ms: int = -TICK_MS
     _flushed_ms: int = 0
@@ -280,7 +285,21 @@ class Worker:
         for input_ in self._leadership.write():
             self._step(input_)
         self._follow_trees(now)
+        self._stand_by(now)
         return bool(records)
+
+    def _stand_by(self, now: int) -> None:
+        """Tell what this worker has heard, as long as it has no lane."""
+        if not self.name or self._lanes is None:
+            return
+        if self._standing_by is None:
+            topic = self._names.learned(self.node)
+            self._standing_by = StandingBy(
+                self.name, topic, self._direct, self._recall, self._questions
+            )
+        learner = self._lanes.machine.learner
+        has_lanes = self._lanes.owned or not self._lanes.machine.has_routed
+        self._standing_by.step(None if has_lanes else learner.routed, now)
 
     def patience(self, timeout_s: float) -> float:
         """Return how long to wait for records: not past what is to be done or looked at."""
@@ -477,6 +496,8 @@ class Worker:
         """Commit what is open and leave the group at once; who leads next says all anew."""
         if self._lanes is not None:
             self._lanes.keep(frozenset())
+        if self._standing_by is not None:
+            self._standing_by.close()
         if self.tree_service is not None:
             self.tree_service.close(self.clock.now_ms())
         self.abandon()

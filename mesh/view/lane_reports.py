@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from mesh.codec.state import decode_progress
 from mesh.core.held import HeldTargets
 from mesh.errors import ProtocolError, TransportError
-from mesh.model.state import Progress, ProgressKind
+from mesh.model.state import InForce, Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
@@ -30,6 +30,7 @@ class LaneReport:
         epochs: Lane epochs in the order written: partition, offset of the record, epoch.
         held: What lanes say of targets that they leave out.
         gaps: What is to be sent to them again, by record key.
+        in_force: By which versions of interest lanes routed, and since when by the brokers' clock.
     """
 
     lanes: int | None = None
@@ -37,6 +38,7 @@ class LaneReport:
     epochs: list[tuple[int, int, int]] = field(default_factory=list)
     held: HeldTargets = field(default_factory=HeldTargets)
     gaps: dict[bytes, Progress] = field(default_factory=dict)
+    in_force: list[tuple[int, InForce]] = field(default_factory=list)
 
     def take(self, record: Record) -> None:
         """Take a record of the node's progress topic.
@@ -53,6 +55,8 @@ class LaneReport:
                 self.sources[TopicPartition(progress.topic, progress.partition)] = progress
             case ProgressKind.EPOCH:
                 self.epochs.append((record.partition(), record.offset(), progress.offset))
+            case ProgressKind.INTEREST:
+                self.in_force += [(record.timestamp()[1], one) for one in progress.in_force]
             case ProgressKind.HELD:
                 self.held.take(progress)
             case ProgressKind.GAP:

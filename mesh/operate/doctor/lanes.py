@@ -4,20 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from mesh.codec.standbys import standbys
 from mesh.codec.state import decode_ledger
 from mesh.errors import ProtocolError, TransportError
+from mesh.model.state import InForce, Standby
 from mesh.model.topics import TopicNames
+from mesh.node.rounds import CLIENTS
 from mesh.operate.doctor.examination import Examination
-from mesh.operate.doctor.findings import Category, Check, first_of, judged, unseen
+from mesh.operate.doctor.findings import Category, Check, Result, first_of, judged, unseen
 from mesh.transport.port import TopicPartition
 from mesh.transport.reading import read_logs
+from mesh.view.disabling import is_to_be_disabled
+
+UNHEARD = (-1, -1)
+"""Older than every version."""
+
+LAG_MS = 10_000
+"""So much later than lanes a standby may hear something, by the brokers' clock."""
+
+GONE_MS = 180_000
+"""So long after its last word, by that clock, a standby counts no more: it tells each minute."""
 
 LEDGER_MAX = 200
 """Newest offsets of each ledger partition that are looked at."""
 
 
 def check_lanes(at: Examination) -> Iterator[Check]:
-    """Yield one check per node, from its progress and the ends of its ledger."""
+    """Yield one check per node, from its progress and the ends of its ledger.
+
+    Another one per node with standbys, whether they have heard enough to take its lanes.
+    """
     names = TopicNames(at.topology.prefix)
     for kafka in at.kafka:
         nodes = at.nodes_on(kafka)
@@ -39,6 +55,54 @@ def check_lanes(at: Examination) -> Iterator[Check]:
                 f"two workers believed in one lane, or the progress of {node} was made anew: stop "
                 f"all workers of {node}, start one (mesh node run {node}); see mesh audit report",
             )
+            yield from _standbys(at, kafka, node)
+
+
+def _standbys(at: Examination, kafka: str, node: str) -> Iterator[Check]:
+    """Yield whether a node's standbys have heard what its lanes go by. Spec: K16, K21."""
+    place = TopicPartition(TopicNames(at.topology.prefix).learned(node), 0)
+    description = f"standbys of {node} have heard what its lanes go by"
+    try:
+        records = read_logs(at.answering(kafka), [place], name="standbys")
+        found = standbys((one.key(), one.value(), one.timestamp()[1]) for one in records)
+    except TransportError as fault:
+        yield unseen(Category.LANES, description, fault)
+        return
+    beat_ms = at.view.nodes[node].beat_ms
+    alive = {name: one for name, one in found.items() if beat_ms - one[1] < GONE_MS}
+    if not alive:
+        return
+    heard_of = [
+        name
+        for name in at.topology.neighbours(node)
+        if at.beats[name] and not is_to_be_disabled(at.view, node, name)
+    ]
+    faults = [
+        f"{worker} has not heard all of {source}"
+        for worker, (told, at_ms) in sorted(alive.items())
+        for source in _unheard(at.reports().of(node).in_force, told, at_ms)
+        if source in (CLIENTS, *heard_of)
+    ]
+    yield judged(
+        Category.LANES,
+        description,
+        first_of(faults),
+        "should it take a lane, that would stand still for so long: see whether it reaches the "
+        "Kafka cluster of who is named, or restart it",
+        result=Result.WARNING,
+        figures={"standbys": len(alive)},
+    )
+
+
+def _unheard(in_force: Sequence[tuple[int, InForce]], told: Standby, at_ms: int) -> Sequence[str]:
+    """Return the neighbours of whom lanes knew more well before a standby's last word."""
+    heard = {one.scope: (one.epoch, one.number) for one in told.in_force}
+    late = {
+        one.scope.partition(" ")[0]: None
+        for since_ms, one in in_force
+        if since_ms <= at_ms - LAG_MS and (one.epoch, one.number) > heard.get(one.scope, UNHEARD)
+    }
+    return sorted(late)
 
 
 def _description(node: str) -> str:

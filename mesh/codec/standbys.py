@@ -1,0 +1,38 @@
+"""What standbys of a node have told on `learned`. Spec: K16, K21."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from mesh.codec.keys import StandbyKey, parse_control_key
+from mesh.codec.state import decode_standby
+from mesh.errors import ProtocolError
+from mesh.model.state import Standby
+
+GONE_MS = 600_000
+"""So much older than the newest of all, by the brokers' clock, a standby's word is cleared away."""
+
+Told = tuple[bytes | None, bytes | None, int]
+"""Key and value of a record, and when it was appended, in ms since 1970."""
+
+
+def standbys(records: Iterable[Told]) -> Mapping[str, tuple[Standby, int]]:
+    """Return the newest word of each standby, and when that was appended."""
+    found: dict[str, tuple[Standby, int]] = {}
+    for raw, value, at_ms in records:
+        try:
+            key = parse_control_key(raw or b"")
+            if not isinstance(key, StandbyKey):
+                continue
+            found.pop(key.worker, None)
+            if value is not None:
+                found[key.worker] = decode_standby(value), at_ms
+        except ProtocolError:
+            continue
+    return found
+
+
+def gone(records: Sequence[Told]) -> Sequence[str]:
+    """Return the standbys that have told nothing for long."""
+    newest_ms = max((at_ms for _, _, at_ms in records), default=0)
+    return [name for name, (_, at_ms) in standbys(records).items() if newest_ms - at_ms > GONE_MS]
