@@ -36,8 +36,7 @@ PASSED = Passed(0, "")
 def test_what_is_given_to_another_meanwhile_is_not_moved() -> None:
     """Else it would be moved by both."""
     consumer = cast("Consumer", Group())
-    home = MemoryKafka("k")
-    mover = Mover(cast("Lane", None), "q", home, consumer, home.writer("w"), b"")
+    mover = Mover(cast("Lane", None), "q", consumer, MemoryKafka("k").writer("w"), b"")
     for partition in range(3):
         mover.rest()
         assert [one.partition() for one in mover._early] == [partition]
