@@ -122,7 +122,8 @@ def test_news_do_not_move_somebody_who_goes_by_tab(
     first.focus()
     auditor.finds("corrupt", "second", endpoint="ny2/billing", ids=["mesh.tk3.in.g/0/0/1"])
     api.lives(1)
-    expect(page.get_by_role("button", name="mesh.tk3.in.g/0/0/1")).to_be_visible()
+    news = page.get_by_role("button", name="mesh.tk3.in.g/0/0/1")
+    expect(news).to_be_visible(timeout=BACK_MS)  # the list is read every five seconds
     expect(first).to_be_focused()
     rail = page.get_by_role("link", name="Findings")
     rail.focus()
