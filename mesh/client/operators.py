@@ -9,14 +9,14 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from mesh.client.recent import RecentRecords
-from mesh.codec.control import decode_config, decode_pause
+from mesh.codec.control import decode_config
 from mesh.codec.keys import SubjectPauseKey, config_key, parse_control_key
 from mesh.errors import PausedError, ProtocolError, TransportError
-from mesh.model.control import Pause
 from mesh.model.subject import matches
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, Record
+from mesh.view.operator_records import OperatorRecords
 
 RETRY_MS = 10_000
 """How long it is not asked again after brokers did not answer: a publisher waits for the answer."""
@@ -39,7 +39,7 @@ class OperatorsWord:
     ) -> None:
         self._node = node
         self._records = RecentRecords(kafka, TopicNames(topology.prefix).config(), "pauses", now_ms)
-        self._paused: dict[str, Pause] = {}
+        self._wanted = OperatorRecords()
         self._number = 0
         self.in_force = ""
 
@@ -52,7 +52,7 @@ class OperatorsWord:
             PausedError: It does not; the text names the pause.
         """
         self.look()
-        for filter_, pause in self._paused.items():
+        for filter_, pause in self._wanted.subject_pauses.items():
             if matches(filter_, subject):
                 why = f" ({pause.why})" if pause.why else ""
                 raise PausedError(
@@ -76,10 +76,8 @@ class OperatorsWord:
                 self._number, self.in_force = found.number, found.topology
             return
         match parse_control_key(key):
-            case SubjectPauseKey(node, filter_) if node == self._node:
-                self._paused.pop(filter_, None)
-                if value is not None:
-                    self._paused[filter_] = decode_pause(value)
+            case SubjectPauseKey(node) as paused if node == self._node:
+                self._wanted.take_operator_record(paused, value)
             case _:
                 pass
 

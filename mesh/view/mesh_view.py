@@ -19,7 +19,6 @@ from mesh.codec.control import (
     decode_identity,
     decode_link_state,
     decode_mark,
-    decode_pause,
     decode_stop,
 )
 from mesh.codec.keys import (
@@ -48,7 +47,6 @@ from mesh.model.control import (
     Identity,
     LinkState,
     Mark,
-    Pause,
     Scope,
     Stop,
     Subscription,
@@ -59,14 +57,15 @@ from mesh.model.topology import Topology
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.view.change_records import change_order
+from mesh.view.operator_records import OperatorRecords
 
 _TRIES_MAX = 16
 """How many records of one key are tried: the newest may be what nobody can read."""
 
 
 @dataclass(slots=True)
-class NodeView:
-    """One node as it shows itself.
+class NodeView(OperatorRecords):
+    """One node as it shows itself, and what operators want of it.
 
     Attributes:
         identity: Who it is, or None if it never ran.
@@ -83,9 +82,6 @@ class NodeView:
         subscribed_ms: Since when they hold, by the same clock.
         clients_offset: Offset of the newest record on `clients`, or -1.
         stops: Sources that it reads no further until somebody accepts what is lost.
-        pauses: Links, or partitions of them, that it does not read because operators want it so.
-        disabled: Neighbours whose link it is to disable, because operators want it so.
-        subject_pauses: Filters of what it does not take of its clients, likewise.
     """
 
     identity: Identity | None = None
@@ -102,9 +98,6 @@ class NodeView:
     subscribed_ms: dict[tuple[str, str], int] = field(default_factory=dict)
     clients_offset: int = -1
     stops: dict[TopicPartition, Stop] = field(default_factory=dict)
-    pauses: dict[PauseKey, Pause] = field(default_factory=dict)
-    disabled: dict[str, Pause] = field(default_factory=dict)
-    subject_pauses: dict[str, Pause] = field(default_factory=dict)
 
     @property
     def epoch(self) -> int:
@@ -257,18 +250,10 @@ class MeshView:
     def _take_wish(self, key: bytes, record: Record) -> None:
         value = record.value()
         match parse_control_key(key):
-            case PauseKey(node) as pause if node in self.nodes:
-                self.nodes[node].pauses.pop(pause, None)
-                if value is not None:
-                    self.nodes[node].pauses[pause] = decode_pause(value)
-            case DisableKey(node, neighbour) if node in self.nodes:
-                self.nodes[node].disabled.pop(neighbour, None)
-                if value is not None:
-                    self.nodes[node].disabled[neighbour] = decode_pause(value)
-            case SubjectPauseKey(node, filter_) if node in self.nodes:
-                self.nodes[node].subject_pauses.pop(filter_, None)
-                if value is not None:
-                    self.nodes[node].subject_pauses[filter_] = decode_pause(value)
+            case (PauseKey(node) | DisableKey(node) | SubjectPauseKey(node)) as found if (
+                node in self.nodes
+            ):
+                self.nodes[node].take_operator_record(found, value)
             case ChangeKey() if value is not None:
                 change = decode_change(value)
                 if self.change is None or change_order(change) > change_order(self.change):
