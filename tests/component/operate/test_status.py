@@ -131,7 +131,7 @@ def test_audit_tables_hold_the_newest_of_each_key(mesh: Mesh) -> None:
     ):
         writer.produce(names[0], None if value is None else json.dumps(value).encode(), key)
     for equal in (False, True):
-        writer.produce(names[1], json.dumps({"equal": equal}).encode(), b"x")
+        writer.produce(names[1], json.dumps({"endpoint": "c/e", "equal": equal}).encode(), b"x")
     found = read_audit(mesh.topology, kafka)
     assert found.findings == [{"kind": "split"}]
-    assert found.certificates == [{"equal": True}]
+    assert found.certificates == [{"endpoint": "c/e", "equal": True}]
