@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from mesh.core.controls import controls_barring
 from mesh.core.direct_only import guaranteed_part
-from mesh.core.walks import walks_from
+from mesh.lab.checker.reach import Copy, copies_from
 from mesh.lab.driver import Driver, Publication, ScenarioSubscription
 from mesh.lab.tally import EndpointTally, MessageId
 from mesh.model.frames import MessageClass
 from mesh.model.names import fold
 from mesh.model.queues import QueuePolicy, declared_queue, policy_in_force
 from mesh.model.subject import matches
-from mesh.model.topology import Topology, ZoneKind
+from mesh.model.topology import Topology
 
 SHARED = tuple(policy for policy in QueuePolicy if policy.is_shared)
 """Of such a queue one member gets a message."""
@@ -37,30 +37,11 @@ def is_refused(wish: ScenarioSubscription, topology: Topology) -> bool:
     return contradicts or (wish.noexport and policy in SHARED)
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """What stands between two nodes.
-
-    Attributes:
-        links: How many links; -1 if there is no way.
-        over_joins, by_join: Whether some of them, or the last, are joins.
-        nodes: All of them, both ends included; none if they are one and the same.
-    """
-
-    links: int
-    over_joins: bool = False
-    by_join: bool = False
-    nodes: tuple[str, ...] = ()
-
-
-_NO_WAY = _Way(-1)
-
-
-def _is_open(topology: Topology, way: _Way, subject: str) -> bool:
+def _is_open(topology: Topology, way: Copy, subject: str) -> bool:
     """Say whether copies for a member go a way: over no join, and where no node keeps it local."""
-    if way.links < 0 or way.over_joins:
+    if way.filters:
         return False
-    return not any(controls_barring(topology, way.nodes, subject))
+    return not (way.path[1:] and any(controls_barring(topology, way.path, subject)))
 
 
 @dataclass(slots=True)
@@ -73,7 +54,7 @@ class QueueAccounts:
 
     driver: Driver
     _topologies: dict[tuple[int, MessageClass], Topology] = field(default_factory=dict)
-    _ways: dict[tuple[int, str], Mapping[str, _Way]] = field(default_factory=dict)
+    _ways: dict[tuple[int, str], Mapping[str, Copy]] = field(default_factory=dict)
 
     def is_owed(
         self,
@@ -92,25 +73,24 @@ class QueueAccounts:
             return False
         way = self._way(topology, publication.node, wish.node)
         if policy is QueuePolicy.LOCAL:
-            return way.links == 0 or way.by_join
+            return publication.node == wish.node or (way is not None and way.by_join)
         if policy not in SHARED:
             return True
-        if not self._is_settled(publication, wish, subject):
+        if way is None or not self._is_settled(publication, wish, subject):
             return False
         rivals = [
-            (found.links, other.node)
+            (len(found.path), other.node)
             for other in self._members(wish)
             if self.is_served(other, publication.step)
             and matches(other.filter_, subject)
             and policy_of(other, topology) in SHARED
             and not is_refused(other, topology)
             and self._is_home(other, topology)
-            and _is_open(
-                topology, found := self._way(topology, publication.node, other.node), subject
-            )
-            and (policy is QueuePolicy.ANY or found.links <= 1)
+            and (found := self._way(topology, publication.node, other.node)) is not None
+            and _is_open(topology, found, subject)
+            and (policy is QueuePolicy.ANY or len(found.path) <= 2)
         ]
-        return bool(rivals) and min(rivals) == (way.links, wish.node)
+        return bool(rivals) and min(rivals) == (len(way.path), wish.node)
 
     def is_served(self, wish: ScenarioSubscription, step: int) -> bool:
         """Say whether a wish was known when a step published, until all of that drained."""
@@ -206,19 +186,8 @@ class QueueAccounts:
         queue = declared_queue(topology.queues, wish.endpoint)
         return queue is None or queue.home in (None, wish.node)
 
-    def _way(self, topology: Topology, source: str, target: str) -> _Way:
+    def _way(self, topology: Topology, source: str, target: str) -> Copy | None:
         key = (id(topology), source)
         if key not in self._ways:
-            walks = walks_from(topology, source) if source in topology.nodes else {}
-            kinds = {
-                node: [topology.zones[link.zone].kind is ZoneKind.JOIN for link in ways[0].links]
-                for node, ways in walks.items()
-            }
-            self._ways[key] = {
-                source: _Way(0),
-                **{
-                    node: _Way(len(found), any(found), found[-1], walks[node][0].nodes)
-                    for node, found in kinds.items()
-                },
-            }
-        return self._ways[key].get(target, _NO_WAY)
+            self._ways[key] = {source: Copy((source,))} | copies_from(topology, source)
+        return self._ways[key].get(target)

@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from mesh.core.controls import controls_barring
 from mesh.core.direct_only import guaranteed_part
-from mesh.core.walks import walks_from
+from mesh.lab.checker.reach import Copy, copies_from
 from mesh.model.frames import MessageClass
 from mesh.model.subject import matches
 from mesh.model.topology import Topology
-
-
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """What stands between two nodes.
-
-    Attributes:
-        nodes: All of them, both ends included; none if they are one and the same.
-        joins: Filters of the joins.
-    """
-
-    nodes: tuple[str, ...] = ()
-    joins: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -35,7 +21,7 @@ class Topologies:
     """
 
     found: list[tuple[int, Topology]]
-    _ways: dict[tuple[int, str, MessageClass], dict[str, _Way]] = field(default_factory=dict)
+    _ways: dict[tuple[int, str, MessageClass], dict[str, Copy]] = field(default_factory=dict)
 
     def is_changed(self, after: int, before: int) -> bool:
         """Say whether another was put in force between two steps."""
@@ -78,19 +64,11 @@ class Topologies:
         if message_class is MessageClass.GUARANTEED:
             topology = guaranteed_part(topology)
         if (key := (index, source, message_class)) not in self._ways:
-            joins = {join.zone: join.filter for join in topology.joins.values()}
-            walks = walks_from(topology, source) if source in topology.nodes else {}
-            self._ways[key] = {source: _Way()} | {
-                node: _Way(
-                    ways[0].nodes,
-                    tuple(joins[link.zone] for link in ways[0].links if link.zone in joins),
-                )
-                for node, ways in walks.items()
-                if not any(step in topology.conditions for step in pairwise(ways[0].nodes))
-            }
+            self._ways[key] = {source: Copy((source,))} | copies_from(topology, source)
         way = self._ways[key].get(target)
         return (
             way is not None
-            and all(matches(one, subject) for one in way.joins)
-            and not any(controls_barring(topology, way.nodes, subject))
+            and not way.is_selected
+            and all(matches(one, subject) for one in way.filters)
+            and (source == target or not any(controls_barring(topology, way.path, subject)))
         )

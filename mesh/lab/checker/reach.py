@@ -16,8 +16,18 @@ _ONE_HOP = ("one-hop", "cluster")
 
 
 @dataclass(frozen=True, slots=True)
-class _Copy:
-    """Where a copy is, and all that the rules of any kind look at."""
+class Copy:
+    """Where a copy is, and all that the rules of any kind look at.
+
+    Attributes:
+        path: Nodes that it has visited, origin first.
+        zone: That of the last link; empty at the origin.
+        by_join: Whether that link is a join.
+        has_crossed: Whether it has crossed an external link.
+        limits: Hops that each join of the present row of joins allows.
+        filters: Of all joins on the way.
+        is_selected: Whether a selector may have refused it.
+    """
 
     path: tuple[str, ...]
     zone: str = ""
@@ -28,24 +38,32 @@ class _Copy:
     is_selected: bool = False
 
 
+def copies_from(topology: Topology, source: str) -> dict[str, Copy]:
+    """Return what comes to every node of what a node publishes; nothing to where no way leads."""
+    found = {source: Copy((source,))} if source in topology.nodes else {}
+    todo = list(found.values())
+    while todo:
+        copy = todo.pop()
+        for further in [*_over_links(topology, copy), *_over_joins(topology, copy)]:
+            node = further.path[-1]
+            if node not in copy.path:
+                is_selected = copy.is_selected or further.path[-2:] in topology.conditions
+                found[node] = replace(further, is_selected=is_selected)
+                todo.append(found[node])
+    return found
+
+
 def origins(topology: Topology) -> Origins:
     """Return for every node the nodes whose messages must come to it, itself included."""
     found: Origins = {node: {node: ()} for node in topology.nodes}
     for source in topology.nodes:
-        todo = [_Copy((source,))]
-        while todo:
-            copy = todo.pop()
-            for further in [*_over_links(topology, copy), *_over_joins(topology, copy)]:
-                node = further.path[-1]
-                if node not in copy.path:
-                    is_selected = copy.is_selected or further.path[-2:] in topology.conditions
-                    if not is_selected:
-                        found[node][source] = further.filters
-                    todo.append(replace(further, is_selected=is_selected))
+        for node, copy in copies_from(topology, source).items():
+            if not copy.is_selected:
+                found[node][source] = copy.filters
     return found
 
 
-def _over_links(topology: Topology, copy: _Copy) -> Iterator[_Copy]:
+def _over_links(topology: Topology, copy: Copy) -> Iterator[Copy]:
     node, came_from = copy.path[-1], copy.path[-2:-1]
     for link in topology.links_of(node):
         kind, other = topology.zones[link.zone].kind.value, link.other(node)
@@ -54,10 +72,10 @@ def _over_links(topology: Topology, copy: _Copy) -> Iterator[_Copy]:
         if kind == "join" or stays or returns or (kind == "external" and copy.has_crossed):
             continue
         crossed = copy.has_crossed or kind == "external"
-        yield _Copy((*copy.path, other), link.zone, False, crossed, (), copy.filters)
+        yield Copy((*copy.path, other), link.zone, False, crossed, (), copy.filters)
 
 
-def _over_joins(topology: Topology, copy: _Copy) -> Iterator[_Copy]:
+def _over_joins(topology: Topology, copy: Copy) -> Iterator[Copy]:
     """Yield where joins lead: any row of them is at most one longer than each of them says."""
     node, came_from = copy.path[-1], copy.path[-2:-1]
     for link in topology.links_of(node):
@@ -68,4 +86,4 @@ def _over_joins(topology: Topology, copy: _Copy) -> Iterator[_Copy]:
         if len(limits) - 1 > min(limits):
             continue
         path, filters = (*copy.path, join.target), (*copy.filters, join.filter)
-        yield _Copy(path, join.zone, True, copy.has_crossed, limits, filters)
+        yield Copy(path, join.zone, True, copy.has_crossed, limits, filters)
