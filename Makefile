@@ -24,8 +24,8 @@ install: .venv/installed ## Make .venv with everything, from requirements.lock
 demo: .venv/installed ## Three real Kafka clusters, thirteen nodes, a real feed, certified live (ARGS="--duration 60 -o json")
 	@exec $(BIN)/mesh demo $(ARGS)
 
-test: .venv/installed ## The whole test suite, in two processes, file by file
-	@exec $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/k8s $(ARGS)
+test: .venv/installed ## The whole test suite, in three processes, file by file: many tests wait for brokers
+	@exec $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --ignore tests/k8s $(ARGS)
 
 test-k8s: .venv/installed ## The chart on a real API server: on MESH_TEST_KUBECONFIG, else on one made here (root, Go, Docker)
 	@exec $(BIN)/python -m pytest tests/k8s $(ARGS)
