@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -23,6 +24,10 @@ gc.set_threshold(100_000, 50, 50)
 
 # No JVM of a test lives long enough to win back what the second compiler takes.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+# A shell has what it starts in the background ignore Ctrl-C, and so would all that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("quick", max_examples=10)  # `make check`
 
