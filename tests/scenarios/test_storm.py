@@ -59,7 +59,7 @@ def test_a_storm_fails_when_a_worker_ended_by_itself(monkeypatch: pytest.MonkeyP
     result = run(stormy(1, seconds=2, rate=20))
     assert result["ok"] is False
     assert result["checker"]["workers_fallen"] == ["a-0: KeyError: 'x'"]
-    assert result["steps"][-1]["error"] == (
+    assert result["steps"][-1]["detail"]["error"] == (
         "a worker ended by itself: a-0: KeyError: 'x'; see `workers_fallen`"
     )
 
