@@ -43,8 +43,9 @@ def test_a_page_comes_back_with_its_server(api: Api, open_page: Open, away_s: in
     expect(page.locator("#trouble")).to_be_empty(timeout=BACK_MS)
     with api.turn:
         api.mesh.world.kill("ny2")
-    api.lives(9)
-    expect(page.get_by_label("node ny2", exact=True)).to_have_attribute("aria-description", "down")
+    api.lives(15)
+    ny2 = page.get_by_label("node ny2", exact=True)
+    expect(ny2).to_have_attribute("aria-description", "down", timeout=BACK_MS)
 
 
 def test_what_changed_meanwhile_is_shown(api: Api, open_page: Open) -> None:
