@@ -375,7 +375,7 @@ def test_eight_tabs_share_one_feed(api: Api, chromium: Browser) -> None:
         page.get_by_label("node tk1", exact=True).wait_for()
     with api.turn:
         api.mesh.world.kill("ny2")
-    api.lives(9)
+    api.lives(15)
     for page in pages:
         expect(page.get_by_label("node ny2", exact=True)).to_have_attribute(
             "aria-description", "down"
