@@ -200,7 +200,6 @@ NAMED = {
 }
 """Fields that mean more than their type says."""
 
-WORDS = (Extent, said.BreakReason, said.EdgePhase, said.ReplyKind, said.Cause)
 
 FORMS: dict[Any, Form] = {
     int: Form(_same, _natural),

@@ -45,15 +45,17 @@ def read_question(node: Node, link: str, said: GetTrees) -> None:
 
 def read_trees(node: Node, link: str, said: Trees) -> None:
     """Take what a neighbour knows; what is newer here stays."""
-    id_, heals = node.asked_trees.get(link, (0, 0))
-    if said.id != id_:
+    asked = node.asked_trees.get(link)
+    if asked is None or asked[0] != said.id:
         node.counts["answers to nothing"] += 1
         return
+    heals = asked[1]
     node.has_copied = True
     is_one_part = said.colour is not None and said.colour == node.colour
     for one in said.roles:
         address = Address(one.tree, one.role)
-        is_whole = all(_copy(node, link, address, known) for known in one.instances)
+        copied = [_copy(node, link, address, known) for known in one.instances]
+        is_whole = bool(copied) and all(copied)
         _, role = role_routes(node, address)
         if one.is_certain and is_whole and is_one_part and not role.everywhere.is_certified:
             role.everywhere.is_certified = True

@@ -10,14 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mesh.model.tree_frames import Body, Bye, Frame, Hello, Ping, Pong
-from mesh.trees.node import Link, Node
+from mesh.trees.node import TOO_FAR, Link, Node
 
 _EPOCH_SHIFT = 32
 
 FROM_ONESELF = "HELLO from oneself"
 CONTRADICTS = "HELLO that contradicts itself"
 OF_ANOTHER = "HELLO with the uuid of another peer"
-TOO_FAR = "hops beyond the limit"
 
 REFUSED = (FROM_ONESELF, CONTRADICTS, OF_ANOTHER, TOO_FAR)
 """Why frames were dropped that no neighbour of a link can have meant; all else is only late."""

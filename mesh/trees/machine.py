@@ -85,10 +85,9 @@ from mesh.trees.outputs import Output
 from mesh.trees.publishing import add_roles, clear_exclusive, read_publishes, remove_roles
 from mesh.trees.recovery import expire_recoveries, is_built, read_answer, read_done, read_request
 from mesh.trees.replying import answer, forget_closed, lose_application, read_reply, sweep_sessions
-from mesh.trees.resuming import end_watch, lose_watcher, sweep_held, take_word
+from mesh.trees.resuming import begin_watch, end_watch, lose_watcher, sweep_held, take_word
 from mesh.trees.sending import read_break, read_send, resume, send
 from mesh.trees.settings import Settings
-from mesh.trees.snooping import watch
 from mesh.trees.utility import describe, host_own
 
 
@@ -249,7 +248,7 @@ def _act(node: Node, input_: Input) -> None:
         case TreeEvicted():
             evict(node, input_.tree)
         case SnoopWanted():
-            watch(node, input_)
+            begin_watch(node, input_)
         case SnoopEnded():
             end_watch(node, input_)
         case Resumed():

@@ -15,6 +15,9 @@ from mesh.trees.records import Held, Join, LocalRole, Recovery, Session
 from mesh.trees.routes import Tree
 from mesh.trees.settings import Settings
 
+TOO_FAR = "hops beyond the limit"
+"""What is counted of frames that have crossed too many links."""
+
 NOBODY: Mapping[InstanceId, LocalRole] = {}
 
 

@@ -18,7 +18,7 @@ from mesh.trees.colours import need_colour
 from mesh.trees.exclusives import drop_local, give_way, holder, is_beaten
 from mesh.trees.inputs import RolesAdded, RolesRemoved
 from mesh.trees.installing import install, remove_instance, role_routes, wipe
-from mesh.trees.node import Node
+from mesh.trees.node import TOO_FAR, Node
 from mesh.trees.patent import is_patent, publish_onward
 from mesh.trees.records import LocalRole
 from mesh.trees.routes import Route
@@ -136,7 +136,7 @@ def read_publishes(node: Node, link: str, publishes: Iterable[Publish]) -> None:
     parcel = Parcel()
     for told in publishes:
         if told.hops > node.settings.hops_max:
-            node.counts["hops beyond the limit"] += 1
+            node.counts[TOO_FAR] += 1
         else:
             _read(node, link, told, parcel)
     parcel.send(node)

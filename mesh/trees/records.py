@@ -109,7 +109,7 @@ class Held:
     Attributes:
         said, source: The reply and who gave it; None for the message.
         watching: Who has yet to be shown it.
-        app: Whose word it waits for.
+        wanted: Whose word it waits for, or who was shown it last.
     """
 
     session: Session
@@ -117,7 +117,7 @@ class Held:
     began_ms: int
     said: Reply | None = None
     source: Source = ""
-    app: str = ""
+    wanted: SnoopWanted | None = None
 
 
 @dataclass(slots=True)

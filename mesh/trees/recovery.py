@@ -16,7 +16,7 @@ from mesh.trees.colours import need_colour
 from mesh.trees.directing import heals_to_ask, way_to
 from mesh.trees.exclusives import give_way, holder, is_beaten
 from mesh.trees.installing import install, role_routes
-from mesh.trees.node import Node
+from mesh.trees.node import TOO_FAR, Node
 from mesh.trees.patent import is_patent, recovery_onward
 from mesh.trees.records import RECOVERY, Join, Recovery, Session
 from mesh.trees.routes import Route
@@ -64,7 +64,7 @@ def is_recovering(node: Node, session: Session) -> bool:
 def read_request(node: Node, link: str, asked: RecoveryRequest) -> None:
     """Answer for instances here, hand the question on, echo when all have."""
     if asked.hops > node.settings.hops_max:
-        node.counts["hops beyond the limit"] += 1
+        node.counts[TOO_FAR] += 1
         node.transmit(link, RecoveryDone(asked.id, ok=False))
         return
     if not node.is_first_sight(asked.id):

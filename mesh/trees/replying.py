@@ -15,10 +15,14 @@ from mesh.trees.node import Node
 from mesh.trees.records import LocalRole, Session, Source
 from mesh.trees.sending import forward
 from mesh.trees.settling import say, settle
-from mesh.trees.snooping import is_reply_held
+from mesh.trees.snooping import is_reply_held, let_go
 
 NOBODY_YET = (ReplyKind.NOT_FOUND, ReplyKind.DUPLICATE, ReplyKind.STALE)
 """What leaves a message for one instance without any: the next way is tried. H18."""
+
+
+BEHIND_MAX = 1_000
+"""Replies that wait behind one that is held: what comes beyond them has that one go on."""
 
 
 def answer(node: Node, given: AnswerGiven) -> None:
@@ -95,6 +99,8 @@ def _count(node: Node, session: Session, source: Source, said: Reply) -> None:
     if said.grant is not None and session.is_held:
         _hand_on_grant(node, session, source, said.grant)
         said = replace(said, grant=None)
+    if session.is_held and len(session.behind) >= BEHIND_MAX:
+        take_replies(node, session, let_go(node, session))
     if session.is_held:
         session.behind.append((source, said))
     elif not is_reply_held(node, session, source, said):

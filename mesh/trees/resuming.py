@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from mesh.model.tree_apps import Resumed, SnoopEnded
+from mesh.model.tree_apps import Resumed, SnoopEnded, SnoopWanted
 from mesh.model.tree_frames import ReplyKind
 from mesh.trees.node import Node
 from mesh.trees.records import Held
 from mesh.trees.replying import take_replies
 from mesh.trees.sending import forward
 from mesh.trees.settling import settle
-from mesh.trees.snooping import expire_held, show, stop_watching, unwatch, word
+from mesh.trees.snooping import expire_held, show, stop_watching, unwatch, watch, word
 
 
 def take_word(node: Node, said: Resumed) -> None:
@@ -27,6 +27,11 @@ def take_word(node: Node, said: Resumed) -> None:
         consume(node, held)
     else:
         _go_on(node, held)
+
+
+def begin_watch(node: Node, wanted: SnoopWanted) -> None:
+    """Show from now on; what waited goes on if this holds nothing any more."""
+    _all_go_on(node, watch(node, wanted))
 
 
 def end_watch(node: Node, ended: SnoopEnded) -> None:

@@ -12,7 +12,7 @@ from mesh.model.trees import Address, InstanceId, name_fault
 from mesh.trees.cycles import break_cycle, read_cycle
 from mesh.trees.installing import remove_routes_over, role_routes
 from mesh.trees.late_routes import enter, pass_on
-from mesh.trees.node import Node
+from mesh.trees.node import TOO_FAR, Node
 from mesh.trees.patent import is_patent
 from mesh.trees.records import LocalRole, Session
 from mesh.trees.recovery import is_built, is_recovering, recover
@@ -46,7 +46,7 @@ def send(node: Node, wanted: SendWanted) -> None:
 def read_send(node: Node, link: str, said: Send) -> None:
     """Take a message from a neighbour; a second copy is answered at once, so that counts agree."""
     if said.hops > node.settings.hops_max:
-        node.counts["hops beyond the limit"] += 1
+        node.counts[TOO_FAR] += 1
         _answer_copy(node, link, said)
         return
     if not node.is_first_sight(said.mid):
@@ -179,10 +179,12 @@ def _break_off(node: Node, session: Session) -> None:
 
 def read_break(node: Node, link: str, said: RouteBreak) -> None:
     """Forget routes that were found stale, or to go round."""
-    if said.reason is BreakReason.CYCLE:
+    if said.reason is BreakReason.CYCLE and is_patent(node):
         read_cycle(node, link, said)
-        return
-    remove_routes_over(node, Address(said.tree, said.role), said.scope, link, said.iid)
+    elif said.reason is BreakReason.CYCLE:
+        node.counts["cycles told in profile HARD"] += 1  # where routes never go round: H2
+    else:
+        remove_routes_over(node, Address(said.tree, said.role), said.scope, link, said.iid)
 
 
 def _end_if_idle(node: Node, session: Session) -> None:

@@ -11,35 +11,52 @@ from dataclasses import replace
 
 from mesh.model.tree_apps import Refused, Resumed, Snooped, SnoopEnded, SnoopWanted
 from mesh.model.tree_frames import Reply, ReplyKind
-from mesh.model.trees import NO_MESSAGE, MessageId
+from mesh.model.tree_nodes import SILENT
+from mesh.model.trees import NO_MESSAGE, MessageId, TreeId
 from mesh.trees.node import Node
 from mesh.trees.records import Held, Session, Source
 
 HELD_MAX = 10_000
 """Messages and replies of one node that wait; what comes beyond them is shown and goes on."""
 
+WATCHES_MAX = 100
+"""Of one application; all are looked through for each message and reply of the node."""
+
 OWN = "$"
-"""Protocols of the mesh itself begin so; nobody watches them."""
+"""Protocols of the mesh itself begin so; nobody watches them, nor the trees of all nodes."""
 
 
-def watch(node: Node, wanted: SnoopWanted) -> None:
-    """Show an application what passes from now on."""
-    node.watchers[(wanted.app, wanted.tree, wanted.protocol)] = wanted
+def watch(node: Node, wanted: SnoopWanted) -> list[Held]:
+    """Show an application what passes from now on; return what no longer waits, in order."""
+    key = _key(wanted)
+    others = sum(app == wanted.app for app, _, _ in node.watchers)
+    if key not in node.watchers and others >= WATCHES_MAX:
+        text = f"an application has {WATCHES_MAX} watches at most: end one, or watch a whole tree"
+        node.outputs.append(Refused(wanted.app, "snoop", "TOO_MANY_WATCHES", text))
+        return []
+    before = node.watchers.get(key)
+    node.watchers[key] = wanted
+    return [] if wanted.holds else _release(node, before)
 
 
 def unwatch(node: Node, ended: SnoopEnded) -> list[Held]:
     """Show an application nothing more; return what no longer waits, in order."""
-    node.watchers.pop((ended.app, ended.tree, ended.protocol), None)
-    if any(app == ended.app for app, _, _ in node.watchers):
-        return []
-    return _release(node, ended.app)
+    return _release(node, node.watchers.pop(_key(ended), None))
 
 
 def stop_watching(node: Node, app: str) -> list[Held]:
     """An application is gone; return what no longer waits for it, in order."""
-    for key in [key for key in node.watchers if key[0] == app]:
-        del node.watchers[key]
-    return _release(node, app)
+    ended = [node.watchers.pop(key) for key in list(node.watchers) if key[0] == app]
+    return _release(node, *ended)
+
+
+def let_go(node: Node, session: Session) -> tuple[Source, Reply] | None:
+    """Return the reply of a session that waits, and who gave it; it waits no longer."""
+    for token, held in node.held.items():
+        if held.session is session and held.said is not None:
+            del node.held[token]
+            return held.source, held.said
+    return None
 
 
 def is_message_held(node: Node, session: Session) -> bool:
@@ -65,10 +82,12 @@ def show(node: Node, held: Held) -> bool:
     """Go on along those who watch; return whether one of them keeps it."""
     while held.watching:
         one = held.watching.pop(0)
+        if node.watchers.get(_key(one)) != one:
+            continue  # it has ended since this came
         holds = one.holds and len(node.held) < HELD_MAX
         token = node.ids.fresh() if holds else NO_MESSAGE
-        held.app = one.app
-        node.outputs.append(_shown(node, held, token))
+        held.wanted = one
+        node.outputs.append(_shown(node, held, one.app, token))
         if holds:
             node.held[token] = held
             return True
@@ -78,9 +97,13 @@ def show(node: Node, held: Held) -> bool:
 def word(node: Node, said: Resumed) -> Held | None:
     """Take an application's word; return what it is about, None if nothing waits for it."""
     held = node.held.get(said.token)
-    if held is None or held.app != said.app:
+    if held is None or held.wanted is None or held.wanted.app != said.app:
         text = "nothing waits for this application's word under this token"
         node.outputs.append(Refused(said.app, f"{said.token:032x}", "UNKNOWN_TOKEN", text))
+        return None
+    if said.payload is not None and held.said is not None and len(held.said.items) != 1:
+        text = "only a message or a reply of one answer can be changed: resume it as it is"
+        node.outputs.append(Refused(said.app, f"{said.token:032x}", "CANNOT_CHANGE", text))
         return None
     del node.held[said.token]
     if held.session.is_closed:
@@ -108,26 +131,34 @@ def expire_held(node: Node) -> list[Held]:
 
 
 def _watching(node: Node, session: Session) -> list[SnoopWanted]:
-    if not node.watchers or session.protocol.startswith(OWN):
+    """Return who is shown this, each application once: by a watch that holds, if it has one."""
+    is_own = session.protocol.startswith(OWN) or session.address.tree in SILENT
+    if not node.watchers or is_own:
         return []
-    return [
-        one
-        for one in node.watchers.values()
-        if one.tree in (None, session.address.tree) and one.protocol in ("", session.protocol)
-    ]
+    found: dict[str, SnoopWanted] = {}
+    for one in node.watchers.values():
+        is_meant = one.tree in (None, session.address.tree)
+        if is_meant and one.protocol in ("", session.protocol):
+            known = found.get(one.app)
+            found[one.app] = known if known is not None and known.holds else one
+    return list(found.values())
 
 
-def _release(node: Node, app: str) -> list[Held]:
-    tokens = [token for token, held in node.held.items() if held.app == app]
+def _key(one: SnoopWanted | SnoopEnded) -> tuple[str, TreeId | None, str]:
+    return one.app, one.tree, one.protocol
+
+
+def _release(node: Node, *ended: SnoopWanted | None) -> list[Held]:
+    tokens = [token for token, held in node.held.items() if held.wanted in ended]
     released = [node.held.pop(token) for token in tokens]
     return [held for held in released if not held.session.is_closed]
 
 
-def _shown(node: Node, held: Held, token: MessageId) -> Snooped:
+def _shown(node: Node, held: Held, app: str, token: MessageId) -> Snooped:
     session, said = held.session, held.said
     came_by = session.came_by or ""
     shown = Snooped(
-        held.app, token, session.mid, session.address, session.iid, session.protocol,
+        app, token, session.mid, session.address, session.iid, session.protocol,
         session.options, session.header, (session.payload,), came_by, session.hops,
         bool(node.instances(session.address)),
     )  # fmt: skip

@@ -16,7 +16,7 @@ from mesh.model.tree_nodes import NODES, decode_node
 CALL = "nodes-"
 """Calls of counts begin so."""
 
-COUNTS_MAX = 5
+TRIES_MAX = 5
 """How often a count begins anew that could not hear everybody."""
 
 
@@ -46,6 +46,8 @@ class Splits:
     def part(self, app: str) -> None:
         """Leave an application out."""
         self.watchers.pop(app, None)
+        if not self.watchers:
+            self.known = None  # nobody counts on: who leaves meanwhile would be missed for ever
 
     def changed(self) -> SendWanted | None:
         """A link was lost, or parts became one; return the count to begin, if any."""
@@ -67,7 +69,9 @@ class Splits:
         self._running = ""
         if self._is_stale or not self._is_whole:
             self._tries += 1
-            return None, self._begin() if self._tries < COUNTS_MAX else None
+            return None, self._begin() if self._tries < TRIES_MAX else None
+        if not self.watchers:
+            return None, None
         seen, before = frozenset(self._names), self.known or frozenset()
         self.known = seen
         lost = before - seen

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mesh.model.tree_apps import Refused, Resumed, Snooped, SnoopEnded, SnoopWanted
+from mesh.model.tree_nodes import NODES
 from mesh.model.trees import MessageId
+from mesh.trees import replying
 from mesh.trees.inputs import AppGone
 from mesh.trees.settings import Settings
+from mesh.trees.snooping import WATCHES_MAX
 from tests.sim.trees.rules import check_quiet, inside
 from tests.sim.trees.scenes import LINE, answer, ask, codes, hold_answers, kinds, world
 from tests.sim.trees.world import World, address
@@ -72,7 +77,7 @@ def test_48_what_is_consumed_still_ends_with_one_last_reply() -> None:
         say(mesh, node, shown(mesh)[0], is_consumed=True)
         mesh.run()
         assert call.reached == []
-        assert kinds(call) in ([("end", True)], [("not_found", True)])
+        assert kinds(call) == [("end", True)]
         call = mesh.send("a", "r")
         mesh.run(for_ms=500)
         say(mesh, node, shown(mesh)[1])
@@ -185,3 +190,100 @@ def test_a_one_way_message_can_be_held_and_taken_out() -> None:
     assert (kept.reached, lost.reached) == (["c"], [])
     assert kept.answers == lost.answers == []
     check_quiet(mesh)
+
+
+def held_at(mesh: World, node: str) -> int:
+    """Return how much waits for a word at a node."""
+    return len(inside(mesh, node).held)
+
+
+def test_who_has_ended_meanwhile_is_not_waited_for() -> None:
+    """Two may hold; the second ends while the first looks. Spec: tree_layer 6.8."""
+    for end in (AppGone("y"), SnoopEnded("y", TREE)):
+        mesh = warm()
+        snoop(mesh, "b", app="x"), snoop(mesh, "b", app="y")
+        call = mesh.send("a", "r")
+        mesh.run(for_ms=500)
+        mesh.step("b", end)
+        say(mesh, "b", shown(mesh, "x")[0])
+        mesh.run(for_ms=500)
+        assert call.reached == ["c"]
+        assert shown(mesh, "y") == []
+
+
+def test_a_watch_that_ends_lets_go_though_its_application_watches_elsewhere() -> None:
+    """One that is asked for anew, without holding, too."""
+    for end in (SnoopEnded("spy", TREE), SnoopWanted("spy", TREE, "", holds=False)):
+        mesh = warm()
+        snoop(mesh, "b")
+        mesh.step("b", SnoopWanted("spy", None, "other", holds=False))
+        call = mesh.send("a", "r")
+        mesh.run(for_ms=500)
+        assert call.reached == []
+        mesh.step("b", end)
+        mesh.run(for_ms=500)
+        assert call.reached == ["c"]
+
+
+def test_an_application_is_shown_a_message_once() -> None:
+    """However many of its watches it falls under; it waits if one of them holds."""
+    mesh = warm()
+    mesh.step("b", SnoopWanted("spy", None, "", holds=False))
+    snoop(mesh, "b")
+    mesh.send("a", "r")
+    mesh.run(for_ms=500)
+    assert len(shown(mesh)) == held_at(mesh, "b") == 1
+
+
+def test_an_application_has_so_many_watches_and_no_more() -> None:
+    """All of them are looked through for each message of the node."""
+    mesh = warm()
+    for number in range(WATCHES_MAX):
+        snoop(mesh, "b", protocol=f"p{number}")
+    one_more = SnoopWanted("spy", TREE, "one more")
+    assert codes(mesh.step("b", one_more)) == ["TOO_MANY_WATCHES"]
+    assert len(inside(mesh, "b").watchers) == WATCHES_MAX
+    assert codes(mesh.step("b", SnoopWanted("spy", TREE, "p1"))) == []
+
+
+def test_so_many_replies_wait_behind_one_that_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes on top pushes the oldest on: none is lost, and their order stays."""
+    monkeypatch.setattr(replying, "BEHIND_MAX", 5)
+    mesh = warm()
+    held = hold_answers(mesh)
+    call = mesh.send("a", "r")
+    mesh.run(for_ms=500)
+    snoop(mesh, "b")
+    texts = [b"%d" % number for number in range(20)]
+    for text in texts:
+        answer(mesh, held[0], text, is_last=False)
+    mesh.run(for_ms=500)
+    [session] = inside(mesh, "b").sessions.values()
+    assert len(session.behind) == 5
+    mesh.step("b", AppGone("spy"))
+    answer(mesh, held[0], b"end")
+    mesh.run()
+    assert call.items == [*texts, b"end"]
+    check_quiet(mesh)
+
+
+def test_nobody_watches_the_trees_of_the_mesh_itself() -> None:
+    """Who counts the nodes must not be told a count by an application."""
+    mesh = warm()
+    mesh.step("a", SnoopWanted("spy", None, "", holds=True))
+    mesh.send("a", NODES.role, tree=NODES.tree)
+    mesh.run(for_ms=500)
+    assert shown(mesh) == []
+
+
+def test_several_answers_in_one_reply_are_not_changed_into_one() -> None:
+    """The word would take the others away without a trace."""
+    mesh = warm("bc")
+    call = mesh.send("a", "r", one_response=True)
+    snoop(mesh, "a")
+    mesh.run(for_ms=500)
+    [reply] = [one for one in shown(mesh) if one.kind is not None]
+    assert codes(say(mesh, "a", reply, payload=b"mine")) == ["CANNOT_CHANGE"]
+    say(mesh, "a", reply)
+    mesh.run(for_ms=500)
+    assert len(call.items) == 2

@@ -3,7 +3,7 @@
 from mesh.model.tree_apps import Answered, SendWanted, SplitTold
 from mesh.model.tree_frames import ReplyKind
 from mesh.model.tree_nodes import NodeSeen, encode_node
-from mesh.trees.splits import COUNTS_MAX, Splits
+from mesh.trees.splits import TRIES_MAX, Splits
 
 
 def answered(count: SendWanted, names: str, *, is_whole: bool = True) -> Answered:
@@ -65,7 +65,7 @@ def test_a_count_that_could_not_hear_everybody_says_nothing() -> None:
         begun += 1
         told, count = splits.heard(answered(count, "a", is_whole=False))
         assert told is None
-    assert begun == COUNTS_MAX
+    assert begun == TRIES_MAX
     assert splits.changed() is not None
 
 
@@ -76,4 +76,12 @@ def test_answers_of_other_calls_and_words_that_are_none_are_passed_over() -> Non
     assert splits.heard(Answered("", "nodes-99", ReplyKind.DATA, True)) == (None, None)
     odd = Answered("", count.call, ReplyKind.DATA, False, (b"{", b"[]", b'{"node": 1}'))
     assert splits.heard(odd) == (None, None)
+    assert splits.heard(answered(count, "ab")) == (None, None)
+
+
+def test_who_went_while_nobody_wanted_to_know_is_not_missed() -> None:
+    splits = known("abc")
+    splits.part("app")
+    count = splits.want("other")
+    assert count is not None
     assert splits.heard(answered(count, "ab")) == (None, None)
