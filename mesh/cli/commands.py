@@ -51,7 +51,7 @@ COMMANDS: Sections = {
                     "endpoint:list_endpoints", "All endpoints, what waits, the slowest reader"
                 ),
                 "delete": Command(
-                    "endpoint:delete_endpoint", "The topics of one that nobody subscribes any more"
+                    "endpoint:delete_endpoint", "Delete the topics of one that nobody subscribes"
                 ),
             },
         ),

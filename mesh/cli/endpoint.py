@@ -61,8 +61,10 @@ def delete_endpoint(
             raise wrong_input(node, "its Kafka cluster does not answer", code="NOT_KNOWN")
         mesh = (seen.topology, seen.view, seen.kafka, node, endpoint)
         one, problems = refusals(*mesh, allow_unread=unread)
-        if one is not None and not problems and _may_ask(yes=yes):
+        if one is not None and not problems and not yes:
             what = " and ".join(one.topics)
+            if not sys.stdin.isatty():
+                raise wrong_input("--yes", f"nobody can be asked here whether to delete {what}")
             if not typer.confirm(f"delete {what} with all that is in it?", err=True):
                 say("nothing was deleted")
                 raise typer.Exit(2)
@@ -75,10 +77,6 @@ def delete_endpoint(
     data = {"ok": True, "deleted": unsubscribed_document(one)}
     text = f"{' and '.join(one.topics)}: deleted"
     render(View(data=data, table=lambda: text), output)
-
-
-def _may_ask(*, yes: bool) -> bool:
-    return not yes and sys.stdin.isatty()
 
 
 def _table(data: Mapping[str, Any]) -> RenderableType:

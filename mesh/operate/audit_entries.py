@@ -28,6 +28,14 @@ def _refuse(constant: str) -> object:
     raise ValueError(f"{constant} is no JSON")
 
 
+def _finite(text: str) -> float:
+    """Return a number; what is too large for one would be written as no JSON."""
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text} is larger than any number")
+    return number
+
+
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
@@ -38,7 +46,7 @@ def _is_flag(value: object) -> bool:
 
 def _is_number(value: object) -> bool:
     is_one = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_one and isfinite(value) and abs(value) < NUMBER_MAX  # type: ignore[arg-type]
+    return is_one and abs(value) < NUMBER_MAX  # type: ignore[arg-type]
 
 
 def _is_texts(value: object) -> bool:
@@ -65,7 +73,7 @@ _TYPES: Mapping[Callable[[object], bool], str] = {
     _is_flag: "equal partial is_news final",
     _is_number: "first last count first_seen_ms last_seen_ms block from to expected delivered "
     "first_ms last_ms at_ms uncertified batch messages frames repairs direct direct_read "
-    "messages_per_s certificates differing hour_ms",
+    "messages_per_s certificates differing from_ms to_ms",
     _is_texts: "ids evidence endpoints",
     _is_counts: "dropped not_forwarded",
     _is_mappings: "sources positions",
@@ -86,8 +94,9 @@ def entry_of(table: str, value: bytes) -> Entry | None:
         value: The record's value.
     """
     try:
-        said = json.loads(value, parse_constant=_refuse)
-        if b"\\ud" in value.lower():  # half of a pair alone could not be written again
+        text = value.decode()
+        said = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        if "\\ud" in text.lower():  # half of a pair alone could not be written again
             json.dumps(said, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None

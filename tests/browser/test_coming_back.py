@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Auditor, Open
 from tests.component.api.conftest import Api
@@ -44,6 +44,30 @@ def test_a_page_comes_back_with_its_server(api: Api, open_page: Open, away_s: in
     with api.turn:
         api.mesh.world.kill("ny2")
     api.lives(15)
+    ny2 = page.get_by_label("node ny2", exact=True)
+    expect(ny2).to_have_attribute("aria-description", "down", timeout=BACK_MS)
+
+
+def test_a_change_that_comes_while_all_is_read_is_on_screen(api: Api, open_page: Open) -> None:
+    """What was read before it is drawn after it."""
+    page = open_page("/map")
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/api/v1/links?*", hold, times=1)
+    api.stop()
+    expect(page.locator("#trouble")).to_contain_text(LOST)
+    api.serve(port=api.port)
+    expect(page.locator("#trouble")).to_be_empty(timeout=BACK_MS)
+    with api.turn:
+        api.mesh.world.kill("ny2")
+    api.lives(15)
+    page.evaluate("window.told = performance.now()")
+    page.wait_for_function("() => performance.now() - window.told > 1000")  # the feed has told it
+    assert len(held) == 1
+    held[0].continue_()
     ny2 = page.get_by_label("node ny2", exact=True)
     expect(ny2).to_have_attribute("aria-description", "down", timeout=BACK_MS)
 

@@ -75,7 +75,7 @@ export function nodes() {
   return {
     element, ready: below.ready, close: below.close,
     update: (data) => {
-      if (!data.nodes || drawn.contains(document.activeElement)) return;
+      if ((data && !data.nodes) || drawn.contains(document.activeElement)) return;
       const fresh = drawNodes();
       drawn.replaceWith(fresh);
       drawn = fresh;

@@ -151,6 +151,7 @@ async function draw() {
     if (mine !== draws) { fresh.close?.(); return; }
     isStale = false;
     show(fresh, state);
+    fresh.update?.(null); // what has changed while it was made
   }
   view.select?.(state);
   drawPanel(state);
@@ -244,6 +245,7 @@ onChange((what) => {
   }
   if (what.kind === "change") {
     view?.update?.(what.data);
+    if (what.data.faults) renewAll(); // which Kafka clusters answer stands in many places
     if (what.data.audit !== undefined || what.data.parts) readSplit();
   }
   drawProof();

@@ -83,8 +83,8 @@ export async function load(at) {
   }
   const came = meanwhile;
   meanwhile = null;
+  came.forEach(change); // before anything is drawn: a view would show what was read before them
   tell({ kind: "all" });
-  came.forEach(change);
 }
 
 function change(data) {

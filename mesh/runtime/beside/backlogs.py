@@ -82,10 +82,13 @@ class Backlogs:
             link_states: What neighbours have read of this node.
             now_ms: The present moment.
         """
+        if not self._limits and self._asked is not None:
+            self._asked = None
+            self.lanes.sources.questions.forget("backlogs")
         if not self._limits and not self._endpoints.has_work and not self.full:
             return
         is_due = now_ms - self._looked_ms >= LOOK_MS
-        if not is_due and self._asked is None:
+        if not (is_due or self._asked is not None or self._endpoints.is_asking):
             return
         before = self._texts()
         if is_due:
@@ -99,7 +102,7 @@ class Backlogs:
         except TransportError as error:
             self._asked = None
             log.warning("backlog.unknown", fault=str(error))
-        if is_due:
+        if is_due or self._endpoints.is_asking:
             yield from self._endpoints.step(now_ms)
         self._act()
         after = self._texts()

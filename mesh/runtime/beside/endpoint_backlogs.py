@@ -161,10 +161,23 @@ class EndpointBacklogs:
             if lane is noted[at][0]:
                 backlog.note(end, noted[at][1], now_ms)
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether it waits for an answer, which is taken in the next turn."""
+        return self._noted is not None or self._looked_at is not None
+
+    def _forget(self) -> None:
+        """Take no answer to what was asked before."""
+        self._noted = self._looked_at = None
+        for what in ("noted", "consumed"):
+            self.lanes.sources.questions.forget(what)
+
     def _look(self, limits: Mapping[str, EndpointLimit], now_ms: int) -> Iterator[Input]:
         if not limits:
+            self._forget()
             return
         if self._looked_at is None:
+            self._forget()  # an older answer after this one would look like a log that lost its end
             self._looked_at = {
                 at: (lane, lane.written.get(at, 0))
                 for lane in self.lanes.owned.values()

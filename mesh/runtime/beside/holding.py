@@ -357,6 +357,10 @@ class Holds:
             yield from again.read(CHUNK if suspect is None else 1)
             if not self.lanes.owns(lane):
                 return
+        if again.is_met and self._has_new_source(active):
+            del self._tried_ms[active.key]  # the next catch-up reads that one too, at once
+            self._leave()
+            return
         if not (again.is_met or again.lost or any(again.records.values())):
             return
         try:
@@ -373,6 +377,16 @@ class Holds:
             release(lane, active.target, now_ms)
             log.warning("target.released", target=active.target, lane=lane.number)
             self._leave()
+
+    @staticmethod
+    def _has_new_source(active: _CatchUp) -> bool:
+        """Say whether the lane has left out a source that is not read: it came since the opening.
+
+        Its records would be taken for written when the target is released.
+        """
+        present = sources_of(active.again.lane, active.target) or ()
+        known = {source.identity for source in active.again.sources}
+        return any(source.identity not in known for source in present)
 
     def _suspect(self, active: _CatchUp) -> None:
         """Take note that a record was refused for what it is; which one shows one by one. R12."""

@@ -207,7 +207,9 @@ class Movers:
         """Have a mover leave its group, which may wait for who looks after that."""
         if self._marking.pop(key, None) is not None:
             self.lanes.sources.questions.forget("marks", *key)
-        self._close(self._movers.pop(key))
+        mover = self._movers.pop(key)
+        self._marks[key] = dict(mover.marks)
+        self._close(mover)
 
     def _close(self, mover: Mover) -> None:
         errand = self.lanes.errands.begin(_closing(mover))
@@ -377,25 +379,27 @@ class Movers:
         mover = opened.begin(lane, key[1])
         if mover is None:
             return  # the queue has no topic yet
-        mover.marks.update(self._marks.pop(key, {}))
         if self._may_go_on(key, lane):
+            mover.marks.update(self._marks.pop(key, {}))
             self._movers[key] = mover
         else:
             self._close(mover)
 
     def _rest(self, key: tuple[int, str], mover: Mover, now_ms: int) -> None:
         """Have a mover take nothing more; after a while it leaves, and comes back for work."""
-        if now_ms - self._moved_ms.get(key, now_ms) < REST_MS or mover.unmarked:
+        is_marking = bool(mover.unmarked) or key in self._marking
+        if is_marking or now_ms - self._moved_ms.get(key, now_ms) < REST_MS:
             mover.rest()
-            return
-        self._marks[key] = dict(mover.marks)
-        self._leave(key)
+        else:
+            self._leave(key)
 
     def _mark(self, key: tuple[int, str], mover: Mover) -> None:
         """Learn where outboxes end that a mover has written: so far they are to be read."""
-        if not mover.unmarked and key not in self._marking:
-            return
-        places = self._marking.setdefault(key, mover.take_unmarked())
+        if key not in self._marking:
+            if not mover.unmarked:
+                return
+            self._marking[key] = mover.take_unmarked()
+        places = self._marking[key]
         asking = partial(self.home.admin().ends, places)
         try:
             ends = self.lanes.sources.questions.answer(("marks", *key), asking)
@@ -467,8 +471,10 @@ class Movers:
 
 
 def _closing(mover: Mover) -> Steps[Mover]:
-    yield
-    mover.close()
+    try:
+        yield
+    finally:
+        mover.close()
     return mover
 
 

@@ -66,6 +66,8 @@ class Recalling:
         is_asked = self.questions.is_open("learned") or self.questions.is_open("clients")
         if not awaited:
             yield from self._heard(self._awaited)
+            for what in ("learned", "clients"):
+                self.questions.forget(what)  # a lane that waits later must not go by it
             return
         if not is_asked and now_ms - self._tried_ms < PATIENCE_MS:
             return

@@ -74,6 +74,7 @@ class StandingBy:
 
     def close(self) -> None:
         """Take back what was told."""
+        self.questions.forget("standbys")
         if self._told is not None:
             self._write(self.name, None)
             self._told, self._told_ms = None, -AGAIN_MS

@@ -117,6 +117,7 @@ def test_what_has_its_form_is_taken() -> None:
     ).access()
     assert access.root_path == "/tools/trellis"
     assert "fd00::1" in access.hosts
+    assert Settings(host="127.0.0.1", port=1, root_path="/").access().root_path == ""
 
 
 def test_browsers_load_nothing_from_elsewhere(api: Api) -> None:

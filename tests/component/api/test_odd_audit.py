@@ -35,6 +35,12 @@ ODD = [
     ("status", b"[" * 100_000),
     ("status", b"\xff{"),
     ("findings", b'{"kind": "duplicate", "more": [NaN, Infinity]}'),
+    ("findings", b'{"kind": "duplicate", "count": 1' + b"0" * 400 + b"}"),
+    ("findings", b'{"kind": "duplicate", "foo": 1e999}'),
+    ("links", b'{"messages": 1, "frames": 1, "direct": 0, "sources": {"a": {"x": -1e999}}}'),
+    ("findings", b'{"kind": "split", "text": "\xed\xa0\x80"}'),
+    ("findings", '{"kind": "split", "text": "\\ud800"}'.encode("utf-16")),
+    ("hours", b'{"from_ms": 5, "to_ms": 1' + b"0" * 400 + b"}"),
     ("findings", b'{"kind": "duplicate", "text": "\\ud800", "more": "\\uDC00"}'),
 ]
 
@@ -45,7 +51,9 @@ def test_an_odd_record_troubles_nothing(api_of: MakeApi, table: str, value: byte
     topology = topology_from_mapping({**CHAIN, "audit": {"kafka": "left"}})
     api = api_of(topology)
     kafka = api.mesh.world.kafka["left"]
-    names = [f"mesh.audit.{one}" for one in ("findings", "certificates", "links", "status")]
+    names = [
+        f"mesh.audit.{one}" for one in ("findings", "certificates", "hours", "links", "status")
+    ]
     kafka.admin().create([TopicSpec(name=name, partitions=1, settings={}) for name in names])
     writer = kafka.writer("stranger")
     with api.turn:

@@ -8,6 +8,7 @@ from mesh.codec.state import decode_dead_letter, decode_ledger
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError
 from mesh.lab.world import World
+from mesh.runtime.host.errands import SteppedErrands
 from mesh.transport.memory_faults import Call, MemoryFaults
 from mesh.transport.port import TopicPartition
 from mesh.view.messages import Loss, announced, received
@@ -19,11 +20,15 @@ FULL, OTHER = "mesh.c.ep.s", "mesh.c.ep.t"
 AT = TopicPartition(FULL, 0)
 
 
-def limited(when_full: str, **limit: object) -> SmallMesh:
-    """The chain a, b, c; `c/s` has a limit, `c/t` has none, and `c/s` has one reader."""
+def limited(when_full: str, *, late: int = 0, **limit: object) -> SmallMesh:
+    """The chain a, b, c; `c/s` has a limit, `c/t` has none, and `c/s` has one reader.
+
+    What is asked beside the loop is answered so many looks late.
+    """
     mesh = SmallMesh.__new__(SmallMesh)
     limits = [{"endpoint": "s", "node": "c", **limit, "whenFull": when_full}]
-    mesh.world = World(topology_from_mapping({**CHAIN, "limits": limits}), seed=3)
+    topology = topology_from_mapping({**CHAIN, "limits": limits})
+    mesh.world = World(topology, seed=3, errands=lambda: SteppedErrands(lambda: late))
     mesh.names = SmallMesh().names
     for node in "abc":
         mesh.world.start(node)
@@ -63,6 +68,18 @@ def losses(mesh: SmallMesh) -> list[Loss]:
 
 def pushed_out(mesh: SmallMesh) -> list[int]:
     return [int((record.value() or b"")[:4]) for record in mesh.dead_letters("c")]
+
+
+@pytest.mark.parametrize("late", [0, 1, 2, 5])
+def test_answers_that_come_late_make_nothing_full(late: int) -> None:
+    """A reader stays twelve seconds behind, well below the limit: nothing is pushed out. R14."""
+    mesh = limited("dead-letter", late=late, bytes=LIMIT)
+    for number in range(300):
+        mesh.write("mesh.a.in.g", b"%04d" % number + b"x" * 96, headers=[subject("x")])
+        mesh.run(300)
+        read_to(mesh, max(0, mesh.kafka.admin().stable_ends([AT])[AT] - 60))
+    assert pushed_out(mesh) == []
+    assert there(mesh, FULL) == list(range(300))
 
 
 def test_a_full_endpoint_waits_alone_and_loses_nothing() -> None:
