@@ -71,7 +71,7 @@ class Access:
 
 
 async def _drop(receive: Receive) -> None:
-    """Take in some of a body that nobody reads: who still sends when all is closed sees no answer."""
+    """Take in some of a body that nobody reads: who still sends then sees no answer."""
     left = DROPPED_BYTES_MAX
     with suppress(TimeoutError):
         async with asyncio.timeout(DROPPED_WITHIN_S):

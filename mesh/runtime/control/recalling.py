@@ -66,8 +66,9 @@ class Recalling:
         is_asked = self.questions.is_open("learned") or self.questions.is_open("clients")
         if not awaited:
             yield from self._heard(self._awaited)
-            for what in ("learned", "clients"):
-                self.questions.forget(what)  # a lane that waits later must not go by it
+            if is_asked:  # a lane that waits later must not go by this answer
+                self.questions.forget("learned")
+                self.questions.forget("clients")
             return
         if not is_asked and now_ms - self._tried_ms < PATIENCE_MS:
             return
