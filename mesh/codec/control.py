@@ -22,6 +22,7 @@ from mesh.model.control import (
     EndpointStatus,
     Heartbeat,
     Identity,
+    Interest,
     Lineage,
     LinkState,
     LinkStatus,
@@ -33,7 +34,6 @@ from mesh.model.control import (
     Stop,
     TopicIdentity,
     TreeStatus,
-    Wish,
 )
 from mesh.model.demands import QueueDemand
 
@@ -117,7 +117,7 @@ _IDENTITY = RecordCodec[Identity](
     ),
 )
 
-_ADVERT = RecordCodec[Wish](
+_ADVERT = RecordCodec[Interest](
     "advert",
     lambda value: {
         "durable": value.durable,
@@ -125,7 +125,7 @@ _ADVERT = RecordCodec[Wish](
         "static": value.static,
         "clients_offset": value.clients_offset,
     },
-    lambda fields: Wish(
+    lambda fields: Interest(
         fields["durable"], fields["live"], fields["static"], fields["clients_offset"]
     ),
 )

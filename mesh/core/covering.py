@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.matcher import Shape
-from mesh.model.control import Wish
+from mesh.model.control import Interest
 from mesh.model.subject import ANY_LEVEL, ANY_REST
 
 Flags = tuple[bool, bool, bool]
 
-Difference = tuple[str, Wish | None, Wish | None]
+Difference = tuple[str, Interest | None, Interest | None]
 """Filter, and what is offered of it before and after."""
 
 _END = ""
@@ -74,13 +74,13 @@ class _Tree(dict[str, "_Tree"]):
                 yield (level, *rest)
 
 
-def _flags(wish: Wish) -> Flags:
-    return wish.durable, wish.live, wish.static
+def _flags(interest: Interest) -> Flags:
+    return interest.durable, interest.live, interest.static
 
 
-def _is_strong(wish: Wish, other: Flags) -> bool:
-    """Say whether a wish wants all that these flags want."""
-    return all(mine >= its for mine, its in zip(_flags(wish), other, strict=True))
+def _is_strong(interest: Interest, other: Flags) -> bool:
+    """Say whether one interest wants all that these flags want."""
+    return all(mine >= its for mine, its in zip(_flags(interest), other, strict=True))
 
 
 def _is_address(filter_: str) -> bool:
@@ -96,51 +96,51 @@ class Covering:
     """
 
     keepers: dict[str, str] = field(default_factory=dict)
-    _wishes: dict[str, Wish] = field(default_factory=dict)
+    _interests: dict[str, Interest] = field(default_factory=dict)
     _kept: dict[str, dict[str, None]] = field(default_factory=dict)
     _shapes: dict[Shape, int] = field(default_factory=dict)
     _offered: dict[Flags, _Tree] = field(default_factory=dict)
 
-    def apply(self, changes: Mapping[str, Wish | None]) -> Sequence[Difference]:
+    def apply(self, changes: Mapping[str, Interest | None]) -> Sequence[Difference]:
         """Change entries at once; return what that changes of those offered, sorted by filter.
 
         Args:
-            changes: Filter -> its wish, or None for an entry that goes.
+            changes: Filter -> its interest, or None for an entry that goes.
         """
-        before: dict[str, Wish | None] = {}
+        before: dict[str, Interest | None] = {}
         new: dict[str, None] = {}
         loose: dict[str, None] = {}
-        for filter_, wish in changes.items():
+        for filter_, interest in changes.items():
             before.setdefault(filter_, self._offered_of(filter_))
             let_go = self._take_out(filter_, is_loose=filter_ in loose)
             loose |= let_go
             for other in let_go:
                 before.setdefault(other, None)  # it was covered
-            if wish is not None:
-                self._take_in(filter_, wish)
+            if interest is not None:
+                self._take_in(filter_, interest)
                 new[filter_] = None
         for filter_ in {**loose, **new}:
-            if filter_ in self._wishes:
+            if filter_ in self._interests:
                 self._place(filter_)
         for filter_ in new:
             for other in self._newly_covered(filter_):
-                before.setdefault(other, self._wishes[other])
+                before.setdefault(other, self._interests[other])
                 self._tree_of(other).remove(other.split("/"))
                 self._keep(other, filter_)
         found = [(name, was, self._offered_of(name)) for name, was in sorted(before.items())]
         return [one for one in found if one[1] != one[2]]
 
-    def offered_of(self, entries: Mapping[str, Wish]) -> dict[str, Wish]:
+    def offered_of(self, entries: Mapping[str, Interest]) -> dict[str, Interest]:
         """Return those of the entries that are offered."""
-        return {name: wish for name, wish in entries.items() if name not in self.keepers}
+        return {name: interest for name, interest in entries.items() if name not in self.keepers}
 
-    def _offered_of(self, filter_: str) -> Wish | None:
-        return None if filter_ in self.keepers else self._wishes.get(filter_)
+    def _offered_of(self, filter_: str) -> Interest | None:
+        return None if filter_ in self.keepers else self._interests.get(filter_)
 
     # -- one entry ------------------------------------------------------------------------
 
-    def _take_in(self, filter_: str, wish: Wish) -> None:
-        self._wishes[filter_] = wish
+    def _take_in(self, filter_: str, interest: Interest) -> None:
+        self._interests[filter_] = interest
         shape = Shape.of(filter_)
         if not (shape.is_literal or _is_address(filter_)):
             self._shapes[shape] = self._shapes.get(shape, 0) + 1
@@ -152,14 +152,14 @@ class Covering:
             filter_: The entry.
             is_loose: Whether its own keeper was taken out before.
         """
-        if filter_ not in self._wishes:
+        if filter_ not in self._interests:
             return {}
         keeper = self.keepers.pop(filter_, None)
         if keeper is not None:
             self._let_go(filter_, keeper)
         elif not (is_loose or _is_address(filter_)):
             self._tree_of(filter_).remove(filter_.split("/"))
-        del self._wishes[filter_]
+        del self._interests[filter_]
         shape = Shape.of(filter_)
         if shape in self._shapes and not _is_address(filter_):
             self._shapes[shape] -= 1
@@ -192,18 +192,18 @@ class Covering:
                 del self._kept[keeper]
 
     def _tree_of(self, filter_: str) -> _Tree:
-        return self._offered.setdefault(_flags(self._wishes[filter_]), _Tree())
+        return self._offered.setdefault(_flags(self._interests[filter_]), _Tree())
 
     # -- what covers what -----------------------------------------------------------------
 
     def _find_keeper(self, filter_: str) -> str | None:
-        levels, flags = filter_.split("/"), _flags(self._wishes[filter_])
+        levels, flags = filter_.split("/"), _flags(self._interests[filter_])
         for shape in self._shapes:
             wider = shape.covers(levels)
             if wider is None or wider == filter_:
                 continue
-            wish = self._wishes.get(wider)
-            if wish is not None and _is_strong(wish, flags):
+            interest = self._interests.get(wider)
+            if interest is not None and _is_strong(interest, flags):
                 return wider
         return None
 
@@ -211,9 +211,9 @@ class Covering:
         """Return the offered entries that an entry covers; none if it is covered itself."""
         if filter_ in self.keepers or _is_address(filter_) or Shape.of(filter_).is_literal:
             return ()
-        wish, levels = self._wishes[filter_], filter_.split("/")
+        interest, levels = self._interests[filter_], filter_.split("/")
         trees: Iterable[_Tree] = [
-            tree for flags, tree in self._offered.items() if _is_strong(wish, flags)
+            tree for flags, tree in self._offered.items() if _is_strong(interest, flags)
         ]
         found = ["/".join(path) for tree in trees for path in tree.covered_by(levels)]
         return sorted(name for name in found if name != filter_)

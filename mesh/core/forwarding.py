@@ -113,7 +113,7 @@ def offers(
 ) -> bool:
     """Return whether an entry of interest is offered on a link of this kind.
 
-    An endpoint's own wish was learned on no zone and no link, and is `own`.
+    An endpoint's own interest was learned on no zone and no link, and is `own`.
 
     Args:
         kind: Kind of the link's zone.

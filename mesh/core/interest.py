@@ -1,6 +1,6 @@
 """Interest as member sets: who wants which filter at this node.
 
-Nothing is counted: a filter's wish is the union of its members' wishes, so an event that is
+Nothing is counted: a filter's interest is the union of its members' interests, so an event that is
 repeated, late or out of order cannot leave a wrong number behind. The members of a filter are
 one shared tuple, because thousands of filters have the same ones. Spec: K22, K8 of scenarios.md.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from mesh.core.matcher import ShapeIndex
 from mesh.core.queues import Attractions
-from mesh.model.control import Ownership, Wish
+from mesh.model.control import Interest, Ownership
 from mesh.model.joins import NO_JOINS, JoinRow
 from mesh.model.queues import Attraction
 from mesh.model.subject import matches
@@ -23,11 +23,11 @@ class Member:
     """Somebody who wants a filter: an endpoint of this node, the node itself, or a neighbour.
 
     Attributes:
-        zone: Zone over which the wish was learned; empty for what is of this node.
+        zone: Zone over which the interest was learned; empty for what is of this node.
         name: The neighbour's name, or the endpoint's; what starts with `$` is the node itself.
         ownership: Whether it was learned without crossing an external link.
         row: Joins in a row by which an address came here.
-        noexport: Whether it is an endpoint whose wish is offered to nobody. Spec: DMR-12.
+        noexport: Whether it is an endpoint whose interest is offered to nobody. Spec: DMR-12.
     """
 
     zone: str
@@ -51,25 +51,27 @@ JOINED = Member("", "$join")
 STATIC = Member("", "$static")
 """The node itself, because the topology has it want a filter."""
 
-Members = tuple[tuple[Member, Wish], ...]
-"""The members of one filter with their wishes, sorted by member."""
+Members = tuple[tuple[Member, Interest], ...]
+"""The members of one filter with their interest, sorted by member."""
 
 
-def union(wishes: Iterable[Wish]) -> Wish | None:
-    """Return the one wish that stands for several, or None for none. Spec: DESIGN 6."""
+def union(interests: Iterable[Interest]) -> Interest | None:
+    """Return the one interest that stands for several, or None for none. Spec: DESIGN 6."""
     durable = live = static = present = False
     offset: int | None = None
-    for wish in wishes:
+    for interest in interests:
         present = True
-        durable |= wish.durable
-        live |= wish.live
-        static |= wish.static
-        if wish.clients_offset is not None:
-            offset = wish.clients_offset if offset is None else max(offset, wish.clients_offset)
-    return Wish(durable, live, static, offset) if present else None
+        durable |= interest.durable
+        live |= interest.live
+        static |= interest.static
+        if interest.clients_offset is not None:
+            offset = (
+                interest.clients_offset if offset is None else max(offset, interest.clients_offset)
+            )
+    return Interest(durable, live, static, offset) if present else None
 
 
-def _member_of(pair: tuple[Member, Wish]) -> Member:
+def _member_of(pair: tuple[Member, Interest]) -> Member:
     return pair[0]
 
 
@@ -90,8 +92,8 @@ class Surplus:
     at, one with many gets what the wider filter selects. Spec: DESIGN 3.
     """
 
-    _filters: dict[Member, dict[str, Wish]] = field(default_factory=dict)
-    _wishes: dict[Member, dict[Wish, dict[str, None]]] = field(default_factory=dict)
+    _filters: dict[Member, dict[str, Interest]] = field(default_factory=dict)
+    _interests: dict[Member, dict[Interest, dict[str, None]]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         """Return whether there are any."""
@@ -99,27 +101,29 @@ class Surplus:
 
     def put(self, filter_: str, before: Members, after: Members) -> None:
         """Take note of who wants a filter now, and who did before."""
-        for member, wish in before:
-            filters, wishes = self._filters[member], self._wishes[member]
-            del filters[filter_], wishes[wish][filter_]
-            if not wishes[wish]:
-                del wishes[wish]
+        for member, interest in before:
+            filters, interests = self._filters[member], self._interests[member]
+            del filters[filter_], interests[interest][filter_]
+            if not interests[interest]:
+                del interests[interest]
             if not filters:
-                del self._filters[member], self._wishes[member]
-        for member, wish in after:
-            self._filters.setdefault(member, {})[filter_] = wish
-            self._wishes.setdefault(member, {}).setdefault(wish, {})[filter_] = None
+                del self._filters[member], self._interests[member]
+        for member, interest in after:
+            self._filters.setdefault(member, {})[filter_] = interest
+            self._interests.setdefault(member, {}).setdefault(interest, {})[filter_] = None
 
     def wanted(self, subject: str) -> Members:
         """Return who is to get a subject that the wider filter selects."""
-        found: list[tuple[Member, Wish]] = []
+        found: list[tuple[Member, Interest]] = []
         for member, filters in self._filters.items():
             if self._is_exact(filters):
-                wish = union(wish for one, wish in filters.items() if matches(one, subject))
+                interest = union(
+                    interest for one, interest in filters.items() if matches(one, subject)
+                )
             else:
-                wish = union(self._wishes[member])
-            if wish is not None:
-                found.append((member, wish))
+                interest = union(self._interests[member])
+            if interest is not None:
+                found.append((member, interest))
         return tuple(sorted(found, key=lambda pair: pair[0]))
 
     def widened(self) -> Iterator[Member]:
@@ -145,20 +149,20 @@ class InterestTable:
     _surplus: dict[str, Surplus] = field(default_factory=dict)
     _shared: dict[Members, Members] = field(default_factory=dict)
 
-    def put(self, filter_: str, member: Member, wish: Wish | None) -> bool:
-        """Set or, with None, remove one member's wish; say whether anything changed."""
+    def put(self, filter_: str, member: Member, interest: Interest | None) -> bool:
+        """Set or, with None, remove one member's interest; say whether anything changed."""
         before = self.entries.get(filter_)
         if before is None:
-            if wish is None:
+            if interest is None:
                 return False
             self._file(filter_)
-            alone = ((member, wish),)
+            alone = ((member, interest),)
             self.entries[filter_] = self._shared.setdefault(alone, alone)
             self._merge(filter_, (), alone)
             return True
         kept = [pair for pair in before if pair[0] != member]
-        if wish is not None:
-            kept.append((member, wish))
+        if interest is not None:
+            kept.append((member, interest))
             kept.sort(key=_member_of)
         after = tuple(kept)
         if after == before:
@@ -170,7 +174,7 @@ class InterestTable:
             return True
         self.entries[filter_] = self._shared.setdefault(after, after)
         if len(self._shared) > SPARE_MAX + 2 * len(self.entries):
-            # A node's own address has another wish with every subscription that it gets.
+            # A node's own address changes with every subscription that it gets.
             self._shared = {members: members for members in self.entries.values()}
         return True
 

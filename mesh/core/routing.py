@@ -349,20 +349,20 @@ class Router:
         closed = self.closed.get(link.neighbour)
         if closed is not None and is_direct:
             return closed
-        wish = union(
-            wish
+        interest = union(
+            interest
             for _, members in wanted
-            for member, wish in members
+            for member, interest in members
             if member.name == link.neighbour
             and member.zone == link.zone
             and (member.ownership is Ownership.OWN or not arrival.crossed_external)
         )
-        if wish is None:
+        if interest is None:
             is_down = is_direct and link.neighbour in self.down
             return Reason.NODE_DOWN if is_down else Reason.NO_INTEREST
-        if closed is not None and not wish.durable:
+        if closed is not None and not interest.durable:
             return closed  # only direct endpoints want it, and nothing waits for those
-        return Reason.NODE_DOWN if is_direct and not wish.live else None
+        return Reason.NODE_DOWN if is_direct and not interest.live else None
 
     def _reason_over_join(
         self, link: LocalLink, subject: str, arrival: Arrival, message_class: MessageClass

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh.core.digest import MODULUS, entry_digest
-from mesh.model.control import Mark, Wish
+from mesh.model.control import Interest, Mark
 
 
 @dataclass(slots=True)
@@ -28,20 +28,20 @@ class ScopeReader:
             (-1, -1) for none. Nothing that an older mark proves ends what is in force.
     """
 
-    view: dict[str, Wish] = field(default_factory=dict)
-    ghosts: dict[str, Wish] = field(default_factory=dict)
-    pending: dict[str, Wish | None] = field(default_factory=dict)
+    view: dict[str, Interest] = field(default_factory=dict)
+    ghosts: dict[str, Interest] = field(default_factory=dict)
+    pending: dict[str, Interest | None] = field(default_factory=dict)
     mark: Mark | None = None
     proven: bool = False
     recalled: tuple[int, int] = (-1, -1)
     _digest: int = 0
 
-    def advert(self, filter_: str, wish: Wish | None) -> None:
+    def advert(self, filter_: str, interest: Interest | None) -> None:
         """Take note of an entry, or with None of its withdrawal."""
-        self.pending[filter_] = wish
+        self.pending[filter_] = interest
 
-    def marked(self, mark: Mark) -> dict[str, Wish | None]:
-        """Apply a mark; return what changes in force: filter to wish, or None for gone.
+    def marked(self, mark: Mark) -> dict[str, Interest | None]:
+        """Apply a mark; return what changes in force: filter to interest, or None for gone.
 
         A mark older than the newest is ignored: old records played again change nothing.
         """
@@ -51,9 +51,9 @@ class ScopeReader:
         ):
             return {}
         self.mark = mark
-        changes: dict[str, Wish | None] = {}
-        for filter_, wish in self.pending.items():
-            self._replace(filter_, wish, changes)
+        changes: dict[str, Interest | None] = {}
+        for filter_, interest in self.pending.items():
+            self._replace(filter_, interest, changes)
         self.pending.clear()
         self.proven = (len(self.view), self._digest) == (mark.count, mark.digest % MODULUS)
         if self.proven and self._has_come_as_far():
@@ -62,21 +62,23 @@ class ScopeReader:
             self.ghosts.clear()
         return changes
 
-    def _replace(self, filter_: str, wish: Wish | None, changes: dict[str, Wish | None]) -> None:
+    def _replace(
+        self, filter_: str, interest: Interest | None, changes: dict[str, Interest | None]
+    ) -> None:
         before = self.view.pop(filter_, None)
         if before is not None:
             self._digest = (self._digest - entry_digest(filter_, before)) % MODULUS
-        if wish is None:
+        if interest is None:
             if before is not None:
                 self.ghosts[filter_] = before
             return
-        self.view[filter_] = wish
-        self._digest = (self._digest + entry_digest(filter_, wish)) % MODULUS
+        self.view[filter_] = interest
+        self._digest = (self._digest + entry_digest(filter_, interest)) % MODULUS
         ghost = self.ghosts.get(filter_)
-        if ghost is not None and ghost.durable > wish.durable and not self._has_come_as_far():
+        if ghost is not None and ghost.durable > interest.durable and not self._has_come_as_far():
             return  # what the node has acknowledged is stronger, and newer
-        if wish != self.ghosts.pop(filter_, before):
-            changes[filter_] = wish
+        if interest != self.ghosts.pop(filter_, before):
+            changes[filter_] = interest
 
     def _has_come_as_far(self) -> bool:
         """Say whether the newest mark is no older than what the node has acknowledged."""
@@ -92,24 +94,26 @@ class ScopeReader:
         mark = self.mark
         return mark is None or (version is not None and (mark.epoch, mark.number) < version)
 
-    def freeze(self, filters: Sequence[str]) -> dict[str, Wish | None]:
+    def freeze(self, filters: Sequence[str]) -> dict[str, Interest | None]:
         """Bring into force what was proven last, of a neighbour that cannot be read; return it.
 
         It is wanted by endpoints that may be away: never for direct. The first proof replaces it.
 
         Spec: K21.
         """
-        frozen: dict[str, Wish] = {}
+        frozen: dict[str, Interest] = {}
         for filter_ in filters:
             seen = self.view.get(filter_)
             if seen is None:
-                frozen[filter_] = Wish(durable=True, live=False)
+                frozen[filter_] = Interest(durable=True, live=False)
             elif not seen.durable:  # read while only direct endpoints wanted it
                 frozen[filter_] = replace(seen, durable=True)
         self.ghosts.update(frozen)
         return dict(frozen)
 
-    def recall(self, filters: Sequence[str], version: tuple[int, int]) -> dict[str, Wish | None]:
+    def recall(
+        self, filters: Sequence[str], version: tuple[int, int]
+    ) -> dict[str, Interest | None]:
         """Bring into force what the node has acknowledged up to a version; return it. Spec: K21."""
         self.recalled = max(self.recalled, version)
         return self.freeze(filters)
@@ -122,7 +126,7 @@ class ScopeReader:
         self.mark, self.proven, self._digest = None, False, 0
         self.recalled = (-1, -1)  # what was acknowledged is read as well, or has been lost there
 
-    def in_force(self) -> Iterator[tuple[str, Wish]]:
+    def in_force(self) -> Iterator[tuple[str, Interest]]:
         """Yield every entry in force, unproven removals included."""
         yield from {**self.view, **self.ghosts}.items()
 
@@ -141,7 +145,7 @@ class ScopeWriter:
     count: int = 0
     digest: int = 0
 
-    def change(self, filter_: str, before: Wish | None, after: Wish | None) -> None:
+    def change(self, filter_: str, before: Interest | None, after: Interest | None) -> None:
         """Account for one entry that changes from `before` to `after`."""
         if before is not None:
             self.count -= 1

@@ -66,7 +66,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Interest:
     """What an advert entry asks for; also what its hash covers.
 
     Attributes:
@@ -401,7 +401,7 @@ class EndpointKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """One endpoint's wish, as a client wrote it on `clients`.
+    """One endpoint's interest, as a client wrote it on `clients`.
 
     Attributes:
         kind: What the endpoint is.

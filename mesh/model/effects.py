@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from mesh.model.control import (
     Acknowledgement,
     Heartbeat,
+    Interest,
     Mark,
     RepairRequest,
     Scope,
     Stop,
-    Wish,
 )
 from mesh.model.frames import MessageClass
 from mesh.model.links import NodeLinks
@@ -62,7 +62,7 @@ class WriteAdvert:
 
     scope: Scope
     filter_: str
-    wish: Wish | None
+    interest: Interest | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from mesh.model.control import (
     Acknowledgement,
     EndpointStatus,
     Heartbeat,
+    Interest,
     Lineage,
     Mark,
     RepairRequest,
@@ -17,7 +18,6 @@ from mesh.model.control import (
     Stage,
     Stop,
     Subscription,
-    Wish,
 )
 from mesh.model.links import NodeLinks
 from mesh.model.topology import Topology
@@ -59,7 +59,7 @@ class AdvertRead:
     neighbour: str
     scope: Scope
     filter_: str
-    wish: Wish | None
+    interest: Interest | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ class LeadershipTaken:
     """
 
     epoch: int
-    written: Mapping[Scope, Mapping[str, Wish]]
+    written: Mapping[Scope, Mapping[str, Interest]]
     stops: Sequence[tuple[str, int]] = ()
     links: Sequence[NodeLinks] = ()
 
@@ -293,7 +293,7 @@ class OwnAdvertRead:
 
     scope: Scope
     filter: str
-    wish: Wish | None
+    interest: Interest | None
 
 
 @dataclass(frozen=True, slots=True)

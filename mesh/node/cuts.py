@@ -76,6 +76,6 @@ class Cuts:
 def _known(entries: Mapping[str, Members]) -> Iterator[tuple[str, int]]:
     for filter_, members in entries.items():
         if is_address(filter_):
-            for _, wish in members:
-                if wish.clients_offset is not None:
-                    yield filter_.partition("/")[2], wish.clients_offset
+            for _, interest in members:
+                if interest.clients_offset is not None:
+                    yield filter_.partition("/")[2], interest.clients_offset

@@ -19,7 +19,7 @@ from mesh.core.routes import PUBLISHED_HERE, Arrival, Route
 from mesh.core.routing import LocalLink, Router, local_links
 from mesh.core.walks import walks_from
 from mesh.core.ways import DeadEnd, dead_ends
-from mesh.model.control import Heartbeat, Mark, Scope, Subscription, Wish
+from mesh.model.control import Heartbeat, Interest, Mark, Scope, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.joins import NO_JOINS
 from mesh.model.reasons import FilterCause, NoWay, Reason, Why, sentence
@@ -49,7 +49,7 @@ class KnownNode:
 
     uuid: str = ""
     subscriptions: Mapping[tuple[str, str], Subscription] = field(default_factory=dict)
-    offers: Mapping[Scope, Mapping[str, Wish]] = field(default_factory=dict)
+    offers: Mapping[Scope, Mapping[str, Interest]] = field(default_factory=dict)
     marks: Mapping[Scope, Mark] = field(default_factory=dict)
     down: Sequence[str] = ()
     disabled: Sequence[str] = ()
@@ -274,8 +274,8 @@ def router_of(topology: Topology, node: str, known: Mapping[str, KnownNode]) -> 
 
 def _learn(learner: Learner, neighbour: str, known: KnownNode) -> None:
     for scope, mark in known.marks.items():
-        for filter_, wish in known.offers.get(scope, {}).items():
-            learner.advert_read(neighbour, scope, filter_, wish)
+        for filter_, interest in known.offers.get(scope, {}).items():
+            learner.advert_read(neighbour, scope, filter_, interest)
         learner.mark_read(neighbour, scope, mark)
 
 
@@ -303,23 +303,23 @@ def _not_reached(
         if node in reached:
             continue
         own = OwnQueues.at(node, topology)
-        wishes = [
-            wish
-            for (endpoint, filter_), wish in known[node].subscriptions.items()
-            if matches(filter_, told.subject) and own.wants_every(endpoint, wish)
+        interests = [
+            interest
+            for (endpoint, filter_), interest in known[node].subscriptions.items()
+            if matches(filter_, told.subject) and own.wants_every(endpoint, interest)
         ]
         if node in ends:
-            yield _at_dead_end(node, ends[node], wants=bool(wishes))
+            yield _at_dead_end(node, ends[node], wants=bool(interests))
             continue
         steps = list(pairwise(walks[node][0].nodes))
         links = [_link_to(routers[here], there) for here, there in steps]
         barred = _barred(topology, zip(steps, links, strict=True), told)
         if barred is not None:
             step, cause, text = barred
-            yield NotReached(node, Reason.FILTER, step, bool(wishes), cause, text)
+            yield NotReached(node, Reason.FILTER, step, bool(interests), cause, text)
         else:
             at = next(refused[step] for step in steps if step in refused)
-            yield _where_refused(node, at, wishes)
+            yield _where_refused(node, at, interests)
 
 
 def _barred(
@@ -340,15 +340,15 @@ def _at_dead_end(node: str, end: DeadEnd, *, wants: bool) -> NotReached:
     return NotReached(node, NoWay.NO_WAY, end.step, wants, end.reason, end.text)
 
 
-def _where_refused(node: str, at: Refusal, wishes: Sequence[Subscription]) -> NotReached:
+def _where_refused(node: str, at: Refusal, interests: Sequence[Subscription]) -> NotReached:
     """Return why a node that is wanted by no other reason is not reached: its way is refused.
 
     What it wants may not have travelled to there yet, or does not travel at all.
     """
     reason, text = at.reason, at.text
-    if wishes and reason is Reason.NO_INTEREST:
-        if all(wish.noexport for wish in wishes):
+    if interests and reason is Reason.NO_INTEREST:
+        if all(interest.noexport for interest in interests):
             text = f"what wants it at {node} is noexport, so it attracts nothing"
         else:
             reason, text = Reason.NOT_RESYNCED, f"what {node} wants is not known there yet"
-    return NotReached(node, reason, (at.node, at.neighbour), bool(wishes), at.cause, text)
+    return NotReached(node, reason, (at.node, at.neighbour), bool(interests), at.cause, text)

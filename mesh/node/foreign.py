@@ -44,7 +44,7 @@ class Foreign:
         """Compare an entry or a mark on the topic with what the leader offers."""
         scope = said.scope
         if isinstance(said, OwnAdvertRead):
-            agrees = said.wish == leader.entry(learner, scope, said.filter)
+            agrees = said.interest == leader.entry(learner, scope, said.filter)
             _note(self._adverts, (scope, said.filter), now_ms, agrees=agrees)
             return
         newest = leader.marks().get(scope)

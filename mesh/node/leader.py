@@ -15,9 +15,9 @@ from mesh.core.routing import LocalLink
 from mesh.core.scopes import ScopeWriter
 from mesh.model.control import (
     ChangeStatus,
+    Interest,
     Mark,
     Scope,
-    Wish,
 )
 from mesh.model.effects import (
     WriteAck,
@@ -76,7 +76,7 @@ class Leader:
     node: str
     epoch: int
     links: Sequence[LocalLink]
-    written: Mapping[Scope, Mapping[str, Wish]]
+    written: Mapping[Scope, Mapping[str, Interest]]
     stops: Sequence[tuple[str, int]] = ()
     awaited: Sequence[str] = ()
     completion: Completion = field(init=False)
@@ -124,17 +124,17 @@ class Leader:
         entries = learner.router.table.entries
         for scope, writer in self._scopes.items():
             written = self.written.get(scope, {})
-            wanted: dict[str, Wish] = {}
+            wanted: dict[str, Interest] = {}
             for filter_ in sorted(entries):
-                wish = offered(filter_, entries[filter_], scope, self._link(scope))
-                if wish is not None:
-                    wanted[filter_] = wish
+                interest = offered(filter_, entries[filter_], scope, self._link(scope))
+                if interest is not None:
+                    wanted[filter_] = interest
             if learner.covering:
                 wanted = self._covered(scope, wanted)
-            for filter_, wish in wanted.items():
-                writer.change(filter_, None, wish)
-                if written.get(filter_) != wish:
-                    yield WriteAdvert(scope, filter_, wish)
+            for filter_, interest in wanted.items():
+                writer.change(filter_, None, interest)
+                if written.get(filter_) != interest:
+                    yield WriteAdvert(scope, filter_, interest)
             for filter_ in sorted(written):
                 if filter_ not in wanted:
                     yield WriteAdvert(scope, filter_, None)
@@ -174,24 +174,24 @@ class Leader:
             was = link_of(old, scope) if scope in self._scopes else None
             now = link_of(self.links, scope) if scope in wanted else None
             writer = self._scopes.pop(scope, ScopeWriter(self._numbers.pop(scope, 0)))
-            before: dict[str, Wish] = {}
-            after: dict[str, Wish] = {}
+            before: dict[str, Interest] = {}
+            after: dict[str, Interest] = {}
             for filter_ in filters:
                 members = table.members(filter_)
                 known = touched.get(filter_, members)
-                if was is not None and (wish := offered(filter_, known, scope, was)):
-                    before[filter_] = wish
-                if now is not None and (wish := offered(filter_, members, scope, now)):
-                    after[filter_] = wish
+                if was is not None and (interest := offered(filter_, known, scope, was)):
+                    before[filter_] = interest
+                if now is not None and (interest := offered(filter_, members, scope, now)):
+                    after[filter_] = interest
             if (cover := self._covers.pop(scope, None)) is not None:
                 before = cover.offered_of(before)
             if learner.covering and now is not None:
                 after = self._covered(scope, after)
             is_changed = was is None or before != after
             for filter_ in sorted({**before, **after}):
-                if (old_wish := before.get(filter_)) != (wish := after.get(filter_)):
-                    writer.change(filter_, old_wish, wish)
-                    yield WriteAdvert(scope, filter_, wish)
+                if (old_interest := before.get(filter_)) != (interest := after.get(filter_)):
+                    writer.change(filter_, old_interest, interest)
+                    yield WriteAdvert(scope, filter_, interest)
             if now is None:
                 self._numbers[scope] = writer.number
                 yield WriteMark(scope, None)
@@ -214,7 +214,7 @@ class Leader:
         ]
         return [need for need in needs if need.readers]
 
-    def _covered(self, scope: Scope, entries: Mapping[str, Wish]) -> dict[str, Wish]:
+    def _covered(self, scope: Scope, entries: Mapping[str, Interest]) -> dict[str, Interest]:
         """Begin to offer no entry of a scope that another covers; return the others."""
         cover = self._covers[scope] = Covering()
         cover.apply(entries)
@@ -273,7 +273,7 @@ class Leader:
         """Whether what the topic said at the beginning is compared."""
         return self._has_offered
 
-    def entry(self, learner: Learner, scope: Scope, filter_: str) -> Wish | None:
+    def entry(self, learner: Learner, scope: Scope, filter_: str) -> Interest | None:
         """Return what is offered of a filter; None in a scope that this node does not write."""
         if scope not in self._scopes:
             return None

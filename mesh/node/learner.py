@@ -19,11 +19,11 @@ from mesh.model.control import (
     UNKNOWN_LINEAGE,
     EndpointKind,
     Heartbeat,
+    Interest,
     Lineage,
     Mark,
     Scope,
     Subscription,
-    Wish,
     is_address,
     node_address,
 )
@@ -39,7 +39,7 @@ from mesh.node.queues import Leaving, OwnQueues
 from mesh.node.relinking import CHANGE, NO_CHANGES, UNCHANGED, LinkChanges
 from mesh.node.remembering import is_kept
 from mesh.node.rounds import CLIENTS, Round, input_name, neighbour_of
-from mesh.node.standing import endpoint_wishes, standing_changes, standing_wishes
+from mesh.node.standing import endpoint_interest, standing_changes, standing_wishes
 from mesh.node.subscriptions import Key, OwnSubscriptions
 from mesh.node.troubles import Troubles
 
@@ -96,7 +96,7 @@ class Learner:
     cuts: Cuts = field(init=False)
     queues: OwnQueues = field(default_factory=OwnQueues)
     making: dict[str, int] = field(default_factory=dict)
-    _pending: dict[tuple[str, Member], Wish | None] = field(default_factory=dict)
+    _pending: dict[tuple[str, Member], Interest | None] = field(default_factory=dict)
     _came: dict[tuple[str, Scope], dict[str, None]] = field(default_factory=dict)
     _read: dict[str, tuple[int, int]] = field(default_factory=dict)
     _begun: dict[str, tuple[int, int]] | None = None
@@ -113,7 +113,7 @@ class Learner:
             self.neighbours[link.neighbour] = Neighbour(link)
         for change in standing_changes({}, standing_wishes(self.links, self.static)):
             self._put(*change)
-        self._put(node_address(self.uuid), ADDRESS, Wish(clients_offset=self.clients_offset))
+        self._put(node_address(self.uuid), ADDRESS, Interest(clients_offset=self.clients_offset))
 
     @property
     def is_synced(self) -> bool:
@@ -148,8 +148,8 @@ class Learner:
             return
         self.own.put((endpoint, filter_), subscription, now)
         if subscription.kind is EndpointKind.CHANNEL:
-            for member, wish in endpoint_wishes(endpoint, subscription):
-                self._put(filter_, member, wish)
+            for member, interest in endpoint_interest(endpoint, subscription):
+                self._put(filter_, member, interest)
         yield EnsureEndpoint(endpoint, subscription.message_class)
 
     def endpoint_told(self, input_: EndpointMade | EndpointSeen) -> None:
@@ -164,14 +164,14 @@ class Learner:
         self.clients_offset = offset
         self._read[CLIENTS] = (0, offset)
         self.cuts.read(self.uuid, offset)
-        self._put(node_address(self.uuid), ADDRESS, Wish(clients_offset=offset))
+        self._put(node_address(self.uuid), ADDRESS, Interest(clients_offset=offset))
 
     def clients_anew(self) -> None:
         """Have `clients` read from its beginning; what does not stand there any more ends then."""
         self._void(CLIENTS)
         self._unread = dict.fromkeys(self.own.asked)
         self.clients_offset, self.clients_caught_up = -1, False
-        self._put(node_address(self.uuid), ADDRESS, Wish(clients_offset=-1))
+        self._put(node_address(self.uuid), ADDRESS, Interest(clients_offset=-1))
 
     def clients_read(self, now: int) -> None:
         """Take note that `clients` is read to the end found at the start."""
@@ -185,8 +185,8 @@ class Learner:
         if gone is None:
             return
         if gone.kind is EndpointKind.CHANNEL:
-            for member, wish in endpoint_wishes(endpoint, None):
-                self._put(filter_, member, wish)
+            for member, interest in endpoint_interest(endpoint, None):
+                self._put(filter_, member, interest)
         if not self.own.wants_nothing(endpoint):
             return
         if self.queues.is_shared(endpoint, gone):
@@ -209,11 +209,11 @@ class Learner:
 
     # -- neighbours -----------------------------------------------------------------------
 
-    def advert_read(self, name: str, scope: Scope, filter_: str, wish: Wish | None) -> None:
+    def advert_read(self, name: str, scope: Scope, filter_: str, interest: Interest | None) -> None:
         """Take note of an entry that a neighbour offers or withdraws."""
         reader = self._scope(name, scope)
         if reader is not None:
-            reader.advert(filter_, wish)
+            reader.advert(filter_, interest)
 
     def mark_read(self, name: str, scope: Scope, mark: Mark) -> None:
         """Gather what a mark brings into force."""
@@ -229,13 +229,13 @@ class Learner:
     def _marked(self, name: str, scope: Scope, reader: ScopeReader, mark: Mark) -> None:
         changes = reader.marked(mark)
         late = self.neighbours[name].late
-        for filter_, wish in changes.items():
+        for filter_, interest in changes.items():
             late.pop((scope, filter_), None)
-            if wish is None and self._is_catching_up(name) and not is_address(filter_):
+            if interest is None and self._is_catching_up(name) and not is_address(filter_):
                 late[scope, filter_] = None
             else:
-                self._gather(name, scope, filter_, wish)
-        if came := [filter_ for filter_, wish in changes.items() if is_kept(filter_, wish)]:
+                self._gather(name, scope, filter_, interest)
+        if came := [filter_ for filter_, interest in changes.items() if is_kept(filter_, interest)]:
             self._came.setdefault((name, scope), {}).update(dict.fromkeys(came))
         if reader.mark is not None:
             version = (reader.mark.epoch, reader.mark.number)
@@ -267,8 +267,8 @@ class Learner:
             if reader is not None and reader.is_older(version):
                 if version is not None:
                     self._read[input_name(name, scope)] = version
-                for filter_, wish in reader.freeze(filters).items():
-                    self._gather(name, scope, filter_, wish)
+                for filter_, interest in reader.freeze(filters).items():
+                    self._gather(name, scope, filter_, interest)
 
     def recall(
         self,
@@ -290,8 +290,8 @@ class Learner:
             version = versions.get(source, UNCHANGED)
             if reader is not None and self._routed.get(source, UNCHANGED) < version:
                 self._read[source] = version
-                for filter_, wish in reader.recall(learned.get(scope, ()), version).items():
-                    self._gather(name, scope, filter_, wish)
+                for filter_, interest in reader.recall(learned.get(scope, ()), version).items():
+                    self._gather(name, scope, filter_, interest)
 
     def can_recall(self, name: str, versions: Mapping[str, tuple[int, int]]) -> bool:
         """Say whether these versions are later than what this worker routes by of a neighbour."""
@@ -384,14 +384,14 @@ class Learner:
             return None
         return neighbour.scopes.setdefault(scope, ScopeReader())
 
-    def _gather(self, name: str, scope: Scope, filter_: str, wish: Wish | None) -> None:
+    def _gather(self, name: str, scope: Scope, filter_: str, interest: Interest | None) -> None:
         neighbour = self.neighbours[name]
-        if wish is not None:
-            wish = neighbour.left_of(wish)
+        if interest is not None:
+            interest = neighbour.left_of(interest)
         ownership = ownership_after(neighbour.link.kind, scope.ownership)
-        self._put(filter_, Member(scope.zone, name, ownership, scope.row), wish)
-        if wish is not None and wish.clients_offset is not None:
-            self.cuts.read(filter_.partition("/")[2], wish.clients_offset)
+        self._put(filter_, Member(scope.zone, name, ownership, scope.row), interest)
+        if interest is not None and interest.clients_offset is not None:
+            self.cuts.read(filter_.partition("/")[2], interest.clients_offset)
 
     def _is_catching_up(self, name: str) -> bool:
         """Say whether a neighbour that was not heard is being read to where it is now.
@@ -450,8 +450,8 @@ class Learner:
     def regather(self, name: str) -> None:
         """Gather anew what a neighbour wants: how much of it counts has changed."""
         for scope, reader in self.neighbours[name].scopes.items():
-            for filter_, wish in reader.in_force():
-                self._gather(name, scope, filter_, wish)
+            for filter_, interest in reader.in_force():
+                self._gather(name, scope, filter_, interest)
 
     # -- changes of the topology ----------------------------------------------------------
 
@@ -503,8 +503,8 @@ class Learner:
 
     # -- rounds ---------------------------------------------------------------------------
 
-    def _put(self, filter_: str, member: Member, wish: Wish | None) -> None:
-        self._pending[filter_, member] = wish
+    def _put(self, filter_: str, member: Member, interest: Interest | None) -> None:
+        self._pending[filter_, member] = interest
 
     @property
     def era(self) -> Era:
@@ -533,9 +533,9 @@ class Learner:
         is_another = self.followed != known
         cuts = self.cuts.follow(self.followed, table.entries) if is_another else {}
         settled = self.queues.settle(self.own, table)  # when all else is in force
-        for (filter_, member), wish in chain(self._pending.items(), settled):
+        for (filter_, member), interest in chain(self._pending.items(), settled):
             before = table.members(filter_)
-            if table.put(filter_, member, wish):
+            if table.put(filter_, member, interest):
                 touched.setdefault(filter_, before)
         if touched:
             self.router.forget()

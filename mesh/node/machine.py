@@ -203,8 +203,8 @@ class NodeMachine:
                 learner.clients_passed(offset)
             case ClientsCaughtUp():
                 learner.clients_read(self._now_ms)
-            case AdvertRead(neighbour, scope, filter_, wish):
-                learner.advert_read(neighbour, scope, filter_, wish)
+            case AdvertRead(neighbour, scope, filter_, interest):
+                learner.advert_read(neighbour, scope, filter_, interest)
             case MarkRead(neighbour, scope, mark):
                 learner.mark_read(neighbour, scope, mark)
             case BeatRead(neighbour, heartbeat):

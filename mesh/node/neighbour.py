@@ -1,4 +1,4 @@
-"""What a worker knows of one neighbour, and what is left of its wishes while it is down."""
+"""What a worker knows of one neighbour, and what is left of its interest while it is down."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mesh.core.routing import LocalLink
 from mesh.core.scopes import ScopeReader
-from mesh.model.control import DISABLED, LinkStatus, Mark, Scope, Stop, Wish
+from mesh.model.control import DISABLED, Interest, LinkStatus, Mark, Scope, Stop
 from mesh.model.links import GateStatus
 from mesh.model.reasons import Reason
 
@@ -79,11 +79,11 @@ class Neighbour:
         """Whether nothing that it acknowledges would be heard now. Spec: K24."""
         return self.is_down or self.closed is Reason.LINK_DISABLED
 
-    def left_of(self, wish: Wish) -> Wish | None:
-        """Return what is in force of a wish of it just now. Spec: K19, K27."""
+    def left_of(self, interest: Interest) -> Interest | None:
+        """Return what is in force of its interest just now. Spec: K19, K27."""
         if self.gate is not None:
             return None
-        return while_down(wish) if self.is_down else wish
+        return while_down(interest) if self.is_down else interest
 
     @property
     def may_talk(self) -> bool:
@@ -111,10 +111,12 @@ class Neighbour:
         return LinkStatus(self.link.neighbour, self.link.zone, state, reason)
 
 
-def while_down(wish: Wish) -> Wish | None:
-    """Return what is left of a wish while its neighbour is down. Spec: K19."""
+def while_down(interest: Interest) -> Interest | None:
+    """Return what is left of interest while its neighbour is down. Spec: K19."""
     return (
-        Wish(durable=True, live=False, static=wish.static, clients_offset=wish.clients_offset)
-        if wish.durable
+        Interest(
+            durable=True, live=False, static=interest.static, clients_offset=interest.clients_offset
+        )
+        if interest.durable
         else None
     )

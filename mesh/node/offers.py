@@ -12,7 +12,7 @@ from mesh.core.forwarding import offers, ownership_after, scope_is_per_link
 from mesh.core.interest import InterestTable, Member, Members, union
 from mesh.core.joins import row_over
 from mesh.core.routing import LocalLink
-from mesh.model.control import Ownership, Scope, Wish, is_address
+from mesh.model.control import Interest, Ownership, Scope, is_address
 from mesh.model.topology import ZoneKind
 from mesh.node.queues import is_offered
 
@@ -52,12 +52,12 @@ def scopes_fed(links: Sequence[LocalLink], learned_on: LocalLink, scope: Scope) 
 
 
 def scopes_offering(links: Sequence[LocalLink], member: Member) -> Sequence[Scope]:
-    """Return the scopes in which a member's wishes are offered."""
+    """Return the scopes in which a member's interest is offered."""
     by_zone = {link.zone: link for link in links}
     return [fed for fed in scopes_of(links) if _is_offered(member, fed, by_zone[fed.zone])]
 
 
-def offered(filter_: str, members: Members, scope: Scope, link: LocalLink) -> Wish | None:
+def offered(filter_: str, members: Members, scope: Scope, link: LocalLink) -> Interest | None:
     """Return what is offered in a scope of a filter with these members, or None.
 
     Over joins that is addresses alone, and nothing of what is local here. Spec: K22, K26, EMS-11,
@@ -68,15 +68,15 @@ def offered(filter_: str, members: Members, scope: Scope, link: LocalLink) -> Wi
     if link.kind is ZoneKind.JOIN and not is_address(filter_):
         return None
     return union(
-        wish
-        for member, wish in members
+        interest
+        for member, interest in members
         if is_offered(filter_, member) and _is_offered(member, scope, link)
     )
 
 
 def differing(
     touched: Mapping[str, Members], table: InterestTable, scope: Scope, link: LocalLink
-) -> Sequence[tuple[str, Wish | None, Wish | None]]:
+) -> Sequence[tuple[str, Interest | None, Interest | None]]:
     """Return (filter, before, after) where what is offered in a scope changes, sorted.
 
     Thousands of filters have the same members, as one object each: what that is worth in this
@@ -88,19 +88,19 @@ def differing(
         scope: Where it is offered.
         link: A link that the scope is offered on.
     """
-    worth: dict[int, Wish | None] = {}
+    worth: dict[int, Interest | None] = {}
     found = []
     for filter_, was in touched.items():
-        wishes = []
+        interests = []
         for members in (was, table.members(filter_)):
             if filter_.startswith("$") or link.locals.hides(filter_):
-                wishes.append(offered(filter_, members, scope, link))
+                interests.append(offered(filter_, members, scope, link))
                 continue
             key = id(members)
             if key not in worth:
                 worth[key] = offered(filter_, members, scope, link)
-            wishes.append(worth[key])
-        before, after = wishes
+            interests.append(worth[key])
+        before, after = interests
         if before != after:
             found.append((filter_, before, after))
     return sorted(found, key=itemgetter(0))

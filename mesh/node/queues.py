@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.interest import InterestTable, Member
-from mesh.model.control import REFUSED, EndpointKind, EndpointStatus, Subscription, Wish
+from mesh.model.control import REFUSED, EndpointKind, EndpointStatus, Interest, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.names import fold
 from mesh.model.queues import (
@@ -68,7 +68,7 @@ class OwnQueues:
     unsaid: QueuePolicy = QueuePolicy.EVERY
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
     left: dict[str, Leaving] = field(default_factory=dict)
-    _placed: dict[tuple[str, Member], Wish] = field(default_factory=dict)
+    _placed: dict[tuple[str, Member], Interest] = field(default_factory=dict)
 
     @classmethod
     def at(cls, node: str, topology: Topology) -> OwnQueues:
@@ -98,7 +98,7 @@ class OwnQueues:
 
     def settle(
         self, own: OwnSubscriptions, table: InterestTable
-    ) -> Iterator[tuple[tuple[str, Member], Wish | None]]:
+    ) -> Iterator[tuple[tuple[str, Member], Interest | None]]:
         """Yield what changes in the table, by what it holds of other nodes just now.
 
         Args:
@@ -112,16 +112,16 @@ class OwnQueues:
         wanted = dict(self._wanted(queues, table))
         for endpoint, leaving in self.left.items():
             if self.is_shared(endpoint, leaving.wanted):
-                wish = Wish(durable=leaving.wanted.message_class is MessageClass.GUARANTEED)
-                wanted[queue_address(endpoint, self.node), Member("", endpoint)] = wish
+                interest = Interest(durable=leaving.wanted.message_class is MessageClass.GUARANTEED)
+                wanted[queue_address(endpoint, self.node), Member("", endpoint)] = interest
         before, self._placed = self._placed, wanted
         for filter_, member in [key for key in before if key not in wanted]:
             now = own.asked.get((member.name, filter_))
             if now is None or now.kind is EndpointKind.QUEUE:
                 yield (filter_, member), None  # else it is a channel's by now
-        for key, wish in wanted.items():
-            if before.get(key) != wish:
-                yield key, wish
+        for key, interest in wanted.items():
+            if before.get(key) != interest:
+                yield key, interest
 
     def left_long_ago(self, complete: int, now_ms: int) -> Sequence[str]:
         """Return queues for which nothing is on its way any more.
@@ -144,7 +144,7 @@ class OwnQueues:
 
     def _wanted(
         self, queues: Mapping[Key, Subscription], table: InterestTable
-    ) -> Iterator[tuple[tuple[str, Member], Wish]]:
+    ) -> Iterator[tuple[tuple[str, Member], Interest]]:
         policies: dict[str, QueuePolicy] = {}
         for (endpoint, filter_), subscription in queues.items():
             policy = self.policy_of(endpoint, subscription)
@@ -155,14 +155,14 @@ class OwnQueues:
             if fault is not None:
                 self.refused[endpoint, filter_] = fault
                 continue
-            wish = Wish(durable=subscription.message_class is MessageClass.GUARANTEED)
+            interest = Interest(durable=subscription.message_class is MessageClass.GUARANTEED)
             member = Member("", endpoint, noexport=subscription.noexport)
             if kind is None:
-                yield (filter_, member), wish
+                yield (filter_, member), interest
                 continue
-            yield (str(Attraction(endpoint, self.node, kind, filter_)), member), wish
+            yield (str(Attraction(endpoint, self.node, kind, filter_)), member), interest
             if kind is not MemberKind.LOCAL:
-                yield (queue_address(endpoint, self.node), member), wish
+                yield (queue_address(endpoint, self.node), member), interest
 
     def _fault(self, endpoint: str, subscription: Subscription, first: QueuePolicy) -> str | None:
         """Return why a subscription attracts nothing, two homes apart. Spec: K13."""

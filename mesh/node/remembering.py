@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.scopes import ScopeReader
-from mesh.model.control import Scope, Wish, is_address
+from mesh.model.control import Interest, Scope, is_address
 from mesh.model.effects import WriteLearned
 from mesh.node.neighbour import Neighbour
 from mesh.node.rounds import Round, input_name
@@ -31,9 +31,9 @@ Versions = Mapping[str, tuple[int, int]]
 _NEVER = (-1, -1)
 
 
-def is_kept(filter_: str, wish: Wish | None) -> bool:
-    """Say whether a wish is one that guaranteed messages are to wait for."""
-    return wish is not None and wish.durable and not is_address(filter_)
+def is_kept(filter_: str, interest: Interest | None) -> bool:
+    """Say whether it is interest that guaranteed messages are to wait for."""
+    return interest is not None and interest.durable and not is_address(filter_)
 
 
 @dataclass(slots=True)
@@ -91,9 +91,11 @@ class Remembering:
                 yield WriteLearned(name, scope, *version, tuple(came), is_more=True)
 
     def _keep(
-        self, source: Source, reader: ScopeReader, entries: Iterable[tuple[str, Wish]]
+        self, source: Source, reader: ScopeReader, entries: Iterable[tuple[str, Interest]]
     ) -> Iterator[WriteLearned]:
-        filters = tuple(sorted(filter_ for filter_, wish in entries if is_kept(filter_, wish)))
+        filters = tuple(
+            sorted(filter_ for filter_, interest in entries if is_kept(filter_, interest))
+        )
         is_news = source in self._added or self._kept.get(source) != filters
         if not is_news or reader.mark is None:
             return

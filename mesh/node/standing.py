@@ -1,4 +1,4 @@
-"""What a node wants of itself, and what it makes of its clients' wishes.
+"""What a node wants of itself, and what it makes of its clients' subscriptions.
 
 Spec: UM-1, DMR-12, K22.
 """
@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mesh.core.interest import JOINED, STATIC, Member
 from mesh.core.routing import LocalLink
-from mesh.model.control import Subscription, Wish
+from mesh.model.control import Interest, Subscription
 from mesh.model.frames import MessageClass
 
-OwnWishes = Mapping[tuple[str, Member], Wish]
-"""(filter, who of this node) -> wish."""
+OwnInterest = Mapping[tuple[str, Member], Interest]
+"""(filter, who of this node) -> interest."""
 
 
-def standing_wishes(links: Sequence[LocalLink], static: Sequence[str]) -> OwnWishes:
+def standing_wishes(links: Sequence[LocalLink], static: Sequence[str]) -> OwnInterest:
     """Return what a node wants although no client asked for it.
 
     Args:
@@ -24,25 +24,25 @@ def standing_wishes(links: Sequence[LocalLink], static: Sequence[str]) -> OwnWis
         static: Filters that the topology has it want.
     """
     joined = [link.out.filter for link in links if link.out is not None]
-    wish = Wish(static=True)
-    return {(one, JOINED): wish for one in joined} | {(one, STATIC): wish for one in static}
+    interest = Interest(static=True)
+    return {(one, JOINED): interest for one in joined} | {(one, STATIC): interest for one in static}
 
 
 def standing_changes(
-    before: OwnWishes, after: OwnWishes
-) -> Iterator[tuple[str, Member, Wish | None]]:
+    before: OwnInterest, after: OwnInterest
+) -> Iterator[tuple[str, Member, Interest | None]]:
     """Yield what makes the one of the other."""
     for filter_, member in before:
         if (filter_, member) not in after:
             yield filter_, member, None
-    for (filter_, member), wish in after.items():
-        yield filter_, member, wish
+    for (filter_, member), interest in after.items():
+        yield filter_, member, interest
 
 
-def endpoint_wishes(
+def endpoint_interest(
     endpoint: str, subscription: Subscription | None
-) -> Iterator[tuple[Member, Wish | None]]:
-    """Yield what a subscription, or with None its end, makes of an endpoint's wish for a filter.
+) -> Iterator[tuple[Member, Interest | None]]:
+    """Yield what a subscription, or its end (None), makes of an endpoint's interest in a filter.
 
     One that is not exported is another member, so that only the other one is offered.
 
@@ -54,4 +54,4 @@ def endpoint_wishes(
             yield member, None
         else:
             durable = subscription.message_class is MessageClass.GUARANTEED
-            yield member, Wish(durable=durable)
+            yield member, Interest(durable=durable)

@@ -1,4 +1,4 @@
-"""What nodes would know of each other once every wish had travelled everywhere.
+"""What nodes would know of each other once all interest had travelled everywhere.
 
 So that a mesh that does not run, or not so, can be explained by the nodes' own core.
 Spec: DESIGN 3, DESIGN 4.2, K22.
@@ -13,7 +13,7 @@ from mesh.core.forwarding import ownership_after
 from mesh.core.interest import InterestTable, Member
 from mesh.core.routing import Router, local_links
 from mesh.core.scopes import ScopeWriter
-from mesh.model.control import Mark, Scope, Subscription, Wish, node_address
+from mesh.model.control import Interest, Mark, Scope, Subscription, node_address
 from mesh.model.controls import ControlKind
 from mesh.model.topology import Topology
 from mesh.node.explanation import KnownNode
@@ -43,7 +43,7 @@ def suppose(topology: Topology, wanted: Mapping[str, Subscriptions]) -> Mapping[
         tables[node] = _own_table(learner, wanted.get(node, {}))
         if tables[node].entries:
             todo[node] = dict.fromkeys(sorted(tables[node].entries))
-    offers: dict[str, dict[Scope, dict[str, Wish]]] = {
+    offers: dict[str, dict[Scope, dict[str, Interest]]] = {
         node: {scope: {} for scope in scopes_of(links[node])} for node in topology.nodes
     }
     while todo:
@@ -52,13 +52,13 @@ def suppose(topology: Topology, wanted: Mapping[str, Subscriptions]) -> Mapping[
             members = tables[node].members(filter_)
             for scope, entries in offers[node].items():
                 link = next(one for one in links[node] if one.zone == scope.zone)
-                wish = offered(filter_, members, scope, link)
-                if wish is None or entries.get(filter_) == wish:
+                interest = offered(filter_, members, scope, link)
+                if interest is None or entries.get(filter_) == interest:
                     continue
-                entries[filter_] = wish
+                entries[filter_] = interest
                 member = Member(scope.zone, node, ownership_after(link.kind, scope.ownership))
                 for reader in readers_of(links[node], scope):
-                    if tables[reader].put(filter_, member, wish):
+                    if tables[reader].put(filter_, member, interest):
                         todo.setdefault(reader, {})[filter_] = None
     return {
         node: KnownNode(
@@ -72,9 +72,9 @@ def suppose(topology: Topology, wanted: Mapping[str, Subscriptions]) -> Mapping[
 
 
 def _own_table(learner: Learner, subscriptions: Subscriptions) -> InterestTable:
-    """Return what a node makes of its clients' wishes; those that it refuses are left out."""
-    for number, ((endpoint, filter_), wish) in enumerate(subscriptions.items()):
-        for _ in learner.subscription_read(number, endpoint, filter_, wish, 0):
+    """Return what a node makes of clients' subscriptions; those that it refuses are left out."""
+    for number, ((endpoint, filter_), interest) in enumerate(subscriptions.items()):
+        for _ in learner.subscription_read(number, endpoint, filter_, interest, 0):
             pass
     learner.begin_round()
     table = learner.router.table
@@ -89,8 +89,8 @@ def _uuid(node: str) -> str:
     return f"supposed-{node}"
 
 
-def _mark(entries: Mapping[str, Wish]) -> Mark:
+def _mark(entries: Mapping[str, Interest]) -> Mark:
     writer = ScopeWriter()
-    for filter_, wish in entries.items():
-        writer.change(filter_, None, wish)
+    for filter_, interest in entries.items():
+        writer.change(filter_, None, interest)
     return writer.next_mark(1)

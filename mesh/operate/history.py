@@ -15,7 +15,7 @@ from mesh.codec.keys import AdvertKey, parse_control_key, parse_subscription_key
 from mesh.codec.subscriptions import decode_subscription
 from mesh.config.scalars import duration_s
 from mesh.errors import ConfigError, Problem, ProtocolError
-from mesh.model.control import Scope, Subscription, Wish
+from mesh.model.control import Interest, Scope, Subscription
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.following import Follower
@@ -55,13 +55,13 @@ class HeldOffer:
 
     Attributes:
         scope, filter: Where, and what it wanted.
-        wish: How; None where only its end is still on record.
+        interest: How; None where only its end is still on record.
         since_ms: Since when, broker's time; None where that is older than the copy.
     """
 
     scope: Scope
     filter: str
-    wish: Wish | None
+    interest: Interest | None
     since_ms: int | None
 
 
@@ -100,7 +100,7 @@ def interest_now(seen: NodeView) -> InterestAt:
             HeldOffer(
                 scope=scope,
                 filter=filter_,
-                wish=seen.offers[scope][filter_],
+                interest=seen.offers[scope][filter_],
                 since_ms=seen.offered_ms[scope, filter_],
             )
             for scope, filter_ in sorted(seen.offered_ms)
@@ -146,10 +146,10 @@ def interest_at(
     held: Entries = {}
     before: Entries = {}
     after: Entries = {}
-    wishes: dict[tuple[str, str], HeldSubscription] = {}
+    interests: dict[tuple[str, str], HeldSubscription] = {}
     for record in _read(cluster, [compacted, clients, log], now_ms):
         if record.topic() == clients:
-            _wish(wishes, record, at_ms)
+            _wish(interests, record, at_ms)
             continue
         key = _advert_key(record)
         if key is None:
@@ -162,7 +162,7 @@ def interest_at(
             after.setdefault(key, record)
     return InterestAt(
         tuple(_offers(held, before, after, at_ms)),
-        tuple(wishes[key] for key in sorted(wishes)),
+        tuple(interests[key] for key in sorted(interests)),
     )
 
 
@@ -185,14 +185,14 @@ def _advert_key(record: Record) -> tuple[Scope, str] | None:
     return (key.scope, key.filter) if isinstance(key, AdvertKey) else None
 
 
-def _wish(wishes: dict[tuple[str, str], HeldSubscription], record: Record, at_ms: int) -> None:
+def _wish(interests: dict[tuple[str, str], HeldSubscription], record: Record, at_ms: int) -> None:
     since = record.timestamp()[1]
     try:
         endpoint, filter_ = parse_subscription_key(record.key() or b"")
         value = record.value()
-        wishes.pop((endpoint, filter_), None)
+        interests.pop((endpoint, filter_), None)
         if value is not None and since <= at_ms:
-            wishes[endpoint, filter_] = HeldSubscription(
+            interests[endpoint, filter_] = HeldSubscription(
                 endpoint=endpoint,
                 filter=filter_,
                 subscription=decode_subscription(value),
@@ -210,7 +210,7 @@ def _offers(held: Entries, before: Entries, after: Entries, at_ms: int) -> Itera
         elif key in after:
             # What ended after the moment, and began before the copy does, was in force.
             if after[key].value() is None:
-                yield HeldOffer(scope=scope, filter=filter_, wish=None, since_ms=None)
+                yield HeldOffer(scope=scope, filter=filter_, interest=None, since_ms=None)
             continue
         else:
             record, since = held[key], held[key].timestamp()[1]
@@ -220,7 +220,7 @@ def _offers(held: Entries, before: Entries, after: Entries, at_ms: int) -> Itera
         if value is None:
             continue
         try:
-            wish = decode_advert(value)
+            interest = decode_advert(value)
         except ProtocolError:
             continue
-        yield HeldOffer(scope=scope, filter=filter_, wish=wish, since_ms=since)
+        yield HeldOffer(scope=scope, filter=filter_, interest=interest, since_ms=since)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from mesh.codec.frames import decode_header
 from mesh.codec.keys import PauseKey
 from mesh.errors import ProtocolError, TransportError
-from mesh.model.control import DISABLED, FULL, Pause, Scope, Wish
+from mesh.model.control import DISABLED, FULL, Interest, Pause, Scope
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -134,8 +134,8 @@ def _because(what: str, pause: Pause) -> str:
 
 def wanted_over(
     view: MeshView, wanting: str, of: str, zone: str, *, addresses: bool = False
-) -> Iterator[tuple[Scope, str, Wish]]:
-    """Yield what a node offers to a neighbour as its interest: scope, filter and wish.
+) -> Iterator[tuple[Scope, str, Interest]]:
+    """Yield what a node offers to a neighbour as its interest: scope, filter and what it asks for.
 
     Args:
         view: The mesh.
@@ -147,9 +147,9 @@ def wanted_over(
     for scope, offers in sorted(view.nodes[wanting].offers.items()):
         if scope.zone != zone or scope.neighbour not in ("", of):
             continue
-        for filter_, wish in sorted(offers.items(), key=lambda pair: pair[0]):
+        for filter_, interest in sorted(offers.items(), key=lambda pair: pair[0]):
             if addresses or not filter_.startswith("$node/"):
-                yield scope, filter_, wish
+                yield scope, filter_, interest
 
 
 @dataclass(slots=True)

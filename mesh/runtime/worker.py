@@ -258,9 +258,9 @@ class Worker:
         if now - self._ticked_ms >= TICK_MS:
             self._ticked_ms = now
             self._step(Ticked(now))
-        if self._listener.knows_wishes:
+        if self._listener.knows_orders:
             self._stand_still()
-            for change in self._changing.follow(self._listener.wishes.word, now):
+            for change in self._changing.follow(self._listener.orders.word, now):
                 self._step(change)
             if self._targets is not None and self._targets.may_begin(now):
                 lanes.follow(assigned, now)
@@ -347,7 +347,7 @@ class Worker:
     def _assigned(self) -> frozenset[int]:
         """Return the lanes that the group gave to this worker, which may not have joined yet."""
         has_routed = self.machine is not None and self.machine.has_routed
-        is_prepared = has_routed and self._listener.knows_wishes
+        is_prepared = has_routed and self._listener.knows_orders
         return self._admission.lanes(self.clock.now_ms(), is_prepared=is_prepared)
 
     def _follow_membership(self, assigned: frozenset[int]) -> None:
@@ -382,8 +382,8 @@ class Worker:
             self._questions,
         )
         sources.still.cut = self._cut
-        sources.still.paused = self._listener.wishes.paused
-        sources.still.holding = self._changing.is_held(self._listener.wishes.change)
+        sources.still.paused = self._listener.orders.paused
+        sources.still.holding = self._changing.is_held(self._listener.orders.change)
         self._lanes = Lanes(
             self.topology,
             self._home,
@@ -482,12 +482,12 @@ class Worker:
         if self._lanes is None:
             return
         still, lanes, now = self._lanes.sources.still, self._lanes, self.clock.now_ms()
-        wishes = self._listener.wishes
-        lanes.pause_subjects(wishes.paused_subjects, now)
+        orders = self._listener.orders
+        lanes.pause_subjects(orders.paused_subjects, now)
         closed = lanes.machine.router.unread()
         gives_way = lanes.machine.probing.answer.is_holding
-        holding = gives_way or self._changing.is_held(wishes.change)
-        wanted = (self._cut, wishes.paused, closed, holding)
+        holding = gives_way or self._changing.is_held(orders.change)
+        wanted = (self._cut, orders.paused, closed, holding)
         if still.wake(now) or wanted != (still.cut, still.paused, still.closed, still.holding):
             still.cut, still.paused, still.closed, still.holding = wanted
             lanes.sources.settle(lanes.owned, now)

@@ -45,12 +45,12 @@ from mesh.model.control import (
     Change,
     Heartbeat,
     Identity,
+    Interest,
     LinkState,
     Mark,
     Scope,
     Stop,
     Subscription,
-    Wish,
 )
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -78,7 +78,7 @@ class NodeView(OperatorRecords):
         acks: What it acknowledges, per (neighbour, scope of the neighbour).
         link_states: What it says it has read of each neighbour.
         offered_ms: Since when it offers an entry, by the clock of its Kafka cluster.
-        subscriptions: Its clients' wishes, per (endpoint, filter).
+        subscriptions: Its clients' interests, per (endpoint, filter).
         subscribed_ms: Since when they hold, by the same clock.
         clients_offset: Offset of the newest record on `clients`, or -1.
         stops: Sources that it reads no further until somebody accepts what is lost.
@@ -89,7 +89,7 @@ class NodeView(OperatorRecords):
     heard_ms: int = -1
     beat_ms: int = -1
     marks: dict[Scope, Mark] = field(default_factory=dict)
-    offers: dict[Scope, dict[str, Wish]] = field(default_factory=dict)
+    offers: dict[Scope, dict[str, Interest]] = field(default_factory=dict)
     offered_ms: dict[tuple[Scope, str], int] = field(default_factory=dict)
     subscribed: Acknowledgement | None = None
     acks: dict[tuple[str, Scope], Acknowledgement] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from mesh.core.interest import Member
 from mesh.core.queues import QUEUE_SHAPES_MAX, Attractions
 from mesh.core.routes import PUBLISHED_HERE
 from mesh.core.routing import Router
-from mesh.model.control import Wish
+from mesh.model.control import Interest
 from mesh.model.frames import MessageClass
 from mesh.model.queues import Attraction, MemberKind
 
@@ -41,7 +41,7 @@ def main() -> int:
     """Measure both, and say so."""
     router, queues = Router([]), Attractions()
     for filter_ in _filters(LEVELS):
-        router.table.put(filter_, Member("", "hostile"), Wish())
+        router.table.put(filter_, Member("", "hostile"), Interest())
     shapes = list(itertools.islice(_filters(LEVELS), 0, 2 * QUEUE_SHAPES_MAX, 2))
     for node in "abcd"[:NODES]:
         for filter_ in shapes:

@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as Place
 
 from mesh.core.interest import InterestTable, Member
 from mesh.errors import StartError
-from mesh.model.control import Wish
+from mesh.model.control import Interest
 from mesh.model.headers import SUBJECT_HEADER
 from tests.bench.stage import PARTITIONS, Stage
 
@@ -120,7 +120,7 @@ def bytes_per_filter(count: int) -> float:
     tracemalloc.start()
     table = InterestTable()
     for index in range(count):
-        table.put(f"acme/site-{index % 997}/line-{index}/*", member, Wish(True, True))
+        table.put(f"acme/site-{index % 997}/line-{index}/*", member, Interest(True, True))
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return held / count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mesh.core.scopes import ScopeReader
 from mesh.errors import TransportDeniedError, UnknownVersionError
-from mesh.model.control import Wish
+from mesh.model.control import Interest
 from mesh.node import remembering
 from mesh.node.learner import Learner
 from mesh.runtime.control import recalling
@@ -102,7 +102,7 @@ def recalled_is_all(patches: Patches) -> None:
 def recalled_direct_stays_direct(patches: Patches) -> None:
     def freeze(self, filters):
         unseen = [one for one in filters if one not in self.view]
-        frozen = {one: Wish(durable=True, live=False) for one in unseen}
+        frozen = {one: Interest(durable=True, live=False) for one in unseen}
         self.ghosts.update(frozen)
         return dict(frozen)
 

@@ -9,7 +9,7 @@ import pytest
 from mesh.core.forwarding import ownership_after
 from mesh.core.interest import InterestTable, Member
 from mesh.core.routing import local_links
-from mesh.model.control import Wish, node_address
+from mesh.model.control import Interest, node_address
 from mesh.model.topology import Topology
 from mesh.node.leader import offered, readers_of, scopes_of
 from tests.sim.meshes import is_legal, random_joined_topology, random_topology
@@ -20,7 +20,7 @@ def spread(topology: Topology) -> dict[str, InterestTable]:
     links = {node: local_links(topology, node) for node in topology.nodes}
     tables = {node: InterestTable() for node in topology.nodes}
     for node, table in tables.items():
-        table.put(node_address(node), Member("", "$node"), Wish())
+        table.put(node_address(node), Member("", "$node"), Interest())
     changed = True
     while changed:
         changed = False
@@ -28,13 +28,13 @@ def spread(topology: Topology) -> dict[str, InterestTable]:
             for scope in scopes_of(links[node]):
                 link = next(one for one in links[node] if one.zone == scope.zone)
                 for filter_, members in list(table.entries.items()):
-                    wish = offered(filter_, members, scope, link)
-                    if wish is None:
+                    interest = offered(filter_, members, scope, link)
+                    if interest is None:
                         continue
                     ownership = ownership_after(link.kind, scope.ownership)
                     member = Member(scope.zone, node, ownership, scope.row)
                     for reader in readers_of(links[node], scope):
-                        changed |= tables[reader].put(filter_, member, wish)
+                        changed |= tables[reader].put(filter_, member, interest)
     return tables
 
 

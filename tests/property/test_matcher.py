@@ -15,7 +15,7 @@ from mesh.core.matcher import SHAPES_MAX, Shape
 from mesh.core.queues import Attractions
 from mesh.core.routes import PUBLISHED_HERE
 from mesh.core.routing import LocalLink, Router
-from mesh.model.control import Wish
+from mesh.model.control import Interest
 from mesh.model.frames import MessageClass
 from mesh.model.queues import Attraction, MemberKind
 from mesh.model.subject import matches
@@ -39,7 +39,7 @@ def test_match_agrees_with_the_one_matcher(filters: set[str], gone: set[str], su
     """Spec: DESIGN 2, K26."""
     table = InterestTable()
     for filter_ in [*sorted(filters), ">"]:
-        table.put(filter_, ANYONE, Wish())
+        table.put(filter_, ANYONE, Interest())
     for filter_ in sorted(gone):
         table.put(filter_, ANYONE, None)
     found = [filter_ for filter_, _ in table.matching(subject)]
@@ -60,7 +60,7 @@ def test_surplus_shapes_are_widened_never_missed() -> None:
     table = InterestTable()
     filters = hostile_filters()
     for filter_ in filters:
-        table.put(filter_, ANYONE, Wish())
+        table.put(filter_, ANYONE, Interest())
     assert table.shape_count() <= SHAPES_MAX + 1
     assert table.widened_count() > 0
     found = [filter_ for filter_, _ in table.matching("a/b/c/d/e/f/g")]
@@ -78,9 +78,9 @@ def test_surplus_filters_cost_the_same_however_many_there_are() -> None:
     for levels in (7, 14):
         table = InterestTable()
         for choice in itertools.product(*((chr(97 + at), "*") for at in range(levels))):
-            table.put("/".join(choice), ANYONE, Wish())
+            table.put("/".join(choice), ANYONE, Interest())
         subject = "/".join(chr(97 + at) for at in range(levels - 1)) + "/other"
-        table.put("quiet/*/x", Member("", "late"), Wish())
+        table.put("quiet/*/x", Member("", "late"), Interest())
         assert [m.name for _, members in table.matching("quiet/y/z") for m, _ in members] == ["e"]
         costs.append(sum(1 for _ in table.matching(subject)))
     assert max(costs) <= SHAPES_MAX + 2
@@ -114,8 +114,8 @@ def test_a_new_subject_is_compared_with_few_filters_however_many_are_hostile(
     """
     router = Router([])
     for choice in itertools.product(*((chr(97 + at), "*") for at in range(14))):
-        router.table.put("/".join(choice), ANYONE, Wish())
-    router.table.put("quiet/*/x", Member("", "late"), Wish())
+        router.table.put("/".join(choice), ANYONE, Interest())
+    router.table.put("quiet/*/x", Member("", "late"), Interest())
     steps = counted(monkeypatch)
     subject = "/".join(chr(97 + at) for at in range(13)) + "/other"
     route = router.route(subject, PUBLISHED_HERE, MessageClass.GUARANTEED)
@@ -134,8 +134,8 @@ def test_copies_that_a_wider_filter_selects_are_known_by_their_link() -> None:
     links = [LocalLink(name, "Z", ZoneKind.MULTI_HOP) for name in "bc"]
     router = Router(links)
     for filter_ in hostile_filters():
-        router.table.put(filter_, Member("Z", "b"), Wish())
-    router.table.put("quiet/*/x", Member("Z", "c"), Wish())
+        router.table.put(filter_, Member("Z", "b"), Interest())
+    router.table.put("quiet/*/x", Member("Z", "c"), Interest())
     route = router.route("quiet/y/x", PUBLISHED_HERE, MessageClass.GUARANTEED)
     assert (route.neighbours, route.widened) == (("b", "c"), ("b",))
     route = router.route("a/b/c/d/e/f/g", PUBLISHED_HERE, MessageClass.GUARANTEED)
@@ -163,9 +163,9 @@ def test_needless_copies_go_to_who_has_too_many_shapes_and_to_nobody_else() -> N
     """Members with a few surplus filters get exactly what they ask for. Spec: DESIGN 3."""
     table = InterestTable()
     for filter_ in hostile_filters():
-        table.put(filter_, ANYONE, Wish())
+        table.put(filter_, ANYONE, Interest())
     late = Member("", "late")
-    table.put("x/*/y/*/z", late, Wish(durable=False))
+    table.put("x/*/y/*/z", late, Interest(durable=False))
     for subject, wanting in (("x/1/y/2/z", ["e", "late"]), ("x/1/y/2/w", ["e"])):
         found = {member.name for _, members in table.matching(subject) for member, _ in members}
         assert sorted(found) == wanting
@@ -182,9 +182,9 @@ def test_who_has_surplus_filters_is_known_as_they_come_and_go(
     """Nobody who wants a subject is missed, and nothing is left in the end."""
     table, wanted = InterestTable(), set()
     for filter_ in hostile_filters():
-        table.put(filter_, ANYONE, Wish())
+        table.put(filter_, ANYONE, Interest())
     for filter_, name, is_there in filters:
-        table.put(filter_, Member("", name), Wish() if is_there else None)
+        table.put(filter_, Member("", name), Interest() if is_there else None)
         (wanted.add if is_there else wanted.discard)((filter_, name))
         for subject in ("a/b/c", "a/a", "b/c/c/a", "$x/a"):
             names = {one.name for _, members in table.matching(subject) for one, _ in members}

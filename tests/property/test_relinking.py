@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mesh.core.digest import entry_digest
 from mesh.core.routes import PUBLISHED_HERE, Arrival
 from mesh.core.routing import local_links
-from mesh.model.control import Mark, Scope, Stage, Subscription, Wish, node_address
+from mesh.model.control import Interest, Mark, Scope, Stage, Subscription, node_address
 from mesh.model.effects import Effect, WriteAdvert, WriteMark
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import (
@@ -53,7 +53,7 @@ class Driven:
 
     machine: NodeMachine
     now_ms: int = 0
-    adverts: dict[tuple[Scope, str], Wish] = field(default_factory=dict)
+    adverts: dict[tuple[Scope, str], Interest] = field(default_factory=dict)
     marks: dict[Scope, Mark] = field(default_factory=dict)
 
     def feed(self, *inputs: Input) -> None:
@@ -65,8 +65,8 @@ class Driven:
             match effect:
                 case WriteAdvert(scope, filter_, None):
                     del self.adverts[scope, filter_]
-                case WriteAdvert(scope, filter_, wish):
-                    self.adverts[scope, filter_] = wish
+                case WriteAdvert(scope, filter_, interest):
+                    self.adverts[scope, filter_] = interest
                 case WriteMark(scope, None):
                     del self.marks[scope]
                 case WriteMark(scope, mark):
@@ -91,18 +91,24 @@ class Driven:
                 if self.machine.node not in readers_of(links, scope):
                     continue
                 offers = offers_of(name, scope)
-                self.feed(*(AdvertRead(name, scope, key, wish) for key, wish in offers.items()))
-                digest = sum(entry_digest(key, wish) for key, wish in offers.items())
+                self.feed(
+                    *(AdvertRead(name, scope, key, interest) for key, interest in offers.items())
+                )
+                digest = sum(entry_digest(key, interest) for key, interest in offers.items())
                 self.feed(MarkRead(name, scope, Mark(5, 1, len(offers), digest % (1 << 64))))
             self.feed(NeighbourCaughtUp(name))
 
 
-def offers_of(name: str, scope: Scope) -> Mapping[str, Wish]:
+def offers_of(name: str, scope: Scope) -> Mapping[str, Interest]:
     """What a neighbour wants over one link: always the same."""
     rng = random.Random(f"{name} {scope}")
-    offers = {node_address(f"u-{name}-{scope.ownership}"): Wish(clients_offset=rng.randint(0, 9))}
+    offers = {
+        node_address(f"u-{name}-{scope.ownership}"): Interest(clients_offset=rng.randint(0, 9))
+    }
     if not scope.row.joins:
-        offers |= {key: Wish(durable=rng.random() < 0.5) for key in FILTERS if rng.random() < 0.5}
+        offers |= {
+            key: Interest(durable=rng.random() < 0.5) for key in FILTERS if rng.random() < 0.5
+        }
     return offers
 
 

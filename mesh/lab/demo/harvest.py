@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from mesh.codec.deliveries import decode_delivery
-from mesh.lab.demo.wishes import WISHES
+from mesh.lab.demo.endpoints import ENDPOINTS
 from mesh.model.frames import Delivery, MessageClass
 from mesh.model.headers import MESH_HEADER
 from mesh.model.topics import TopicNames
@@ -63,15 +63,18 @@ def harvest(
         TransportUnavailableError: A topic could not be read to its end.
     """
     names = TopicNames(topology.prefix)
-    counts = {wish.name: EndpointHarvest() for wish in WISHES}
+    counts = {endpoint.name: EndpointHarvest() for endpoint in ENDPOINTS}
     for name, cluster in kafka.items():
-        local = [wish for wish in WISHES if topology.nodes[wish.node].kafka == name]
-        topics = {names.endpoint(wish.node, wish.endpoint): counts[wish.name] for wish in local}
+        local = [endpoint for endpoint in ENDPOINTS if topology.nodes[endpoint.node].kafka == name]
+        topics = {
+            names.endpoint(endpoint.node, endpoint.endpoint): counts[endpoint.name]
+            for endpoint in local
+        }
         follower = Follower(cluster, "harvest", now_ms)
         try:
-            for wish in local:
-                topic = names.endpoint(wish.node, wish.endpoint)
-                partitions = range(topology.nodes[wish.node].partitions)
+            for endpoint in local:
+                topic = names.endpoint(endpoint.node, endpoint.endpoint)
+                partitions = range(topology.nodes[endpoint.node].partitions)
                 follower.add([TopicPartition(topic, partition) for partition in partitions])
             for number, record in enumerate(follower.poll()):
                 if number % 1000 == 0:

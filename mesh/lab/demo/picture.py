@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mesh.lab.demo.endpoints import ENDPOINTS
 from mesh.lab.demo.publisher import Publisher
 from mesh.lab.demo.stage import Stage
-from mesh.lab.demo.wishes import WISHES
 from mesh.model.topology import Topology
 from mesh.view.mesh_view import MeshView
 
@@ -45,7 +45,7 @@ class Picture:
         elapsed_s: Since the start of the demo.
         traffic_s: Since the first message was published.
         links: Per direction, `a->b`.
-        endpoints: In the order of the wishes.
+        endpoints: In the order of the endpoints.
         news: The newest findings, one line each.
     """
 
@@ -101,17 +101,17 @@ def picture_of(
         )
     certified = verdicts.certified()
     rows: list[EndpointRow] = []
-    for index, wish in enumerate(WISHES):
-        total = sum(n for (name, _), n in accounts.delivered.items() if name == wish.name)
+    for index, endpoint in enumerate(ENDPOINTS):
+        total = sum(n for (name, _), n in accounts.delivered.items() if name == endpoint.name)
         before = last.endpoints[index] if last is not None else None
         rows.append(
             EndpointRow(
-                wish.name,
-                wish.filters,
-                wish.is_direct,
+                endpoint.name,
+                endpoint.filters,
+                endpoint.is_direct,
                 total,
                 rate(total, before.delivered, before.rate) if before is not None else 0.0,
-                certified.get(wish.name, 0),
+                certified.get(endpoint.name, 0),
             )
         )
     delivered = accounts.total_delivered()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from mesh.lab.demo.endpoints import ENDPOINTS
 from mesh.lab.demo.harvest import EndpointHarvest
 from mesh.lab.demo.publisher import Publisher
 from mesh.lab.demo.stage import Stage
-from mesh.lab.demo.wishes import WISHES
 from mesh.model.frames import MessageClass
 
 EXIT_OK = 0
@@ -51,7 +51,7 @@ class Report:
         is_drained: bool,
     ) -> Report:
         """Put the account together."""
-        endpoints = {wish.name: _endpoint(wish.name, expected, harvested) for wish in WISHES}
+        endpoints = {one.name: _endpoint(one.name, expected, harvested) for one in ENDPOINTS}
         findings = list(stage.verdicts.findings.values())
         owed = {name: counts[_GUARANTEED] for name, counts in expected.items()}
         faults = [
@@ -104,7 +104,7 @@ def _endpoint(
     owed, got = expected[name], harvested[name]
     wanted = sum(owed.values())
     delivered = sum(got.distinct.values())
-    is_direct = next(wish.is_direct for wish in WISHES if wish.name == name)
+    is_direct = next(endpoint.is_direct for endpoint in ENDPOINTS if endpoint.name == name)
     return {
         "class": (_DIRECT if is_direct else _GUARANTEED).value,
         "expected": wanted,

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from mesh.config.legal import load_legal_topology
+from mesh.lab.demo.endpoints import expected_counts
 from mesh.lab.demo.feed import Feed, load_feed
 from mesh.lab.demo.harvest import harvest
 from mesh.lab.demo.picture import Picture, picture_of
@@ -16,7 +17,6 @@ from mesh.lab.demo.publisher import Publisher
 from mesh.lab.demo.report import Report
 from mesh.lab.demo.screen import Screen, open_screen
 from mesh.lab.demo.stage import TOPOLOGY_FILE, Stage
-from mesh.lab.demo.wishes import expected_counts
 from mesh.local.fleet import Fleet
 from mesh.local.jars import KafkaSoftware, Progress
 from mesh.local.stopping import StoppedError, Stopping

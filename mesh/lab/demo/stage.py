@@ -16,8 +16,8 @@ from mesh.codec.keys import subscription_key
 from mesh.codec.subscriptions import encode_subscription
 from mesh.errors import StartError, TransportError
 from mesh.lab.demo.accounts import Accounts
+from mesh.lab.demo.endpoints import ENDPOINTS
 from mesh.lab.demo.publisher import Publisher
-from mesh.lab.demo.wishes import WISHES
 from mesh.lab.verdicts import Verdicts
 from mesh.local.auditor import spawn_auditor
 from mesh.local.dashboard import spawn_dashboard
@@ -128,13 +128,15 @@ class Stage:
         names = TopicNames(topology.prefix)
         for name, kafka in self.kafka.items():
             writer = kafka.writer("subscribe")
-            for wish in WISHES:
-                if topology.nodes[wish.node].kafka != name:
+            for endpoint in ENDPOINTS:
+                if topology.nodes[endpoint.node].kafka != name:
                     continue
-                subscription = encode_subscription(Subscription(message_class=wish.message_class))
-                for filter_ in wish.filters:
-                    key = subscription_key(wish.endpoint, filter_)
-                    writer.produce(names.clients(wish.node), subscription, key, 0)
+                subscription = encode_subscription(
+                    Subscription(message_class=endpoint.message_class)
+                )
+                for filter_ in endpoint.filters:
+                    key = subscription_key(endpoint.endpoint, filter_)
+                    writer.produce(names.clients(endpoint.node), subscription, key, 0)
             failed = writer.flush()
             writer.close()
             if failed:

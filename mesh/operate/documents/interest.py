@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from mesh.model.control import Wish, is_address, node_address
+from mesh.model.control import Interest, is_address, node_address
 from mesh.model.topology import Topology
 from mesh.operate.history import InterestAt
 from mesh.view.mesh_view import MeshView
@@ -73,8 +73,8 @@ def _wanted_at(
                 "scope": str(scope),
                 "filter": offer.filter,
                 **_address(offer.filter, addresses),
-                "class": offer.wish and ("guaranteed" if offer.wish.durable else "direct"),
-                "wish": offer.wish and _words(offer.wish),
+                "class": offer.interest and ("guaranteed" if offer.interest.durable else "direct"),
+                "wish": offer.interest and _words(offer.interest),
                 "since": _iso(offer.since_ms),
             }
 
@@ -117,11 +117,11 @@ def _counts(entries: Sequence[Mapping[str, Any]], node: str) -> dict[str, int]:
     return {"own": by.count("endpoint"), "links": by.count("link")}
 
 
-def _words(wish: Wish) -> str:
-    """Return what a wish asks for: durable (guaranteed waits for it), live, static."""
-    words = [word for word in ("durable", "live", "static") if getattr(wish, word)]
-    if wish.clients_offset is not None:
-        words.append(f"version {wish.clients_offset}")
+def _words(interest: Interest) -> str:
+    """Return what it asks for: durable (guaranteed waits for it), live, static."""
+    words = [word for word in ("durable", "live", "static") if getattr(interest, word)]
+    if interest.clients_offset is not None:
+        words.append(f"version {interest.clients_offset}")
     return ", ".join(words)
 
 

@@ -53,13 +53,13 @@ from mesh.errors import ProtocolError
 from mesh.model.control import (
     NO_TOPIC,
     Identity,
+    Interest,
     LinkState,
     Mark,
     OutboxPosition,
     RepairRequest,
     Scope,
     TopicIdentity,
-    Wish,
 )
 from mesh.model.effects import (
     DropLinks,
@@ -118,7 +118,7 @@ class Written:
     """
 
     identity: Identity | None = None
-    offers: dict[Scope, dict[str, Wish]] = field(default_factory=dict)
+    offers: dict[Scope, dict[str, Interest]] = field(default_factory=dict)
     stops: dict[tuple[str, int], None] = field(default_factory=dict)
     epoch: int = 0
     links: dict[str, NodeLinks] = field(default_factory=dict)
@@ -203,8 +203,8 @@ class ControlWriter:
 
     def _write(self, write: Write) -> None:
         match write:
-            case WriteAdvert(scope, filter_, wish):
-                value = None if wish is None else encode_advert(wish)
+            case WriteAdvert(scope, filter_, interest):
+                value = None if interest is None else encode_advert(interest)
                 self._control(advert_key(scope, filter_), value)
             case WriteMark(scope, mark):
                 self._mark(scope, mark)

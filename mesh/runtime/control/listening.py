@@ -33,7 +33,7 @@ from mesh.codec.keys import (
 from mesh.codec.state import decode_progress
 from mesh.codec.subscriptions import decode_subscription
 from mesh.errors import DecodeError, ProtocolError, TransportError
-from mesh.model.control import NO_TOPIC, LinkState, Mark, OutboxPosition, Wish
+from mesh.model.control import NO_TOPIC, Interest, LinkState, Mark, OutboxPosition
 from mesh.model.effects import Relinked
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import (
@@ -65,8 +65,8 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.control.identities import about_links
 from mesh.runtime.control.mates import MatesPositions
+from mesh.runtime.control.orders import OperatorOrders
 from mesh.runtime.control.own_topics import OwnTopics
-from mesh.runtime.control.wishes import Wishes
 from mesh.runtime.host.intake import Intake
 from mesh.runtime.host.questions import Questions
 from mesh.runtime.lane.positions import versions
@@ -86,8 +86,8 @@ topics at the same moment, and sources hold until each has read the other's. Spe
 T = TypeVar("T")
 N = TypeVar("N")
 
-UNREADABLE = Wish(durable=False, live=False)
-"""Stands for a value that nobody can read: a wish for nothing, which is never offered."""
+UNREADABLE = Interest(durable=False, live=False)
+"""Stands for a value that nobody can read: interest for nothing, which is never offered."""
 
 log = structlog.get_logger()
 
@@ -125,7 +125,7 @@ class Listener:
         intake: Tells how far the records taken go.
         link_states: What each neighbour last said of this node's outboxes. Spec: K24.
         asked: Open repair requests, by neighbour and record key. Spec: K11.
-        wishes: What operators want of the node.
+        orders: What operators want of the node.
         mates: How far all lanes of the node have read, if there are several.
     """
 
@@ -138,7 +138,7 @@ class Listener:
     started_ms: int
     link_states: dict[str, LinkState] = field(default_factory=dict)
     asked: dict[tuple[str, bytes], Asked] = field(default_factory=dict)
-    wishes: Wishes = field(init=False)
+    orders: OperatorOrders = field(init=False)
     refused: int = 0
     mates: MatesPositions = field(default_factory=MatesPositions)
     _neighbours: dict[str, str] = field(default_factory=dict)
@@ -152,12 +152,12 @@ class Listener:
 
     def __post_init__(self) -> None:
         """List the topics; they are looked for as time passes."""
-        self.wishes = Wishes(self.node)
+        self.orders = OperatorOrders(self.node)
         names = TopicNames(self.topology.prefix)
         nodes = self.topology.nodes
         own = nodes[self.node].kafka
         self._add(names.clients(self.node), own, self._clients, ClientsCaughtUp(), ClientsAnew())
-        self._add(names.config(), own, self.wishes.take, None)
+        self._add(names.config(), own, self.orders.take, None)
         control, caught_up = names.control(self.node), OwnControlCaughtUp()
         self._add(control, own, self._own_control, caught_up, OwnControlAnew())
         if (lanes := nodes[self.node].lanes) > 1:
@@ -212,7 +212,7 @@ class Listener:
         self._feeds[f"{topic}-{partition}"] = feed
 
     @property
-    def knows_wishes(self) -> bool:
+    def knows_orders(self) -> bool:
         """Whether all that operators wanted before the start is known."""
         return self._feeds[f"{TopicNames(self.topology.prefix).config()}-0"].told
 
@@ -264,7 +264,7 @@ class Listener:
                 self.intake.unwatch(feed.place)
                 if feed.caught_up is not None:
                     yield feed.caught_up
-        if self.knows_wishes:
+        if self.knows_orders:
             yield from self._close()
 
     def _retry_ms(self, feed: _Feed, now_ms: int) -> int:
@@ -273,7 +273,7 @@ class Listener:
 
     def _may_read(self, feed: _Feed) -> bool:
         """Say whether it is known that a feed may be read: a link may be disabled."""
-        is_known = self.knows_wishes and feed.neighbour not in self.wishes.disabled
+        is_known = self.knows_orders and feed.neighbour not in self.orders.disabled
         return is_known or not feed.neighbour
 
     def _find(self, now_ms: int) -> Iterator[Input]:
@@ -413,7 +413,7 @@ class Listener:
 
     def _close(self) -> Iterator[Input]:
         """Read nothing over links that operators have disabled. Spec: DMR-10."""
-        disabled = self.wishes.disabled.intersection(self.topology.neighbours(self.node))
+        disabled = self.orders.disabled.intersection(self.topology.neighbours(self.node))
         news = disabled if self._tells_again else disabled - self._closed
         self._closed, self._tells_again = disabled, False
         for name in sorted(news):
@@ -423,7 +423,7 @@ class Listener:
 
     def _reopen(self) -> Iterator[Input]:
         """Read from the beginning over links that are enabled again: tombstones do not last."""
-        opened = self._closed - self.wishes.disabled
+        opened = self._closed - self.orders.disabled
         self._closed -= opened
         for name in sorted(opened):
             for feed in self._feeds.values():
@@ -470,8 +470,8 @@ class Listener:
         value = record.value()
         match parse_control_key(record.key() or b""):
             case AdvertKey(scope, filter_):
-                wish = None if value is None else _read_or(UNREADABLE, decode_advert, value)
-                yield OwnAdvertRead(scope, filter_, wish)
+                interest = None if value is None else _read_or(UNREADABLE, decode_advert, value)
+                yield OwnAdvertRead(scope, filter_, interest)
             case MarkKey(scope):
                 mark = None if value is None else _read_or(None, decode_mark, value)
                 is_ours = mark is None or self._is_good(record.topic(), mark)
@@ -500,8 +500,8 @@ class Listener:
             value = record.value()
             match parse_control_key(record.key() or b""):
                 case AdvertKey(scope, filter_):
-                    wish = None if value is None else decode_advert(value)
-                    yield AdvertRead(neighbour, scope, filter_, wish)
+                    interest = None if value is None else decode_advert(value)
+                    yield AdvertRead(neighbour, scope, filter_, interest)
                 case MarkKey(scope) if value is not None:
                     mark = decode_mark(value)
                     if self._is_good(record.topic(), mark):

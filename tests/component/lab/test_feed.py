@@ -13,10 +13,10 @@ import pytest
 from mesh.config.legal import load_legal_topology
 from mesh.errors import StartError
 from mesh.lab.demo import feed as feed_module
+from mesh.lab.demo.endpoints import ENDPOINTS, expected_counts
 from mesh.lab.demo.feed import BOARD_EVERY, Feed, load_feed
 from mesh.lab.demo.publisher import CATCH_UP, TICK_S, Pace
 from mesh.lab.demo.stage import TOPOLOGY_FILE
-from mesh.lab.demo.wishes import WISHES, expected_counts
 from mesh.model.frames import MessageClass
 from mesh.model.subject import subject_fault
 
@@ -88,7 +88,7 @@ def test_a_flight_is_published_at_its_airport_and_again_as_alert(small: Feed) ->
     assert told(0)[2:] == [("sg2", "d", "board/LGA/ORD"), ("ld2", "d", "board/LGA/ORD")]
 
 
-def test_every_subject_is_valid_and_every_wish_gets_something(flights: Feed) -> None:
+def test_every_subject_is_valid_and_every_endpoint_gets_something(flights: Feed) -> None:
     topology = load_legal_topology(TOPOLOGY_FILE)
     published: Counter[tuple[str, MessageClass, str]] = Counter()
     for number in range(0, 60_000, BOARD_EVERY):
@@ -97,7 +97,7 @@ def test_every_subject_is_valid_and_every_wish_gets_something(flights: Feed) -> 
     assert [s for _, _, s in published if subject_fault(s) is not None] == []
     expected = expected_counts(topology, published)
     assert [name for name, counts in expected.items() if not sum(counts.values())] == []
-    assert {wish.node for wish in WISHES} == set(topology.nodes)
+    assert {endpoint.node for endpoint in ENDPOINTS} == set(topology.nodes)
 
 
 def test_expected_counts_are_what_filters_and_ways_say() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from mesh.codec.keys import progress_key
 from mesh.codec.state import encode_ledger, encode_progress
-from mesh.model.control import Wish
+from mesh.model.control import Interest
 from mesh.model.state import Ledger, Progress, ProgressKind
 from mesh.operate.doctor import Category, Check, Result, examine
 from mesh.operate.doctor.ways import check_ways
@@ -504,6 +504,6 @@ def test_a_second_way_to_a_node_is_seen_by_its_address(mesh: Mesh) -> None:
     at = examination(mesh)
     uuid = at.view.nodes["a"].identity.uuid  # type: ignore[union-attr]
     scope = next(one for one in at.view.nodes["b"].offers if one.neighbour == "a")
-    at.view.nodes["b"].offers[scope][f"$node/{uuid}"] = Wish()
+    at.view.nodes["b"].offers[scope][f"$node/{uuid}"] = Interest()
     faults = {check.description: check.error for check in check_ways(at)}
     assert faults["a hears of every node by one way"] == "a by a and by b"

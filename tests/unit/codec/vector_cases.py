@@ -18,6 +18,7 @@ from mesh.model.control import (
     EndpointKind,
     Heartbeat,
     Identity,
+    Interest,
     Lineage,
     LinkState,
     LinkStatus,
@@ -29,7 +30,6 @@ from mesh.model.control import (
     Stop,
     Subscription,
     TopicIdentity,
-    Wish,
 )
 from mesh.model.frames import (
     Chain,
@@ -141,7 +141,7 @@ CONTROL = [
     ),
     plain(
         "advert",
-        Wish(durable=True, live=False, static=True, clients_offset=41),
+        Interest(durable=True, live=False, static=True, clients_offset=41),
         control.encode_advert,
         control.decode_advert,
     ),

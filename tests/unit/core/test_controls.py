@@ -11,7 +11,7 @@ from mesh.core.controls import Locals, controls_barring, covers
 from mesh.core.interest import Member
 from mesh.core.routes import PUBLISHED_HERE, Arrival
 from mesh.core.routing import Router, local_links
-from mesh.model.control import Ownership, Scope, Wish
+from mesh.model.control import Interest, Ownership, Scope
 from mesh.model.frames import MessageClass
 from mesh.model.reasons import Reason
 from mesh.node.offers import link_of, offered
@@ -41,9 +41,9 @@ def router(node: str, *filters: str) -> Router:
     """The router of a node whose neighbours and one endpoint all want these filters."""
     made = Router(local_links(TOPOLOGY, node))
     for filter_ in filters:
-        made.table.put(filter_, Member("", "here"), Wish())
+        made.table.put(filter_, Member("", "here"), Interest())
         for link in made.links:
-            made.table.put(filter_, Member(link.zone, link.neighbour), Wish())
+            made.table.put(filter_, Member(link.zone, link.neighbour), Interest())
     return made
 
 
@@ -89,7 +89,7 @@ def test_nothing_is_offered_of_what_lies_wholly_within(filter_: str, is_offered:
     """Spec: EMS-11, K22."""
     links = local_links(TOPOLOGY, "b")
     scope = Scope("Z", "a", Ownership.OWN)
-    members = ((Member("", "here"), Wish()),)
+    members = ((Member("", "here"), Interest()),)
     assert (offered(filter_, members, scope, link_of(links, scope)) is not None) is is_offered
 
 
@@ -104,17 +104,17 @@ def test_an_endpoint_that_is_not_exported_is_offered_to_nobody() -> None:
     links, scope = local_links(TOPOLOGY, "b"), Scope("Z", "a", Ownership.OWN)
     quiet, loud = Member("", "quiet", noexport=True), Member("", "loud")
     link = link_of(links, scope)
-    assert offered("x", ((quiet, Wish()),), scope, link) is None
-    assert offered("x", ((loud, Wish(durable=False)), (quiet, Wish())), scope, link) == Wish(
-        durable=False
-    )
+    assert offered("x", ((quiet, Interest()),), scope, link) is None
+    assert offered(
+        "x", ((loud, Interest(durable=False)), (quiet, Interest())), scope, link
+    ) == Interest(durable=False)
 
 
 def test_both_kinds_of_endpoint_are_delivered_to() -> None:
     """Spec: DMR-12."""
     made = router("a")
-    made.table.put("x", Member("", "quiet", noexport=True), Wish())
-    made.table.put(">", Member("", "quiet"), Wish())
+    made.table.put("x", Member("", "quiet", noexport=True), Interest())
+    made.table.put(">", Member("", "quiet"), Interest())
     assert made.route("x", PUBLISHED_HERE, G).endpoints == ("quiet",)
 
 

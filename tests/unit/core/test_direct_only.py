@@ -17,7 +17,7 @@ from mesh.core.moving import Part, target_of
 from mesh.core.queues import Nearness
 from mesh.core.routes import PUBLISHED_HERE, Arrival, Route
 from mesh.core.routing import Router, local_links
-from mesh.model.control import Wish
+from mesh.model.control import Interest
 from mesh.model.demands import QueueDemand
 from mesh.model.frames import MessageClass
 from mesh.model.queues import Attraction, MemberKind, queue_address
@@ -47,9 +47,9 @@ TOPOLOGY, PLAIN = mesh(direct_only=True), mesh(direct_only=False)
 def router(topology: Topology) -> Router:
     """The router of a, whose neighbours and one guaranteed endpoint want everything."""
     made = Router(local_links(topology, "a"), near=Nearness(topology, "a"))
-    made.table.put(">", Member("", "here"), Wish())
+    made.table.put(">", Member("", "here"), Interest())
     for link in made.links:
-        made.table.put(">", Member(link.zone, link.neighbour), Wish())
+        made.table.put(">", Member(link.zone, link.neighbour), Interest())
     return made
 
 
@@ -80,8 +80,8 @@ def queued(topology: Topology, *members: tuple[str, MemberKind]) -> Router:
     made = Router(local_links(topology, "a"), near=Nearness(topology, "a"))
     for node, kind in members:
         member = Member("", "q") if node == "a" else Member("E" if node == "z" else "C", node)
-        made.table.put(str(Attraction("q", node, kind, ">")), member, Wish())
-        made.table.put(queue_address("q", node), member, Wish())
+        made.table.put(str(Attraction("q", node, kind, ">")), member, Interest())
+        made.table.put(queue_address("q", node), member, Interest())
     return made
 
 

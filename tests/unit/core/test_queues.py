@@ -7,7 +7,7 @@ from mesh.core.interest import InterestTable, Member
 from mesh.core.queues import Nearness
 from mesh.core.routes import PUBLISHED_HERE, Arrival, Route
 from mesh.core.routing import Router, local_links
-from mesh.model.control import Wish
+from mesh.model.control import Interest
 from mesh.model.frames import MessageClass
 from mesh.model.joins import JoinRow
 from mesh.model.queues import Attraction, MemberKind, addressed, addresses_of, queue_address
@@ -31,8 +31,8 @@ def router(*members: tuple[str, str, MemberKind], filter_: str = "x/>") -> Route
     made = Router(local_links(TOPOLOGY, "a"), near=Nearness(TOPOLOGY, "a"))
     for queue, node, kind in members:
         member = Member("Z", VIA[node]) if node in VIA else Member("", queue)
-        made.table.put(str(Attraction(queue, node, kind, filter_)), member, Wish())
-        made.table.put(queue_address(queue, node), member, Wish())
+        made.table.put(str(Attraction(queue, node, kind, filter_)), member, Interest())
+        made.table.put(queue_address(queue, node), member, Interest())
     return made
 
 
@@ -60,8 +60,8 @@ def test_names_of_queues_differ_in_more_than_case() -> None:
 def test_each_queue_has_a_copy_and_a_link_one_message() -> None:
     """What a channel behind the same link wants goes in the same copy. Spec: K11."""
     made = router(("q", "b", MemberKind.ANY), ("r", "d", MemberKind.HOME))
-    made.table.put("x/>", Member("Z", "b"), Wish())
-    made.table.put("x/*", Member("Z", "c"), Wish())
+    made.table.put("x/>", Member("Z", "b"), Interest())
+    made.table.put("x/*", Member("Z", "c"), Interest())
     route = published(made)
     assert route.neighbours == ("b", "c")
     assert route.addressed == (("b", addressed(["x/1", "$queue/q/b", "$queue/r/d"])),)
@@ -72,7 +72,7 @@ def test_a_message_under_several_addresses_goes_to_all_of_them() -> None:
     made = router(
         ("q", "a", MemberKind.ANY), ("q", "c", MemberKind.ANY), ("r", "c", MemberKind.ANY)
     )
-    made.table.put("x/>", Member("", "channel"), Wish())
+    made.table.put("x/>", Member("", "channel"), Interest())
     named = addressed(["x/1", "$queue/q/a", "$queue/r/c"])
     assert list(addresses_of(named)) == ["x/1", "$queue/q/a", "$queue/r/c"]
     route = made.route(named, FROM_B, MessageClass.GUARANTEED)
@@ -107,7 +107,7 @@ def test_what_attracts_to_a_queue_matches_no_subject_by_itself() -> None:
     """Nor does it use up the shapes of filters. Spec: K26, DESIGN 3."""
     table = InterestTable()
     entry = str(Attraction("q", "b", MemberKind.ANY, "*/x/>"))
-    assert table.put(entry, Member("Z", "b"), Wish())
+    assert table.put(entry, Member("Z", "b"), Interest())
     assert (table.shape_count(), [one.filter for one in table.attractions.all()]) == (0, ["*/x/>"])
     assert table.put(entry, Member("Z", "b"), None)
     assert not table.attractions

@@ -7,7 +7,7 @@ import pytest
 from mesh.core.interest import JOINED, Member
 from mesh.core.routes import PUBLISHED_HERE, Arrival
 from mesh.core.routing import LocalLink, Router
-from mesh.model.control import Ownership, Wish
+from mesh.model.control import Interest, Ownership
 from mesh.model.frames import MessageClass
 from mesh.model.joins import Join, JoinRow
 from mesh.model.reasons import Reason
@@ -25,8 +25,8 @@ LINKS = [
 def router() -> Router:
     router = Router(LINKS)
     for link in LINKS:
-        router.table.put("a/>", Member(link.zone, link.neighbour), Wish())
-    router.table.put("a/*", Member("", "here"), Wish())
+        router.table.put("a/>", Member(link.zone, link.neighbour), Interest())
+    router.table.put("a/*", Member("", "here"), Interest())
     return router
 
 
@@ -51,15 +51,15 @@ def test_arrival_rules_come_before_interest(router: Router) -> None:
 def test_a_message_that_crossed_an_external_link_follows_own_interest_only() -> None:
     """Spec: K22, DMR-4."""
     router = Router(LINKS)
-    router.table.put("a", Member("MULTI", "c", Ownership.FOREIGN), Wish())
+    router.table.put("a", Member("MULTI", "c", Ownership.FOREIGN), Interest())
     assert router.route("a", PUBLISHED_HERE, G).neighbours == ("c",)
     assert router.route("a", Arrival("ONE", "b", crossed_external=True), G).neighbours == ()
 
 
-def test_direct_needs_a_live_wish() -> None:
+def test_direct_needs_live_interest() -> None:
     """Spec: K19."""
     router = Router(LINKS)
-    router.table.put("a", Member("MULTI", "c"), Wish(durable=True, live=False))
+    router.table.put("a", Member("MULTI", "c"), Interest(durable=True, live=False))
     assert router.route("a", PUBLISHED_HERE, G).neighbours == ("c",)
     assert ("c", Reason.NODE_DOWN) in router.route("a", PUBLISHED_HERE, D).refused
     router.down["b"] = None
@@ -123,5 +123,5 @@ def test_direct_over_a_join_needs_the_neighbour_alive() -> None:
 def test_what_a_join_wants_is_no_endpoint() -> None:
     """Spec: UM-1."""
     router = joined()
-    router.table.put(">", JOINED, Wish(static=True))
+    router.table.put(">", JOINED, Interest(static=True))
     assert router.route("a/1", PUBLISHED_HERE, G).endpoints == ()

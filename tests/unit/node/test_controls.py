@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mesh.core.digest import entry_digest
 from mesh.core.routes import PUBLISHED_HERE
-from mesh.model.control import Acknowledgement, Mark, Scope, Stage, Subscription, Wish
+from mesh.model.control import Acknowledgement, Interest, Mark, Scope, Stage, Subscription
 from mesh.model.controls import ControlKind, InterestControl
 from mesh.model.effects import Relinked, WriteAdvert, WriteMark
 from mesh.model.frames import MessageClass
@@ -24,9 +24,9 @@ STATIC, LOCAL = ControlKind.STATIC, ControlKind.LOCAL
 G = MessageClass.GUARANTEED
 
 
-def adverts(effects: list[object]) -> dict[tuple[Scope, str], Wish | None]:
+def adverts(effects: list[object]) -> dict[tuple[Scope, str], Interest | None]:
     return {
-        (e.scope, e.filter_): e.wish
+        (e.scope, e.filter_): e.interest
         for e in effects
         if isinstance(e, WriteAdvert) and e.filter_[0] != "$"
     }
@@ -42,18 +42,18 @@ def test_static_interest_is_offered_from_the_start_and_says_so() -> None:
     machine = led.machine
     scopes = (TO_B, TO_C)
     offered = [machine.leader.entry(machine.learner, scope, "x") for scope in scopes]
-    assert offered == [Wish(durable=True, live=True, static=True)] * 2
+    assert offered == [Interest(durable=True, live=True, static=True)] * 2
     assert machine.leader.entry(machine.learner, TO_B, "y") is None
     assert machine.router.route("x", PUBLISHED_HERE, G).endpoints == ()
 
 
 def test_static_interest_comes_and_goes_without_a_new_leader() -> None:
-    """A client's wish for the same filter stays. Spec: UM-1, K28."""
+    """A client's interest for the same filter stays. Spec: UM-1, K28."""
     led = Led(WITH_BOTH)
     led.feed(SubscriptionRead(0, "s", "y", Subscription()))
     led.pass_time()
     effects = change(led, 8, controlled(("a", STATIC, "x"), ("a", STATIC, "y")))
-    static = Wish(static=True)
+    static = Interest(static=True)
     assert adverts(effects) == {(to, name): static for to in (TO_B, TO_C) for name in "xy"}
     assert [e for e in effects if isinstance(e, Relinked)] == [
         Relinked(led.machine.topology, (), ())
@@ -62,24 +62,24 @@ def test_static_interest_comes_and_goes_without_a_new_leader() -> None:
     effects = change(led, 9, WITH_BOTH)
     assert adverts(effects) == {
         **{(to, "x"): None for to in (TO_B, TO_C)},
-        **{(to, "y"): Wish() for to in (TO_B, TO_C)},
+        **{(to, "y"): Interest() for to in (TO_B, TO_C)},
     }
 
 
 def test_what_becomes_global_is_offered_and_forwarded_at_once() -> None:
     """What neighbours proved of the link before stays proven. Spec: EMS-11, K28."""
     led = Led(controlled(("a", LOCAL, "x/>")))
-    proven = Mark(7, 1, 1, entry_digest("x/*", Wish()))
-    led.feed(AdvertRead("b", FROM, "x/*", Wish()), MarkRead("b", FROM, proven))
+    proven = Mark(7, 1, 1, entry_digest("x/*", Interest()))
+    led.feed(AdvertRead("b", FROM, "x/*", Interest()), MarkRead("b", FROM, proven))
     led.feed(SubscriptionRead(0, "s", "x/1", Subscription()))
     assert adverts(led.pass_time()) == {}
     route = led.machine.router.route("x/1", PUBLISHED_HERE, G)
     assert (route.neighbours, route.endpoints) == ((), ("s",))
     effects = change(led, 8, WITH_BOTH)
     assert adverts(effects) == {
-        (TO_C, "x/*"): Wish(),
-        (TO_B, "x/1"): Wish(),
-        (TO_C, "x/1"): Wish(),
+        (TO_C, "x/*"): Interest(),
+        (TO_B, "x/1"): Interest(),
+        (TO_C, "x/1"): Interest(),
     }
     assert led.machine.router.route("x/1", PUBLISHED_HERE, G).neighbours == ("b",)
     assert all(led.machine.learner.neighbours[name].is_proven for name in "bc")
@@ -88,9 +88,9 @@ def test_what_becomes_global_is_offered_and_forwarded_at_once() -> None:
 def test_what_becomes_local_at_a_neighbour_is_kept_from_it_alone() -> None:
     """Spec: EMS-11."""
     led = Led(WITH_BOTH)
-    proven = Mark(7, 1, 1, entry_digest("x", Wish()))
+    proven = Mark(7, 1, 1, entry_digest("x", Interest()))
     for name in "bc":
-        led.feed(AdvertRead(name, FROM, "x", Wish()), MarkRead(name, FROM, proven))
+        led.feed(AdvertRead(name, FROM, "x", Interest()), MarkRead(name, FROM, proven))
     led.pass_time()
     assert led.machine.router.route("x", PUBLISHED_HERE, G).neighbours == ("b", "c")
     assert adverts(change(led, 8, controlled(("b", LOCAL, "x")))) == {}
@@ -104,20 +104,20 @@ def test_a_change_of_controls_awaits_no_link() -> None:
     assert led.status() == (8, "switch", True)
 
 
-def test_a_wish_is_exported_and_taken_back_by_the_same_record_written_anew() -> None:
+def test_interest_is_exported_and_taken_back_by_the_same_record_written_anew() -> None:
     """And it is known everywhere like any other, offered or not. Spec: DMR-12, K24."""
     led = Led(WITH_BOTH)
     quiet, loud = Subscription(noexport=True), Subscription()
-    for offset, wish, offers in (
+    for offset, interest, offers in (
         (0, quiet, {}),
-        (1, loud, {(TO_B, "y"): Wish(), (TO_C, "y"): Wish()}),
+        (1, loud, {(TO_B, "y"): Interest(), (TO_C, "y"): Interest()}),
         (2, quiet, {(TO_B, "y"): None, (TO_C, "y"): None}),
         (3, None, {}),
     ):
-        led.feed(SubscriptionRead(offset, "s", "y", wish))
+        led.feed(SubscriptionRead(offset, "s", "y", interest))
         assert adverts(led.pass_time()) == offers
         endpoints = led.machine.router.route("y", PUBLISHED_HERE, G).endpoints
-        assert endpoints == (("s",) if wish else ())
+        assert endpoints == (("s",) if interest else ())
         for name, scope in (("b", TO_B), ("c", TO_C)):
             led.feed(AckRead(name, scope, Acknowledgement(3, 99, 99)))
         assert led.machine.leader.completion.state("clients").complete == offset

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.digest import entry_digest
-from mesh.model.control import Acknowledgement, Mark, Ownership, Scope, Subscription, Wish
+from mesh.model.control import Acknowledgement, Interest, Mark, Ownership, Scope, Subscription
 from mesh.model.effects import Effect, WriteAck, WriteAdvert, WriteMark
 from mesh.model.inputs import (
     AckRead,
@@ -56,15 +56,17 @@ def started(*inputs: object) -> tuple[NodeMachine, list[Effect]]:
     return machine, effects
 
 
-def offers(effects: list[Effect]) -> Mapping[tuple[Scope, str], Wish | None]:
-    return {(one.scope, one.filter_): one.wish for one in effects if isinstance(one, WriteAdvert)}
+def offers(effects: list[Effect]) -> Mapping[tuple[Scope, str], Interest | None]:
+    return {
+        (one.scope, one.filter_): one.interest for one in effects if isinstance(one, WriteAdvert)
+    }
 
 
 def test_a_join_wants_what_it_selects_although_no_client_is_there() -> None:
     """In zones alone, not over joins. Spec: UM-1, UM-2."""
     _, effects = started()
     found = offers(effects)
-    assert found[IN_ZONE, "acme/>"] == Wish(durable=True, live=True, static=True)
+    assert found[IN_ZONE, "acme/>"] == Interest(durable=True, live=True, static=True)
     assert [scope for scope, filter_ in found if filter_ == "acme/>"] == [IN_ZONE]
 
 
@@ -87,8 +89,8 @@ def test_an_address_that_came_back_over_a_join_goes_on() -> None:
 
 
 def _proven(filter_: str) -> list[object]:
-    mark = Mark(1, 1, 1, entry_digest(filter_, Wish()))
-    return [AdvertRead("b", FROM_B, filter_, Wish()), MarkRead("b", FROM_B, mark)]
+    mark = Mark(1, 1, 1, entry_digest(filter_, Interest()))
+    return [AdvertRead("b", FROM_B, filter_, Interest()), MarkRead("b", FROM_B, mark)]
 
 
 def test_a_scope_that_came_over_a_join_is_complete_when_those_before_it_know() -> None:

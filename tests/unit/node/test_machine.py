@@ -12,12 +12,12 @@ from mesh.model.control import (
     Acknowledgement,
     EndpointKind,
     Heartbeat,
+    Interest,
     Mark,
     Ownership,
     Scope,
     Stage,
     Subscription,
-    Wish,
 )
 from mesh.model.effects import (
     BecameReady,
@@ -107,9 +107,9 @@ def test_a_subscription_is_offered_only_after_every_lane_has_its_cut(machine: No
     assert reroute.cuts == {"uuid-a": 0}
     assert not any(isinstance(effect, WriteAdvert) for effect in effects)
     effects = effects_of(machine, LaneApplied(0, reroute.in_force))
-    adverts = {(e.scope, e.filter_): e.wish for e in effects if isinstance(e, WriteAdvert)}
-    assert adverts[TO_B, "x/>"] == adverts[TO_C, "x/>"] == Wish()
-    assert adverts[TO_B, "$node/uuid-a"] == Wish(clients_offset=0)
+    adverts = {(e.scope, e.filter_): e.interest for e in effects if isinstance(e, WriteAdvert)}
+    assert adverts[TO_B, "x/>"] == adverts[TO_C, "x/>"] == Interest()
+    assert adverts[TO_B, "$node/uuid-a"] == Interest(clients_offset=0)
     marks = {e.scope: e.mark for e in effects if isinstance(e, WriteMark)}
     assert (marks[TO_B].epoch, marks[TO_B].number, marks[TO_B].count) == (3, 2, 2)
 
@@ -137,7 +137,7 @@ def apply_now(machine: NodeMachine, now: int) -> list[object]:
     return effects
 
 
-def test_three_wishes_are_one_advert_and_the_last_end_is_one_withdrawal(
+def test_three_subscriptions_are_one_advert_and_the_last_end_is_one_withdrawal(
     machine: NodeMachine,
 ) -> None:
     """Spec: DMR-2."""
@@ -151,7 +151,10 @@ def test_three_wishes_are_one_advert_and_the_last_end_is_one_withdrawal(
     assert [e for e in found if e.filter_ == "pay"] == []
     machine.step(SubscriptionRead(5, "s3", "pay", None))
     found = [e for e in apply_now(machine, 1600) if isinstance(e, WriteAdvert)]
-    assert [(e.scope, e.wish) for e in found if e.filter_ == "pay"] == [(TO_C, None), (TO_B, None)]
+    assert [(e.scope, e.interest) for e in found if e.filter_ == "pay"] == [
+        (TO_C, None),
+        (TO_B, None),
+    ]
 
 
 def learn_from_b(machine: NodeMachine, epoch: int = 7) -> list[object]:
@@ -160,8 +163,8 @@ def learn_from_b(machine: NodeMachine, epoch: int = 7) -> list[object]:
 
     effects_of(
         machine,
-        AdvertRead("b", FROM_B, "x", Wish()),
-        MarkRead("b", FROM_B, Mark(epoch, 1, 1, entry_digest("x", Wish()))),
+        AdvertRead("b", FROM_B, "x", Interest()),
+        MarkRead("b", FROM_B, Mark(epoch, 1, 1, entry_digest("x", Interest()))),
     )
     return apply_now(machine, 400)
 
@@ -198,10 +201,10 @@ def test_a_silent_neighbour_keeps_only_its_guaranteed_interest(machine: NodeMach
     effects = effects_of(machine, Ticked(10_800), Ticked(11_000))
     assert any(isinstance(e, Note) and e.event == "neighbour.down" for e in effects)
     members = machine.router.table.members("x")
-    assert [wish for _, wish in members] == [Wish(durable=True, live=False)]
+    assert [interest for _, interest in members] == [Interest(durable=True, live=False)]
     machine.step(LaneApplied(0, machine.in_force))
     effects_of(machine, BeatRead("b", Heartbeat(7, 2, True)), Ticked(11_400))
-    assert [wish for _, wish in machine.router.table.members("x")] == [Wish()]
+    assert [interest for _, interest in machine.router.table.members("x")] == [Interest()]
 
 
 def test_who_has_just_begun_to_listen_has_missed_no_beats() -> None:
@@ -251,8 +254,8 @@ def test_a_refused_record_is_a_version_all_the_same(machine: NodeMachine) -> Non
 def test_a_new_leader_writes_only_what_differs() -> None:
     """Spec: K16."""
     machine = NodeMachine(TOPOLOGY, "a", "uuid-a")
-    own = Wish(clients_offset=-1)
-    written = {TO_B: {"$node/uuid-a": own, "gone": Wish()}, TO_C: {"$node/uuid-a": own}}
+    own = Interest(clients_offset=-1)
+    written = {TO_B: {"$node/uuid-a": own, "gone": Interest()}, TO_C: {"$node/uuid-a": own}}
     effects_of(machine, Ticked(0), LeadershipTaken(4, written), ClientsCaughtUp())
     effects_of(machine, NeighbourCaughtUp("b"), NeighbourCaughtUp("c"))
     effects = effects_of(machine, LaneApplied(0, machine.in_force))
@@ -270,24 +273,24 @@ def test_old_marks_end_nothing_while_an_enabled_link_is_proven_anew(machine: Nod
     """What is in force stays so until the control topic is read to its end. Spec: K23, DMR-10."""
     from mesh.core.digest import entry_digest
 
-    first, second = (entry_digest(name, Wish()) for name in "xy")
+    first, second = (entry_digest(name, Interest()) for name in "xy")
     learn_from_b(machine)
     effects_of(
         machine,
-        AdvertRead("b", FROM_B, "y", Wish()),
+        AdvertRead("b", FROM_B, "y", Interest()),
         MarkRead("b", FROM_B, Mark(7, 2, 2, (first + second) % 2**64)),
     )
     apply_now(machine, 1000)
     effects_of(machine, LinkDisabled("b"), LinkEnabled("b"))
     apply_now(machine, 2000)
     again = (
-        (AdvertRead("b", FROM_B, "x", Wish()), MarkRead("b", FROM_B, Mark(7, 1, 1, first))),
+        (AdvertRead("b", FROM_B, "x", Interest()), MarkRead("b", FROM_B, Mark(7, 1, 1, first))),
         (AdvertRead("b", FROM_B, "x", None), MarkRead("b", FROM_B, Mark(7, 3, 1, second))),
     )
     effects_of(machine, *again[0])
     apply_now(machine, 3000)
     assert wants(machine) == {"x", "y"}
-    effects_of(machine, AdvertRead("b", FROM_B, "y", Wish()), *again[1])
+    effects_of(machine, AdvertRead("b", FROM_B, "y", Interest()), *again[1])
     apply_now(machine, 4000)
     assert (wants(machine), list(machine.router.closed)) == ({"x", "y"}, ["b"])
     machine.step(NeighbourCaughtUp("b"))
@@ -321,9 +324,9 @@ def test_what_no_worker_can_learn_any_more_is_not_waited_for() -> None:
         }
     )
     machine = NodeMachine(topology, "a", "uuid-a")
-    mark = MarkRead("b", FROM_B, Mark(7, 1, 1, entry_digest("x", Wish())))
+    mark = MarkRead("b", FROM_B, Mark(7, 1, 1, entry_digest("x", Interest())))
     effects_of(machine, Ticked(0), LeadershipTaken(3, {}), ClientsCaughtUp())
-    effects_of(machine, AdvertRead("b", FROM_B, "x", Wish()), mark, NeighbourCaughtUp("b"))
+    effects_of(machine, AdvertRead("b", FROM_B, "x", Interest()), mark, NeighbourCaughtUp("b"))
     effects_of(machine, LinkDisabled("b"), LaneApplied(0, machine.in_force))
     behind = {name: one for name, one in machine.in_force.items() if not name.startswith("b ")}
     effects_of(machine, LaneApplied(1, behind), Ticked(9_000))
@@ -373,8 +376,8 @@ def test_members_of_queues_are_remembered_for_starts_without_them(machine: NodeM
     """But addresses of nodes are not: nothing waits for those. Spec: K21."""
     writer = ScopeWriter()
     for filter_ in ("$node/u", "$queue/q/b", "$queue/q/b/any/x", "x"):
-        writer.change(filter_, None, Wish())
-        machine.step(AdvertRead("b", FROM_B, filter_, Wish()))
+        writer.change(filter_, None, Interest())
+        machine.step(AdvertRead("b", FROM_B, filter_, Interest()))
     machine.step(MarkRead("b", FROM_B, writer.next_mark(1)))
     effects = effects_of(machine, Ticked(5000))
     (learned,) = [one for one in effects if isinstance(one, WriteLearned) and one.filters]

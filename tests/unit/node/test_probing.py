@@ -8,7 +8,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.core.links import topology_digest
 from mesh.core.loops import facts_digest
 from mesh.core.routes import PUBLISHED_HERE
-from mesh.model.control import Mark, Ownership, Scope, Wish
+from mesh.model.control import Interest, Mark, Ownership, Scope
 from mesh.model.effects import Reroute, WriteAck, WriteLinks, WriteMark
 from mesh.model.frames import MessageClass
 from mesh.model.inputs import (
@@ -95,7 +95,7 @@ def driven_before(**more: object) -> NodeLinks:
 
 
 HEARD = IdentityRead("b", "ub", "k1", "k1")
-WISH = (AdvertRead("b", OF_B, "x", Wish()), MarkRead("b", OF_B, Mark(1, 1, 0, 0)))
+WANTED = (AdvertRead("b", OF_B, "x", Interest()), MarkRead("b", OF_B, Mark(1, 1, 0, 0)))
 
 
 def test_its_links_are_told_before_anything_is_offered() -> None:
@@ -120,7 +120,7 @@ def test_a_neighbour_configured_apart_is_probed_until_all_have_seen_it() -> None
     """Meanwhile nothing goes there, nothing is wanted there, and it is not waited for. K27, K24."""
     driven = Driven()
     driven.start()
-    driven.feed(HEARD, LinksRead(b("other")), *WISH)
+    driven.feed(HEARD, LinksRead(b("other")), *WANTED)
     driven.tick()
     assert driven.gate("b") is Gate.PROBING
     router = driven.machine.router

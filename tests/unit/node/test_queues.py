@@ -8,7 +8,7 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.interest import InterestTable, Member
-from mesh.model.control import REFUSED, EndpointKind, Subscription, Wish
+from mesh.model.control import REFUSED, EndpointKind, Interest, Subscription
 from mesh.model.controls import ControlKind, InterestControl
 from mesh.model.frames import MessageClass
 from mesh.model.queues import Attraction, MemberKind, Queue, QueuePolicy
@@ -35,8 +35,8 @@ def subscribed(**wanted: Subscription) -> OwnSubscriptions:
 
 def settled(own: OwnQueues, table: InterestTable, **wanted: Subscription) -> list[str]:
     """Settle what is subscribed, as endpoint q by filter; return the entries of the node."""
-    for (filter_, member), wish in list(own.settle(subscribed(**wanted), table)):
-        table.put(filter_, member, wish)
+    for (filter_, member), interest in list(own.settle(subscribed(**wanted), table)):
+        table.put(filter_, member, interest)
     return sorted(
         filter_ for filter_, found in table.entries.items() if any(m == HERE for m, _ in found)
     )
@@ -69,7 +69,7 @@ def test_an_address_is_wanted_as_long_as_any_filter_is() -> None:
 def test_a_direct_queue_is_not_waited_for() -> None:
     own, table = OwnQueues("a"), InterestTable()
     settled(own, table, x=queue("any", MessageClass.DIRECT))
-    assert [wish.durable for _, wish in table.members("$queue/q/a")] == [False]
+    assert [interest.durable for _, interest in table.members("$queue/q/a")] == [False]
 
 
 def test_the_declared_policy_is_good_and_must_not_be_contradicted() -> None:
@@ -100,7 +100,7 @@ def test_a_second_undeclared_home_is_refused_until_the_first_is_gone() -> None:
     """Spec: EMS-12."""
     own, table = OwnQueues("a"), InterestTable()
     other = str(Attraction("Q", "b", MemberKind.HOME, "y"))
-    table.put(other, THERE, Wish())
+    table.put(other, THERE, Interest())
     assert settled(own, table, x=queue("home")) == []
     assert "queue q has its home at b already, and none is declared" in own.refused["q", "x"]
     table.put(other, THERE, None)
@@ -111,7 +111,7 @@ def test_a_second_undeclared_home_is_refused_until_the_first_is_gone() -> None:
 def test_of_two_homes_at_once_the_lesser_name_stays(other: str, stays: bool) -> None:
     own, table = OwnQueues("a"), InterestTable()
     settled(own, table, x=queue("home"))
-    table.put(str(Attraction("q", other, MemberKind.HOME, "x")), THERE, Wish())
+    table.put(str(Attraction("q", other, MemberKind.HOME, "x")), THERE, Interest())
     assert bool(settled(own, table, x=queue("home"))) is stays
 
 

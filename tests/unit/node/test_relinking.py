@@ -11,12 +11,12 @@ from mesh.model.control import (
     ChangeStatus,
     EndpointKind,
     EndpointStatus,
+    Interest,
     Mark,
     Ownership,
     Scope,
     Stage,
     Subscription,
-    Wish,
 )
 from mesh.model.effects import (
     Note,
@@ -63,7 +63,7 @@ WITH_C = topology(Z=links("ac"))
 WITH_BOTH = topology(Z=links("ab", "ac"))
 TO_B, TO_C = Scope("Z", "b", Ownership.OWN), Scope("Z", "c", Ownership.OWN)
 FROM = Scope("Z", "a", Ownership.OWN)
-X_PROVEN = Mark(7, 1, 1, entry_digest("x", Wish()))
+X_PROVEN = Mark(7, 1, 1, entry_digest("x", Interest()))
 
 
 class Led:
@@ -108,13 +108,13 @@ def acknowledge(machine: NodeMachine) -> None:
 def test_a_link_that_goes_takes_its_interest_along_and_is_not_awaited() -> None:
     """Spec: K22, K24, K28."""
     led = Led(WITH_BOTH)
-    led.feed(AdvertRead("b", FROM, "x", Wish()), MarkRead("b", FROM, X_PROVEN))
+    led.feed(AdvertRead("b", FROM, "x", Interest()), MarkRead("b", FROM, X_PROVEN))
     led.feed(SubscriptionRead(0, "s", "y", Subscription()))
     led.pass_time()
     led.feed(AckRead("c", TO_C, Acknowledgement(3, 9, 9)))
     assert led.machine.leader.completion.state("clients").complete == -1  # for b has not said so
     effects = [*led.feed(ChangeRead(8, Stage.SWITCH, WITH_C)), *led.pass_time()]
-    adverts = {(e.scope, e.filter_): e.wish for e in effects if isinstance(e, WriteAdvert)}
+    adverts = {(e.scope, e.filter_): e.interest for e in effects if isinstance(e, WriteAdvert)}
     assert adverts == {
         (TO_C, "x"): None,
         **{(TO_B, name): None for name in ("y", "$node/uuid-a")},
@@ -122,7 +122,7 @@ def test_a_link_that_goes_takes_its_interest_along_and_is_not_awaited() -> None:
     assert [e.mark for e in effects if isinstance(e, WriteMark) and e.scope == TO_B] == [None]
     assert led.machine.leader.completion.state("clients").complete == 0
     assert [e for e in effects if isinstance(e, WriteAck) and e.neighbour == "b"] == []
-    assert led.feed(AdvertRead("b", FROM, "x", Wish()), BeatRead("b", None)) == []
+    assert led.feed(AdvertRead("b", FROM, "x", Interest()), BeatRead("b", None)) == []
 
 
 def test_what_was_not_acknowledged_over_a_link_that_is_another_now_is_awaited_over_that() -> None:
@@ -248,7 +248,7 @@ def test_a_leader_that_has_not_offered_yet_begins_with_the_links_that_a_change_b
     machine = NodeMachine(WITH_B, "a", "uuid-a")
     effects: list[object] = []
     for input_ in (
-        LeadershipTaken(4, {TO_B: {"y": Wish()}}),
+        LeadershipTaken(4, {TO_B: {"y": Interest()}}),
         ChangeRead(8, Stage.SWITCH, WITH_C),
         ClientsCaughtUp(),
         NeighbourCaughtUp("c"),
@@ -258,7 +258,7 @@ def test_a_leader_that_has_not_offered_yet_begins_with_the_links_that_a_change_b
     marks = {e.scope: e.mark for e in effects if isinstance(e, WriteMark)}
     assert marks[TO_B] is None
     assert marks[TO_C] is not None
-    adverts = {(e.scope, e.filter_): e.wish for e in effects if isinstance(e, WriteAdvert)}
+    adverts = {(e.scope, e.filter_): e.interest for e in effects if isinstance(e, WriteAdvert)}
     assert adverts[TO_B, "y"] is None
     assert (TO_C, "$node/uuid-a") in adverts
     status = status_of(machine)
@@ -279,9 +279,9 @@ def test_a_lane_that_is_taken_while_the_next_change_holds_tells_what_is_in_force
 
 def address_read(led: Led, node: str, offset: int, number: int) -> list[object]:
     """Have b offer the address of a node in the mark of a number; return the cuts that are told."""
-    address, wish = f"$node/uuid-{node}", Wish(durable=False, clients_offset=offset)
-    mark = Mark(7, number, 1, entry_digest(address, wish))
-    effects = led.feed(AdvertRead("b", FROM, address, wish), MarkRead("b", FROM, mark))
+    address, interest = f"$node/uuid-{node}", Interest(durable=False, clients_offset=offset)
+    mark = Mark(7, number, 1, entry_digest(address, interest))
+    effects = led.feed(AdvertRead("b", FROM, address, interest), MarkRead("b", FROM, mark))
     effects += led.pass_time(200)
     return [cut for e in effects if isinstance(e, Reroute) for cut in e.cuts.items()]
 
@@ -343,7 +343,7 @@ def test_versions_of_a_scope_that_comes_back_go_on() -> None:
 def test_a_new_leader_takes_back_what_was_offered_by_other_links() -> None:
     """Spec: K16, K28."""
     machine = NodeMachine(WITH_C, "a", "uuid-a", change=(8, Stage.SWITCH))
-    machine.step(LeadershipTaken(4, {TO_B: {"y": Wish()}}))
+    machine.step(LeadershipTaken(4, {TO_B: {"y": Interest()}}))
     effects = [
         effect
         for input_ in (ClientsCaughtUp(), NeighbourCaughtUp("c"), LaneApplied(0, {CHANGE: (8, 1)}))
@@ -381,8 +381,8 @@ def test_a_round_ends_when_mates_follow_a_change_before_they_knew_of_it() -> Non
     """The link to b goes, and their lanes say no more what b wants. Spec: K25, K28."""
     led = Led(WITH_BOTH)
     led.pass_time()
-    wish = (AdvertRead("b", FROM, "x", Wish()), MarkRead("b", FROM, X_PROVEN))
-    [begun] = [one for one in led.feed(*wish) if isinstance(one, Reroute)]
+    interest = (AdvertRead("b", FROM, "x", Interest()), MarkRead("b", FROM, X_PROVEN))
+    [begun] = [one for one in led.feed(*interest) if isinstance(one, Reroute)]
     of_mate = {s: v for s, v in begun.in_force.items() if not s.startswith("b ")}
     version = (1, list(Stage).index(Stage.SWITCH))
     led.feed(LaneApplied(0, {**of_mate, CHANGE: version}))

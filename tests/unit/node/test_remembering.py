@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mesh.core.routing import LocalLink
 from mesh.core.scopes import ScopeReader
-from mesh.model.control import Mark, Ownership, Scope, Wish
+from mesh.model.control import Interest, Mark, Ownership, Scope
 from mesh.model.topology import ZoneKind
 from mesh.node.neighbour import Neighbour
 from mesh.node.remembering import PER_FILTER_MS, REMEMBER_MS, Remembering
@@ -16,7 +16,7 @@ MANY = 50_000
 
 def a_neighbour(count: int) -> Neighbour:
     """Return one that wants so many filters, proven."""
-    view = {f"x/{number}": Wish() for number in range(count)}
+    view = {f"x/{number}": Interest() for number in range(count)}
     reader = ScopeReader(view=view, mark=Mark(1, 1, count, 0), proven=True)
     return Neighbour(LocalLink("n", "Z", ZoneKind.CLUSTER), scopes={SCOPE: reader})
 
@@ -27,7 +27,7 @@ def kept_when(count: int, until_ms: int) -> list[int]:
     view, found = neighbour.scopes[SCOPE].view, []
     for now in range(0, until_ms, 100):
         del view[next(iter(view))]
-        view[f"new/{now}"] = Wish()
+        view[f"new/{now}"] = Interest()
         if list(remembering.look({"n": neighbour}, [], now)):
             found.append(now)
     return found

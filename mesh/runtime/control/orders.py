@@ -24,7 +24,7 @@ from mesh.transport.port import Record
 
 
 @dataclass(slots=True)
-class Wishes:
+class OperatorOrders:
     """What operators want of one node now.
 
     Attributes:

@@ -13,7 +13,7 @@ from mesh.model.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
-class DemoWish:
+class DemoEndpoint:
     """One endpoint with its filters.
 
     Attributes:
@@ -40,21 +40,21 @@ class DemoWish:
 
 _DIRECT = MessageClass.DIRECT
 
-WISHES: Sequence[DemoWish] = (
-    DemoWish("tk1", "kennedy", ("flights/JFK/>",)),
-    DemoWish("tk2", "united", ("flights/*/UA/*",)),
-    DemoWish("tk3", "pacific", ("flights/*/*/LAX", "flights/*/*/SFO", "flights/*/*/HNL")),
-    DemoWish("ny1", "delta", ("flights/*/DL/*",)),
-    DemoWish("ny2", "newark", ("flights/EWR/>",)),
-    DemoWish("ny3", "atlanta", ("flights/*/*/ATL",)),
-    DemoWish("pa1", "laguardia", ("flights/LGA/>",)),
-    DemoWish("pa2", "all", ("flights/>",)),
-    DemoWish("pa3", "american", ("flights/*/AA/*", "flights/*/US/*")),
-    DemoWish("sg1", "cancelled", ("alerts/cancelled/>",)),
-    DemoWish("sg2", "board", ("board/*/ORD", "board/*/ATL"), _DIRECT),
-    DemoWish("ld1", "alerts", ("alerts/>",)),
-    DemoWish("ld2", "late", ("alerts/late/EWR/>",)),
-    DemoWish("ld2", "board", ("board/>",), _DIRECT),
+ENDPOINTS: Sequence[DemoEndpoint] = (
+    DemoEndpoint("tk1", "kennedy", ("flights/JFK/>",)),
+    DemoEndpoint("tk2", "united", ("flights/*/UA/*",)),
+    DemoEndpoint("tk3", "pacific", ("flights/*/*/LAX", "flights/*/*/SFO", "flights/*/*/HNL")),
+    DemoEndpoint("ny1", "delta", ("flights/*/DL/*",)),
+    DemoEndpoint("ny2", "newark", ("flights/EWR/>",)),
+    DemoEndpoint("ny3", "atlanta", ("flights/*/*/ATL",)),
+    DemoEndpoint("pa1", "laguardia", ("flights/LGA/>",)),
+    DemoEndpoint("pa2", "all", ("flights/>",)),
+    DemoEndpoint("pa3", "american", ("flights/*/AA/*", "flights/*/US/*")),
+    DemoEndpoint("sg1", "cancelled", ("alerts/cancelled/>",)),
+    DemoEndpoint("sg2", "board", ("board/*/ORD", "board/*/ATL"), _DIRECT),
+    DemoEndpoint("ld1", "alerts", ("alerts/>",)),
+    DemoEndpoint("ld2", "late", ("alerts/late/EWR/>",)),
+    DemoEndpoint("ld2", "board", ("board/>",), _DIRECT),
 )
 """Somebody wants something at every node: all of it, an airport, a carrier, a destination."""
 
@@ -74,10 +74,10 @@ def expected_counts(
         node: {node, *walks_from(topology, node)}
         for node in {node: None for node, _, _ in published}
     }
-    counts: dict[str, Counter[MessageClass]] = {wish.name: Counter() for wish in WISHES}
+    counts: dict[str, Counter[MessageClass]] = {endpoint.name: Counter() for endpoint in ENDPOINTS}
     for (node, message_class, subject), count in published.items():
-        for wish in WISHES:
-            is_wanted = any(matches(filter_, subject) for filter_ in wish.filters)
-            if is_wanted and wish.node in reached[node]:
-                counts[wish.name][message_class] += count
+        for endpoint in ENDPOINTS:
+            is_wanted = any(matches(filter_, subject) for filter_ in endpoint.filters)
+            if is_wanted and endpoint.node in reached[node]:
+                counts[endpoint.name][message_class] += count
     return counts
