@@ -19,7 +19,7 @@ SHOWN_MAX = 5
 """Blocks that one line names."""
 KINDS = (
     *("loop", "duplicate", "missing", "unexpected", "corrupt", "forged-origin", "gap", "disorder"),
-    *("unplanned-path", "stale-interest", "split", "heal", "stalled", "unproven"),
+    *("unplanned-path", "stale-interest", "unaccounted", "split", "heal", "stalled", "unproven"),
 )
 """Findings that the auditor knows."""
 WAITS = ("stalled", "unproven")

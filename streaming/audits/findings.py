@@ -31,6 +31,7 @@ class FindingKind(StrEnum):
     CORRUPT = "corrupt"
     FORGED_ORIGIN = "forged-origin"
     STALE_INTEREST = "stale-interest"
+    UNACCOUNTED = "unaccounted"
     STALLED = "stalled"
     UNPROVEN = "unproven"
     SPLIT = "split"

@@ -72,6 +72,11 @@ RULES: Mapping[FindingKind, Rule] = {
         "`mesh wait NODE` names who has not acknowledged it; `mesh links` shows links that are not"
         " up.",
     ),
+    FindingKind.UNACCOUNTED: Rule(
+        "A direct message that is lost is counted, with a reason (DESIGN 6, K18).",
+        "See the log of the node about that time, and the counts in its ledger topic: it read past"
+        " frames without a word, or counted some twice.",
+    ),
     FindingKind.STALLED: Rule(
         "A hop passes on what waits for it.",
         "`mesh status` shows the node and its lanes; start it, or see its log. Nothing is lost.",

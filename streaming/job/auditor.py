@@ -37,7 +37,7 @@ from streaming.job.state import State
 from streaming.tables.aggregates import batch_rows
 from streaming.tables.columns import parsed
 from streaming.tables.rows import Batch, TopicPartition, read_batch
-from streaming.tables.topics import GUARANTEED, INGRESS, OUTBOX, place_of
+from streaming.tables.topics import GUARANTEED, INGRESS, LEDGER, OUTBOX, place_of
 
 BROKERS_EVERY_S = 60.0
 """How often the auditor asks brokers anew what was deleted or made again, in seconds."""
@@ -287,11 +287,16 @@ class Auditor:
         places = [
             place
             for place in here
-            if (is_due or place not in before) and roles[place].letter == GUARANTEED
+            if (is_due or place not in before)
+            and (roles[place].letter == GUARANTEED or roles[place].role == LEDGER)
         ]
         for place, beginning in self.sources.beginnings(places).items() if places else ():
             first = before.get(place, 0)
-            if beginning > first:
+            if beginning <= first:
+                continue
+            if roles[place].role == LEDGER:
+                state.accounts.forget(roles[place].node)
+            else:
                 state.register.add(_unread(prefix, place, first, beginning - 1))
                 if roles[place].role == INGRESS:
                     state.certifier.blocks.skip(place, beginning - 1)

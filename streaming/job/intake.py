@@ -53,7 +53,7 @@ def take_batch(state: State, batch: Batch, now_s: float) -> None:
         if place_of(prefix, row.place.topic).role != CONFIG:
             _take_small(state, prefix, row, now_s)
     for row in batch.ledgers:
-        _take_ledger(state, row)
+        _take_ledger(state, place_of(prefix, row.place.topic).node, row)
     state.certifier.blocks.publish(batch.ingress, now_s)
     state.certifier.blocks.deliver(batch.deliveries, state.names, now_s)
     state.unwanted.absorb(batch.unwanted, now_s)
@@ -64,6 +64,9 @@ def take_batch(state: State, batch: Batch, now_s: float) -> None:
     for finding in state.chains.absorb(batch.frames, state.names):
         state.register.add(finding)
     state.links.frames(batch.frames)
+    state.accounts.frames(batch.frames, batch.strays)
+    for finding in state.accounts.judge():
+        state.register.add(finding)
     state.delivery_doubts += state.order.absorb(batch.deliveries)
     state.frame_doubts += state.origins.absorb(batch.frames)
     state.marks.absorb(batch.frames, batch.deliveries, state.names, now_s)
@@ -112,7 +115,7 @@ def _take_subscription(state: State, node: str, row: SmallRow) -> None:
         state.interest.subscribe(endpoint, filter_, subscription, row.offset)
 
 
-def _take_ledger(state: State, row: SmallRow) -> None:
+def _take_ledger(state: State, node: str, row: SmallRow) -> None:
     if row.value is None:
         return
     try:
@@ -126,6 +129,7 @@ def _take_ledger(state: State, row: SmallRow) -> None:
             era = state.eras.numbers_of(TopicPartition(cut.topic, cut.partition))[-1]
             state.interest.cut(cut, era)
     state.links.ledger(ledger)
+    state.accounts.ledger(node, ledger)
 
 
 def _take_paths(

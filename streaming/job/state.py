@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from mesh.model.topology import Topology
+from streaming.audits.accounts import Accounts
 from streaming.audits.blocks import Blocks
 from streaming.audits.certificates import Certifier, World
 from streaming.audits.chains import Chains
@@ -50,6 +51,7 @@ class State:
     eras: Eras
     unwanted: Unwanted
     marks: Marks
+    accounts: Accounts
     stalls: Stalls = field(default_factory=Stalls)
     batch: int = -1
     batches: dict[str, int] = field(default_factory=dict)
@@ -75,6 +77,7 @@ class State:
             eras=Eras.of(topology),
             unwanted=Unwanted(prefix),
             marks=Marks(prefix),
+            accounts=Accounts(prefix),
         )
 
     def world(self, ends: Ends, read_s: float = inf) -> World:

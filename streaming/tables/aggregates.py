@@ -223,6 +223,7 @@ def _frame_groups(frames: DataFrame) -> DataFrame:
     return frames.groupBy(*keys).agg(
         F.count(F.lit(1)).alias("frames"),
         F.sum("messages").alias("messages"),
+        F.max("messages").alias("most"),
         F.min("origin_first").alias("first"),
         F.max("origin_last").alias("last"),
         F.min_by(place, "offset").alias("head"),

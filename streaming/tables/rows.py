@@ -116,6 +116,7 @@ class FrameRow:
         is_moved: Whether they are sent on by a member of a queue, where their path begins.
         era: Number of the topology by which the origin worked; None where they tell none, or
             passed nodes that count apart.
+        most: Messages in the largest of them.
     """
 
     place: TopicPartition
@@ -136,6 +137,7 @@ class FrameRow:
     late: int
     is_moved: bool = False
     era: int | None = None
+    most: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +297,7 @@ def _frame(fields: Fields) -> FrameRow:
         late=fields["late"],
         is_moved=fields["is_moved"],
         era=fields.get("era"),
+        most=fields["most"],
     )
 
 

@@ -12,7 +12,9 @@ ENDPOINT = "ep"
 CONFIG = "config"
 """What operators say: the topology in force, and the change under way. Spec: kafka.md 1, K28."""
 
-SMALL_ROLES = ("clients", "control", "progress", "ledger", CONFIG)
+LEDGER = "ledger"
+
+SMALL_ROLES = ("clients", "control", "progress", LEDGER, CONFIG)
 """Topics of few and small records, whose bytes may reach Python."""
 
 ANNOUNCEMENT = "gap"

@@ -16,7 +16,7 @@ from mesh.codec.header import MAGIC
 from mesh.codec.keys import progress_key
 from mesh.codec.state import encode_ledger, encode_progress
 from mesh.model.control import Heartbeat, Identity, LinkState, TopicIdentity
-from mesh.model.state import Cut, Ledger, Progress, ProgressKind
+from mesh.model.state import Cut, Dropped, Ledger, Progress, ProgressKind, SourceRange
 from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
 from schemas import parsed
 
@@ -146,6 +146,26 @@ class Plant:
                 for partition in range(PARTITIONS):
                     position = len(self.logs.get((self.prefix + source, partition), ()))
                     self.cut(node, source, position, of, offset, partition)
+
+    def tell_read(
+        self,
+        node: str,
+        topic: str,
+        first: int,
+        next_: int,
+        messages: int,
+        dropped: Sequence[tuple[str, int]] = (),
+    ) -> None:
+        """Have a node tell in its ledger what it read of a topic, and what of that went nowhere."""
+        name = self.prefix + topic
+        ledger = Ledger(
+            node=node,
+            lane=0,
+            lane_epoch=1,
+            sources=[SourceRange(name, topic_id(name), 0, first, next_, messages)],
+            dropped=[Dropped(reason, name, 0, count) for reason, count in dropped],
+        )
+        self.put(f"{node}.ledger", 0, b"0", encode_ledger(ledger))
 
     def progress(
         self,

@@ -123,6 +123,20 @@ def test_what_nobody_wanted_and_what_direct_frames_lost_is_no_gap(bench, plant):
     assert found(bench) == []
 
 
+def test_direct_messages_are_read_or_counted_as_discarded(bench, plant):
+    """Frames in the outbox against what its reader says. DESIGN 6, K18."""
+    told = {"path": ["a"], "source": "a.in.d", "origin": "a.in.d", "letter": "d"}
+    for offsets in ([0, 1], [2], [3, 4, 5], [6]):
+        plant.frame("a->b", offsets, **told)
+    plant.tell_read("b", "a.to.b.d", 0, 2, 3, [("stale_epoch", 1)])
+    plant.tell_read("b", "a.to.b.d", 2, 4, 1, [("takeover", 1)])
+    assert found(bench) == []
+    plant.frame("a->b", [7, 8], **told)
+    plant.frame("a->b", [9], **told)
+    plant.tell_read("b", "a.to.b.d", 4, 6, 1)
+    assert found(bench) == [("unaccounted", "a->b", "", 4, 5)]
+
+
 def test_deliveries_twice_or_late_are_named_for_every_class(bench, plant):
     """Direct messages have no certificate, but they too come at most once and in order."""
     plant.subscribe("b", "s1", "acme/>", b'{"class": "direct"}')

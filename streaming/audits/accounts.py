@@ -1,0 +1,199 @@
+"""Whether direct messages are accounted for: what is in an outbox against what its reader says.
+
+A direct message may be lost, but never without a word. The ledgers of a reader tell, from offset
+to offset, how many messages it read of an outbox partition, those included that it dropped, and
+how many frames it passed over unread. Both sides are compared where a batch of the auditor and a
+ledger record end at the same offset: there nothing is under way, and what differs stays different.
+Spec: DESIGN 6, K18, K29.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mesh.model.state import Ledger, SourceRange
+from streaming.audits.findings import Finding, FindingKind, records
+from streaming.tables.rows import FrameRow, StrayRow, TopicPartition
+from streaming.tables.topics import DIRECT, OUTBOX, TopicPlace, place_of
+
+UNREAD = ("takeover", "retention")
+"""Reasons of a ledger for frames that its node passed over: it counts frames, for nobody can tell
+the messages in what was not read. All other reasons are for messages that were read."""
+
+MARKS_MAX = 256
+"""Ends of batches that wait for the other side, at most; then the oldest are no longer compared."""
+
+
+class Mark(NamedTuple):
+    """What one side has counted below an offset; `unread` are frames."""
+
+    offset: int
+    messages: int
+    unread: int = 0
+
+
+BEGINNING = Mark(0, 0)
+
+
+@dataclass(slots=True)
+class Account:
+    """Both sides of one direct outbox partition.
+
+    Attributes:
+        sent: What the auditor has read of it.
+        told: What its reader says.
+        topic_id: Of the topic that the reader speaks of; empty before its first word.
+        most: Messages in the largest frame.
+        agreed: Both sides where they were compared last; None where one of them has begun in the
+            middle, so that the next comparison only sets it.
+        ends: Where batches of the auditor ended, as far as the reader has not told.
+        says: Where batches of the reader ended, as far as the auditor has not read.
+    """
+
+    sent: Mark = BEGINNING
+    told: Mark = BEGINNING
+    topic_id: str = ""
+    most: int = 0
+    agreed: tuple[Mark, Mark] | None = (BEGINNING, BEGINNING)
+    ends: list[Mark] = field(default_factory=list)
+    says: list[Mark] = field(default_factory=list)
+
+    def _begin_anew(self, *marks: list[Mark]) -> None:
+        """Compare nothing of what lies before: a side has not seen all of it."""
+        self.agreed = None
+        for side in marks:
+            side.clear()
+
+    def write(self, first: int, end: int, records_: int, messages: int, most: int) -> None:
+        """Take what a batch read of the outbox, offsets `first` to `end`, that one excluded."""
+        if first < self.sent.offset:
+            self._begin_anew(self.ends, self.says)  # of another topic of this name
+        elif first != self.sent.offset or end - first != records_:
+            self._begin_anew(self.ends)  # some were deleted before they could be read
+        self.most = max(self.most, most)
+        self.sent = Mark(end, self.sent.messages + messages)
+        self.ends = [*self.ends, self.sent][-MARKS_MAX:]
+
+    def tell(self, read: SourceRange, unread: int) -> None:
+        """Take what one ledger record says of it; frames before `read.first` were not read."""
+        topic_id = read.topic_id.hex()
+        if read.first < self.told.offset or self.topic_id not in ("", topic_id):
+            self._begin_anew(self.ends, self.says)
+        elif not self.topic_id and read.first > 0:
+            self._begin_anew(self.says)
+        self.topic_id = topic_id
+        self.told = Mark(read.next, self.told.messages + read.messages, self.told.unread + unread)
+        self.says = [*self.says, self.told][-MARKS_MAX:]
+
+    def forget(self) -> None:
+        """Take it that some of what its reader said is not known."""
+        self._begin_anew(self.says)
+        self.topic_id = ""
+
+    def compared(self) -> Iterator[tuple[Mark, Mark]]:
+        """Yield what both sides have counted since they were compared before, at each offset."""
+        while self.ends and self.says:
+            end, says = self.ends[0], self.says[0]
+            if end.offset <= says.offset:
+                self.ends.pop(0)
+            if says.offset <= end.offset:
+                self.says.pop(0)
+            if end.offset != says.offset:
+                continue
+            if self.agreed is not None:
+                sent, told = self.agreed
+                since = Mark(sent.offset, end.messages - sent.messages)
+                said = Mark(says.offset, says.messages - told.messages, says.unread - told.unread)
+                yield since, said
+            self.agreed = (end, says)
+
+
+@dataclass(slots=True)
+class Accounts:
+    """Of all direct outboxes.
+
+    Attributes:
+        prefix: Start of every topic name.
+        open: By outbox partition.
+    """
+
+    prefix: str
+    open: dict[TopicPartition, Account] = field(default_factory=dict)
+
+    def frames(self, frames: Sequence[FrameRow], strays: Sequence[StrayRow]) -> None:
+        """Take what a batch has read of outboxes; every offset of a direct one is a record."""
+        data: dict[TopicPartition, list[FrameRow]] = {}
+        odd: dict[TopicPartition, list[StrayRow]] = {}
+        for frame in frames:
+            data.setdefault(frame.place, []).append(frame)
+        for stray in strays:
+            odd.setdefault(stray.place, []).append(stray)
+        for place in dict.fromkeys((*data, *odd)):
+            if self._outbox(place.topic) is None:
+                continue
+            rows, others = data.get(place, []), odd.get(place, [])
+            self.open.setdefault(place, Account()).write(
+                min([row.head.offset for row in rows] + [row.first for row in others]),
+                max([row.tail.offset for row in rows] + [row.last for row in others]) + 1,
+                sum(row.frames for row in rows) + sum(row.count for row in others),
+                sum(row.messages for row in rows),
+                max((row.most for row in rows), default=0),
+            )
+
+    def ledger(self, node: str, ledger: Ledger) -> None:
+        """Take what a node says that it read."""
+        unread: dict[TopicPartition, int] = {}
+        for dropped in ledger.dropped:
+            if dropped.reason in UNREAD:
+                place = TopicPartition(dropped.topic, dropped.partition)
+                unread[place] = unread.get(place, 0) + dropped.messages
+        for source in ledger.sources:
+            outbox = self._outbox(source.topic)
+            if outbox is not None and outbox.other == node:
+                place = TopicPartition(source.topic, source.partition)
+                account = self.open.setdefault(place, Account())
+                account.tell(source, unread.get(place, 0))
+
+    def forget(self, node: str) -> None:
+        """Begin anew with what a node says: some of its ledgers were deleted unread."""
+        for place, account in self.open.items():
+            outbox = self._outbox(place.topic)
+            if outbox is not None and outbox.other == node:
+                account.forget()
+
+    def judge(self) -> Iterator[Finding]:
+        """Yield what is in an outbox and was neither read nor passed over with a word."""
+        for place, account in self.open.items():
+            for sent, told in account.compared():
+                most = told.messages + told.unread * account.most
+                if not told.messages <= sent.messages <= most:
+                    yield self._finding(place, sent, told)
+
+    def _outbox(self, topic: str) -> TopicPlace | None:
+        try:
+            place = place_of(self.prefix, topic)
+        except ValueError:
+            return None
+        return place if place.role == OUTBOX and place.letter == DIRECT else None
+
+    def _finding(self, place: TopicPartition, sent: Mark, told: Mark) -> Finding:
+        outbox = place_of(self.prefix, place.topic)
+        first, last = sent.offset, told.offset - 1
+        is_less = told.messages < sent.messages
+        how = "fewer" if is_less else "more"
+        return Finding(
+            kind=FindingKind.UNACCOUNTED,
+            text=f"{outbox.other} says that it read {how} direct messages of {place} than are in"
+            f" its frames from {first} to {last}, and that it passed over {told.unread} frames",
+            ids=(records(place, first, last),),
+            link=outbox.link,
+            source=str(place),
+            first=first,
+            last=last,
+            count=abs(sent.messages - told.messages),
+            anchor=how,
+            node=outbox.other,
+            evidence=(records(place, first, last),),
+        )
