@@ -163,17 +163,18 @@ class Worker:
         lanes = range(self.topology.nodes[self.node].lanes)
         progress = [TopicPartition(self._names.progress(self.node), lane) for lane in lanes]
         self._lane_recall = Recall(self._home, progress, self.clock.now_ms)
+        self._questions = Questions(self.errands)
         self._leadership = Leadership(
             self.topology,
             self.node,
             self._home,
             self._recall,
             self.errands,
+            self._questions,
             self.new_uuid,
             self._read_positions,
         )
         now = self.clock.now_ms()
-        self._questions = Questions(self.errands)
         self._listener = Listener(
             self.topology,
             self.node,

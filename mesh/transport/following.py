@@ -85,15 +85,18 @@ class Follower:
         """
         yield from self._read_to(self._kafka.admin().ends(list(places or self._wanted)))
 
-    def poll(self) -> Iterator[Record]:
+    def poll(self, places: Sequence[TopicPartition] = ()) -> Iterator[Record]:
         """Yield what is new, up to the last stable offsets found at the start of the call.
 
         What an open transaction hides is left for the next call.
 
+        Args:
+            places: As for `catch_up`.
+
         Raises:
             TransportUnavailableError: An end was not reached, and nothing came for a minute.
         """
-        yield from self._read_to(self._kafka.admin().stable_ends(list(self._wanted)))
+        yield from self._read_to(self._kafka.admin().stable_ends(list(places or self._wanted)))
 
     def _assign(self, places: Iterable[TopicPartition]) -> None:
         fresh = [place for place in places if place not in self._assigned]

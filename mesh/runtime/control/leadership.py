@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -25,6 +26,7 @@ from mesh.runtime.control.leading import (
 )
 from mesh.runtime.control.own_topics import control_topics, restored
 from mesh.runtime.host.errands import Errand, Errands, Steps
+from mesh.runtime.host.questions import Questions
 from mesh.runtime.host.recall import Recall
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 from mesh.transport.reading import read_tail
@@ -34,6 +36,9 @@ STANDBY_RETRY_MS = 500
 LOGGED = 1_000
 """So many of the newest records of the log of what was written tell who the node was, where its
 control topic does not: the leader beats there once a second."""
+
+_LEADER = "leader"
+"""Key of the question who the node is."""
 
 log = structlog.get_logger()
 
@@ -115,6 +120,7 @@ class Leadership:
         home: The node's own Kafka cluster.
         recall: Reads what its control topic says.
         errands: Takes the control topics beside the loop.
+        questions: Asks beside the loop who the node is.
         new_uuid: Makes the node's identity at its very first start.
         read_positions: Where this worker stands on each neighbour's outboxes.
         uuid: The node's identity, once it is known.
@@ -125,6 +131,7 @@ class Leadership:
     home: KafkaCluster
     recall: Recall
     errands: Errands
+    questions: Questions
     new_uuid: Callable[[], str]
     read_positions: Positions
     uuid: str | None = None
@@ -164,6 +171,7 @@ class Leadership:
         """
         taking = self._taking
         if is_due and taking is None and self._control is None:
+            self.questions.forget(_LEADER)
             steps = take_control(
                 self.topology,
                 self.node,
@@ -195,12 +203,17 @@ class Leadership:
         return LeadershipTaken(led.epoch, led.written.offers, tuple(led.written.stops), links)
 
     def _stand_by(self, now_ms: int) -> None:
-        """Learn who the node is from the worker that leads it."""
-        if now_ms - self._standby_ms < STANDBY_RETRY_MS:
+        """Learn who the node is from what its leader wrote.
+
+        One that was killed in the middle of writing hides only the last of it: that transaction
+        is ended by the next leader, which may be this worker, so nobody may wait for its end.
+        """
+        if not self.questions.is_open(_LEADER) and now_ms - self._standby_ms < STANDBY_RETRY_MS:
             return
         self._standby_ms = now_ms
-        names = TopicNames(self.topology.prefix)
-        written = read_written(self.recall.records(TopicPartition(names.control(self.node), 0)))
+        place = TopicPartition(TopicNames(self.topology.prefix).control(self.node), 0)
+        records = self.questions.answer((_LEADER,), partial(self.recall.decided, place))
+        written = read_written(records or ())
         if written.identity is not None:
             self.uuid = written.identity.uuid
 

@@ -13,6 +13,9 @@ from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 
 
+_ReadToEnd = Callable[[Sequence[TopicPartition]], Iterator[Record]]
+
+
 class Recall:
     """Reads partitions of the node's own topics, each when it is asked for; threads may share it.
 
@@ -40,13 +43,22 @@ class Recall:
             TransportUnavailableError: The end was not reached in time.
         """
         with self._lock:
-            return list(self._read(place))
+            return list(self._read(place, self._follower.catch_up))
 
-    def _read(self, place: TopicPartition) -> Iterator[Record]:
+    def decided(self, place: TopicPartition) -> Sequence[Record]:
+        """Return the committed records that no open transaction hides: nobody's end is awaited.
+
+        Raises:
+            TransportUnavailableError: The end was not reached in time.
+        """
+        with self._lock:
+            return list(self._read(place, self._follower.poll))
+
+    def _read(self, place: TopicPartition, read_to_end: _ReadToEnd) -> Iterator[Record]:
         self._follower.add([place])
         yield from self._early.pop(place, ())
         try:
-            for record in self._follower.catch_up([place]):
+            for record in read_to_end([place]):
                 found = TopicPartition(record.topic(), record.partition())
                 if found == place:
                     yield record

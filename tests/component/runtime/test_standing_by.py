@@ -1,0 +1,71 @@
+"""Who waits to lead waits for nobody's transaction: a leader killed in one is ended by the next."""
+
+from __future__ import annotations
+
+import itertools
+
+from mesh.config.topology_file import topology_from_mapping
+from mesh.model.topics import TopicNames
+from mesh.runtime.control.leadership import STANDBY_RETRY_MS, Leadership, take_control
+from mesh.runtime.host.errands import SteppedErrands
+from mesh.runtime.host.questions import Questions
+from mesh.runtime.host.recall import Recall
+from mesh.runtime.topics.provision import node_topics
+from mesh.transport.following import DEADLINE_MS
+from mesh.transport.memory import MemoryKafka
+from mesh.transport.port import TopicPartition
+from tests.component.runtime.conftest import CHAIN
+
+TOPOLOGY = topology_from_mapping(CHAIN)
+CONTROL = TopicPartition(TopicNames().control("a"), 0)
+
+
+def standby(kafka: MemoryKafka, looks: int) -> Leadership:
+    """Return one whose answers come so many looks late, and that knows only how time flies."""
+    clock = itertools.count(0, DEADLINE_MS)
+    errands = SteppedErrands(lambda: looks)
+    recall = Recall(kafka, [CONTROL], lambda: next(clock))
+    return Leadership(
+        TOPOLOGY, "a", kafka, recall, errands, Questions(errands), lambda: "other", lambda _: ()
+    )
+
+
+def led_and_killed(kafka: MemoryKafka) -> None:
+    """Have the node led by a worker that dies between a write and its commit."""
+    kafka.admin().create(node_topics(TOPOLOGY, "a"))
+    recall = Recall(kafka, [], lambda: 0)
+    taking = take_control(TOPOLOGY, "a", kafka, recall, lambda: "uuid-of-a")
+    try:
+        while True:
+            next(taking)
+    except StopIteration as end:
+        led = end.value
+    led.writer.begin()
+    led.writer.produce(CONTROL.topic, b"{}", b"heartbeat", 0)
+
+
+def test_a_leader_that_was_killed_while_it_wrote_holds_nobody_up() -> None:
+    """Its transaction would be open until brokers end it, some 25 s later. Spec: K16."""
+    kafka = MemoryKafka("k")
+    led_and_killed(kafka)
+    leadership = standby(kafka, looks=0)
+    assert list(leadership.follow(is_due=False, now_ms=0)) == []
+    assert leadership.uuid == "uuid-of-a"
+
+
+def test_the_loop_goes_on_while_it_is_asked_who_the_node_is() -> None:
+    """And a question that nobody needs any more is not left open."""
+    kafka = MemoryKafka("k")
+    led_and_killed(kafka)
+    leadership = standby(kafka, looks=3)
+    list(leadership.follow(is_due=False, now_ms=0))
+    assert leadership.uuid is None
+    for now_ms in range(1, STANDBY_RETRY_MS):
+        list(leadership.follow(is_due=False, now_ms=now_ms))
+    assert leadership.uuid == "uuid-of-a"
+    assert not leadership.questions.are_open
+    hasty = standby(kafka, looks=3)
+    list(hasty.follow(is_due=False, now_ms=0))
+    assert hasty.questions.are_open
+    list(hasty.follow(is_due=True, now_ms=1))
+    assert not hasty.questions.are_open
