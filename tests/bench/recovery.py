@@ -22,7 +22,7 @@ from mesh.model.headers import SUBJECT_HEADER
 from tests.bench.command import at_least, carry_out, parser_of, say
 from tests.bench.goals import Goal, goal_line
 from tests.bench.quiet import reader_of
-from tests.bench.stage import PARTITIONS, Stage
+from tests.bench.stage import NODES, PARTITIONS, Stage, last_words, refuse_fallen
 
 RATE = 500
 DEADLINE_S = 60.0
@@ -67,25 +67,30 @@ def takeovers(stage: Stage, node: str, source: str, target: str, *, kills: int) 
     consumer = reader_of(stage, target)
     try:
         found: list[float] = []
-        for _ in range(kills):
-            _until_delivered(producer, consumer, source, time.monotonic())
+        for number in range(1, kills + 1):
+            delivered = partial(_until_delivered, stage, producer, consumer, source)
+            delivered(time.monotonic(), f"before kill {number} of {node}")
             killed_s = time.monotonic()
             stage.fleet.kill_node(node)
             stage.fleet.start_node(node)
-            found.append(_until_delivered(producer, consumer, source, killed_s) - killed_s)
+            found.append(delivered(killed_s, f"after kill {number} of {node}") - killed_s)
+            say(f"kill {number}: {found[-1]:.1f} s")
     finally:
         producer.flush(5)
         consumer.close()
     return found
 
 
-def _until_delivered(producer: Producer, consumer: Consumer, source: str, after_s: float) -> float:
+def _until_delivered(
+    stage: Stage, producer: Producer, consumer: Consumer, source: str, after_s: float, when: str
+) -> float:
     """Publish evenly until something published after a moment arrives; return when it did."""
     headers: list[tuple[str, str | bytes | None]] = [(SUBJECT_HEADER, SUBJECT.encode())]
     deadline_s = time.monotonic() + DEADLINE_S
     number = 0
     while (now_s := time.monotonic()) < deadline_s:
         number += 1
+        refuse_fallen(stage.fleet)
         producer.produce(source, _STAMP.pack(now_s), b"k", number % PARTITIONS, headers=headers)
         message = consumer.poll(1 / RATE)
         if message is None or message.error() is not None:
@@ -93,7 +98,8 @@ def _until_delivered(producer: Producer, consumer: Consumer, source: str, after_
         (sent_s,) = _STAMP.unpack(message.value() or b"")
         if sent_s > after_s:
             return time.monotonic()
-    raise StartError(f"nothing arrived within {DEADLINE_S:.0f} s")
+    logs = "\n".join(f"{node}:\n{last_words(stage.fleet, node)}" for node in NODES)
+    raise StartError(f"nothing arrived within {DEADLINE_S:.0f} s {when}; last words\n{logs}")
 
 
 def measure(directory: Path, *, kills: int) -> Found:

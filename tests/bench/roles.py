@@ -28,7 +28,7 @@ from tests.bench import quiet
 from tests.bench.command import at_least, carry_out, parser_of, say
 from tests.bench.goals import Goal, goal_line
 from tests.bench.recovery import takeovers
-from tests.bench.stage import Stage
+from tests.bench.stage import Stage, last_words, refuse_fallen
 
 TREE = "bench"
 FAR, NEAR = "far", "near"
@@ -163,10 +163,11 @@ def requests(
     return quiet.percentiles(kept), count - warm, len(kept)
 
 
-def until_answered(asker: Roles, role: str, *, every_s: float = 0.2) -> float:
+def until_answered(stage: Stage, asker: Roles, role: str, *, every_s: float = 0.2) -> float:
     """Send again and again; return when the first answer came."""
     deadline_s = time.monotonic() + WAIT_S
     while time.monotonic() < deadline_s:
+        refuse_fallen(stage.fleet)
         call = asker.send(TREE, role, b"?", timeout_s=WAIT_S)
         next_s = time.monotonic() + every_s
         while time.monotonic() < next_s or not call.is_done:
@@ -175,18 +176,19 @@ def until_answered(asker: Roles, role: str, *, every_s: float = 0.2) -> float:
                 return time.monotonic()
             if time.monotonic() > next_s + 1:
                 break
-    raise StartError(f"role {role} was not found within {WAIT_S:.0f} s")
+    logs = "\n".join(f"{node}:\n{last_words(stage.fleet, node)}" for node in "abc")
+    raise StartError(f"role {role} was not found within {WAIT_S:.0f} s; last words\n{logs}")
 
 
 def killed(stage: Stage, asker: Roles, *, kills: int) -> list[float]:
     """Kill the bridge and start it at once; return when the role behind it answers again."""
     found = []
     for _ in range(kills):
-        until_answered(asker, FAR)
+        until_answered(stage, asker, FAR)
         killed_s = time.monotonic()
         stage.fleet.kill_node("b")
         stage.fleet.start_node("b")
-        found.append(until_answered(asker, FAR) - killed_s)
+        found.append(until_answered(stage, asker, FAR) - killed_s)
     return found
 
 
@@ -196,11 +198,11 @@ def cut_and_healed(
     """Cut the link b-c and heal it; return when both ends were told, and the first answer."""
     found: dict[str, list[float]] = {"cut": [], "heal": [], "send": []}
     for _ in range(times):
-        until_answered(asker, FAR)
+        until_answered(stage, asker, FAR)
         found["cut"].append(_told(ends, PartitionSuspected, partial(_cut, stage, True)))
         found["heal"].append(_told(ends, Unpartitioned, partial(_cut, stage, False)))
         began_s = time.monotonic()
-        found["send"].append(until_answered(asker, FAR) - began_s)
+        found["send"].append(until_answered(stage, asker, FAR) - began_s)
     return found
 
 
@@ -236,7 +238,7 @@ def measure(directory: Path, *, seconds: float, kills: int, cuts: int) -> Found:
         asker = _application(stage, "a", "asker")
         stack.callback(asker.close)
         for role in (FAR, NEAR):
-            until_answered(asker, role)
+            until_answered(stage, asker, role)
         say(f"direct at {RATE}/s")
         names = stage.names
         direct = quiet.one_way(

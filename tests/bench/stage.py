@@ -250,10 +250,20 @@ def wait_for(
     """
     deadline_s = time.monotonic() + limit_s
     while not is_done():
-        fallen = [process for process in fleet.fallen() if process is not ended]
-        if fallen:
-            raise StartError(f"{fallen[0].name} ended: {fallen[0].log_tail()}")
+        refuse_fallen(fleet, ended)
         if time.monotonic() > deadline_s:
             raise StartError(f"not {what} after {limit_s:.0f} s")
         time.sleep(pause_s)
     return time.monotonic()
+
+
+def refuse_fallen(fleet: Fleet, ended: Process | None = None) -> None:
+    """Raise StartError if a worker has ended, other than one that ended on purpose."""
+    fallen = [process for process in fleet.fallen() if process is not ended]
+    if fallen:
+        raise StartError(f"{fallen[0].name} ended: {fallen[0].log_tail()}")
+
+
+def last_words(fleet: Fleet, node: str, lines_max: int = 15) -> str:
+    """Return the newest lines of a node's log, for an error message."""
+    return "\n".join(process.log_tail(lines_max) for process in fleet.workers.get(node, ()))

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 
-
 _ReadToEnd = Callable[[Sequence[TopicPartition]], Iterator[Record]]
 
 
