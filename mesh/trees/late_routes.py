@@ -9,6 +9,7 @@ from mesh.model.tree_frames import Reopen, Send
 from mesh.model.trees import Address, Extent, InstanceId
 from mesh.trees.node import Node
 from mesh.trees.records import Session
+from mesh.trees.snooping import expect_more
 
 
 def pass_on(node: Node, session: Session, link: str) -> None:
@@ -69,12 +70,13 @@ def reopen(node: Node, session: Session) -> None:
 
 
 def read_reopen(node: Node, link: str, said: Reopen) -> None:
-    """Count on a branch again that has already said its last word."""
+    """Count on a branch again: it has said its last word, or that waits here for a watcher."""
     session = node.sessions.get(said.mid)
     if session is None and (session := node.closed.get(said.mid)) is not None:
         reopen(node, session)
     if session is not None and link in session.sent:
         session.owed[link] = None
+        expect_more(node, session, link)
 
 
 def enter(node: Node, session: Session) -> None:

@@ -59,6 +59,16 @@ def let_go(node: Node, session: Session) -> tuple[Source, Reply] | None:
     return None
 
 
+def expect_more(node: Node, session: Session, source: Source) -> None:
+    """A branch has more to say: what waits here of it is not the last any more. H9."""
+    for held in node.held.values():
+        if held.session is session and held.source == source and held.said is not None:
+            held.said = replace(held.said, is_last=False)
+    for at, (whose, said) in enumerate(session.behind):
+        if whose == source:
+            session.behind[at] = (whose, replace(said, is_last=False))
+
+
 def is_message_held(node: Node, session: Session) -> bool:
     """Show a message to those who watch; return whether it waits for one of them."""
     watching = _watching(node, session)

@@ -14,6 +14,7 @@ from mesh.trees import (
     heals,
     installing,
     joining,
+    late_routes,
     links,
     losing,
     machine,
@@ -25,7 +26,7 @@ from mesh.trees import (
     settling,
 )
 from tests.mutations.patching import Mutation, Patches
-from tests.sim.trees import test_directed, test_joining
+from tests.sim.trees import test_directed, test_joining, test_sending, test_snooping
 from tests.sim.trees.trial import run_trial
 from tests.sim.trees.world import World
 
@@ -291,6 +292,26 @@ def replies_overtake_what_is_held(patches: Patches) -> None:
     patches.put(replying, "_count", wrong)
 
 
+def what_has_ended_stays_so(patches: Patches) -> None:
+    route_added = installing.route_added
+    patches.put(installing, "route_added", lambda *how: route_added(*how[:-1], False))
+
+
+def nobody_is_told_of_reopening(patches: Patches) -> None:
+    reopen = late_routes.reopen
+
+    def wrong(node, session):
+        came_by, session.came_by = session.came_by, None
+        reopen(node, session)
+        session.came_by = came_by
+
+    patches.put(late_routes, "reopen", wrong)
+
+
+def reopening_overtakes_what_is_held(patches: Patches) -> None:
+    patches.put(late_routes, "expect_more", lambda *_: None)
+
+
 def copies_on_links_are_read(patches: Patches) -> None:
     transmit = World._transmit
 
@@ -402,6 +423,21 @@ SCENE_BUGS = tuple(
             copies_are_always_certain,
             "who joins trusts whatever it copied (5.7 c)",
             test_joining.test_what_is_not_certain_there_is_not_certain_here,
+        ),
+        (
+            what_has_ended_stays_so,
+            "a session that has ended learns of no route (H9)",
+            test_sending.test_a_message_that_has_ended_goes_on_where_a_way_appears,
+        ),
+        (
+            nobody_is_told_of_reopening,
+            "a session goes on without a word upstream (H9)",
+            test_sending.test_a_message_that_has_ended_goes_on_where_a_way_appears,
+        ),
+        (
+            reopening_overtakes_what_is_held,
+            "a branch that has more to say is closed by its reply that was held (H9, 6.8)",
+            partial(test_snooping.test_a_branch_that_has_more_to_say_waits_for_it, False),
         ),
     )
 )

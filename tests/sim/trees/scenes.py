@@ -7,6 +7,7 @@ from mesh.model.tree_apps import (
     Delivered,
     Refused,
 )
+from mesh.trees.settings import Settings
 from tests.sim.trees.rules import (
     check_call,
     check_quiet,
@@ -34,6 +35,24 @@ def world(wires=LINE, *, roles: str = "", **options) -> World:
     made.run()
     for node in roles:
         made.role(node, "r")
+    made.run()
+    return made
+
+
+def late_route(**options) -> World:
+    """Make a mesh in which a message of s finds x only by a way that appears behind it.
+
+    s knows x through f, which has lost it; m, which hosts r too, could reach it and does not know.
+    So m has answered and closed its record when the recovery of f teaches it the way.
+    """
+    settings = Settings(ping_ms=0, copies_trees=False)
+    wires = (("s", "f"), ("s", "m"), ("f", "x"))
+    made = world(wires, roles="mx", settings=settings, **options)
+    for node in ("s", "m"):
+        ask(made, node), ask(made, node)
+    made.heal("m", "x")
+    made.run()
+    made.cut("f", "x")
     made.run()
     return made
 

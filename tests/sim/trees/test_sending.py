@@ -23,6 +23,7 @@ from tests.sim.trees.scenes import (
     codes,
     hold_answers,
     kinds,
+    late_route,
     world,
 )
 from tests.sim.trees.trial import (
@@ -121,6 +122,15 @@ def test_a_node_beside_the_way_costs_no_frame() -> None:
     before = mesh.frames.copy()
     ask(mesh, "c")
     assert mesh.frames - before == {"Send": 2, "Reply": 2}
+
+
+def test_a_message_that_has_ended_goes_on_where_a_way_appears() -> None:
+    """And its sender, who still waits for another branch, counts on what comes. Spec: 6.6, H9."""
+    mesh = late_route()
+    call = ask(mesh, "s")
+    assert call.reached == ["m", "x"]
+    assert mesh.frames["Reopen"] == 1
+    assert kinds(call)[-1] == ("end", True)
 
 
 def test_a_call_that_is_open_cannot_begin_again() -> None:

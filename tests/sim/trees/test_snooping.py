@@ -12,7 +12,16 @@ from mesh.trees.inputs import AppGone
 from mesh.trees.settings import Settings
 from mesh.trees.snooping import WATCHES_MAX
 from tests.sim.trees.rules import check_quiet, inside
-from tests.sim.trees.scenes import LINE, answer, ask, codes, hold_answers, kinds, world
+from tests.sim.trees.scenes import (
+    LINE,
+    answer,
+    ask,
+    codes,
+    hold_answers,
+    kinds,
+    late_route,
+    world,
+)
 from tests.sim.trees.world import World, address
 
 TREE = address("t", "r").tree
@@ -105,6 +114,35 @@ def test_replies_keep_their_order_past_one_that_is_held() -> None:
         mesh.run(for_ms=500)
     mesh.run()
     assert call.items == [b"1", b"2", b"3"]
+    check_quiet(mesh)
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["is held", "waits behind one"])
+def test_a_branch_that_has_more_to_say_waits_for_it(behind: bool) -> None:
+    """Its word comes past its own last reply, which waits for a watcher here. Spec: 6.6, H9."""
+    mesh = late_route()
+    held = hold_answers(mesh)
+    snoop(mesh, "s")
+    call = mesh.send("s", "r")
+    say(mesh, "s", shown(mesh)[0])
+    while not held:
+        mesh.run(for_ms=1)
+    if behind:
+        answer(mesh, held[0], b"before", is_last=False)
+    answer(mesh, held[0], b"m")
+    mesh.run(for_ms=1_000)
+    assert [node for node, _ in held] == ["m", "x"]
+    assert call.answers == []
+    answer(mesh, held[1], b"x")
+    mesh.run(for_ms=500)
+    at = 1
+    while at < len(shown(mesh)):
+        say(mesh, "s", shown(mesh)[at])
+        mesh.run(for_ms=500)
+        at += 1
+    mesh.run()
+    assert call.items == [*([b"before"] if behind else []), b"m", b"x"]
+    assert sum(last for _, last in kinds(call)) == 1
     check_quiet(mesh)
 
 
