@@ -20,6 +20,7 @@ SHOWN_MAX = 5
 KINDS = (
     *("loop", "duplicate", "missing", "unexpected", "corrupt", "forged-origin", "gap", "disorder"),
     *("unplanned-path", "stale-interest", "unaccounted", "split", "heal", "stalled", "unproven"),
+    "colours-differ",
 )
 """Findings that the auditor knows."""
 WAITS = ("stalled", "unproven")

@@ -36,6 +36,7 @@ class FindingKind(StrEnum):
     UNPROVEN = "unproven"
     SPLIT = "split"
     HEAL = "heal"
+    COLOURS_DIFFER = "colours-differ"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

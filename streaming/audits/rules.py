@@ -93,4 +93,9 @@ RULES: Mapping[FindingKind, Rule] = {
         is_news=True,
     ),
     FindingKind.HEAL: Rule("The parts of the mesh have come together (K32).", "", is_news=True),
+    FindingKind.COLOURS_DIFFER: Rule(
+        "While all nodes live their colours name the parts of the mesh (tree_layer 7.1, 13).",
+        "`mesh doctor` names links without HELLO, `mesh status` the parts as roles on trees see"
+        " them: sends may miss who is on the other side of the difference.",
+    ),
 }

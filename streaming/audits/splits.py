@@ -51,6 +51,7 @@ class Splits:
             just come is not late yet.
         cut: Links that are cut.
         changes: Findings so far; tells two equal splits apart.
+        is_changing: Links come or go just now, so what is said of the parts may be more than true.
     """
 
     nodes: Sequence[str] = ()
@@ -60,6 +61,7 @@ class Splits:
     since: dict[PairKey, tuple[int, int, int]] = field(default_factory=dict)
     cut: dict[tuple[str, str], None] = field(default_factory=dict)
     changes: int = 0
+    is_changing: bool = False
 
     @classmethod
     def of(cls, topology: Topology) -> Splits:
@@ -73,6 +75,7 @@ class Splits:
         What was said of links that went is forgotten, so their end is no split.
         """
         pairs = [{link.ends: None for link in topology.links} for topology in topologies]
+        self.is_changing = len(topologies) > 1
         self.nodes = sorted({name: None for topology in topologies for name in topology.nodes})
         self.links = sorted(pair for pair in pairs[0] if all(pair in others for others in pairs))
         self.cut = {link: None for link in self.cut if link in self.links}

@@ -223,7 +223,7 @@ class Auditor:
                 state.certifier.settle(round_, case, outcome, world)
         state.certifier.finish(round_, world, now_s)
         if not self.lagging:
-            for finding in state.splits.judge(now_s):
+            for finding in (*state.splits.judge(now_s), *state.colours.judge(state.splits, now_s)):
                 state.register.add(finding)
         if not self.is_behind:
             self._look_at_stalls(world, now_s)

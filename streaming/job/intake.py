@@ -92,7 +92,9 @@ def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
                 if identity.node == place.node:
                     state.names.learn(identity)
             case "control", "heartbeat", value:
-                state.splits.beat(place.node, decode_heartbeat(value), now_s)
+                heartbeat = decode_heartbeat(value)
+                state.splits.beat(place.node, heartbeat, now_s)
+                state.colours.of[place.node] = heartbeat.colour
             case "control", key, value if key.startswith("stop "):
                 state.register.add(_stop_finding(prefix, place.node, decode_stop(value)))
             case "to", "link", value:

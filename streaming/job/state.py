@@ -10,6 +10,7 @@ from streaming.audits.accounts import Accounts
 from streaming.audits.blocks import Blocks
 from streaming.audits.certificates import Certifier, World
 from streaming.audits.chains import Chains
+from streaming.audits.colours import Colours
 from streaming.audits.eras import Eras
 from streaming.audits.findings import Register
 from streaming.audits.interest import Interest
@@ -53,6 +54,7 @@ class State:
     marks: Marks
     accounts: Accounts
     stalls: Stalls = field(default_factory=Stalls)
+    colours: Colours = field(default_factory=Colours)
     batch: int = -1
     batches: dict[str, int] = field(default_factory=dict)
     read: dict[TopicPartition, int] = field(default_factory=dict)
