@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Protocol
 
 from mesh.errors import RoleRefusedError
-from mesh.model.tree_apps import AnswerGiven, AppSaid, Delivered, Refused, Resumed, Snooped
+from mesh.model.tree_apps import AnswerGiven, AppSaid, Delivered, Refused
 from mesh.model.tree_frames import Cause, ReplyKind
 from mesh.model.trees import Address
 
@@ -136,50 +135,3 @@ class RoleMessage:
             granted=role,
         )  # fmt: skip
         self._roles.say(given)
-
-
-class Verdict(StrEnum):
-    """What becomes of a message or reply that an application watches. Spec: 6.8."""
-
-    CONTINUE = "continue"
-    SUSPEND = "suspend"
-    CONSUME = "consume"
-
-
-@dataclass(frozen=True, slots=True)
-class Passing:
-    """A message or a reply that passes the node of an application that watches.
-
-    Attributes:
-        shown: All that is known of it; `kind` is None for a message.
-        waits: It goes on only when this application says so.
-    """
-
-    shown: Snooped
-    _roles: Application = field(repr=False)
-
-    @property
-    def payload(self) -> bytes:
-        """The message, or the reply; of a reply that collects the first item."""
-        return self.shown.items[0] if self.shown.items else b""
-
-    @property
-    def waits(self) -> bool:
-        """Whether it waits for `resume` or `consume`."""
-        return bool(self.shown.token)
-
-    def resume(self, payload: bytes | None = None) -> None:
-        """Let it go on, with another payload if one is given."""
-        self._say(Resumed(self._roles.app, self.shown.token, payload=payload))
-
-    def consume(self) -> None:
-        """Take it out: whoever waits for a last reply gets an end instead."""
-        self._say(Resumed(self._roles.app, self.shown.token, is_consumed=True))
-
-    def _say(self, said: Resumed) -> None:
-        if self.waits:
-            self._roles.say(said)
-
-
-Watcher = Callable[[Passing], Verdict]
-"""Looks at what passes and says what becomes of it; `SUSPEND` leaves that to a later moment."""

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
-from mesh.client.role_messages import Call, Passing, Verdict, Watcher
+from mesh.client.role_messages import Call
 from mesh.client.roles import Roles
+from mesh.client.watching import Passing, Verdict, Watcher
 
 STEP_S = 0.01
 

@@ -22,7 +22,9 @@ from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
-from mesh.client.role_messages import Call, Passing, RoleMessage, RoleReply, Verdict, Watcher
+from mesh.client.role_messages import Call, RoleMessage, RoleReply
+from mesh.client.role_wishes import RoleWishes
+from mesh.client.watching import Watcher, Watches
 from mesh.codec.tree_apps import (
     encode_lease,
     encode_said,
@@ -33,7 +35,6 @@ from mesh.codec.tree_apps import (
 from mesh.codec.tree_told import decode_told
 from mesh.errors import (
     DecodeError,
-    RoleRefusedError,
     SubjectError,
     TransportDeniedError,
     TransportUnavailableError,
@@ -69,7 +70,7 @@ from mesh.model.tree_apps import (
 )
 from mesh.model.tree_frames import Cause, Options, ReplyKind
 from mesh.model.tree_nodes import NODES, NodeSeen, decode_node
-from mesh.model.trees import NO_INSTANCE, Address, Extent, InstanceId, TreeId, tree_id
+from mesh.model.trees import NO_INSTANCE, Address, Extent, InstanceId, tree_id
 from mesh.model.trees import name_fault as role_fault
 from mesh.transport.port import BEGINNING, KafkaCluster, Reader, TopicPartition, Writer
 
@@ -131,13 +132,11 @@ class Roles:
         self._renewed_ms = 0
         self._epoch: int | None = None
         self._answered = ""
-        self._wishes: dict[RoleKey, RoleWish] = {}
-        self._held: dict[Address, InstanceId] = {}
+        self._wishes = RoleWishes(app, self._write_role)
         self._calls: dict[str, Call] = {}
-        self._refused: dict[Address | str, Refused] = {}
         self._messages: deque[RoleMessage] = deque()
         self._told_routes: dict[str, RoutesTold] = {}
-        self._snoops: dict[tuple[TreeId | None, str], tuple[SnoopWanted, Watcher]] = {}
+        self._watches = Watches()
         self._watches_splits = False
         self._writer: Writer | None = None
         self._reader: Reader | None = None
@@ -244,31 +243,23 @@ class Roles:
         """Take several roles, each on a tree by name or UUID, in one go; raises as `add` does."""
         wanted = list(wishes)
         for tree, wish in wanted:
-            key = RoleKey(self.app, tree, wish.address.role)
-            self._refused.pop(wish.address, None)
-            self._wishes[key] = wish
-            self._write_role(key, wish)
+            self._wishes.want(tree, wish)
         deadline = self.deadline(timeout_s)
+        granted: list[InstanceId] = []
         for _, wish in wanted:
-            while wish.address not in self._held:
-                if (refused := self._refused.pop(wish.address, None)) is not None:
-                    raise RoleRefusedError(refused.code, refused.text)
+            while (iid := self._wishes.granted(wish.address)) is None:
                 self.wait_until(deadline, f"role {wish.address.role} is not in force")
-        return [self._held[wish.address] for _, wish in wanted]
+            granted.append(iid)
+        return granted
 
     def remove(self, tree: str, role: str) -> None:
         """Give a role up."""
-        address = _address(tree, role)
-        keys = [key for key, wish in self._wishes.items() if wish.address == address]
-        for key in keys or [RoleKey(self.app, tree, role)]:
-            self._wishes.pop(key, None)
-            self._write_role(key, None)
-        self._held.pop(address, None)
+        self._wishes.give_up(tree, _address(tree, role))
 
     @property
     def held(self) -> dict[Address, InstanceId]:
         """The roles that this application holds now."""
-        return dict(self._held)
+        return dict(self._wishes.held)
 
     def clear(self, tree: str, role: str) -> None:
         """End whoever holds a role alone, dead or alive: before taking over from one who died."""
@@ -327,6 +318,8 @@ class Roles:
     ) -> None:
         """Watch the messages and replies that pass the node.
 
+        What several watches see goes on when all that hold it have let it go.
+
         Args:
             watcher: Is given each while this application steps, and says what becomes of it.
             tree: Name or UUID of the only tree to watch; "" for all.
@@ -338,26 +331,14 @@ class Roles:
         """
         id_ = _address(tree, "any").tree if tree else None
         wanted = SnoopWanted(self.app, id_, protocol, holds)
-        self._snoops[(id_, protocol)] = (wanted, watcher)
+        self._watches.begin(wanted, watcher)
         self.say(wanted)
 
     def unsnoop(self, tree: str = "", protocol: str = "") -> None:
         """Watch no more what `snoop` named so; what waits goes on."""
         id_ = _address(tree, "any").tree if tree else None
-        self._snoops.pop((id_, protocol), None)
+        self._watches.end(id_, protocol)
         self.say(SnoopEnded(self.app, id_, protocol))
-
-    def _pass_by(self, shown: Snooped) -> None:
-        passing = Passing(shown, self)
-        verdict = Verdict.CONTINUE
-        for (tree, protocol), (_, watcher) in list(self._snoops.items()):
-            if tree in (None, shown.address.tree) and protocol in ("", shown.protocol):
-                verdict = watcher(passing)
-                break
-        if verdict is Verdict.CONTINUE:
-            passing.resume()
-        elif verdict is Verdict.CONSUME:
-            passing.consume()
 
     # -- sending and receiving ------------------------------------------------------------
 
@@ -476,16 +457,13 @@ class Roles:
                     RoleReply(told.kind, payload, told.is_last, told.items, told.cause),
                 )
             case Snooped():
-                self._pass_by(told)
+                self._watches.show(told, self)
             case RoleTaken():
-                self._held[told.address] = told.iid
+                self._wishes.take(told)
                 if told.is_granted:
-                    key = RoleKey(self.app, told.address.tree, told.address.role)
-                    self._wishes[key] = RoleWish(told.address, told.is_exclusive, told.extent)
-                    self._write_role(key, self._wishes[key])
                     self._listen(told)
             case RoleLost():
-                self._forget(told.address)
+                self._wishes.lose(told.address)
                 self._listen(told)
             case Refused():
                 self._take_refusal(told)
@@ -525,14 +503,8 @@ class Roles:
             self._calls.pop(told.call).refusal = told
         elif told.address is None:
             self._listen(told)
-        elif told.code not in ("ROLE_HELD", "NOT_HELD"):
-            self._forget(told.address)
-            self._refused[told.address] = told
-
-    def _forget(self, address: Address) -> None:
-        self._held.pop(address, None)
-        for key in [key for key, wish in self._wishes.items() if wish.address == address]:
-            del self._wishes[key]
+        else:
+            self._wishes.refuse(told)
 
     def _serve(self, told: Served) -> None:
         """Take note of who serves; a new incarnation knows nothing of what was sent before."""
@@ -545,16 +517,14 @@ class Roles:
         self._epoch = told.epoch
 
     def _watch_again(self) -> None:
-        for wanted, _ in self._snoops.values():
+        for wanted in self._watches.wanted():
             self.say(wanted)
         if self._watches_splits:
             self.say(SplitsWanted(self.app))
 
     def _say_all_again(self) -> None:
-        self._held.clear()
         self._renew()
-        for key, wish in self._wishes.items():
-            self._write_role(key, wish)
+        self._wishes.say_again()
         self._watch_again()
 
     def _listen(self, news: News) -> None:

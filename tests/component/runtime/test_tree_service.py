@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mesh.client.role_messages import Call, Passing, Verdict
+from mesh.client.role_messages import Call
 from mesh.client.roles import Roles
+from mesh.client.watching import Passing, Verdict
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import RoleRefusedError
 from mesh.model.tree_apps import RoleKey, RoleWish, SplitTold, Unpartitioned
@@ -309,6 +310,35 @@ def test_an_application_on_the_way_changes_what_passes(mesh: Mesh, application: 
     spy.unsnoop("desk-7")
     live(mesh, 1, host, sender, spy)
     assert payloads(finished(sender.send("desk-7", "pricing", b"free"), host, spy)) == ["c: free"]
+
+
+def test_watches_that_overlap_are_all_asked(mesh: Mesh, application: Open) -> None:
+    """Each of them sees what it asked for; what passes waits for all that hold it."""
+    host, sender, spy = application("c"), application("a"), application("b", "spy")
+    host.add("desk-7", "pricing")
+    every: list[bytes] = []
+    held: list[Passing] = []
+
+    def look(passing: Passing) -> Verdict:
+        every.append(passing.payload)
+        return Verdict.CONSUME  # in vain: this watch holds nothing
+
+    def hold(passing: Passing) -> Verdict:
+        if passing.shown.kind is not None:
+            return Verdict.CONTINUE
+        held.append(passing)
+        return Verdict.SUSPEND
+
+    spy.snoop(look, holds=False)
+    spy.snoop(hold, "desk-7")
+    live(mesh, 1, host, sender, spy)
+    call = sender.send("desk-7", "pricing", b"how much?")
+    live(mesh, 3, host, sender, spy)
+    assert (every, len(held), call.replies) == ([b"how much?"], 1, [])
+    held[0].resume()
+    live(mesh, 3, host, sender, spy)
+    assert payloads(call) == ["c: how much?"]
+    assert every == [b"how much?", b"c: how much?"]
 
 
 def test_who_watches_goes_on_watching_when_its_node_comes_back(

@@ -1,0 +1,87 @@
+"""The roles that an application wants, and those that it has. Spec: tree_layer 8, 13.
+
+What it wants stands in records of its node, so that a node that comes back knows it; what it has
+is what the node says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mesh.errors import RoleRefusedError
+from mesh.model.tree_apps import Refused, RoleKey, RoleTaken, RoleWish
+from mesh.model.trees import Address, InstanceId
+
+NEWS_ONLY = ("ROLE_HELD", "NOT_HELD")
+"""Refusals that change nothing of what the application wants or has."""
+
+
+@dataclass(slots=True)
+class RoleWishes:
+    """The roles of one application.
+
+    Attributes:
+        app: Its name.
+        write: Writes a wish for the node, or for None takes it back.
+        held: What it has now.
+    """
+
+    app: str
+    write: Callable[[RoleKey, RoleWish | None], None]
+    held: dict[Address, InstanceId] = field(default_factory=dict)
+    _wishes: dict[RoleKey, RoleWish] = field(default_factory=dict)
+    _refused: dict[Address, Refused] = field(default_factory=dict)
+
+    def want(self, tree: str, wish: RoleWish) -> None:
+        """Ask for a role on a tree, by name or UUID."""
+        key = RoleKey(self.app, tree, wish.address.role)
+        self._refused.pop(wish.address, None)
+        self._wishes[key] = wish
+        self.write(key, wish)
+
+    def granted(self, address: Address) -> InstanceId | None:
+        """Return the instance of a role, None as long as the node has said nothing of it.
+
+        Raises:
+            RoleRefusedError: The node does not give it.
+        """
+        if address not in self.held and (refused := self._refused.pop(address, None)) is not None:
+            raise RoleRefusedError(refused.code, refused.text)
+        return self.held.get(address)
+
+    def give_up(self, tree: str, address: Address) -> None:
+        """Want a role no more, under whatever name of its tree it was asked for."""
+        for key in self._keys(address) or [RoleKey(self.app, tree, address.role)]:
+            self._wishes.pop(key, None)
+            self.write(key, None)
+        self.held.pop(address, None)
+
+    def take(self, told: RoleTaken) -> None:
+        """Follow what the node has given; of a role that was granted it must hear what it is."""
+        self.held[told.address] = told.iid
+        if told.is_granted:
+            key = RoleKey(self.app, told.address.tree, told.address.role)
+            self._wishes[key] = RoleWish(told.address, told.is_exclusive, told.extent)
+            self.write(key, self._wishes[key])
+
+    def lose(self, address: Address) -> None:
+        """Follow that a role has gone elsewhere: it is not wanted back."""
+        self.held.pop(address, None)
+        for key in self._keys(address):
+            del self._wishes[key]
+
+    def refuse(self, told: Refused) -> None:
+        """Follow that a role was not given."""
+        if told.address is not None and told.code not in NEWS_ONLY:
+            self.lose(told.address)
+            self._refused[told.address] = told
+
+    def say_again(self) -> None:
+        """Ask for everything once more: the node has forgotten it."""
+        self.held.clear()
+        for key, wish in self._wishes.items():
+            self.write(key, wish)
+
+    def _keys(self, address: Address) -> list[RoleKey]:
+        return [key for key, wish in self._wishes.items() if wish.address == address]

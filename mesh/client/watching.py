@@ -1,0 +1,152 @@
+"""Applications that watch what passes their node: who is shown what, and the one word on it.
+
+The node shows an application each message and reply once, however many of its watches it falls
+under, and waits for one word. Here all those watches see it, in the order in which they began:
+each sees the payload as those before have left it. It goes on once all that hold it have said so,
+and not at all if one takes it out. Spec: tree_layer 6.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from mesh.model.tree_apps import AppSaid, Resumed, Snooped, SnoopWanted
+from mesh.model.trees import TreeId
+
+
+class Speaker(Protocol):
+    """Who watches.
+
+    Attributes:
+        app: Its name.
+    """
+
+    app: str
+
+    def say(self, said: AppSaid) -> None:
+        """Write a record for the node."""
+
+
+class Verdict(StrEnum):
+    """What becomes of a message or reply that an application watches. Spec: 6.8."""
+
+    CONTINUE = "continue"
+    SUSPEND = "suspend"
+    CONSUME = "consume"
+
+
+@dataclass(slots=True)
+class _Word:
+    """The word that a node waits for, from all watches that hold what passes.
+
+    Attributes:
+        owed: How many have yet to let it go on.
+        payload: Another payload, if one was given.
+        is_consumed: One has had it taken out.
+    """
+
+    shown: Snooped
+    speaker: Speaker
+    owed: int
+    payload: bytes | None = None
+    is_consumed: bool = False
+
+    def go_on(self) -> None:
+        """Take the word of one watch; the last one goes to the node."""
+        self.owed -= 1
+        if self.owed <= 0 and not self.is_consumed:
+            self.speaker.say(Resumed(self.speaker.app, self.shown.token, payload=self.payload))
+
+    def consume(self) -> None:
+        """Have it taken out, whatever the others say."""
+        if not self.is_consumed:
+            self.is_consumed = True
+            self.speaker.say(Resumed(self.speaker.app, self.shown.token, is_consumed=True))
+
+
+@dataclass(slots=True)
+class Passing:
+    """A message or a reply that passes the node of an application, as one of its watches sees it.
+
+    Attributes:
+        shown: All that is known of it; `kind` is None for a message.
+        waits: It goes on only when this watch says so.
+    """
+
+    shown: Snooped
+    waits: bool
+    _word: _Word = field(repr=False)
+
+    @property
+    def payload(self) -> bytes:
+        """The message, or the reply; of a reply that collects the first item.
+
+        As watches that were asked before have left it.
+        """
+        if self._word.payload is not None:
+            return self._word.payload
+        return self.shown.items[0] if self.shown.items else b""
+
+    def resume(self, payload: bytes | None = None) -> None:
+        """Let it go on, with another payload if one is given."""
+        if self.waits:
+            self.waits = False
+            if payload is not None:
+                self._word.payload = payload
+            self._word.go_on()
+
+    def consume(self) -> None:
+        """Take it out: whoever waits for a last reply gets an end instead."""
+        if self.waits:
+            self.waits = False
+            self._word.consume()
+
+
+Watcher = Callable[[Passing], Verdict]
+"""Looks at what passes and says what becomes of it; `SUSPEND` leaves that to a later moment."""
+
+_Key = tuple[TreeId | None, str]
+
+
+@dataclass(slots=True)
+class Watches:
+    """The watches of one application."""
+
+    _begun: dict[_Key, tuple[SnoopWanted, Watcher]] = field(default_factory=dict)
+
+    def begin(self, wanted: SnoopWanted, watcher: Watcher) -> None:
+        """Add a watch, or put another in its place."""
+        self._begun[wanted.tree, wanted.protocol] = (wanted, watcher)
+
+    def end(self, tree: TreeId | None, protocol: str) -> None:
+        """Ask a watch no more."""
+        self._begun.pop((tree, protocol), None)
+
+    def wanted(self) -> Iterator[SnoopWanted]:
+        """Yield what the node is to show."""
+        for wanted, _ in self._begun.values():
+            yield wanted
+
+    def show(self, shown: Snooped, speaker: Speaker) -> None:
+        """Ask all watches that something falls under, and give the node their word."""
+        asked = [
+            (wanted, watcher)
+            for (tree, protocol), (wanted, watcher) in self._begun.items()
+            if tree in (None, shown.address.tree) and protocol in ("", shown.protocol)
+        ]
+        holding = sum(wanted.holds for wanted, _ in asked)
+        word = _Word(shown, speaker, holding)
+        for wanted, watcher in asked:
+            passing = Passing(shown, bool(shown.token) and wanted.holds, word)
+            verdict = watcher(passing)
+            if verdict is Verdict.CONTINUE:
+                passing.resume()
+            elif verdict is Verdict.CONSUME:
+                passing.consume()
+            if word.is_consumed:
+                return  # there is nothing more to see
+        if shown.token and not holding:
+            word.go_on()  # the watch for which it waits has ended meanwhile
