@@ -75,6 +75,7 @@ class Node:
         has_copied: One of them has told.
         watchers: Applications that watch what passes.
         held: What waits for their word, by token.
+        held_bytes: Bytes of applications in it, and in replies that wait behind one that is held.
         heals: Those that it was told of, in order, and the link towards each.
     """
 
@@ -106,6 +107,7 @@ class Node:
     has_copied: bool = False
     watchers: dict[tuple[str, TreeId | None, str], SnoopWanted] = field(default_factory=dict)
     held: dict[MessageId, Held] = field(default_factory=dict)
+    held_bytes: int = 0
     recoveries: dict[MessageId, Recovery] = field(default_factory=dict)
     joins: dict[tuple[Address, Extent], Join] = field(default_factory=dict)
     heals: list[tuple[Heal, str]] = field(default_factory=list)

@@ -119,6 +119,18 @@ class Held:
     source: Source = ""
     wanted: SnoopWanted | None = None
 
+    @property
+    def size(self) -> int:
+        """How many bytes of applications it keeps."""
+        if self.said is None:
+            return len(self.session.payload) + len(self.session.header)
+        return size_of(self.said)
+
+
+def size_of(said: Reply) -> int:
+    """Return how many bytes of applications a reply carries."""
+    return sum(map(len, said.items))
+
 
 @dataclass(slots=True)
 class Join:

@@ -15,14 +15,16 @@ from mesh.trees.node import Node
 from mesh.trees.records import LocalRole, Session, Source
 from mesh.trees.sending import forward
 from mesh.trees.settling import say, settle
-from mesh.trees.snooping import is_reply_held, let_go
+from mesh.trees.snooping import (
+    has_room_behind,
+    is_reply_held,
+    let_go,
+    next_behind,
+    wait_behind,
+)
 
 NOBODY_YET = (ReplyKind.NOT_FOUND, ReplyKind.DUPLICATE, ReplyKind.STALE)
 """What leaves a message for one instance without any: the next way is tried. H18."""
-
-
-BEHIND_MAX = 1_000
-"""Replies that wait behind one that is held: what comes beyond them has that one go on."""
 
 
 def answer(node: Node, given: AnswerGiven) -> None:
@@ -99,10 +101,10 @@ def _count(node: Node, session: Session, source: Source, said: Reply) -> None:
     if said.grant is not None and session.is_held:
         _hand_on_grant(node, session, source, said.grant)
         said = replace(said, grant=None)
-    if session.is_held and len(session.behind) >= BEHIND_MAX:
+    while session.is_held and not has_room_behind(node, session, said):
         take_replies(node, session, let_go(node, session))
     if session.is_held:
-        session.behind.append((source, said))
+        wait_behind(node, session, source, said)
     elif not is_reply_held(node, session, source, said):
         _account(node, session, source, said)
 
@@ -113,7 +115,7 @@ def take_replies(node: Node, session: Session, first: tuple[Source, Reply] | Non
     if first is not None:
         _account(node, session, *first)
     while session.behind and not session.is_held and not session.is_closed:
-        source, said = session.behind.popleft()
+        source, said = next_behind(node, session)
         if source in session.owed:
             _count(node, session, source, said)
 

@@ -10,6 +10,7 @@ from mesh.model.tree_frames import Cause, Grant, Reply, ReplyKind
 from mesh.trees.late_routes import leave
 from mesh.trees.node import Node
 from mesh.trees.records import Session
+from mesh.trees.snooping import forget_behind
 
 
 def settle(node: Node, session: Session) -> None:
@@ -51,6 +52,7 @@ def say(
 def close(node: Node, session: Session) -> None:
     """Close a breadcrumb; for a while the session may still learn of a new route."""
     session.owed.clear()
+    forget_behind(node, session)
     node.calls.pop((session.app, session.call), None)
     if session.came_by is not None and not session.is_orphan:
         _forget_soon(node, session)

@@ -14,10 +14,16 @@ from mesh.model.tree_frames import Reply, ReplyKind
 from mesh.model.tree_nodes import SILENT
 from mesh.model.trees import NO_MESSAGE, MessageId, TreeId
 from mesh.trees.node import Node
-from mesh.trees.records import Held, Session, Source
+from mesh.trees.records import Held, Session, Source, size_of
 
 HELD_MAX = 10_000
 """Messages and replies of one node that wait; what comes beyond them is shown and goes on."""
+
+HELD_BYTES_MAX = 64 << 20
+"""Bytes of applications in them, and in replies behind them."""
+
+BEHIND_MAX = 1_000
+"""Replies of a session that wait behind one that is held; more have that one go on."""
 
 WATCHES_MAX = 100
 """Of one application; all are looked through for each message and reply of the node."""
@@ -54,9 +60,33 @@ def let_go(node: Node, session: Session) -> tuple[Source, Reply] | None:
     """Return the reply of a session that waits, and who gave it; it waits no longer."""
     for token, held in node.held.items():
         if held.session is session and held.said is not None:
-            del node.held[token]
+            _take(node, token)
             return held.source, held.said
     return None
+
+
+def has_room_behind(node: Node, session: Session, said: Reply) -> bool:
+    """Say whether a reply may wait behind the one of its session that is held."""
+    return len(session.behind) < BEHIND_MAX and _has_room(node, size_of(said))
+
+
+def wait_behind(node: Node, session: Session, source: Source, said: Reply) -> None:
+    """Have a reply wait behind the one of its session that is held."""
+    node.held_bytes += size_of(said)
+    session.behind.append((source, said))
+
+
+def next_behind(node: Node, session: Session) -> tuple[Source, Reply]:
+    """Return the first reply that waited so; it waits no longer."""
+    source, said = session.behind.popleft()
+    node.held_bytes -= size_of(said)
+    return source, said
+
+
+def forget_behind(node: Node, session: Session) -> None:
+    """A session has ended: nobody takes what waits behind."""
+    while session.behind:
+        next_behind(node, session)
 
 
 def expect_more(node: Node, session: Session, source: Source) -> None:
@@ -94,12 +124,13 @@ def show(node: Node, held: Held) -> bool:
         one = held.watching.pop(0)
         if node.watchers.get(_key(one)) != one:
             continue  # it has ended since this came
-        holds = one.holds and len(node.held) < HELD_MAX
+        holds = one.holds and len(node.held) < HELD_MAX and _has_room(node, held.size)
         token = node.ids.fresh() if holds else NO_MESSAGE
         held.wanted = one
         node.outputs.append(_shown(node, held, one.app, token))
         if holds:
             node.held[token] = held
+            node.held_bytes += held.size
             return True
     return False
 
@@ -115,7 +146,7 @@ def word(node: Node, said: Resumed) -> Held | None:
         text = "only a message or a reply of one answer can be changed: resume it as it is"
         node.outputs.append(Refused(said.app, f"{said.token:032x}", "CANNOT_CHANGE", text))
         return None
-    del node.held[said.token]
+    _take(node, said.token)
     if held.session.is_closed:
         return None
     if said.payload is None:
@@ -133,11 +164,21 @@ def expire_held(node: Node) -> list[Held]:
     for token, held in list(node.held.items()):
         is_old = node.now_ms - held.began_ms >= node.settings.record_ms
         if held.session.is_closed or is_old:
-            del node.held[token]
+            _take(node, token)
         if is_old and not held.session.is_closed:
             node.counts["held for too long"] += 1
             old.append(held)
     return old
+
+
+def _has_room(node: Node, size: int) -> bool:
+    return node.held_bytes + size <= HELD_BYTES_MAX
+
+
+def _take(node: Node, token: MessageId) -> Held:
+    held = node.held.pop(token)
+    node.held_bytes -= held.size
+    return held
 
 
 def _watching(node: Node, session: Session) -> list[SnoopWanted]:
@@ -160,7 +201,7 @@ def _key(one: SnoopWanted | SnoopEnded) -> tuple[str, TreeId | None, str]:
 
 def _release(node: Node, *ended: SnoopWanted | None) -> list[Held]:
     tokens = [token for token, held in node.held.items() if held.wanted in ended]
-    released = [node.held.pop(token) for token in tokens]
+    released = [_take(node, token) for token in tokens]
     return [held for held in released if not held.session.is_closed]
 
 

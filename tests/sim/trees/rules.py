@@ -62,6 +62,7 @@ def check_quiet(world: World, *, evicted: bool = False) -> None:
             "by_address": node.by_address,
             "calls": node.calls,
             "held": node.held,
+            "bytes held": node.held_bytes,
         }
         if any(left.values()):
             raise RuleBrokenError(f"I3: {name} still has {[k for k, v in left.items() if v]}")

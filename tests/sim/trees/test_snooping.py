@@ -7,7 +7,7 @@ import pytest
 from mesh.model.tree_apps import Refused, Resumed, Snooped, SnoopEnded, SnoopWanted
 from mesh.model.tree_nodes import NODES
 from mesh.model.trees import MessageId
-from mesh.trees import replying
+from mesh.trees import snooping
 from mesh.trees.inputs import AppGone
 from mesh.trees.settings import Settings
 from mesh.trees.snooping import WATCHES_MAX
@@ -286,7 +286,7 @@ def test_an_application_has_so_many_watches_and_no_more() -> None:
 
 def test_so_many_replies_wait_behind_one_that_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes on top pushes the oldest on: none is lost, and their order stays."""
-    monkeypatch.setattr(replying, "BEHIND_MAX", 5)
+    monkeypatch.setattr(snooping, "BEHIND_MAX", 5)
     mesh = warm()
     held = hold_answers(mesh)
     call = mesh.send("a", "r")
@@ -302,6 +302,45 @@ def test_so_many_replies_wait_behind_one_that_is_held(monkeypatch: pytest.Monkey
     answer(mesh, held[0], b"end")
     mesh.run()
     assert call.items == [*texts, b"end"]
+    check_quiet(mesh)
+
+
+def test_so_many_bytes_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages that come on top are shown and go on. Spec: tree_layer 6.8."""
+    monkeypatch.setattr(snooping, "HELD_BYTES_MAX", 250)
+    mesh = warm()
+    snoop(mesh, "b")
+    calls = [mesh.send("a", "r", payload="x" * 97) for _ in range(3)]
+    mesh.run(for_ms=500)
+    assert [call.reached for call in calls] == [[], [], ["c"]]
+    assert [bool(one.token) for one in shown(mesh)] == [True, True, False, True]
+    assert inside(mesh, "b").held_bytes == 100 + 100 + len(b"c")
+    mesh.step("b", AppGone("spy"))
+    mesh.run()
+    assert [call.reached for call in calls] == [["c"]] * 3
+    check_quiet(mesh)
+
+
+def test_replies_of_so_many_bytes_wait_behind_one_that_is_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As many of the oldest go on as make room for the next: their order stays."""
+    mesh = warm()
+    held = hold_answers(mesh)
+    call = mesh.send("a", "r")
+    mesh.run(for_ms=500)
+    monkeypatch.setattr(snooping, "HELD_BYTES_MAX", 30)
+    snoop(mesh, "b")
+    texts = [b"%d" % number * 5 for number in range(6)]
+    for text in [*texts, b"y" * 18]:
+        answer(mesh, held[0], text, is_last=False)
+        mesh.run(for_ms=100)
+        assert inside(mesh, "b").held_bytes <= 30
+    assert call.items == texts[:4]
+    mesh.step("b", AppGone("spy"))
+    answer(mesh, held[0], b"z" * 31)
+    mesh.run()
+    assert call.items == [*texts, b"y" * 18, b"z" * 31]
     check_quiet(mesh)
 
 
