@@ -26,7 +26,7 @@ from mesh.trees import (
     settling,
 )
 from tests.mutations.patching import Mutation, Patches
-from tests.sim.trees import test_directed, test_joining, test_sending, test_snooping
+from tests.sim.trees import test_directed, test_joining, test_snooping
 from tests.sim.trees.trial import run_trial
 from tests.sim.trees.world import World
 
@@ -379,6 +379,8 @@ TREE_BUGS = tuple(
         (replies_overtake_what_is_held, "a last reply closes before one that is held (6.8)"),
         (copies_on_links_are_read, "links double frames and sessions read them (12)"),
         (frames_are_read_in_any_order, "frames are read as they come (12)"),
+        (what_has_ended_stays_so, "a session that has ended learns of no route (H9)"),
+        (nobody_is_told_of_reopening, "a session goes on without a word upstream (H9)"),
         (moved_roles_get_old_messages, "a role that moved is sent again what it had (5.13, I1)"),
     )
 )
@@ -401,6 +403,8 @@ TREE_KILLERS: dict[str, int] = {
     "copied_maps_cover_every_heal": 303,
     "replies_overtake_what_is_held": 79,
     "frames_are_read_in_any_order": 17,
+    "what_has_ended_stays_so": 68,
+    "nobody_is_told_of_reopening": 68,
     "moved_roles_get_old_messages": 334,
 }
 """The first trial of at most nine nodes that each bug breaks, where it is not the very first."""
@@ -423,16 +427,6 @@ SCENE_BUGS = tuple(
             copies_are_always_certain,
             "who joins trusts whatever it copied (5.7 c)",
             test_joining.test_what_is_not_certain_there_is_not_certain_here,
-        ),
-        (
-            what_has_ended_stays_so,
-            "a session that has ended learns of no route (H9)",
-            test_sending.test_a_message_that_has_ended_goes_on_where_a_way_appears,
-        ),
-        (
-            nobody_is_told_of_reopening,
-            "a session goes on without a word upstream (H9)",
-            test_sending.test_a_message_that_has_ended_goes_on_where_a_way_appears,
         ),
         (
             reopening_overtakes_what_is_held,

@@ -16,6 +16,10 @@ ROLES = ("s1", "s2", "x1")
 """Roles whose names begin with x are held alone."""
 
 
+SWAPS = 8
+"""Seeds that end so move links."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """What a trial tells: how much it did, and a digest of every output.
@@ -43,8 +47,65 @@ def run_trial(seed: int, nodes_max: int = 9, profile: Profile = Profile.HARD) ->
         RuleBrokenError: an invariant does not hold.
     """
     random = Random(seed)
-    live = _weave if seed % 2 else _storm
+    live = _swap if seed % 10 == SWAPS else _weave if seed % 2 else _storm
     return live(random, seed, nodes_max, profile)
+
+
+def _swap(random: Random, seed: int, nodes_max: int, profile: Profile) -> Result:
+    """Move links of a mesh that has one way between any two nodes, all of it warm.
+
+    So what is under way learns of the new way from the recovery of another branch alone. H9.
+    """
+    world, names = _make(random, seed, nodes_max, profile, is_bare=True)
+    world.run()
+    for _ in range(random.randint(2, 4)):
+        world.role(random.choice(names), random.choice(ROLES[:2]))
+    world.run()
+    for node in names:
+        _ask_all(world, node)
+    for _ in range(random.randint(3, 12)):
+        _move_link(random, world, names)
+        for node in random.sample(names, min(len(names), random.randint(1, 4))):
+            _ask_all(world, node)
+    return _result(world, len(world.calls))
+
+
+def _ask_all(world: World, node: str) -> None:
+    for role in ROLES[:2]:
+        call = world.send(node, role)
+        world.run()
+        check_quiet(world)
+        check_call(world, call)
+
+
+def _move_link(random: Random, world: World, names: list[str]) -> None:
+    """Link two nodes, then cut a link of the way that there was between them."""
+    apart = [
+        (a, b) for a in names for b in names if a < b and len(_way(world, a, b)) > 2
+    ]  # fmt: skip
+    if not apart:
+        return
+    a, b = random.choice(apart)
+    way = _way(world, a, b)
+    world.heal(a, b)
+    world.run()
+    at = random.randrange(len(way) - 1)
+    world.cut(way[at], way[at + 1])
+    world.run()
+
+
+def _way(world: World, a: str, b: str) -> list[str]:
+    """Return the nodes on the shortest way over links that work."""
+    came_from, front = {a: a}, [a]
+    for one in front:
+        for peer in world.peers(one):
+            if peer not in came_from and world.wires[frozenset((one, peer))].works:
+                came_from[peer] = one
+                front.append(peer)
+    way = [b]
+    while way[-1] != a:
+        way.append(came_from[way[-1]])
+    return way
 
 
 def _weave(random: Random, seed: int, nodes_max: int, profile: Profile) -> Result:
@@ -115,20 +176,32 @@ def builder_frames(world: World) -> int:
 
 
 def _make(
-    random: Random, seed: int, nodes_max: int, profile: Profile, *, dense: bool = False
+    random: Random,
+    seed: int,
+    nodes_max: int,
+    profile: Profile,
+    *,
+    dense: bool = False,
+    is_bare: bool = False,
 ) -> tuple[World, list[str]]:
     names = [f"n{number}" for number in range(random.randint(2, nodes_max))]
     wires = [(name, random.choice(names[:at])) for at, name in enumerate(names) if at]
-    more = random.randint(0, len(names))
+    more = 0 if is_bare else random.randint(0, len(names))
     for _ in range(len(names) + more if dense else more):
         a, b = random.sample(names, 2)
         if (a, b) not in wires and (b, a) not in wires:
             wires.append((a, b))
     count = random.choice((0, 0, 1, 2, 3))
     realms = {name: f"r{random.randrange(count)}" for name in names} if count else {}
-    most = None if dense else random.choice((None, None, None, 1))
+    most = None if dense or is_bare else random.choice((None, None, None, 1))
     is_directed = seed // 2 % 2 == 1
-    settings = Settings(ping_ms=0, trees_max=most, directed_recovery=is_directed, profile=profile)
+    settings = Settings(
+        ping_ms=0,
+        trees_max=most,
+        directed_recovery=is_directed,
+        copies_trees=not is_bare,
+        profile=profile,
+    )
     spies = names[:: seed % 3 + 2] if seed // 4 % 4 == 3 else ()
     return World(wires, seed=seed, realms=realms, settings=settings, spies=spies), names
 
