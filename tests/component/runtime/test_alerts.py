@@ -1,6 +1,6 @@
 """Alerts on scrapes of meshes in memory that really have the trouble, judged by promtool.
 
-A mesh is scraped before and after; both scrapes become series of half an hour. Each alert must
+Of the auditor its port is scraped, which has seen what an auditor publishes. A mesh is scraped before and after; both scrapes become series of half an hour. Each alert must
 fire in the meshes that are listed here, and in no other.
 """
 
@@ -20,11 +20,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from ruamel.yaml import YAML
 
 from mesh.runtime.port.server import Port
+from streaming.audits.findings import FindingKind
+from streaming.audits.rules import RULES
+from streaming.connectors.sink import Output
+from streaming.job.port import Port as AuditPort
 from tests.component.runtime.conftest import SmallMesh, subject
 
 ROOT = Path(__file__).parents[3]
 ALERTS = ROOT / "infra" / "prometheus" / "alerts.yaml"
-DASHBOARD = ROOT / "infra" / "grafana" / "mesh.json"
+DASHBOARDS = sorted((ROOT / "infra" / "grafana").glob("*.json"))
 RUNBOOKS = ROOT / "docs" / "runbooks.md"
 
 Scrape = dict[str, float]
@@ -38,16 +42,35 @@ class Now:
 
 
 class Scraped:
-    """A mesh and the ports of its workers."""
+    """A mesh, the ports of its workers, and that of an auditor that tells how far it is."""
 
     def __init__(self) -> None:
         self.mesh = SmallMesh()
         self.now = Now()
         self.ports = {node: Port(node, self.now) for node in "abc"}
+        self.audit_now = Now()
+        self.audit: AuditPort | None = AuditPort(self.audit_now)
+        self.audit_tells()
+
+    def audit_tells(self, *, lagging: bool = False, unread: str | None = None) -> None:
+        assert self.audit is not None
+        of_k = {"batch": 3, "lagging": lagging, "unread": unread}
+        told = {"batch": 4, "findings": 0, "uncertified": 1, "sources": {"k": of_k}}
+        self.audit.see([Output("mesh.audit.status", "position", json.dumps(told))])
+
+    def audit_finds(self, kind: FindingKind) -> None:
+        assert self.audit is not None
+        self.audit.see([Output("mesh.audit.findings", "f", json.dumps({"kind": str(kind)}))])
 
     def look(self) -> Scrape:
-        """Return every sample of every worker that runs."""
+        """Return every sample of the auditor and of every worker that runs."""
         found: Scrape = {}
+        if self.audit is not None:
+            text = self.audit.answer("/metrics")[1].decode()
+            for family in text_string_to_metric_families(text):
+                for one in family.samples:
+                    inner = ",".join(f'{k}="{v}"' for k, v in sorted(one.labels.items()))
+                    found[f"{one.name}{{{inner}}}"] = one.value
         for node, worker in self.mesh.world.workers.items():
             port = self.ports[node]
             if port.idle_s() < 10:
@@ -109,6 +132,32 @@ def is_too_slow(of: Scraped) -> None:
         of.mesh.publish(b"", [subject("acme/x")])
 
 
+def has_an_auditor_that_cannot_write(of: Scraped) -> None:
+    of.audit_now.s += 61
+
+
+def loses_its_auditor(of: Scraped) -> None:
+    of.audit = None
+
+
+def has_a_kafka_that_the_auditor_cannot_read(of: Scraped) -> None:
+    of.audit_tells(unread="no broker answers")
+
+
+def is_too_fast_for_the_auditor(of: Scraped) -> None:
+    of.audit_tells(lagging=True)
+
+
+def loses_a_message(of: Scraped) -> None:
+    of.audit_finds(FindingKind.MISSING)
+
+
+def has_news(of: Scraped) -> None:
+    for kind, rule in RULES.items():
+        if rule.is_news:
+            of.audit_finds(kind)
+
+
 MESHES: Mapping[Callable[[Scraped], None], Sequence[str]] = {
     nothing: [],
     dies: ["MeshLinkDown"],
@@ -118,6 +167,12 @@ MESHES: Mapping[Callable[[Scraped], None], Sequence[str]] = {
     is_written_to_by_strangers: ["MeshControlRefused"],
     gets_no_subject: ["MeshMessagesDropped"],
     is_too_slow: ["MeshLinkLag"],
+    has_an_auditor_that_cannot_write: ["MeshAuditBlind"],
+    loses_its_auditor: ["MeshAuditBlind"],
+    has_a_kafka_that_the_auditor_cannot_read: ["MeshAuditUnread"],
+    is_too_fast_for_the_auditor: ["MeshAuditLags"],
+    loses_a_message: ["MeshAuditFinding"],
+    has_news: [],
 }
 
 
@@ -221,6 +276,14 @@ def test_every_alert_is_tried_and_has_a_runbook() -> None:
         assert rule["annotations"]["runbook_url"] == f"docs/runbooks.md#{rule['alert'].lower()}"  # type: ignore[index]
 
 
+def test_what_is_news_raises_no_alert_and_every_fault_does() -> None:
+    [expression] = [rule["expr"] for rule in alerts() if rule["alert"] == "MeshAuditFinding"]
+    left_out = {
+        kind for found in re.findall(r'kind!~"(.*?)"', expression) for kind in found.split("|")
+    }
+    assert left_out == {str(kind) for kind, rule in RULES.items() if rule.is_news}
+
+
 def metrics_in(expression: str) -> set[str]:
     """Return the names of metrics in an expression."""
     plain = expression.replace("$__rate_interval", "5m")
@@ -243,13 +306,14 @@ def metrics_in(expression: str) -> set[str]:
     return found
 
 
-def test_alerts_and_dashboards_name_metrics_that_a_worker_exports() -> None:
+def test_alerts_and_dashboards_name_metrics_that_are_exported() -> None:
     """Of a node that carries traffic; a metric that was renamed would show nothing for ever."""
     of = Scraped()
+    of.audit_finds(FindingKind.MISSING)
     gets_no_subject(of)
     nothing(of)
     exported = {name.partition("{")[0] for name in of.look()}
-    panels = json.loads(DASHBOARD.read_text())["panels"]
+    panels = [one for board in DASHBOARDS for one in json.loads(board.read_text())["panels"]]
     expressions = [target["expr"] for panel in panels for target in panel["targets"]]
     expressions += [rule["expr"] for rule in alerts()]
     for expression in expressions:
