@@ -40,7 +40,8 @@ stage_site() {
   [ -d "$context/site" ] && return
   "$PYTHON" -m pip wheel "${quiet[@]:0:2}" --no-deps -w "$context/wheels" . >&2
   sed -nE 's/^([A-Za-z0-9._-]+==[^ ;\\]+).*/\1/p' requirements.lock >"$context/constraints.txt"
-  install_into site "$context"/wheels/trellis_mesh-*.whl
+  local wheel; wheel=$(echo "$context"/wheels/trellis_mesh-*.whl)
+  install_into site "$wheel[api]"   # with what `mesh dashboard` takes
   printf '%s\n' '#!/usr/bin/python3' 'from mesh.__main__ import main' 'main()' >"$context/mesh"
   chmod 755 "$context/mesh"
 }

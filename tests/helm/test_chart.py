@@ -17,6 +17,8 @@ import typer.main
 from kubernetes_validate.utils import all_versions  # type: ignore[import-untyped]
 from ruamel.yaml import YAML
 
+from mesh.api.guard import PROBES
+from mesh.api.serve import Settings
 from mesh.cli.main import app
 from mesh.cli.node import level_of
 from mesh.config.context import current_context
@@ -97,7 +99,36 @@ EVERYTHING: Mapping[str, Any] = {
         "checkpoint": {"storageClass": "fast"},
         "extraArgs": ["--trigger", "2"],
     },
+    "dashboard": {
+        "enabled": True,
+        "existingSecret": "page",
+        "userHeader": "X-Forwarded-User",
+        "rootPath": "/trellis",
+        "allowedHosts": ["mesh.internal"],
+        "embed": ["https://portal.example.com"],
+        "service": {"type": "NodePort", "port": 8081, "annotations": {"a": "b"}},
+        "ingress": {
+            "enabled": True,
+            "className": "nginx",
+            "hosts": ["mesh.example.com"],
+            "tls": [{"hosts": ["mesh.example.com"], "secretName": "tls"}],
+            "annotations": {"a": "b"},
+        },
+    },
     "test": {"waitSeconds": 5, "extraArgs": ["--category", "kafka"]},
+}
+ROUTED: Mapping[str, Any] = {
+    **BASE,
+    "dashboard": {
+        "enabled": True,
+        "existingSecret": "page",
+        "rootPath": "/trellis",
+        "httpRoute": {
+            "enabled": True,
+            "parentRefs": [{"name": "gateway"}],
+            "hostnames": ["mesh.example.com"],
+        },
+    },
 }
 COPIES = [
     ("files/alerts.yaml", "infra/prometheus/alerts.yaml"),
@@ -113,6 +144,7 @@ MATRIX: Mapping[str, Mapping[str, Any]] = {
         **BASE,
         "audit": {"enabled": True, "checkpoint": {"existingClaim": "mine"}},
     },
+    "page": {**BASE, "dashboard": {"enabled": True, "userHeader": "X-User"}},
     "own config map": {
         "topology": {"existingConfigMap": "mine"},
         "nodes": {"tk1": None},
@@ -527,7 +559,8 @@ def test_a_network_policy_covers_workers_and_leaves_out_who_asks_others(render: 
         for pod in pods(manifests)
         if wanted <= (labels := pod["metadata"]["labels"]).items()
     }
-    assert components - {*left_out["values"]} == {"worker", "audit", "doctor", "validate"}
+    closed = components - {*left_out["values"]}
+    assert closed == {"worker", "audit", "dashboard", "doctor", "validate"}
     assert {*left_out["values"]} <= components
     [ingress] = policy["ingress"]
     assert [one["port"] for one in ingress["ports"]] == [8080]
@@ -591,6 +624,98 @@ def test_audit_is_one_pod_with_a_checkpoint_and_arguments_it_takes(render: Rende
     assert of_kind(render(BASE), "Deployment") == {}
 
 
+def test_the_page_is_behind_a_token_and_answers_to_the_names_by_which_it_is_called(
+    render: Render,
+) -> None:
+    """`mesh dashboard` takes what the chart gives it, and would start with that."""
+    manifests = render(EVERYTHING)
+    deployed = of_kind(manifests, "Deployment")["rel-trellis-mesh-dashboard"]
+    labels = deployed["spec"]["template"]["metadata"]["labels"].items()
+    [container] = deployed["spec"]["template"]["spec"]["containers"]
+    assert container["command"][:2] == ["mesh", "dashboard"]
+    parsed = parsed_by(["dashboard"], container["command"][2:])
+    name = "rel-trellis-mesh-dashboard"
+    assert list(parsed["allowed_host"]) == [
+        *(name, f"{name}.mesh", f"{name}.mesh.svc", "mesh.internal", "mesh.example.com")
+    ]
+    assert list(parsed["bootstrap"]) == ["tokyo=kafka.tokyo.svc:9092"]
+    host, port = parse_address(str(parsed["listen"]))
+    assert port == container["ports"][0]["containerPort"]
+    settings = Settings(
+        host=host,
+        port=port,
+        token="t",
+        allowed_hosts=parsed["allowed_host"],
+        user_header=parsed["user_header"],
+        embedders=parsed["embed"],
+        root_path=parsed["root_path"],
+    )
+    assert settings.access().root_path == "/trellis"
+    [token] = [one for one in container["env"] if one["name"] == "MESH_TOKEN"]
+    assert token["valueFrom"] == {"secretKeyRef": {"name": "page", "key": "token"}}
+    assert {container[f"{one}Probe"]["httpGet"]["path"] for one in ("startup", "liveness")} <= {
+        *PROBES
+    }
+    service = of_kind(manifests, "Service")[name]["spec"]
+    assert service["selector"].items() <= labels
+    [ingress] = of_kind(manifests, "Ingress").values()
+    [rule] = ingress["spec"]["rules"]
+    [path] = rule["http"]["paths"]
+    assert (rule["host"], path["path"]) == ("mesh.example.com", "/trellis")
+    assert path["backend"]["service"] == {
+        "name": name,
+        "port": {"name": service["ports"][0]["name"]},
+    }
+
+
+def test_a_route_of_the_gateway_leads_to_the_page(render: Render) -> None:
+    """It takes the path off below which the page is served: the page does not know it."""
+    manifests = render(ROUTED)
+    [route] = of_kind(manifests, "HTTPRoute").values()
+    [rule] = route["spec"]["rules"]
+    assert rule["matches"] == [{"path": {"type": "PathPrefix", "value": "/trellis"}}]
+    [rewrite] = rule["filters"]
+    assert rewrite["urlRewrite"]["path"]["replacePrefixMatch"] == "/"
+    [to] = rule["backendRefs"]
+    [service] = [
+        one
+        for one in of_kind(manifests, "Service").values()
+        if one["metadata"]["name"] == to["name"]
+    ]
+    assert to["port"] == service["spec"]["ports"][0]["port"]
+    [deployed] = of_kind(manifests, "Deployment").values()
+    assert "mesh.example.com" in deployed["spec"]["template"]["spec"]["containers"][0]["command"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "dashboard: everybody who reaches it could read all"),
+        ({"userHeader": "U", "ingress": {"enabled": True}}, "dashboard.ingress: name its hosts"),
+        ({"userHeader": "U", "httpRoute": {"enabled": True}}, "dashboard.httpRoute: name its"),
+    ],
+)
+def test_a_page_that_nobody_guards_or_finds_is_refused(
+    render: Render, settings: Mapping[str, Any], said: str
+) -> None:
+    """In a line that says what to set."""
+    with pytest.raises(helm_python.HelmRenderError, match=said):
+        render({**BASE, "dashboard": {"enabled": True, **settings}})
+
+
+def test_who_may_open_the_page_need_not_be_who_may_scrape(render: Render) -> None:
+    """A policy of its own, beside that of all pods."""
+    of_whom = {"namespaceSelector": {"matchLabels": {"name": "ingress"}}}
+    policy = {"enabled": True, "from": [{"podSelector": {}}], "dashboardFrom": [of_whom]}
+    found = of_kind(render({**EVERYTHING, "networkPolicy": policy}), "NetworkPolicy")
+    page = found["rel-trellis-mesh-dashboard"]["spec"]
+    assert page["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "dashboard"
+    assert [one["from"] for one in page["ingress"]] == [[of_whom]]
+    assert "rel-trellis-mesh-dashboard" not in of_kind(
+        render({**BASE, "networkPolicy": policy}), "NetworkPolicy"
+    )
+
+
 def test_credentials_are_files_that_only_the_worker_reads(render: Render) -> None:
     """The secret of a Kafka cluster is mounted where the topology's options point."""
     spec = of_kind(render(EVERYTHING), "StatefulSet")["rel-trellis-mesh-tk1"]["spec"]["template"][
@@ -614,6 +739,8 @@ def test_extra_objects_are_templates(render: Render) -> None:
         {"replicas": 2},
         {"image": {"repository": "x", "version": "1"}},
         {"audit": {"enable": True}},
+        {"dashboard": {"ingress": {"host": "mesh.example.com"}}},
+        {"dashboard": {"rootPath": "trellis/"}},
         {"nodes": {"tk1": {"replicas": 2}}},
         {"credentials": {"tokyo": {"secret": "s"}}},
         {"bootstrap": {"tokyo": "no-port"}},

@@ -14,6 +14,17 @@ from tests.k8s.kube import CHART, Kube, is_ready, until
 pytestmark = [pytest.mark.k8s, pytest.mark.docker, pytest.mark.timeout(900)]
 
 RELEASE = "mesh"
+TOKEN = "only-for-this-test"
+ASK = f"""
+import json, sys, urllib.error, urllib.request
+url = "http://{RELEASE}-trellis-mesh-dashboard/api/v1/mesh"
+shown = {{"Authorization": "Bearer " + sys.argv[1]}} if sys.argv[1:] else {{}}
+try:
+    answer = urllib.request.urlopen(urllib.request.Request(url, headers=shown), timeout=20)
+    print(json.dumps([answer.status, json.load(answer)]))
+except urllib.error.HTTPError as error:
+    print(json.dumps([error.code, json.load(error)]))
+"""
 ROOM = {"requests": {"cpu": "60m", "memory": "96Mi"}}
 
 
@@ -27,8 +38,14 @@ def over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
+def asked(kube: Kube, pod: str, *token: str) -> list[Any]:
+    """Return status and answer of the page's API, asked by its Service's name from another pod."""
+    command = ("exec", pod, "-c", "worker", "--", "python", "-c", ASK, *token)
+    return list(json.loads(kube.kubectl(*command)))
+
+
 def test_five_commands_lead_to_a_certified_message(kube: Kube, audit_image: str) -> None:
-    """Three Kafka clusters, three nodes and the auditor, in a namespace of restricted pods."""
+    """Three Kafka clusters, three nodes, the auditor and the page, in a namespace of restricted pods."""
     kube.load(audit_image)
     repository, _, tag = audit_image.rpartition(":")
     policy = kube.images["image"]["pullPolicy"]
@@ -37,7 +54,9 @@ def test_five_commands_lead_to_a_certified_message(kube: Kube, audit_image: str)
         "resources": {"requests": {"cpu": "400m", "memory": "1Gi"}},
     }
     given = YAML(typ="safe").load((CHART / "evaluation.yaml").read_text(encoding="utf-8"))
-    values = over(over(given, kube.images), {"audit": audit, "resources": ROOM})
+    page = {"enabled": True, "existingSecret": "page", "resources": ROOM}
+    values = over(over(given, kube.images), {"audit": audit, "dashboard": page, "resources": ROOM})
+    kube.kubectl("create", "secret", "generic", "page", f"--from-literal=token={TOKEN}")
     kube.helm("install", RELEASE, values)
     try:
         kube.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=300s")
@@ -56,6 +75,11 @@ def test_five_commands_lead_to_a_certified_message(kube: Kube, audit_image: str)
         [auditor] = kube.objects("pods", component="audit")
         assert is_ready(auditor)
         assert auditor["status"]["containerStatuses"][0]["restartCount"] == 0
+        assert asked(kube, first)[0] == 401
+        status, told = asked(kube, first, TOKEN)
+        assert status == 200, told
+        assert told["mesh"] == "worldwide", told
     finally:
         kube.helm("uninstall", RELEASE, None, "--wait")
+        kube.try_kubectl("delete", "secret", "page")
         until("its pods are gone", lambda: not kube.objects("pods", instance=RELEASE) or None)
