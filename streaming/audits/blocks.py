@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -230,13 +230,17 @@ class Blocks:
     def is_closed(self, place: TopicPartition, number: int, read: int) -> bool:
         """Say whether nothing more can be published to a block.
 
+        Only the ingress tells: a delivery that runs ahead of it, or one of what nobody published,
+        ends no block.
+
         Args:
             place: The ingress partition.
             number: Of the block.
             read: Offset up to which the auditor has read the partition.
         """
         is_passed = read >= (number + 1) * BLOCK_OFFSETS
-        return is_passed or any(other > number for other in self.open.get(place, ()))
+        blocks = self.open.get(place, {})
+        return is_passed or any(n > number and one.last >= 0 for n, one in blocks.items())
 
     def rest(self, now_s: float) -> None:
         """Begin the rest of every block anew: the clock is that of another process."""
@@ -280,11 +284,14 @@ class Blocks:
             for number, block in sorted(blocks.items()):
                 yield place, number, block
 
-    def forget(self, now_s: float, read_s: float) -> Iterator[Certificate]:
+    def forget(
+        self, now_s: float, read: Mapping[TopicPartition, int], read_s: float
+    ) -> Iterator[Certificate]:
         """Drop blocks that are certified for good; yield the last certificates of each.
 
         Args:
             now_s: The auditor's clock, in seconds.
+            read: Next offset that the auditor reads of every topic partition.
             read_s: All that was written before has been read, in every Kafka cluster: who asks
                 for a block, and what came of it, is known then.
         """
@@ -295,7 +302,8 @@ class Blocks:
                 is_old = not 0 <= now_s - block.changed_s < keep_s
                 is_settled = block.judged[0] == block.stamp and not block.tickets
                 is_known = block.changed_s < read_s
-                if not (is_old and is_known and is_settled and self.is_closed(place, number, 0)):
+                is_closed = self.is_closed(place, number, read.get(place, 0))
+                if not (is_old and is_known and is_settled and is_closed):
                     break
                 del blocks[number]
                 self.dropped[place] = number

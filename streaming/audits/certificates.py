@@ -249,7 +249,7 @@ class Certifier:
                 reason = world.passing.where(block.tickets[node], world.read)
                 self._wait(judgement, endpoint, reason)
         now_ms = world.register.now_ms
-        for certificate in self.blocks.forget(now_s, world.read_s):
+        for certificate in self.blocks.forget(now_s, world.read, world.read_s):
             self.hours.close(certificate, now_ms)
         if not 0 <= now_ms - self.renewed_ms < RENEW_MS:
             self.renewed_ms = now_ms

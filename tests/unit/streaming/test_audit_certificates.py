@@ -235,6 +235,37 @@ def test_a_full_block_is_closed_and_forgotten_but_what_comes_late_is_not_lost(ta
     assert list(table.certifier.blocks.open[PLACE]) == [1]
 
 
+@pytest.mark.parametrize("stray", [4097, 9 * 4096])
+def test_a_delivery_ahead_of_the_ingress_closes_no_block(table, stray):
+    """What was published to it afterwards, and lost, was told by nobody: it had been forgotten."""
+    table.publish(0, 1, 2)
+    table.deliver(0, 1, 2)
+    table.deliver(stray)
+    unasked = Outcome(0, 1, unexpected=1, unexpected_offsets=(stray,))
+    table.judge(3.0, unasked)
+    assert (3, 3, True, True) in table.issued()
+    for _ in range(3):
+        table.judge(11.0, unasked)
+    table.publish(3, 4, 5)
+    table.pass_to(6)
+    lost = Outcome(6, 3, missing=3, missing_offsets=(3, 4, 5))
+    cases = [case for _ in range(4) for case in table.judge(5.0, lost)]
+    assert [(case.block, case.is_passed) for case in cases if case.block == 0] == [(0, True)]
+    assert (6, 3, False, True) in table.issued()
+    assert "missing" in [one.kind for one in table.world.register.findings.values()]
+
+
+def test_a_block_that_was_read_to_its_end_is_closed_and_forgotten(table):
+    """Its last offsets may be no messages, and none may follow."""
+    table.publish(0, 1)
+    table.deliver(0, 1)
+    table.world.read[PLACE] = 4096
+    table.judge()
+    assert table.issued() == [(2, 2, True, False)]
+    table.judge(20.0)
+    assert table.certifier.blocks.dropped == {PLACE: 0}
+
+
 def test_a_full_block_is_kept_until_all_kafka_clusters_are_read_so_far(table):
     """Who asks for it, and what came of it, may be read later: it used to be forgotten uncertified.
 
