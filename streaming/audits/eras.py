@@ -16,11 +16,15 @@ from mesh.model.control import Change, Stage
 from mesh.model.state import Cut
 from mesh.model.topology import Topology
 from streaming.audits.paths import LinkPlan
-from streaming.audits.ways import NOTHING, Between, Ways, origins_of
+from streaming.audits.ways import NOTHING, Between, Ways
 from streaming.tables.rows import TopicPartition
 
 OF_THE_FILE = -1
 """Number of the topology that the auditor was given, until `mesh.config` tells its own."""
+
+FORGOTTEN = -2
+"""Stands for the number of a topology that `mesh.config` does not tell any more: messages that
+were routed by it may have come from everywhere."""
 
 CHANGED = "$change"
 """Stands in a cut for a node's uuid, where a lane begins to route by another topology; the
@@ -198,7 +202,7 @@ class Eras:
         found: list[Stretch] = []
         eras = list(self._eras(place))
         for (first, number), (end, _) in zip(eras, [*eras[1:], (None, 0)], strict=True):
-            between = self._between(number, origin, reader, is_only=len(eras) == 1)
+            between = self._between(number, origin, reader)
             last = None if end is None else end - 1
             if between is None or (last is not None and last < first):
                 continue
@@ -214,19 +218,24 @@ class Eras:
         """Yield the first offset and the number of each era of a source partition."""
         numbers = sorted(number for number in self.texts if number != OF_THE_FILE)
         begins = dict(self.begins.get(place, ()))
-        yield 0, numbers[0] if numbers else OF_THE_FILE
+        if numbers and (known_from := begins.get(numbers[0], 0)) > 0:
+            yield 0, FORGOTTEN
+            yield known_from, numbers[0]
+        else:
+            yield 0, numbers[0] if numbers else OF_THE_FILE
         for number in numbers[1:]:
             if number in begins:
                 yield begins[number], number
 
-    def _between(self, number: int, origin: str, reader: str, *, is_only: bool) -> Between | None:
+    def _between(self, number: int, origin: str, reader: str) -> Between | None:
         """Return what stands between two nodes, or None if nothing can come."""
         if origin == reader or number not in self.texts:
             return NOTHING
-        known = _known(self.texts[number])
-        if is_only:
-            return known.ways.between(origin, reader)
-        return _origins(self.texts[number], reader).get(origin)
+        ways = _known(self.texts[number]).ways
+        nodes = ways.topology.nodes
+        if number == OF_THE_FILE and not (origin in nodes and reader in nodes):
+            return NOTHING  # a file may be older than the mesh
+        return ways.between(origin, reader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,13 +248,7 @@ class _Known:
 @lru_cache(maxsize=32)
 def _known(text: str) -> _Known:
     topology = published_topology(text)
-    return _Known(topology, LinkPlan.of(topology), Ways.of(topology))
-
-
-@lru_cache(maxsize=4096)
-def _origins(text: str, reader: str) -> Mapping[str, Between]:
-    topology = _known(text).topology
-    return origins_of(topology, reader) if reader in topology.nodes else {}
+    return _Known(topology, LinkPlan.of(topology), Ways(topology))
 
 
 @lru_cache(maxsize=4096)

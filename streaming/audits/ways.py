@@ -59,29 +59,22 @@ class _Trail:
 
 @dataclass(slots=True)
 class Ways:
-    """What stands between nodes; pairs with nothing are left out.
+    """What stands between the nodes of a topology, found for each reader when it is asked for.
 
     Attributes:
-        found: (origin, reader) -> what stands between them.
+        topology: The topology.
+        found: Reader -> origin -> what stands between them.
     """
 
-    found: Mapping[tuple[str, str], Between] = field(default_factory=dict)
+    topology: Topology
+    found: dict[str, Mapping[str, Between]] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, topology: Topology) -> Ways:
-        """Return the ways of a topology; where nothing can stand there is nothing to find."""
-        found: dict[tuple[str, str], Between] = {}
-        barred = any(zone.direct_only for zone in topology.zones.values())
-        stands = barred or topology.joins or topology.interest or topology.selectors
-        for reader in topology.nodes if stands else ():
-            for origin, between in origins_of(topology, reader).items():
-                if between != NOTHING:
-                    found[origin, reader] = between
-        return cls(found)
-
-    def between(self, origin: str, reader: str) -> Between:
-        """Return what stands between two nodes."""
-        return self.found.get((origin, reader), NOTHING)
+    def between(self, origin: str, reader: str) -> Between | None:
+        """Return what stands between two nodes; None if no walk joins them."""
+        if reader not in self.found:
+            is_known = reader in self.topology.nodes
+            self.found[reader] = origins_of(self.topology, reader) if is_known else {}
+        return self.found[reader].get(origin)
 
 
 def origins_of(topology: Topology, reader: str) -> Mapping[str, Between]:

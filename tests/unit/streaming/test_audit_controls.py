@@ -48,7 +48,7 @@ def claims(wish: Subscription, *, node: str = "c", filter_: str = ">") -> list[C
             SOURCE,
             is_local=node == "a",
             carriers=lambda *_: [],
-            stretches=[Stretch(between=Ways.of(CHAIN).between("a", node))],
+            stretches=[Stretch(between=Ways(CHAIN).between("a", node))],
         )
     )
 
@@ -94,7 +94,7 @@ def test_ways_agree_with_the_words_of_the_design(seed: int) -> None:
         for _ in range(3)
     }
     topology = replace(drawn, interest=tuple(sorted(controls)))
-    ways = Ways.of(topology)
+    ways = Ways(topology)
     for origin in topology.nodes:
         assert list(ways.between(origin, origin).kept) == []
         for way in naive_ways(topology, origin):

@@ -44,7 +44,7 @@ def claims(node: str, letter: str = "g") -> list[Claim]:
             SOURCE,
             is_local=node == "a",
             carriers=lambda *_: [],
-            stretches=[Stretch(between=Ways.of(MESH).between("a", node))],
+            stretches=[Stretch(between=Ways(MESH).between("a", node))],
         )
     )
 
@@ -67,7 +67,7 @@ def test_ways_agree_with_the_words_of_the_design(seed: int) -> None:
     }
     topology = replace(drawn, zones=zones)
     barred = {link.ends for zone in zones.values() if zone.direct_only for link in zone.links}
-    ways = Ways.of(topology)
+    ways = Ways(topology)
     for origin in topology.nodes:
         for way in naive_ways(topology, origin):
             steps = {tuple(sorted(step)) for step in zip(way.nodes, way.nodes[1:], strict=False)}

@@ -50,6 +50,7 @@ def topology(nodes: str, *links: str) -> Topology:
 BEFORE = topology("abcd", "ab", "bc", "cd")
 AFTER = topology("abcd", "ab", "bd", "cd")
 WITHOUT = topology("abc", "ab", "bc")
+APART = topology("abc", "ab")
 
 
 def cut(uuid: str, position: int, offset: int) -> Cut:
@@ -115,6 +116,22 @@ def test_what_cannot_come_any_more_is_not_expected_and_what_comes_back_is() -> N
         stretches=made.stretches(PLACE, "a", "d"),
     )
     assert [claim.span for claim in claims] == [Span(3, 9), Span(25)]
+
+
+def test_before_the_first_topology_that_is_known_messages_may_come_from_everywhere() -> None:
+    """A fresh auditor reads what is left of `mesh.config`, and older messages. Spec: K31."""
+    made = Eras.of(AFTER)
+    assert made.configured(5, published_text(AFTER), 0.0)
+    made.cut(cut(CHANGED, 30, 5))
+    assert made.stretches(PLACE, "a", "d") == [Stretch()]
+    assert made.configured(6, published_text(WITHOUT), 0.0)
+    made.cut(cut(CHANGED, 40, 6))
+    assert made.stretches(PLACE, "a", "d") == [Stretch(0, 39)]
+    alone = Eras.of(WITHOUT)
+    assert alone.stretches(PLACE, "b", "c") == [Stretch()]
+    assert alone.configured(5, published_text(APART), 0.0)
+    alone.cut(cut(CHANGED, 30, 5))
+    assert alone.stretches(PLACE, "a", "c") == [Stretch(0, 29)]
 
 
 def test_of_cuts_at_one_position_those_count_that_the_ledger_tells_after_the_change() -> None:

@@ -85,7 +85,7 @@ def test_who_shares_a_queue_cannot_be_noexport(name: str, said: str | None, poli
 )
 def test_what_can_come_to_a_queue(policy: str, name: str, node: str, origin: str, comes: bool):
     """Spec: EMS-12, UM-7."""
-    between = Ways.of(TOPOLOGY).between(origin, node)
+    between = Ways(TOPOLOGY).between(origin, node)
     is_local = origin == node
     assert RULES.may_come(policy, name, (origin, node), between, is_local=is_local) is comes
 

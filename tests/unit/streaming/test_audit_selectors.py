@@ -32,7 +32,7 @@ def test_ways_with_a_selector_are_those_of_the_design(seed: int) -> None:
         **topology_spec(topology),
         "selectors": [{"link": list(link.ends), "from": source, "when": "true"}],
     }
-    ways = Ways.of(topology_from_mapping(spec))
+    ways = Ways(topology_from_mapping(spec))
     for origin in topology.nodes:
         for way in naive_ways(topology, origin):
             is_crossed = step in zip(way.nodes, way.nodes[1:], strict=False)

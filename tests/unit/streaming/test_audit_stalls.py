@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Heartbeat, Subscription
 from mesh.model.state import Cut
 from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
@@ -58,25 +59,31 @@ def test_a_clock_that_began_anew_begins_the_minute_anew():
     assert kinds(register) == [("stalled", "b", HOP)]
 
 
-@pytest.fixture
-def state() -> State:
-    """Both nodes beat, b subscribes, and a has published what it wants."""
-    topology = Topology(
-        name="two",
-        kafka={"k": KafkaCluster(name="k")},
-        nodes={name: Node(name=name, kafka="k") for name in "ab"},
-        zones={"Z": Zone.full_mesh("Z", ZoneKind.ONE_HOP, ["a", "b"])},
-        audit_kafka="k",
-    )
+def state_of(topology: Topology, endpoint: EndpointKey = ENDPOINT) -> State:
+    """All nodes beat, one subscribes, and a has published what it wants."""
     made = State.of(topology)
-    made.names.uuids.update({"a": "uuid-a", "b": "uuid-b"})
+    made.names.uuids.update({name: f"uuid-{name}" for name in topology.nodes})
     made.names.tell(PLACE.topic, "aa")
-    made.interest.subscribe(ENDPOINT, "acme/>", Subscription(), 3)
+    made.interest.subscribe(endpoint, "acme/>", Subscription(), 3)
     row = IngressRow(PLACE, 0, "acme/x", Digest(1, 2, 3, 4, 5), 0, 0)
     made.certifier.blocks.publish([row], 100.0)
-    for node in "ab":
+    for node in topology.nodes:
         made.splits.beat(node, Heartbeat(1, 1, ready=True), 100.0)
     return made
+
+
+@pytest.fixture
+def state() -> State:
+    """Two nodes; b subscribes."""
+    return state_of(
+        Topology(
+            name="two",
+            kafka={"k": KafkaCluster(name="k")},
+            nodes={name: Node(name=name, kafka="k") for name in "ab"},
+            zones={"Z": Zone.full_mesh("Z", ZoneKind.ONE_HOP, ["a", "b"])},
+            audit_kafka="k",
+        )
+    )
 
 
 def look(state: State, now_s: float = 101.0):
@@ -116,3 +123,26 @@ def test_a_subscription_that_nothing_published_meets_is_no_fault(state):
     state.interest.unsubscribe(ENDPOINT, "acme/>", 4)
     state.interest.subscribe(ENDPOINT, "other/>", Subscription(), 5)
     assert look(state) == []
+
+
+@pytest.mark.parametrize(
+    "zones",
+    [
+        {"Z": {"kind": "one-hop", "links": [["a", "b"], ["b", "c"]]}},
+        {
+            "Y": {"kind": "external", "links": [["a", "b"]]},
+            "Z": {"kind": "external", "links": [["b", "c"]]},
+        },
+        {
+            "Y": {"kind": "one-hop", "links": [["a", "b"]]},
+            "Z": {"kind": "join", "from": "c", "to": "b"},
+        },
+    ],
+    ids=["one hop", "external", "join"],
+)
+def test_nothing_is_owed_between_nodes_that_no_walk_joins(zones):
+    """It was told as a fault of every mesh that had never been changed. Spec: DESIGN 3."""
+    nodes = {name: {} for name in "abc"}
+    topology = topology_from_mapping({"kafka": {"k": {}}, "nodes": nodes, "zones": zones})
+    assert look(state_of(topology, EndpointKey("c", "s1"))) == []
+    assert len(look(state_of(topology, ENDPOINT))) == 1
