@@ -156,7 +156,8 @@ class Interest:
         known = self._open(endpoint, filter_)
         if known is not None and known == replace(wish, added=known.added):
             return
-        self.unsubscribe(endpoint, filter_, offset)
+        if known is not None:
+            known.removed = offset
         self.wishes.setdefault(endpoint, []).append(wish)
         self.version += 1
 
@@ -177,11 +178,20 @@ class Interest:
                     self.version += 1
 
     def unsubscribe(self, endpoint: EndpointKey, filter_: str, offset: int) -> None:
-        """Take a tombstone: the wish, if there is one, ends with this version."""
+        """Take a tombstone: the wish ends with this version.
+
+        Of one that was compacted before it was read nothing else is known: it asked for something,
+        and nothing was owed to it.
+        """
         known = self._open(endpoint, filter_)
         if known is not None:
             known.removed = offset
-            self.version += 1
+        elif not any(wish.filter == filter_ for wish in self.wishes.get(endpoint, ())):
+            gone = Wish(filter_, is_certified=False, added=offset, removed=offset)
+            self.wishes.setdefault(endpoint, []).append(gone)
+        else:
+            return
+        self.version += 1
 
     def _open(self, endpoint: EndpointKey, filter_: str) -> Wish | None:
         for wish in self.wishes.get(endpoint, ()):

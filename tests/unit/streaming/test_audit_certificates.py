@@ -401,6 +401,20 @@ def test_direct_messages_are_not_certified(table):
     assert table.certifier.blocks.open == {}
 
 
+def test_what_came_of_a_subscription_of_which_only_the_end_is_left_is_expected(table):
+    """A fresh auditor reads `clients` as compaction has left it: it may come, and need not."""
+    interest = table.world.interest = Interest()
+    interest.unsubscribe(ENDPOINT, "acme/>", 7)
+    interest.unsubscribe(ENDPOINT, "acme/>", 8)
+    assert len(interest.wishes[ENDPOINT]) == 1
+    table.cut(0, 7)
+    table.publish(0, 1, 2)
+    table.deliver(0, 1, 2)
+    table.pass_to(9)
+    assert table.judge(5.0) == table.judge(5.0) == []
+    assert not table.world.register.findings
+
+
 def test_what_nobody_published_is_unexpected(table):
     table.publish(0)
     table.deliver(0, 5)

@@ -50,6 +50,16 @@ def test_a_subscription_that_is_read_after_its_first_messages_counts() -> None:
     assert judged(unwanted, interest, 200.0) == []
 
 
+def test_a_subscription_of_which_only_the_end_is_left_counts() -> None:
+    """A fresh auditor reads `clients` as compaction has left it."""
+    unwanted, interest = Unwanted("mesh."), Interest()
+    interest.unsubscribe(ENDPOINT, "acme/>", 7)
+    unwanted.absorb([row("acme/x")], 100.0)
+    assert judged(unwanted, interest, 200.0) == []
+    unwanted.absorb([row("other/x")], 200.0)
+    assert len(judged(unwanted, interest, 300.0)) == 1
+
+
 def test_one_without_a_subject_is_wanted_by_nobody() -> None:
     unwanted, interest = Unwanted("mesh."), Interest()
     interest.subscribe(ENDPOINT, ">", Subscription(), 0)
