@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from mesh.api.items import endpoint_items, interest_items, link_items, node_items
+from mesh.api.items import (
+    crossed_then,
+    endpoint_items,
+    interest_items,
+    link_items,
+    node_items,
+)
 from mesh.api.live import Live
 from mesh.core.reach import tree_from
 from mesh.core.walks import Graph
@@ -42,6 +48,7 @@ def mesh_document(live: Live, at_ms: int | None) -> dict[str, Any]:
                 "name": name,
                 "answers": name not in seen.faults,
                 "fault": seen.faults.get(name),
+                "is_on_record": None if at_ms is None else trail.crossed.is_read(name, at_ms),
                 "nodes": sorted(n for n, one in seen.topology.nodes.items() if one.kafka == name),
                 "region": asdict(live.places.regions[name])
                 if name in live.places.regions
@@ -59,6 +66,7 @@ def mesh_document(live: Live, at_ms: int | None) -> dict[str, Any]:
         "proof": proof_document(proof_of(trail, seen.at_ms, at_ms)),
         "on_record": {
             "traffic_since_ms": traffic.since_ms,
+            "crossed_since_ms": trail.crossed.since_ms(seen.at_ms),
             "states_since_ms": live.watch.history.since_ms,
             "audit_since_ms": min(trail.heard) * MINUTE_MS if trail.heard else None,
         },
@@ -143,16 +151,12 @@ def link_document(live: Live, source: str, target: str, at_ms: int | None) -> di
 
 def _minutes(live: Live, source: str, target: str, now: int) -> list[Mapping[str, Any]]:
     """Return the rates of the last hour, as far as they are on record."""
-    traffic = live.watch.traffic
-    flow = traffic.links.get((source, target))
-    return [
-        {
-            "at_ms": minute * MINUTE_MS,
-            "per_s": round(sum(flow.of_minute(minute)), 1) if flow is not None else 0.0,
-        }
-        for minute in range(now - HISTORY_MINUTES, now)
-        if traffic.is_on_record(minute * MINUTE_MS)
-    ]
+    found: list[Mapping[str, Any]] = []
+    for at_ms in range((now - HISTORY_MINUTES) * MINUTE_MS, now * MINUTE_MS, MINUTE_MS):
+        rates = crossed_then(live, source, target, at_ms)["per_s"]
+        if rates is not None:
+            found.append({"at_ms": at_ms, "per_s": round(sum(rates.values()), 1)})
+    return found
 
 
 def _carried(row: Mapping[str, Any], behind: Mapping[str, list[str]]) -> dict[str, Any]:

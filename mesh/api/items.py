@@ -6,6 +6,7 @@ Each function returns (key, item) pairs, sorted by their keys, for `mesh.api.lis
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from mesh.api.live import Live, rounded
@@ -30,6 +31,7 @@ from mesh.operate.history import (
     subscriptions_now,
 )
 from mesh.operate.minutes import MINUTE_MS
+from mesh.operate.past_subscriptions import ended_since
 from mesh.operate.traffic import Flow
 
 Items = Sequence[tuple[str, Mapping[str, Any]]]
@@ -63,15 +65,40 @@ def link_items(live: Live, at_ms: int | None) -> Items:
     found: list[tuple[str, Mapping[str, Any]]] = []
     for row in told["links"]:
         source, target = row["link"].split("->")
-        rates = _rates(live, live.watch.traffic.links.get((source, target)), at_ms)
-        more: dict[str, Any] = {"source": source, "target": target, "per_s": rates}
+        more: dict[str, Any] = {"source": source, "target": target}
         if at_ms is not None:
             state = live.watch.history.at(row["link"], at_ms)
             row = {key: row[key] for key in ("link", "zone", "kind")} | {"state": state}
+            more |= crossed_then(live, source, target, at_ms)
         else:
+            more["per_s"] = _rates(live, live.watch.traffic.links.get((source, target)), None)
             more["since_ms"] = live.watch.history.began_ms(row["link"])
         found.append((row["link"], {**row, **more}))
     return sorted(found, key=lambda pair: pair[0])
+
+
+def crossed_then(live: Live, source: str, target: str, at_ms: int) -> dict[str, Any]:
+    """Return what crossed a link in the minute of a moment, or in its hour, as far as is known.
+
+    What the auditor wrote of it; or else, without more than rates, what the ledgers told since
+    this process looks at them.
+    """
+    home = live.seen.topology.nodes[source].kafka
+    told = live.watch.trail.crossed.at(f"{source}->{target}", home, at_ms)
+    if told is None:
+        flow = live.watch.traffic.links.get((source, target))
+        rates = _rates(live, flow, at_ms)
+        return {"per_s": rates, "over_s": None if rates is None else 60, "crossed": None}
+    counts = asdict(told)
+    over_s = counts.pop("over_s")
+    return {
+        "per_s": {
+            "guaranteed": rounded(told.guaranteed / over_s),
+            "direct": rounded(told.direct / over_s),
+        },
+        "over_s": over_s,
+        "crossed": counts,
+    }
 
 
 def zone_items(live: Live) -> Items:
@@ -92,13 +119,14 @@ def zone_items(live: Live) -> Items:
 def endpoint_items(live: Live, node: str = "", at_ms: int | None = None) -> Items:
     """Return every endpoint: its filters, its rate and its certificates; now or then.
 
-    Of a moment gone by those are left out that have ended since: they are on record nowhere.
+    Of a moment gone by those that have ended since are there where the auditor wrote of them.
     """
     nodes = [name for name in live.seen.topology.nodes if not node or name == node]
     said = _certificates_by_endpoint(live, at_ms)
+    ended = {} if at_ms is None else _ended(live, at_ms)
     found: dict[str, dict[str, Any]] = {}
     for name in nodes:
-        for one in _subscriptions(live, name, at_ms):
+        for one in [*_subscriptions(live, name, at_ms), *ended.get(name, ())]:
             full = f"{name}/{one.endpoint}"
             item = found.setdefault(
                 full,
@@ -201,6 +229,14 @@ def _subscriptions(live: Live, node: str, at_ms: int | None) -> Sequence[HeldSub
     if view.is_unreachable(node):
         return ()  # said beside the list
     return _interest_then(live, node, at_ms).subscriptions
+
+
+def _ended(live: Live, at_ms: int) -> Mapping[str, Sequence[HeldSubscription]]:
+    """Return, by node, the subscriptions of then that have ended since, as far as is known."""
+    topology, kafka = live.seen.topology, live.seen.kafka.get(live.seen.topology.audit_kafka)
+    if kafka is None or topology.audit_kafka in live.seen.faults:
+        return {}  # said beside the list
+    return ended_since(topology, kafka, at_ms)
 
 
 def finding_items(live: Live, kind: str, at_ms: int | None) -> Items:

@@ -121,7 +121,7 @@ def _add_parts(router: APIRouter, live: Live, moment_of: Moment) -> None:
     ) -> Response:
         """Every endpoint: what it subscribes, what it gets, how far that is certified.
 
-        Of a moment gone by those are left out that have ended since: they are on record nowhere.
+        Of a moment gone by those that have ended since are there where the auditor wrote of them.
         """
         if node:
             known_node(live, node, "node")

@@ -15,11 +15,12 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.audit_entries import entry_of
 from mesh.operate.auditing import Audited, Entry
+from mesh.operate.link_record import LinkRecord
 from mesh.operate.minutes import MINUTE_MS, MINUTES_KEPT
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 
-TABLES = ("findings", "certificates", "links", "status")
+TABLES = ("findings", "certificates", "links", "status", "minutes", "link-hours")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +48,12 @@ class Said:
 
 
 class AuditTrail:
-    """Follows findings, certificates and status.
+    """Follows findings, certificates, status, and what crossed links.
 
     Attributes:
         findings, certificates: By key, oldest first; those taken back too.
         links: What was counted on each direction of a link (`tk1->ny1`), the newest.
+        crossed: What crossed links in the past.
         status: The newest, or empty.
         heard: Minutes from 1970 on in which the auditor spoke.
         has_topics: Whether it ever wrote here.
@@ -72,6 +74,7 @@ class AuditTrail:
         self.findings: dict[str, Said] = {}
         self.certificates: dict[str, Said] = {}
         self.links: dict[str, Entry] = {}
+        self.crossed = LinkRecord()
         self.status: Mapping[str, Any] = {}
         self.heard: dict[int, None] = {}
         self.has_topics = False
@@ -139,6 +142,9 @@ class AuditTrail:
             return
         if table == "links":
             self.links[key] = entry
+            return
+        if table in ("minutes", "link-hours"):
+            self.crossed.take(table, entry, at_ms)
             return
         before = rows.pop(key, None)
         first_ms = at_ms if before is None or before.ended_ms is not None else before.first_ms

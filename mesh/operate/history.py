@@ -67,7 +67,7 @@ class HeldOffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldSubscription:
-    """A subscription that was in force at some moment and still is.
+    """A subscription that was in force at some moment.
 
     Attributes:
         endpoint, filter, subscription: What was wanted.
@@ -86,7 +86,8 @@ class InterestAt:
 
     Attributes:
         offers: What it offered to its neighbours, by scope and filter.
-        subscriptions: Of its own clients. Those that ended since then are on record nowhere.
+        subscriptions: Of its own clients; those that ended since then left out, of which its
+            own topics say nothing any more.
     """
 
     offers: tuple[HeldOffer, ...]

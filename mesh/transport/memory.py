@@ -216,6 +216,14 @@ class MemoryAdmin:
         logs = {place: self._broker.log(place) for place in partitions}
         return {place: log.start for place, log in logs.items() if log is not None}
 
+    def since(
+        self, partitions: Sequence[TopicPartition], at_ms: int
+    ) -> Mapping[TopicPartition, int]:
+        """Return offsets before which no record is of that moment or later; ends if none is."""
+        self._require()
+        logs = {place: self._broker.log(place) for place in partitions}
+        return {place: log.since(at_ms) for place, log in logs.items() if log is not None}
+
     def has_members(self, group: str) -> bool:
         """Say whether somebody is a member of a group, perhaps one who died a moment ago."""
         self._require()

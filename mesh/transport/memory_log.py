@@ -132,6 +132,13 @@ class PartitionLog:
             return offsets[0]
         return self.start + len(self.entries)
 
+    def since(self, at_ms: int) -> int:
+        """Return the offset of the first record of a moment or later, or the end."""
+        for offset, record in enumerate(self.entries, self.start):
+            if record is not None and record.timestamp()[1] >= at_ms:
+                return offset
+        return self.end
+
     def append(
         self,
         key: bytes | None,

@@ -331,6 +331,16 @@ class Admin(Protocol):
     def starts(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the first offsets still there, of the partitions that exist."""
 
+    def since(
+        self, partitions: Sequence[TopicPartition], at_ms: int
+    ) -> Mapping[TopicPartition, int]:
+        """Return offsets before which no record is of that moment or later; ends if none is.
+
+        Args:
+            partitions: Those that do not exist are left out.
+            at_ms: By the time stamps of records, in milliseconds since 1970.
+        """
+
     def consumed(
         self, topics: Sequence[str], *, besides: Collection[str] = ()
     ) -> Mapping[TopicPartition, int]:

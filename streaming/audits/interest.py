@@ -58,6 +58,16 @@ class EndpointKey(NamedTuple):
         return f"{self.node}/{self.name}"
 
 
+class Ended(NamedTuple):
+    """A subscription that has ended: when it began and ended, ms since 1970 by the broker."""
+
+    endpoint: EndpointKey
+    filter: str
+    asked: Subscription
+    from_ms: int
+    to_ms: int
+
+
 class CutKey(NamedTuple):
     """The cuts of one source partition for one subscriber's node."""
 
@@ -139,6 +149,7 @@ class Interest:
         version: Rises with every change, so that answers can be kept until then.
         pruned: Version at which needless things were forgotten the last time.
         queues: What the topology says of queues.
+        past: Subscriptions that have ended and are not told yet.
     """
 
     wishes: dict[EndpointKey, list[Wish]] = field(default_factory=dict)
@@ -147,17 +158,24 @@ class Interest:
     version: int = 0
     pruned: int = 0
     queues: QueueRules = field(default_factory=QueueRules)
+    past: list[Ended] = field(default_factory=list)
 
     def subscribe(
-        self, endpoint: EndpointKey, filter_: str, subscription: Subscription, offset: int
+        self,
+        endpoint: EndpointKey,
+        filter_: str,
+        subscription: Subscription,
+        offset: int,
+        at_ms: int = 0,
     ) -> None:
         """Take a subscription record; one that repeats what is in force changes nothing."""
         wish = wish_of(self.queues, (endpoint.node, endpoint.name), filter_, subscription, offset)
+        wish.since_ms = at_ms
         known = self._open(endpoint, filter_)
         if known is not None and known == replace(wish, added=known.added):
             return
         if known is not None:
-            known.removed = offset
+            self._take_off(endpoint, known, offset, at_ms)
         self.wishes.setdefault(endpoint, []).append(wish)
         self.version += 1
 
@@ -177,7 +195,7 @@ class Interest:
                     wishes[number] = unsure if is_change else now
                     self.version += 1
 
-    def unsubscribe(self, endpoint: EndpointKey, filter_: str, offset: int) -> None:
+    def unsubscribe(self, endpoint: EndpointKey, filter_: str, offset: int, at_ms: int = 0) -> None:
         """Take a tombstone: the wish ends with this version.
 
         Of one that was compacted before it was read nothing else is known: it asked for something,
@@ -185,13 +203,17 @@ class Interest:
         """
         known = self._open(endpoint, filter_)
         if known is not None:
-            known.removed = offset
+            self._take_off(endpoint, known, offset, at_ms)
         elif not any(wish.filter == filter_ for wish in self.wishes.get(endpoint, ())):
             gone = Wish(filter_, is_certified=False, added=offset, removed=offset)
             self.wishes.setdefault(endpoint, []).append(gone)
         else:
             return
         self.version += 1
+
+    def _take_off(self, endpoint: EndpointKey, wish: Wish, offset: int, at_ms: int) -> None:
+        wish.removed = offset
+        self.past.append(Ended(endpoint, wish.filter, wish.asked, wish.since_ms, at_ms))
 
     def _open(self, endpoint: EndpointKey, filter_: str) -> Wish | None:
         for wish in self.wishes.get(endpoint, ()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mesh.model.control import Subscription
 from mesh.model.frames import MessageClass
@@ -23,6 +23,7 @@ class Wish:
         is_unsure: Another topology gave its queue another policy or home: nothing tells from where
             on who gets what, so it may get anything that it selects until it is subscribed anew.
         asked: What its record says.
+        since_ms: When that came, by the broker's clock.
     """
 
     filter: str
@@ -33,6 +34,7 @@ class Wish:
     policy: str = ""
     is_unsure: bool = False
     asked: Subscription = field(default=Subscription(), compare=False)
+    since_ms: int = field(default=0, compare=False)
 
 
 def wish_of(
@@ -63,4 +65,5 @@ def judged_by(wish: Wish, endpoint: tuple[str, str], before: QueueRules, rules: 
     is_same = before.place_of(*endpoint, wish.asked) == rules.place_of(*endpoint, wish.asked)
     if is_same or wish.removed is not None:
         return wish
-    return wish_of(rules, endpoint, wish.filter, wish.asked, wish.added)
+    judged = wish_of(rules, endpoint, wish.filter, wish.asked, wish.added)
+    return replace(judged, since_ms=wish.since_ms)

@@ -162,6 +162,10 @@ class Auditor:
         self._ask_brokers(kafka, before)
         mine = rows.only(lambda topic: self.sources.is_at_home(kafka, topic))
         take_batch(state, mine, self.clock())
+        state.minutes.absorb(mine.minutes, mine.small, kafka, state.eras.linked()[-1])
+        if not self.is_behind:
+            heads, positions = state.chains.heads, state.passing.positions
+            state.minutes.look(kafka, heads, positions, self.sources.homes)
         self._know_wishes()
         self.judge()
         self.batch_at_s = self.taken_s[kafka] = self.clock()
@@ -288,15 +292,17 @@ class Auditor:
             place
             for place in here
             if (is_due or place not in before)
-            and (roles[place].letter == GUARANTEED or roles[place].role == LEDGER)
+            and (roles[place].letter == GUARANTEED or roles[place].role in (OUTBOX, LEDGER))
         ]
         for place, beginning in self.sources.beginnings(places).items() if places else ():
             first = before.get(place, 0)
             if beginning <= first:
                 continue
+            if roles[place].role == OUTBOX:
+                state.minutes.lose(kafka)
             if roles[place].role == LEDGER:
                 state.accounts.forget(roles[place].node)
-            else:
+            elif roles[place].letter == GUARANTEED:
                 state.register.add(_unread(prefix, place, first, beginning - 1))
                 if roles[place].role == INGRESS:
                     state.certifier.blocks.skip(place, beginning - 1)
@@ -311,7 +317,8 @@ class Auditor:
         if (over_s := self.clock() - self.rates_at_s) >= RATES_S or over_s < 0:
             rates = state.links.take_rates(over_s)
             self.rates_at_s = self.clock()
-        outputs = list(take_outputs(state, names, rates, is_last=is_last))
+        read = [one for one in self.sources.answering if one not in self.lagging]
+        outputs = list(take_outputs(state, names, rates, read, is_last=is_last))
         told = (
             state.batch,
             [(one.key, one.reason) for one in state.certifier.waiting],

@@ -111,10 +111,10 @@ def _take_subscription(state: State, node: str, row: SmallRow) -> None:
         return
     endpoint = EndpointKey(node, name)
     if row.value is None:
-        state.interest.unsubscribe(endpoint, filter_, row.offset)
+        state.interest.unsubscribe(endpoint, filter_, row.offset, row.at_ms)
     else:
         subscription = decode_subscription(row.value)
-        state.interest.subscribe(endpoint, filter_, subscription, row.offset)
+        state.interest.subscribe(endpoint, filter_, subscription, row.offset, row.at_ms)
 
 
 def _take_ledger(state: State, node: str, row: SmallRow) -> None:

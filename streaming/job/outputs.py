@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 
 from mesh.model.topics import TopicNames
 from streaming.audits.blocks import Certificate
 from streaming.audits.findings import Finding, Seen
 from streaming.audits.hours import HOUR_MS, Hour, HourKey
+from streaming.audits.interest import Ended
 from streaming.audits.links import LinkCount
+from streaming.audits.minutes import MINUTE_MS, Told
 from streaming.audits.rules import RULES
 from streaming.connectors.sink import Output
 from streaming.job.state import State
@@ -25,6 +28,9 @@ TABLES: Mapping[str, Mapping[str, str]] = {
     "certificates": {"cleanup.policy": "compact,delete", "retention.ms": str(2 * DAY_MS)},
     "hours": {"cleanup.policy": "compact,delete", "retention.ms": str(30 * DAY_MS)},
     "links": {"cleanup.policy": "compact"},
+    "minutes": {"cleanup.policy": "delete", "retention.ms": str(DAY_MS + HOUR_MS)},
+    "link-hours": {"cleanup.policy": "delete", "retention.ms": str(30 * DAY_MS)},
+    "subscriptions": {"cleanup.policy": "delete", "retention.ms": str(30 * DAY_MS)},
     "status": {"cleanup.policy": "compact"},
 }
 """Topics `<prefix>audit.<table>`, and how long what they hold is kept."""
@@ -155,10 +161,50 @@ def hour_json(key: HourKey, hour: Hour) -> str:
     )
 
 
+def minutes_json(told: Told) -> str:
+    """Return what crossed a link in a minute or an hour, or that a Kafka cluster was read then."""
+    span = {
+        "from_ms": told.first * MINUTE_MS,
+        "to_ms": (told.first + told.span) * MINUTE_MS,
+        "minutes": told.minutes,
+    }
+    if told.crossed is None:
+        return _text({"kafka": told.of, **span})
+    return _text({"link": told.of, **span, **asdict(told.crossed)})
+
+
+def subscription_json(ended: Ended) -> str:
+    """Return a subscription that has ended, with its times."""
+    return _text(
+        {
+            "endpoint": str(ended.endpoint),
+            "filter": ended.filter,
+            "kind": str(ended.asked.kind),
+            "class": str(ended.asked.message_class),
+            "noexport": ended.asked.noexport,
+            "from_ms": ended.from_ms,
+            "to_ms": ended.to_ms,
+        }
+    )
+
+
 def take_outputs(
-    state: State, names: TopicNames, rates: Mapping[str, float], *, is_last: bool = False
+    state: State,
+    names: TopicNames,
+    rates: Mapping[str, float],
+    read: Sequence[str] = (),
+    *,
+    is_last: bool = False,
 ) -> Iterator[Output]:
-    """Yield what has changed since the last time, as records."""
+    """Yield what has changed since the last time, as records.
+
+    Args:
+        state: All audits.
+        names: Of topics.
+        rates: Messages per second, by link.
+        read: Kafka clusters of which all that there is has been read.
+        is_last: There will be no later time.
+    """
     register = state.register
     for id_, finding in register.take_unpublished():
         value = None if finding is None else finding_json(id_, finding, register.seen[id_])
@@ -175,3 +221,11 @@ def take_outputs(
         value = link_json(link, state.links.counts[link], rates.get(link, 0.0))
         yield Output(names.audit("links"), link, value)
     state.links.changed.clear()
+    for ended in state.interest.past:
+        key = f"{ended.endpoint} {ended.filter} {ended.from_ms}"
+        yield Output(names.audit("subscriptions"), key, subscription_json(ended))
+    state.interest.past.clear()
+    for kafka in read:
+        for told in state.minutes.take(kafka):
+            table = "minutes" if told.span == 1 else "link-hours"
+            yield Output(names.audit(table), told.key, minutes_json(told))

@@ -61,6 +61,11 @@ class Sources:
         """Return before which moment all that was written has been read, everywhere."""
         return min((self.read.get(kafka, -inf) for kafka in self.brokers), default=inf)
 
+    @property
+    def answering(self) -> list[str]:
+        """Return the Kafka clusters that are read."""
+        return [kafka for kafka in self.brokers if kafka not in self.unread]
+
     def home_of(self, topic: str) -> str:
         """Return the Kafka cluster of a topic, or nothing if no topology knows its node."""
         return self.homes.get(place_of(self.prefix, topic).node, "")

@@ -16,6 +16,7 @@ from streaming.audits.findings import Register
 from streaming.audits.interest import Interest
 from streaming.audits.links import Links
 from streaming.audits.marks import Marks
+from streaming.audits.minutes import Minutes
 from streaming.audits.names import Names
 from streaming.audits.order import DeliverySuspicion, Order
 from streaming.audits.origins import FrameSuspicion, Origins
@@ -53,6 +54,7 @@ class State:
     unwanted: Unwanted
     marks: Marks
     accounts: Accounts
+    minutes: Minutes
     stalls: Stalls = field(default_factory=Stalls)
     colours: Colours = field(default_factory=Colours)
     batch: int = -1
@@ -80,6 +82,7 @@ class State:
             unwanted=Unwanted(prefix),
             marks=Marks(prefix),
             accounts=Accounts(prefix),
+            minutes=Minutes(prefix),
         )
 
     def world(self, ends: Ends, read_s: float = inf) -> World:

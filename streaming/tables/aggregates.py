@@ -27,6 +27,11 @@ REPAIR = 1
 WANTED = "array<struct<topic: string, pattern: string>>"
 """Endpoint topics, each with a regular expression of what was ever asked for there."""
 
+ADVERT = r"^advert \S+ (?!\$node/)"
+"""Keys of interest that nodes offer, their addresses left out. Spec: K22, K26."""
+
+MINUTE_MS = 60_000
+
 SUBJECTS_MAX = 20
 """Subjects that one row of unwanted deliveries spells out."""
 
@@ -46,6 +51,7 @@ def batch_rows(records: DataFrame, wanted: Mapping[str, str]) -> DataFrame:
         frame_rows(records),
         small_rows(records),
         ledger_rows(records),
+        minute_rows(records),
     )
     return reduce(DataFrame.union, tables)
 
@@ -259,4 +265,26 @@ def ledger_rows(records: DataFrame) -> DataFrame:
     ledgers = records.where(F.col("role") == "ledger")
     return _rows(
         ledgers.select("topic", "partition", "offset", F.base64("value").alias("value")), "ledger"
+    )
+
+
+def minute_rows(records: DataFrame) -> DataFrame:
+    """Messages and bytes of each outbox, and changes of interest, by the broker's minute."""
+    header, words = F.col("header"), F.split(F.col("key").cast("string"), " ")
+    is_advert = (F.col("role") == "control") & F.col("key").cast("string").rlike(ADVERT)
+    is_repair = header["flags"].bitwiseAND(F.lit(REPAIR)) != 0
+    messages = F.coalesce(header["origin"]["count"], F.lit(1))
+    grouped = records.where(is_advert | header.isNotNull()).groupBy(
+        "topic",
+        F.floor(F.col("at_ms") / MINUTE_MS).cast("long").alias("minute"),
+        F.when(is_advert, F.get(words, F.lit(1))).alias("scope"),
+    )
+    zero = F.lit(0)
+    return _rows(
+        grouped.agg(
+            F.sum(F.when(is_repair, zero).otherwise(messages)).alias("messages"),
+            F.sum(F.when(is_repair, messages).otherwise(zero)).alias("repairs"),
+            F.sum(F.when(is_repair, zero).otherwise(F.col("size"))).alias("size"),
+        ),
+        "minute",
     )

@@ -44,9 +44,9 @@ def parsed(raw: DataFrame, prefix: str, message_bytes_max: int) -> DataFrame:
         message_bytes_max: Larger messages are refused at ingress. Spec: K6.
 
     Returns:
-        `topic, partition, offset, at_ms, role, letter, subject, delivery, header, content, key,
-        value`; `key` and `value` are null where their bytes may be many, and `content` stands
-        for what clients wrote.
+        `topic, partition, offset, at_ms, role, letter, subject, delivery, header, content, size,
+        key, value`; `key` and `value` are null where their bytes may be many, `content` stands
+        for what clients wrote, and `size` is that of key and value in bytes.
     """
     # Native string operations in a projection of their own: computed once per record.
     start = F.substring_index(F.substr(F.col("topic"), F.lit(len(prefix) + 1)), ".", 2)
@@ -75,6 +75,7 @@ def parsed(raw: DataFrame, prefix: str, message_bytes_max: int) -> DataFrame:
         F.when(F.col("role") == ENDPOINT, delivery_column()).alias("delivery"),
         F.when(is_frame, header_column()).alias("header"),
         F.when(F.col("role").isin(INGRESS, ENDPOINT), content_column()).alias("content"),
+        (_length(F.col("key")) + _length(F.col("value"))).alias("size"),
         F.when(is_small, F.col("key")).alias("key"),
         F.when(is_small, F.col("value")).alias("value"),
     )

@@ -162,6 +162,27 @@ class StrayRow:
 
 
 @dataclass(frozen=True, slots=True)
+class MinuteRow:
+    """What was written to an outbox within a minute, or to a node's control topic in a scope.
+
+    Attributes:
+        place: Topic; all its partitions together.
+        minute: Number of the minute from 1970 on, by the broker's clock.
+        scope: Of changed interest, as text; None: these are frames.
+        messages: Messages in frames, repairs left out; or changes.
+        repairs: Messages sent again as repairs.
+        size: Bytes of the frames, repairs left out.
+    """
+
+    place: TopicPartition
+    minute: int
+    scope: str | None
+    messages: int
+    repairs: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class UnwantedRow:
     """Direct deliveries of one source to one endpoint partition that nobody had asked for.
 
@@ -197,6 +218,7 @@ class Batch:
     ledgers: Sequence[SmallRow] = ()
     strays: Sequence[StrayRow] = field(default=())
     unwanted: Sequence[UnwantedRow] = ()
+    minutes: Sequence[MinuteRow] = ()
 
     def only(self, is_wanted: Callable[[str], bool]) -> Batch:
         """Return the rows of topics that are wanted."""
@@ -227,6 +249,7 @@ def read_batch(lines: Iterable[str]) -> Batch:
         ledgers=sorted(map(_small, tables.get("ledger", ())), key=_by_offset),
         strays=[_stray(one) for one in tables.get("stray", ())],
         unwanted=[_unwanted(one) for one in tables.get("unwanted", ())],
+        minutes=[_minute(one) for one in tables.get("minute", ())],
     )
 
 
@@ -326,4 +349,15 @@ def _unwanted(fields: Fields) -> UnwantedRow:
         record_first=fields["record_first"],
         record_last=fields["record_last"],
         subjects=tuple(fields["subjects"]),
+    )
+
+
+def _minute(fields: Fields) -> MinuteRow:
+    return MinuteRow(
+        place=TopicPartition(fields["topic"], -1),
+        minute=fields["minute"],
+        scope=fields.get("scope"),
+        messages=fields["messages"],
+        repairs=fields["repairs"],
+        size=fields["size"],
     )

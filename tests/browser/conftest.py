@@ -17,6 +17,7 @@ from tests.component.api.conftest import Api, MakeApi, api_of
 
 __all__ = ["api_of", "chromium"]  # the fixtures
 
+TABLES = ("findings", "certificates", "links", "status", "minutes", "subscriptions")
 BROKER_TIME = {"message.timestamp.type": "LogAppendTime"}
 MARKUP = "<img src=x onerror=window.hacked=1 <b>bold</b><script>window.hacked=1</script>"
 
@@ -45,7 +46,7 @@ class Auditor:
     api: Api
 
     def __post_init__(self) -> None:
-        names = [f"mesh.audit.{one}" for one in ("findings", "certificates", "links", "status")]
+        names = [f"mesh.audit.{one}" for one in TABLES]
         specs = [TopicSpec(name=name, partitions=1, settings=BROKER_TIME) for name in names]
         self._kafka = self.api.mesh.world.kafka["left"]
         self._kafka.admin().create(specs)

@@ -27,7 +27,7 @@ LONG_AGO = "at=2h"
     [
         ("/map?link=tk1->ny1", "What was kept off this link then is not on record"),
         ("/map?node=ny2", "not on record"),
-        ("/nodes", "Endpoints that have ended since then are on record nowhere"),
+        ("/nodes", "Endpoints that have ended since then are not on record"),
         ("/queues", "What waited in queues then, and who consumed from them, is not on record"),
         ("/roles", "Who had which role then is not on record"),
         ("/interest?subject=acme/a&from=tk3", "Ways of a moment gone by are not on record"),
@@ -45,6 +45,31 @@ def test_each_view_says_what_is_not_on_record(
     expect(page.locator("#trouble")).to_contain_text("are not on record")
     assert "ny2/billing" not in page.locator("body").inner_text()
     expect(page.get_by_role("button", name="Live")).to_have_attribute("aria-pressed", "false")
+
+
+def test_a_moment_gone_by_is_drawn_from_the_record(
+    api: Api, auditor: Auditor, open_page: Open
+) -> None:
+    """Rates and bytes of the link, an endpoint that has ended since, and what nobody wrote."""
+    api.lives(140)
+    minute = {"from_ms": 60_000, "to_ms": 120_000, "minutes": 1}
+    crossed = {"guaranteed": 6_000, "guaranteed_bytes": 7_654_321, "control": 3, "waited": 0}
+    auditor.says("minutes", "tk1->ny1 1", {"link": "tk1->ny1", **minute, **crossed})
+    auditor.says("minutes", "left 1", {"kafka": "left", **minute})
+    span = {"from_ms": 30_000, "to_ms": 125_000, "kind": "channel", "class": "guaranteed"}
+    auditor.says("subscriptions", "ny2/gone", {"endpoint": "ny2/gone", "filter": "old/>", **span})
+    api.lives(6)
+    page = open_page("/map?link=tk1->ny1&at=1970-01-01T00:01:30Z")
+    panel = page.get_by_role("complementary", name="Details")
+    expect(panel).to_contain_text("100/s")
+    expect(panel).to_contain_text("7\u2009654\u2009321 bytes, 3 changes of interest")
+    page.get_by_role("link", name="Nodes").click()
+    expect(page.locator("main")).to_contain_text("ny2/gone")
+    expect(page.locator("main")).to_contain_text(
+        "Endpoints of right that have ended since then are not on record."
+    )
+    page.get_by_role("button", name="Live").click()
+    expect(page.locator("main")).not_to_contain_text("ny2/gone")
 
 
 def test_a_time_in_the_future_is_refused_in_a_line(api: Api, open_page: Open) -> None:

@@ -58,3 +58,26 @@ def test_every_broker_that_runs_tells_its_settings(stand: Stand) -> None:
     admin = stand.kafka.admin()
     assert list(admin.brokers())
     assert sorted(admin.broker_settings()) == sorted(admin.brokers())
+
+
+def test_offsets_are_found_by_time(stand: Stand) -> None:
+    """The first record of that moment or later, wherever others of earlier times stand."""
+    name = stand.topic(partitions=2)
+    place, empty = TopicPartition(name, 0), TopicPartition(name, 1)
+    writer = stand.kafka.writer("contract-writer")
+    base_ms = stand.now_ms()
+    for later_ms in (0, 10, 5, 20):
+        writer.produce(name, b"x", None, 0, timestamp=base_ms + later_ms)
+    writer.flush()
+    admin = stand.kafka.admin()
+    asked = [place, empty, TopicPartition(name, 9), TopicPartition(f"{name}.no", 0)]
+    found = {later: admin.since(asked, base_ms + later) for later in (-50, 10, 11, 20, 21)}
+    assert {later: offsets[place] for later, offsets in found.items()} == {
+        -50: 0,
+        10: 1,
+        11: 3,
+        20: 3,
+        21: 4,
+    }
+    assert {tuple(offsets) for offsets in found.values()} == {(place, empty)}
+    assert found[10][empty] == 0

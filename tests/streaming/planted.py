@@ -22,6 +22,7 @@ from schemas import parsed
 
 ROUTE = ("a", "b", "c")
 PARTITIONS = 2
+NEW_YEAR_MS = 1_767_225_600_000
 
 
 def chain_topology(prefix: str = "mesh.") -> Topology:
@@ -56,14 +57,15 @@ class Record:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
-    at_ms: int = 1_767_225_600_000
+    at_ms: int = NEW_YEAR_MS
 
 
 @dataclass
 class Plant:
-    """Collects records by topic and partition."""
+    """Collects records by topic and partition; brokers' clocks stand at `at_ms`."""
 
     prefix: str = "mesh."
+    at_ms: int = NEW_YEAR_MS
     logs: dict[tuple[str, int], list[Record]] = field(default_factory=dict)
     sent: dict[tuple[str, int, str, int], int] = field(default_factory=dict)
     beats: dict[str, int] = field(default_factory=dict)
@@ -78,7 +80,7 @@ class Plant:
         **more: int,
     ) -> int:
         log = self.logs.setdefault((self.prefix + topic, partition), [])
-        log.append(Record(key, value, tuple(headers), **more))
+        log.append(Record(key, value, tuple(headers), **{"at_ms": self.at_ms, **more}))
         return len(log) - 1
 
     # -- control plane ----------------------------------------------------------------------

@@ -66,7 +66,7 @@ export function nodes() {
   let drawn = drawNodes();
   const below = asking(() => askAll("endpoints", { at: store.at }), (items) => [
     h("div", { class: "bar" }, h("h2", { class: "title" }, "Endpoints"), exporting("endpoints", ENDPOINTS, () => items)),
-    store.at ? h("p", { class: "soft" }, "Endpoints that have ended since then are on record nowhere.") : null,
+    ended(),
     table(ENDPOINTS, items, { caption: "Endpoints", empty: "Nobody subscribes." }),
   ]);
   const element = h("div", null,
@@ -81,6 +81,14 @@ export function nodes() {
       drawn = fresh;
     },
   };
+}
+
+// Of which Kafka clusters nobody noted which endpoints have ended since then.
+function ended() {
+  const lacks = store.at ? store.mesh.kafka.filter((one) => !one.is_on_record) : [];
+  if (!lacks.length) return null;
+  const where = lacks.length < store.mesh.kafka.length ? ` of ${lacks.map((one) => one.name).join(", ")}` : "";
+  return h("p", { class: "soft" }, `Endpoints${where} that have ended since then are not on record.`);
 }
 
 const QUEUES = [

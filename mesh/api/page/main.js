@@ -15,6 +15,7 @@ const MAKERS = { map, interest, trace, audit, findings, plan, queues, roles, nod
 const $ = (id) => document.getElementById(id);
 const MINUTE = 60_000;
 const DAY_MINUTES = 24 * 60;
+const MONTH_HOURS = 29 * 24;
 
 let view = null; // the view on screen: { element, update?, close? }
 let openFindings = 0;
@@ -70,30 +71,34 @@ function drawAge() {
 function drawTime() {
   if (!store.mesh) return;
   const record = store.mesh.on_record;
-  const starts = [record.traffic_since_ms, record.states_since_ms, record.audit_since_ms].filter(Boolean);
+  const starts = [record.traffic_since_ms, record.crossed_since_ms, record.states_since_ms, record.audit_since_ms].filter(Boolean);
   const begin = starts.length ? Math.min(...starts) : now();
-  const minutes = Math.min(DAY_MINUTES, Math.max(1, Math.ceil((now() - begin) / MINUTE)));
+  const steps = Math.min(DAY_MINUTES + MONTH_HOURS, Math.max(1, Math.ceil(stepsBack(now() - begin))));
   const slider = $("time");
-  setAttribute(slider, "max", minutes);
+  setAttribute(slider, "max", steps);
   const at = store.at ? store.mesh.at_ms : null;
   if (document.activeElement !== slider || !at) {
-    slider.value = at ? Math.max(0, minutes - Math.round((now() - at) / MINUTE)) : minutes;
+    slider.value = at ? Math.max(0, steps - Math.round(stepsBack(now() - at))) : steps;
   }
-  setText($("time-shown"), at ? clock(at) : "now");
-  setAttribute(slider, "aria-valuetext", at ? clock(at) : "now");
+  setText($("time-shown"), at ? moment(at, now()) : "now");
+  setAttribute(slider, "aria-valuetext", at ? moment(at, now()) : "now");
   setAttribute($("live"), "aria-pressed", String(!at));
   setText($("zone"), timesAreLocal() ? "Local" : "UTC");
 }
+
+// Steps of the slider are minutes for a day, then hours, as long as they are on record.
+const stepsBack = (ms) => (ms <= DAY_MINUTES * MINUTE ? ms / MINUTE : DAY_MINUTES + (ms / MINUTE - DAY_MINUTES) / 60);
+const msBack = (steps) => (Math.min(steps, DAY_MINUTES) + Math.max(0, steps - DAY_MINUTES) * 60) * MINUTE;
 
 let sliding = 0;
 
 function slide() {
   const slider = $("time");
-  const back = Number(slider.max) - Number(slider.value);
-  setText($("time-shown"), back ? clock(now() - back * MINUTE, { seconds: false }) : "now");
+  const back = msBack(Number(slider.max) - Number(slider.value));
+  setText($("time-shown"), back ? moment(now() - back, now()) : "now");
   clearTimeout(sliding);
   sliding = setTimeout(() => {
-    const at = back ? new Date(Math.floor((now() - back * MINUTE) / 1000) * 1000).toISOString().replace(".000", "") : "";
+    const at = back ? new Date(Math.floor((now() - back) / 1000) * 1000).toISOString().replace(".000", "") : "";
     adjust({ at });
   }, 200);
 }
@@ -114,7 +119,8 @@ function pastNote() {
   const at = store.mesh.at_ms;
   const lacks = [];
   if (!record.states_since_ms || at < record.states_since_ms) lacks.push("states of nodes and links");
-  if (!record.traffic_since_ms || at < record.traffic_since_ms) lacks.push("rates");
+  const unknown = [...store.links.values()].filter((link) => !link.per_s).length;
+  if (unknown) lacks.push(unknown < store.links.size ? "the rates of some links" : "rates");
   if (!record.audit_since_ms || at < record.audit_since_ms) lacks.push("the audit");
   return lacks.length ? `Of ${moment(at, now())} these are not on record: ${lacks.join(", ")}.` : "";
 }

@@ -61,9 +61,9 @@ function linkParts(link) {
       { name: "guaranteed", of: (row) => row[1], number: true },
       { name: "direct", of: (row) => row[2], number: true },
     ], [
-      [store.at ? "that minute" : "now", rate(link.per_s?.guaranteed ?? null), rate(link.per_s?.direct ?? null)],
+      [!store.at ? "now" : link.over_s > 60 ? "mean of that hour" : "that minute", rate(link.per_s?.guaranteed ?? null), rate(link.per_s?.direct ?? null)],
     ]),
-    store.at ? null : h("p", { class: "soft" }, `waiting: ${count(link.backlog_messages)} messages in ${count(link.backlog_frames)} frames. Latency: canaries are off.`),
+    store.at ? h("p", { class: "soft" }, crossedThen(link.crossed)) : h("p", { class: "soft" }, `waiting: ${count(link.backlog_messages)} messages in ${count(link.backlog_frames)} frames. Latency: canaries are off.`),
     h("h2", null, `Carries, because ${link.target} asks for`),
     table([
       { name: "filter", of: (row) => h("code", null, shown(row.readable)) },
@@ -83,6 +83,17 @@ function linkParts(link) {
       : h("p", null, "No findings on this link."),
     commands(link.commands),
   ].filter(Boolean);
+}
+
+// What the auditor wrote of the minute, or of the hour, beside the rates.
+function crossedThen(crossed) {
+  if (!crossed) return "Bytes, changes of interest and what waited then are not on record.";
+  const bytes = crossed.guaranteed_bytes + crossed.direct_bytes;
+  const told = [`${count(bytes)} bytes`, `${count(crossed.control)} changes of interest`];
+  if (crossed.repairs) told.push(`${count(crossed.repairs)} messages sent again as repairs`);
+  if (crossed.waited) told.push(`${count(crossed.waited)} records of the outbox waited all the while`);
+  if (crossed.waited === 0) told.push("nothing waited for long");
+  return `${told.join(", ")}.`;
 }
 
 // What the auditor itself has read on a link, and whether its other end says the same.

@@ -200,6 +200,15 @@ class KafkaAdmin:
         """Return the first offsets still there, of the partitions that exist."""
         return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
+    def since(
+        self, partitions: Sequence[TopicPartition], at_ms: int
+    ) -> Mapping[TopicPartition, int]:
+        """Return offsets before which no record is of that moment or later; ends if none is."""
+        asked = OffsetSpec.for_timestamp(max(0, at_ms))
+        found = self._offsets(partitions, asked)
+        none = [place for place, offset in found.items() if offset < 0]
+        return {**found, **self.ends(none)}
+
     def _offsets(
         self,
         partitions: Sequence[TopicPartition],

@@ -42,6 +42,10 @@ ODD = [
     ("findings", '{"kind": "split", "text": "\\ud800"}'.encode("utf-16")),
     ("hours", b'{"from_ms": 5, "to_ms": 1' + b"0" * 400 + b"}"),
     ("findings", b'{"kind": "duplicate", "text": "\\ud800", "more": "\\uDC00"}'),
+    ("minutes", b'{"from_ms": -1e15, "minutes": 0.5, "kafka": "left", "link": "a->b"}'),
+    ("minutes", b'{"from_ms": 9e15, "minutes": 9e15, "link": "a->b", "guaranteed": 9e15}'),
+    ("link-hours", b'{"from_ms": 0, "minutes": 60, "kafka": ["left"], "link": {"a": 1}}'),
+    ("subscriptions", b'{"endpoint": "c", "filter": "", "kind": "x", "class": "y", "from_ms": 0}'),
 ]
 
 
@@ -51,9 +55,7 @@ def test_an_odd_record_troubles_nothing(api_of: MakeApi, table: str, value: byte
     topology = topology_from_mapping({**CHAIN, "audit": {"kafka": "left"}})
     api = api_of(topology)
     kafka = api.mesh.world.kafka["left"]
-    names = [
-        f"mesh.audit.{one}" for one in ("findings", "certificates", "hours", "links", "status")
-    ]
+    names = [f"mesh.audit.{one}" for one in sorted({table for table, _ in ODD})]
     kafka.admin().create([TopicSpec(name=name, partitions=1, settings={}) for name in names])
     writer = kafka.writer("stranger")
     with api.turn:

@@ -16,6 +16,7 @@ from streaming.audits.blocks import Block, Certificate
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.findings import Finding, FindingKind, records
 from streaming.audits.interest import EndKey, EndpointKey
+from streaming.audits.minutes import Crossed, Hour
 from streaming.audits.order import DeliverySuspicion, OrderKey
 from streaming.config import settings_of
 from streaming.connectors.checkpoint import read_positions
@@ -68,6 +69,8 @@ def state(topology: Topology) -> State:
     made.read[PLACE] = 12
     made.names.topics["aa"] = PLACE.topic
     made.interest.subscribe(EndpointKey("a", "s"), "x/>", Subscription(), 3)
+    made.interest.subscribe(EndpointKey("a", "s"), "z", Subscription(), 4, 1000)
+    made.interest.unsubscribe(EndpointKey("a", "s"), "z", 5, 2000)
     made.interest.ended(EndKey(PLACE, 4), {SourceKey("aa", 1): 9})
     made.interest.cuts = {}
     made.chains.heads[ChainKey(PLACE, SourceKey("aa", 1))] = ChainHead(4, 5)
@@ -85,6 +88,9 @@ def state(topology: Topology) -> State:
     made.unwanted.absorb([odd], 5.0)
     made.marks.moved[EndpointKey("a", "s")] = (5.0, gap)
     made.marks.ask("a", "in", "repair aa 1 2 guaranteed")
+    made.minutes.untold["k"] = {5: {"a->in": Crossed(guaranteed=3, waited=1)}}
+    made.minutes.clocks["k"], made.minutes.told["k"] = 5 * 60_000, 4
+    made.minutes.hours["k"] = Hour(0, 2, {"a->in": Crossed(direct=1)})
     certificate = Certificate(
         str(PLACE),
         0,
@@ -366,6 +372,7 @@ def test_what_has_been_taken_out_is_not_published_again(state):
         "certificates",
         "links",
         "links",
+        "subscriptions",
     ]
     assert json.loads(outputs[3].value or "")["messages_per_s"] == 2.5
     assert list(take_outputs(state, names, {})) == []

@@ -45,7 +45,8 @@ def test_what_is_written_is_as_its_schema_says(state: State) -> None:  # noqa: F
         state.register.add(Finding(kind=kind, text="t", ids=("x/0/0/1",), path=("a", "b")))
     certificate = next(iter(state.certifier.unpublished.values()))
     state.certifier.hours.close(certificate, state.register.now_ms)
-    outputs = [*take_outputs(state, TopicNames("mesh."), {"a->in": 2.5}, is_last=True)]
+    state.minutes.clocks["k"] = 130 * 60_000
+    outputs = [*take_outputs(state, TopicNames("mesh."), {"a->in": 2.5}, ["k"], is_last=True)]
     state.register.withdraw(next(iter(state.register.findings)))
     outputs += take_outputs(state, TopicNames("mesh."), {})
     tables = [one.topic.removeprefix("mesh.audit.") for one in outputs]
