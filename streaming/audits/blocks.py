@@ -43,10 +43,12 @@ class Receipt:
     Attributes:
         digest: Of the messages.
         records: Partition of the endpoint topic -> lowest and highest offset there.
+        generations: Of the source, that the deliveries say.
     """
 
     digest: Digest = NOTHING
     records: dict[int, tuple[int, int]] = field(default_factory=dict)
+    generations: dict[int, None] = field(default_factory=dict)
 
     def take(self, row: DeliveryRow) -> None:
         """Add the deliveries of a batch."""
@@ -56,6 +58,7 @@ class Receipt:
             max(last, row.record_last),
         )
         self.digest += row.digest
+        self.generations[row.generation] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,11 @@ class Block:
         """Return what some endpoints got together."""
         receipts = [self.receipts[one] for one in members if one in self.receipts]
         return sum((receipt.digest for receipt in receipts), NOTHING)
+
+    def generations(self, members: Sequence[EndpointKey]) -> Mapping[int, None]:
+        """Return the generations of what some endpoints got."""
+        receipts = [self.receipts[one] for one in members if one in self.receipts]
+        return {number: None for receipt in receipts for number in receipt.generations}
 
     @property
     def is_faultless(self) -> bool:

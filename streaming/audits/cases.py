@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from streaming.audits.findings import EVIDENCE_MAX, IDS_MAX, Finding, FindingKind, message_id
 from streaming.audits.interest import EndpointKey
+from streaming.audits.turns import FIRST, Turn
 from streaming.tables.rows import SourceKey, TopicPartition
 
 
@@ -37,6 +38,7 @@ class Case:
             there. Mostly that is the endpoint itself, but a queue may have several.
         is_passed: Whether every hop has passed all of it, so that what is not there is missing.
         generation: Of the offsets, as the reader of the source says. Spec: K9.
+        turns: Generations that were told of: deliveries of others are no copies of anything.
         evidence: Where the deliveries are.
     """
 
@@ -51,6 +53,7 @@ class Case:
     records: Mapping[EndpointKey, Mapping[int, tuple[int, int]]]
     is_passed: bool
     generation: int = 0
+    turns: tuple[Turn, ...] = (FIRST,)
     evidence: tuple[str, ...] = ()
 
 

@@ -173,6 +173,8 @@ class Certifier:
             if not world.interest.is_settled(endpoint, claim, number * BLOCK_OFFSETS):
                 continue
             verdict, expected = compare(block, members, claim)
+            if verdict is Verdict.EQUAL and not _is_plain(judgement, members, world):
+                verdict = Verdict.UNSURE
             if verdict is Verdict.EQUAL:
                 self._issue(judgement, endpoint, block.last, expected, expected, world, members)
                 _take_back(judgement, endpoint, world)
@@ -295,6 +297,14 @@ class Certifier:
             self.unpublished[certificate.key] = certificate
 
 
+def _is_plain(judgement: Judgement, members: Sequence[EndpointKey], world: World) -> bool:
+    """Say whether all that came is of the one generation that digests can stand for."""
+    last = (judgement.number + 1) * BLOCK_OFFSETS - 1
+    source = world.names.key(judgement.place)
+    generations = judgement.block.generations(members)
+    return world.passing.turns.is_plain(source, generations, last)
+
+
 def _is_due(block: Block, now_s: float) -> bool:
     is_quiet = not 0 <= now_s - block.changed_s < QUIET_S
     is_old = not 0 <= now_s - block.judged_s < PATIENCE_S
@@ -351,11 +361,11 @@ def _case(
     is_whole = ticket is None or ticket.bound >= block.last
     last = block.last if ticket is None else min(block.last, ticket.bound)
     receipts = {one: block.receipts[one] for one in members if one in block.receipts}
-    names = TopicNames(world.passing.prefix)
+    names, source = TopicNames(world.passing.prefix), world.names.key(judgement.place)
     is_quiet = not 0 <= now_s - block.changed_s < QUIET_S
     return Case(
         place=judgement.place,
-        source=world.names.key(judgement.place),
+        source=source,
         block=number,
         endpoint=endpoint,
         first=number * BLOCK_OFFSETS,
@@ -365,6 +375,7 @@ def _case(
         records={one: dict(receipt.records) for one, receipt in receipts.items()},
         is_passed=ticket is not None,
         generation=world.passing.generations.get(judgement.place, 0),
+        turns=tuple(world.passing.turns.of(source)),
         evidence=tuple(
             records(TopicPartition(names.endpoint(one.node, one.name), partition), *range_)
             for one, receipt in receipts.items()

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from mesh.model.state import Progress, ProgressKind
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.names import Names
+from streaming.audits.turns import Turns
 from streaming.tables.rows import SourceKey, TopicPartition
 from streaming.tables.topics import place_of
 
@@ -121,6 +122,7 @@ class Passing:
         held: Targets that were left out, by the number of the last time: how far they are written,
             or less than 0. Two partitions tell of them, in any order. Spec: K20.
         generations: Of the offsets of a source, where that is not 0. Spec: K9.
+        turns: What was told of generations, by the source's identity.
     """
 
     prefix: str
@@ -128,9 +130,10 @@ class Passing:
     accepted: dict[ChainKey, int] = field(default_factory=dict)
     held: dict[ChainKey, tuple[int, int]] = field(default_factory=dict)
     generations: dict[TopicPartition, int] = field(default_factory=dict)
+    turns: Turns = field(default_factory=Turns)
 
-    def read(self, node: str, progress: Progress) -> None:
-        """Take a progress record of a node. Spec: K12."""
+    def read(self, node: str, progress: Progress) -> bool:
+        """Take a progress record of a node; say whether it is news of a generation. Spec: K12."""
         place = TopicPartition(progress.topic, progress.partition)
         topic_id = b"" if progress.topic_id is None else progress.topic_id
         chain = ChainKey(place, SourceKey(topic_id.hex(), progress.source_partition))
@@ -139,6 +142,9 @@ class Passing:
                 self.positions[PositionKey(node, place)] = progress.offset
                 if progress.generation:
                     self.generations[place] = progress.generation
+                    source = SourceKey(topic_id.hex(), progress.partition)
+                    return self.turns.tell(source, progress.generation)
+                self.generations.pop(place, None)  # of a topic that was made again
             case ProgressKind.ACCEPTED:
                 self.accepted[chain] = progress.offset
             case ProgressKind.HELD:
@@ -147,6 +153,7 @@ class Passing:
                     self.held[chain] = (progress.ahead, progress.offset)
             case _:
                 pass
+        return False
 
     def open(self, place: TopicPartition, bound: int, node: str = EVERYONE) -> Ticket:
         """Return a ticket for the messages of an ingress partition up to an offset, to a node."""

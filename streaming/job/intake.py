@@ -86,7 +86,8 @@ def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
             case _, _, None:
                 pass
             case "progress", _, value:
-                state.passing.read(place.node, decode_progress(value))
+                is_news = state.passing.read(place.node, decode_progress(value))
+                state.interest.version += is_news
             case "control", "identity", value:
                 identity = decode_identity(value)
                 if identity.node == place.node:
@@ -96,7 +97,9 @@ def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
                 state.splits.beat(place.node, heartbeat, now_s)
                 state.colours.of[place.node] = heartbeat.colour
             case "control", key, value if key.startswith("stop "):
-                state.register.add(_stop_finding(prefix, place.node, decode_stop(value)))
+                stop = decode_stop(value)
+                state.interest.version += state.passing.turns.stop(stop)
+                state.register.add(_stop_finding(prefix, place.node, stop))
             case "to", "link", value:
                 state.splits.acknowledge(place.node, place.other, decode_link_state(value))
             case _:

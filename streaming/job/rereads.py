@@ -105,6 +105,7 @@ class Rereader:
         ranges: dict[TopicPartition, tuple[int, int]] = {}
         rows: list[tuple[Any, ...]] = []
         wants: list[tuple[Any, ...]] = []
+        turns: list[tuple[Any, ...]] = []
         for number, case in enumerate(cases):
             topics = {one: names.endpoint(one.node, one.name) for one in case.records}
             source_id = "" if case.source is None else case.source.topic_id
@@ -114,6 +115,7 @@ class Rereader:
             wants.extend(
                 (number, want.subject, want.first, want.last, want.is_must) for want in case.wants
             )
+            turns.extend((number, *turn) for turn in case.turns)
             if case.last >= case.first:
                 _widen(ranges, case.place, case.first, case.last + 1)
             for endpoint, records in case.records.items():
@@ -125,6 +127,7 @@ class Rereader:
             self._parsed(ranges),
             self._requests(rows, exact.CASES),
             self._requests(wants, exact.WANTS),
+            self._requests(turns, exact.TURNS),
         )
         outcomes = {fields["case"]: _outcome(fields) for fields in _answers(answers)}
         return [outcomes[number] for number in range(len(cases))]

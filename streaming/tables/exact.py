@@ -24,6 +24,9 @@ endpoint_topics string, source_id string"""
 WANTS = "`case` int, subject string, first long, last long, is_must boolean"
 """What must and may come, per case."""
 
+TURNS = "`case` int, generation int, first long"
+"""Generations of the source that were told of, each from an offset on, per case."""
+
 DELIVERY_REQUESTS = """request int, topic string, `partition` int, source_id string,
 source_partition int, generation int, since long"""
 """Deliveries whose order is doubted."""
@@ -46,33 +49,37 @@ def _offsets(condition: Column, offset: Column) -> Column:
     return F.slice(F.array_sort(found), 1, OFFSETS_MAX)
 
 
-def case_outcomes(records: DataFrame, cases: DataFrame, wants: DataFrame) -> DataFrame:
+def case_outcomes(
+    records: DataFrame, cases: DataFrame, wants: DataFrame, turns: DataFrame
+) -> DataFrame:
     """Return per case what had to come, what came, and how the two differ.
 
     Args:
         records: Parsed records of the ingress and endpoint partitions concerned.
         cases: As `CASES`.
         wants: As `WANTS`.
+        turns: As `TURNS`.
     """
     both = _expected(records, cases, wants).join(
-        _received(records, cases), on=["case", "source_offset"], how="full_outer"
+        _received(records, cases, turns), on=["case", "source_offset"], how="full_outer"
     )
     offset, copies = F.col("source_offset"), F.coalesce("copies", F.lit(0))
+    strangers = F.coalesce("strangers", F.lit(0))
     is_known = F.col("is_must").isNotNull()
     is_missing = F.col("is_must") & (copies == 0)
-    is_unexpected = ~is_known
+    is_unexpected = (~is_known & (copies > 0)) | (strangers > 0)
     is_corrupt = is_known & (copies > 0) & ~F.col("contents").eqNullSafe(F.array("content"))
     grouped = cases.select("case").join(both, on="case", how="left").groupBy("case")
     return _lines(
         grouped.agg(
             F.count_if(is_known & (F.col("is_must") | (copies > 0))).alias("expected"),
-            F.coalesce(F.sum(copies), F.lit(0)).alias("delivered"),
+            F.coalesce(F.sum(copies + strangers), F.lit(0)).alias("delivered"),
             F.count_if(is_missing).alias("missing"),
             _offsets(is_missing, offset).alias("missing_offsets"),
             F.coalesce(F.sum(F.greatest(copies - 1, F.lit(0))), F.lit(0)).alias("duplicate"),
             _offsets(copies > 1, offset).alias("duplicate_offsets"),
-            F.count_if(is_unexpected & (copies > 0)).alias("unexpected"),
-            _offsets(is_unexpected & (copies > 0), offset).alias("unexpected_offsets"),
+            F.count_if(is_unexpected).alias("unexpected"),
+            _offsets(is_unexpected, offset).alias("unexpected_offsets"),
             F.count_if(is_corrupt).alias("corrupt"),
             _offsets(is_corrupt, offset).alias("corrupt_offsets"),
         )
@@ -102,12 +109,13 @@ def _expected(records: DataFrame, cases: DataFrame, wants: DataFrame) -> DataFra
     )
 
 
-def _received(records: DataFrame, cases: DataFrame) -> DataFrame:
-    """Return `case, source_offset, copies, contents` of the deliveries of each case.
+def _received(records: DataFrame, cases: DataFrame, turns: DataFrame) -> DataFrame:
+    """Return `case, source_offset, copies, contents, strangers` of the deliveries of each case.
 
     Of a message that was moved from member to member of a queue only the copies count that were
     moved most often: the others were taken away again. Of offsets that came again after an
-    accepted truncation those of the newest generation count: the others are lost. Spec: K9.
+    accepted truncation those of the newest generation count: the others are lost. Copies of a
+    generation that nobody told of are strangers, and take nothing's place. Spec: K9.
     """
     one, told = F.broadcast(cases).alias("one"), F.col("delivery")
     delivered = records.where((F.col("role") == ENDPOINT) & told.isNotNull())
@@ -116,7 +124,8 @@ def _received(records: DataFrame, cases: DataFrame) -> DataFrame:
         F.lower(F.hex(told["topic"])).alias("source_id"),
         told["partition"].alias("source_partition"),
         told["offset"].alias("source_offset"),
-        F.struct(told["generation"], moves_column()).alias("turn"),
+        told["generation"].alias("generation"),
+        moves_column().alias("moves"),
         "content",
     ).alias("copy")
     is_in_case = (
@@ -127,12 +136,26 @@ def _received(records: DataFrame, cases: DataFrame) -> DataFrame:
         & (F.col("copy.source_partition") == F.col("one.partition"))
         & F.col("copy.source_offset").between(F.col("one.first"), F.col("one.delivered_last"))
     )
-    joined = copy.join(one, on=is_in_case, how="inner")
-    each = joined.groupBy("one.case", "source_offset", "turn").agg(
-        F.count(F.lit(1)).alias("copies"), F.collect_set("copy.content").alias("contents")
+    joined = copy.join(one, on=is_in_case, how="inner").select("one.case", "copy.*")
+    message = Window.partitionBy("case", "source_offset")
+    is_told = F.col("first").isNotNull()
+    is_again = F.col("source_offset") >= F.col("first")
+    newest = F.max(F.when(is_again, F.col("generation"))).over(message)
+    current = (
+        joined.join(F.broadcast(turns), on=["case", "generation"], how="left")
+        .withColumn("newest", newest)
+        .where(~is_told | (F.col("generation") >= F.coalesce("newest", F.lit(0))))
     )
+    each = current.groupBy("case", "source_offset", "moves").agg(
+        F.count_if(is_told).alias("copies"),
+        F.count_if(~is_told).alias("strangers"),
+        F.collect_set(F.when(is_told, F.col("content"))).alias("contents"),
+    )
+    last = F.when(F.col("copies") > 0, F.col("moves"))
     return each.groupBy("case", "source_offset").agg(
-        F.max_by("copies", "turn").alias("copies"), F.max_by("contents", "turn").alias("contents")
+        F.max_by("copies", last).alias("copies"),
+        F.max_by("contents", last).alias("contents"),
+        F.sum("strangers").alias("strangers"),
     )
 
 

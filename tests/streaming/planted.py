@@ -177,6 +177,7 @@ class Plant:
         partition: int,
         offset: int,
         source: tuple[str, int] | None = None,
+        generation: int = 0,
     ) -> None:
         name = self.prefix + (topic if source is None else source[0])
         record = Progress(
@@ -186,6 +187,7 @@ class Plant:
             partition=partition,
             topic_id=topic_id(name),
             source_partition=-1 if source is None else source[1],
+            generation=generation,
         )
         self.put(f"{node}.progress", 0, progress_key(record), encode_progress(record))
 

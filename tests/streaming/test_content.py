@@ -6,7 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.streaming.planted import Record
+from mesh.codec.control import encode_stop
+from mesh.codec.keys import stop_key
+from mesh.model.control import Stop
+from mesh.model.state import ProgressKind
+from tests.streaming.planted import Record, topic_id
 
 pytestmark = pytest.mark.spark
 
@@ -77,8 +81,37 @@ def test_after_an_accepted_truncation_offsets_go_on_in_another_generation(bench,
     """K9: who delivers them says so; they are expected as ever."""
     plant.cuts_everywhere("c", plant.subscribe("c", "s", "acme/>"))
     publish(plant, *[WRITTEN] * 20)
-    plant.deliver("c/s", range(10), ["c"], origin="c.in.g", like=WRITTEN)
+    plant.deliver("c/s", range(12), ["c"], origin="c.in.g", like=WRITTEN)
     plant.deliver("c/s", range(10, 20), ["c"], origin="c.in.g", like=WRITTEN, generation=1)
+    plant.progress("c", ProgressKind.SOURCE, "c.in.g", 0, 20, generation=1)
     assert told(bench) == set()
     (certificate,) = bench.certificates.values()
     assert (certificate.expected, certificate.delivered, certificate.equal) == (20, 20, True)
+
+
+@pytest.mark.parametrize("is_again", [True, False])
+def test_another_generation_that_nobody_told_of_takes_nothings_place(bench, plant, is_again):
+    """Neither a copy beside the first one nor one in its stead. Spec: K9."""
+    plant.cuts_everywhere("c", plant.subscribe("c", "s", "acme/>"))
+    publish(plant, *[WRITTEN] * 3)
+    plant.deliver("c/s", range(3 if is_again else 2), ["c"], origin="c.in.g", like=WRITTEN)
+    plant.deliver("c/s", [2], ["c"], origin="c.in.g", like=WRITTEN, generation=1)
+    plant.progress("c", ProgressKind.SOURCE, "c.in.g", 0, 3)
+    third = ("mesh.c.in.g/0/0/2",)
+    lost = set() if is_again else {("missing", "c/s", third)}
+    assert told(bench) == {("unexpected", "c/s", third), *lost}
+    (certificate,) = bench.certificates.values()
+    assert (certificate.expected, certificate.equal) == (3, False)
+
+
+def test_where_a_truncation_was_told_copies_below_it_are_not_excused(bench, plant):
+    """K9: of what was not lost there is one copy, whatever generation it has."""
+    plant.cuts_everywhere("c", plant.subscribe("c", "s", "acme/>"))
+    publish(plant, *[WRITTEN] * 6)
+    plant.deliver("c/s", range(6), ["c"], origin="c.in.g", like=WRITTEN)
+    plant.deliver("c/s", range(3, 6), ["c"], origin="c.in.g", like=WRITTEN, generation=1)
+    stop = Stop("mesh.c.in.g", 0, topic_id("mesh.c.in.g"), "truncated", 4, 6)
+    plant.put("c.control", 0, stop_key(stop.topic, 0), encode_stop(stop))
+    plant.progress("c", ProgressKind.SOURCE, "c.in.g", 0, 6, generation=1)
+    found = {one for one in told(bench) if one[0] != "gap"}
+    assert found == {("duplicate", "c/s", ("mesh.c.in.g/0/1/3",))}

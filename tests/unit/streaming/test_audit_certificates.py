@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.model.control import Subscription
+from mesh.model.control import Stop, Subscription
 from mesh.model.state import Cut, Progress, ProgressKind
 from streaming.audits.blocks import Blocks
 from streaming.audits.cases import Outcome
@@ -61,11 +61,11 @@ class Table:
         row = IngressRow(PLACE, block, subject, digest(*offsets), min(offsets), max(offsets))
         self.certifier.blocks.publish([row], self.at_s)
 
-    def deliver(self, *offsets: int, source: SourceKey = SOURCE) -> None:
+    def deliver(self, *offsets: int, source: SourceKey = SOURCE, generation: int = 0) -> None:
         row = DeliveryRow(
             place=TARGET,
             source=source,
-            generation=0,
+            generation=generation,
             path=("a",),
             block=offsets[0] // 4096,
             digest=digest(*offsets),
@@ -393,6 +393,36 @@ def test_what_is_read_again_begins_where_its_blocks_began(table):
     assert [blocks.begin_of(PLACE, TARGET, one) for one in (9, 4100, 8200)] == [5, 40, 40]
     blocks.dropped[PLACE] = 0
     assert blocks.begin_of(PLACE, TARGET, 9) == 0
+
+
+@pytest.mark.parametrize("is_again", [False, True])
+def test_digests_do_not_certify_a_generation_that_nobody_told_of(table, is_again):
+    """A lane that delivers all again under another generation, or a single copy of one."""
+    table.publish(0, 1)
+    if is_again:
+        table.deliver(0, 1)
+    table.deliver(0, 1, generation=1)
+    table.pass_to(2)
+    outcome = Outcome(2, 2, unexpected=2, unexpected_offsets=(0, 1))
+    cases = [case for _ in range(4) for case in table.judge(5.0, outcome)]
+    assert {case.turns for case in cases} == {((0, 0),)}
+    assert [one[2] for one in table.issued()] == [False]
+    assert [one.kind for one in table.world.register.findings.values()] == ["unexpected"]
+
+
+def test_once_a_generation_is_told_of_its_copies_are_read_and_certified(table):
+    """Also where the delivery was read before its reader's progress. Spec: K9."""
+    table.publish(0, 1, 2)
+    table.deliver(0)
+    table.deliver(1, 2, generation=1)
+    (case,) = table.judge(3.0, Outcome(3, 3, unexpected=2, unexpected_offsets=(1, 2)))
+    assert table.issued() == []
+    stop = Stop(PLACE.topic, 0, b"\xaa", "truncated", 1, 3)
+    assert table.world.passing.turns.stop(stop)
+    table.world.interest.version += 1
+    (case,) = table.judge(3.0, Outcome(3, 3))
+    assert case.turns == ((0, 0), (1, 1))
+    assert table.issued() == [(3, 3, True, True)]
 
 
 def test_direct_messages_are_not_certified(table):

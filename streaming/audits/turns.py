@@ -1,0 +1,76 @@
+"""Generations of source offsets: which of them somebody has told of, and from where on.
+
+The offsets of a truncated log come again once an operator has accepted the loss, and whoever
+delivers what was published since says so by a higher generation. One that neither the stop of its
+reader nor its progress tells of takes nothing's place: its deliveries are nobody's. Spec: K9, R6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mesh.model.control import Stop
+from streaming.tables.rows import SourceKey
+
+TRUNCATED = "truncated"
+"""Why a reader stopped: after this its offsets come again."""
+
+
+class Turn(NamedTuple):
+    """A generation, and the first offset that it has; 0 where nobody has told that."""
+
+    generation: int
+    first: int
+
+
+FIRST = Turn(0, 0)
+"""The generation of every source until something is told of it."""
+
+
+@dataclass(slots=True)
+class Turns:
+    """What was told.
+
+    Attributes:
+        told: Per source, generation -> first offset.
+    """
+
+    told: dict[SourceKey, dict[int, int]] = field(default_factory=dict)
+
+    def stop(self, stop: Stop) -> bool:
+        """Take that a reader stands still; say whether it is news of another generation."""
+        source = SourceKey(stop.topic_id.hex(), stop.partition)
+        is_truncated = stop.reason == TRUNCATED
+        return is_truncated and self.tell(source, stop.generation + 1, stop.first)
+
+    def tell(self, source: SourceKey, generation: int, first: int = 0) -> bool:
+        """Take that a reader works by a generation, or will; say whether it is news."""
+        known = dict(self.of(source))
+        more = dict(known)
+        for number in range(1, generation + 1):
+            more.setdefault(number, 0)
+        more[generation] = max(first, more[generation])
+        if more == known:
+            return False
+        self.told[source] = more
+        return True
+
+    def of(self, source: SourceKey | None) -> Sequence[Turn]:
+        """Return what is known of a source, generations rising."""
+        told = {} if source is None else self.told.get(source, {})
+        return [Turn(*one) for one in sorted(told.items())] or [FIRST]
+
+    def is_plain(self, source: SourceKey | None, generations: Collection[int], last: int) -> bool:
+        """Say whether digests, which know no generations, can tell of deliveries.
+
+        Args:
+            source: Of which the messages are.
+            generations: That the deliveries say.
+            last: Highest offset that may be among them.
+        """
+        turns = self.of(source)
+        current = max(turn.generation for turn in turns if turn.first <= last)
+        is_told = all(current <= one <= turns[-1].generation for one in generations)
+        return is_told and len(generations) <= 1

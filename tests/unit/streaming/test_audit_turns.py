@@ -1,0 +1,73 @@
+"""Generations of offsets: what was told of them, and what digests can stand for. Spec: K9, R6."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.model.control import Stop
+from mesh.model.state import Progress, ProgressKind
+from streaming.audits.passing import Passing
+from streaming.audits.turns import Turns
+from streaming.tables.rows import SourceKey
+
+SOURCE = SourceKey("aa", 0)
+
+
+def stop(reason: str = "truncated", generation: int = 0, first: int = 100) -> Stop:
+    return Stop("mesh.a.in.g", 0, b"\xaa", reason, first, first + 9, generation)
+
+
+def test_a_truncation_tells_from_where_on_offsets_come_again():
+    turns = Turns()
+    assert turns.stop(stop())
+    assert not turns.stop(stop())
+    assert turns.of(SOURCE) == [(0, 0), (1, 100)]
+    assert turns.stop(stop(generation=1, first=70))
+    assert turns.of(SOURCE) == [(0, 0), (1, 100), (2, 70)]
+    assert turns.of(SourceKey("aa", 1)) == turns.of(None) == [(0, 0)]
+
+
+@pytest.mark.parametrize("reason", ["retention", "recreated", "version"])
+def test_other_stops_tell_of_no_generation(reason: str):
+    assert not Turns().stop(stop(reason))
+
+
+def test_progress_tells_of_a_generation_and_not_where_it_began():
+    """A stop that was lifted is compacted away."""
+    passing = Passing("mesh.")
+    record = Progress(
+        kind=ProgressKind.SOURCE,
+        offset=120,
+        topic="mesh.a.in.g",
+        partition=0,
+        topic_id=b"\xaa",
+        generation=2,
+    )
+    assert passing.read("a", record)
+    assert not passing.read("a", record)
+    assert passing.turns.of(SOURCE) == [(0, 0), (1, 0), (2, 0)]
+    assert passing.turns.stop(stop(generation=1))
+    assert passing.turns.of(SOURCE) == [(0, 0), (1, 0), (2, 100)]
+
+
+@pytest.mark.parametrize(
+    ("generations", "last", "is_plain"),
+    [
+        ([], 4095, True),
+        ([0], 99, True),
+        ([0], 100, False),
+        ([1], 4095, True),
+        ([1], 99, True),
+        ([0, 1], 99, False),
+        ([2], 4095, False),
+    ],
+)
+def test_digests_stand_for_one_generation_that_was_told_of(generations, last, is_plain):
+    turns = Turns()
+    turns.stop(stop())
+    assert turns.is_plain(SOURCE, generations, last) is is_plain
+
+
+def test_of_a_source_that_was_never_truncated_there_is_one():
+    assert Turns().is_plain(SOURCE, [0], 0)
+    assert not Turns().is_plain(SOURCE, [1], 0)
