@@ -86,8 +86,8 @@ def _sections(plan: Plan) -> Iterator[tuple[str, Sequence[str], Rows]]:
         ("ENDPOINT", "FILTER", "GAINS WHAT IS FROM", "LOSES WHAT IS FROM"),
         [
             (
-                f"{one.wish.node}/{one.wish.endpoint}",
-                one.wish.filter,
+                f"{one.subscription.node}/{one.subscription.endpoint}",
+                one.subscription.filter,
                 _names(one.gains),
                 _names(one.loses),
             )

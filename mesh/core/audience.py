@@ -14,7 +14,7 @@ from mesh.model.topology import Topology
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class EndpointWish:
+class EndpointFilter:
     """One filter of one endpoint."""
 
     node: str
@@ -30,7 +30,7 @@ class AudienceChange:
         gains, loses: Nodes where it is published, sorted.
     """
 
-    wish: EndpointWish
+    subscription: EndpointFilter
     gains: Sequence[str]
     loses: Sequence[str]
 
@@ -48,7 +48,7 @@ class CopiesChange:
 
 
 def compare_audience(
-    wishes: Iterable[EndpointWish], reach: ReachChange, after: Topology
+    subscriptions: Iterable[EndpointFilter], reach: ReachChange, after: Topology
 ) -> Sequence[AudienceChange]:
     """Return which endpoints gain or lose which publishers.
 
@@ -62,26 +62,26 @@ def compare_audience(
         for node in one.lost:
             lost.setdefault(node, []).append(one.source)
     found: list[AudienceChange] = []
-    for wish in sorted(wishes):
-        loses = lost.get(wish.node, [])
-        if wish.node not in after.nodes:
-            loses = sorted([*loses, wish.node])
-        if loses or wish.node in gained:
-            gains = tuple(gained.get(wish.node, ()))
-            found.append(AudienceChange(wish=wish, gains=gains, loses=tuple(loses)))
+    for subscription in sorted(subscriptions):
+        loses = lost.get(subscription.node, [])
+        if subscription.node not in after.nodes:
+            loses = sorted([*loses, subscription.node])
+        if loses or subscription.node in gained:
+            gains = tuple(gained.get(subscription.node, ()))
+            found.append(AudienceChange(subscription=subscription, gains=gains, loses=tuple(loses)))
     return found
 
 
 def compare_copies(
-    wishes: Iterable[EndpointWish], before: Topology, after: Topology
+    subscriptions: Iterable[EndpointFilter], before: Topology, after: Topology
 ) -> Sequence[CopiesChange]:
     """Return where messages that match a filter in force cross more or fewer links than before.
 
     Each filter is looked at as if it were the only one.
     """
     wanting: dict[str, dict[str, None]] = {}
-    for wish in sorted(wishes):
-        wanting.setdefault(wish.filter, {})[wish.node] = None
+    for subscription in sorted(subscriptions):
+        wanting.setdefault(subscription.filter, {})[subscription.node] = None
     alike: dict[tuple[str, ...], _Crossings] = {}
     for nodes in wanting.values():
         alike.setdefault(tuple(nodes), _Crossings(tuple(nodes)))

@@ -87,7 +87,7 @@ class Driver:
     """Acts on a mesh and remembers what was promised.
 
     Attributes:
-        wishes: Every subscription so far.
+        subscriptions: Every subscription so far.
         publications: Every publish so far.
         drains: Steps that were a drain.
         settles: Steps that were a settle.
@@ -107,7 +107,7 @@ class Driver:
     backend: Backend
     tally: Tally
     view: MeshView
-    wishes: list[ScenarioSubscription] = field(default_factory=list)
+    subscriptions: list[ScenarioSubscription] = field(default_factory=list)
     publications: list[Publication] = field(default_factory=list)
     drains: list[int] = field(default_factory=list)
     settles: list[int] = field(default_factory=list)
@@ -207,14 +207,12 @@ class Driver:
     def subscribe(self, number: int, step: Subscribe) -> Detail:
         """Write a subscription."""
         kind, class_ = EndpointKind(step.kind), MessageClass(step.class_)
-        subscription = Subscription(kind, class_, step.policy, noexport=step.noexport)
+        asked = Subscription(kind, class_, step.policy, noexport=step.noexport)
         key = subscription_key(step.endpoint, step.filter)
-        self._write(
-            step.node, self._names.clients(step.node), key, encode_subscription(subscription)
-        )
+        self._write(step.node, self._names.clients(step.node), key, encode_subscription(asked))
         self.tally.follow_endpoint(step.node, step.endpoint)
         policy = (step.policy or "") if step.kind == "queue" else None
-        wish = ScenarioSubscription(
+        subscription = ScenarioSubscription(
             step.node,
             step.endpoint,
             step.filter,
@@ -223,26 +221,26 @@ class Driver:
             policy=policy,
             began_at=number,
         )
-        self._end_wishes(number, step, noexport=not step.noexport)
-        self.wishes.append(wish)
+        self._end_subscriptions(number, step, noexport=not step.noexport)
+        self.subscriptions.append(subscription)
         return {}
 
-    def _end_wishes(
+    def _end_subscriptions(
         self, number: int, step: Subscribe | Unsubscribe, *, noexport: bool | None = None
     ) -> None:
-        """Take note that a wish ends with a step, if it is of that kind; None is either."""
-        for wish in self.wishes:
-            same = (wish.node, wish.endpoint, wish.filter_)
-            if same != (step.node, step.endpoint, step.filter) or wish.ended_at is not None:
+        """Take note that a subscription ends with a step, if it is of that kind; None is either."""
+        for subscription in self.subscriptions:
+            same = (subscription.node, subscription.endpoint, subscription.filter_)
+            if same != (step.node, step.endpoint, step.filter) or subscription.ended_at is not None:
                 continue
-            if noexport in (None, wish.noexport):
-                wish.ended_at = number
+            if noexport in (None, subscription.noexport):
+                subscription.ended_at = number
 
     def unsubscribe(self, number: int, step: Unsubscribe) -> Detail:
         """Write the end of a subscription."""
         key = subscription_key(step.endpoint, step.filter)
         self._write(step.node, self._names.clients(step.node), key, None)
-        self._end_wishes(number, step)
+        self._end_subscriptions(number, step)
         return {}
 
     def publish(self, number: int, step: Publish) -> Detail:
@@ -326,9 +324,9 @@ class Driver:
         began = self.backend.now_ms()
         self.wait(timeout_s, missing)
         self.settles.append(number)
-        for wish in self.wishes:
-            if wish.settled_at < 0:
-                wish.settled_at = number
+        for subscription in self.subscriptions:
+            if subscription.settled_at < 0:
+                subscription.settled_at = number
         return {"ms": self.backend.now_ms() - began}
 
     def drain(self, number: int, timeout_s: float) -> Detail:

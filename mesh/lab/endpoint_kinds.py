@@ -9,17 +9,17 @@ class EndpointKinds:
     """Follows the steps of a scenario; what a node would refuse in silence is wrong in the file."""
 
     def __init__(self) -> None:
-        self._wishes: dict[tuple[str, str], dict[str, str]] = {}
+        self._subscriptions: dict[tuple[str, str], dict[str, str]] = {}
 
     def follow(self, step: Subscribe | Unsubscribe) -> str | None:
         """Take the next step; return what is wrong with it."""
-        wishes = self._wishes.setdefault((step.node, step.endpoint), {})
+        subscriptions = self._subscriptions.setdefault((step.node, step.endpoint), {})
         if isinstance(step, Unsubscribe):
-            wishes.pop(step.filter, None)
+            subscriptions.pop(step.filter, None)
             return None
         is_now = f"{step.class_} {step.kind}"
-        wishes[step.filter] = is_now
-        first = next(iter(wishes.values()))
+        subscriptions[step.filter] = is_now
+        first = next(iter(subscriptions.values()))
         if first == is_now:
             return None
         return (

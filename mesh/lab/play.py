@@ -72,7 +72,7 @@ def _run(driver: Driver, number: int, named: NamedStep) -> Detail:
         case Storm() as step:
             return run_storm(driver, number, step, named.timeout_s)
         case Truncate() | DeleteRecords() | RecreateTopic() as step:
-            classes = {f"{w.node}/{w.endpoint}": w.message_class for w in driver.wishes}
+            classes = {f"{w.node}/{w.endpoint}": w.message_class for w in driver.subscriptions}
             driver.forget_writers()
             return run_log_fault(step, driver.topology, driver.backend, driver.tally, classes)
         case Expect(findings=dict(kinds)):

@@ -20,21 +20,24 @@ SHARED = tuple(policy for policy in QueuePolicy if policy.is_shared)
 """Of such a queue one member gets a message."""
 
 
-def policy_of(wish: ScenarioSubscription, topology: Topology) -> QueuePolicy | None:
-    """Return the policy of the queue that a wish is for, or None if it is for a channel."""
-    if wish.policy is None:
+def policy_of(subscription: ScenarioSubscription, topology: Topology) -> QueuePolicy | None:
+    """Return the policy of the queue that a subscription is for, or None if it is for a channel."""
+    if subscription.policy is None:
         return None
-    unsaid = topology.unsaid_policy(wish.node)
-    return policy_in_force(topology.queues, wish.endpoint, wish.policy, unsaid)
+    unsaid = topology.unsaid_policy(subscription.node)
+    return policy_in_force(topology.queues, subscription.endpoint, subscription.policy, unsaid)
 
 
-def is_refused(wish: ScenarioSubscription, topology: Topology) -> bool:
-    """Say whether nodes refuse a wish for a queue: then nothing is owed to it. Spec: K13."""
-    if wish.policy is None:
+def is_refused(subscription: ScenarioSubscription, topology: Topology) -> bool:
+    """Say whether nodes refuse a subscription to a queue: nothing is owed to it then. Spec: K13."""
+    if subscription.policy is None:
         return False
-    policy, queue = policy_of(wish, topology), declared_queue(topology.queues, wish.endpoint)
-    contradicts = queue is not None and wish.policy not in ("", queue.policy)
-    return contradicts or (wish.noexport and policy in SHARED)
+    policy, queue = (
+        policy_of(subscription, topology),
+        declared_queue(topology.queues, subscription.endpoint),
+    )
+    contradicts = queue is not None and subscription.policy not in ("", queue.policy)
+    return contradicts or (subscription.noexport and policy in SHARED)
 
 
 def _is_open(topology: Topology, way: Copy, subject: str) -> bool:
@@ -59,28 +62,28 @@ class QueueAccounts:
     def is_owed(
         self,
         publication: Publication,
-        wish: ScenarioSubscription,
+        subscription: ScenarioSubscription,
         subject: str,
         message_class: MessageClass,
     ) -> bool:
-        """Say whether a wish that was served then must get a message, as a queue.
+        """Say whether a subscription that was served then must get a message, as a queue.
 
         True for a channel, and for a queue of which every one gets a copy.
         """
         topology = self._topology(publication.step, message_class)
-        policy = policy_of(wish, topology)
-        if is_refused(wish, topology):
+        policy = policy_of(subscription, topology)
+        if is_refused(subscription, topology):
             return False
-        way = self._way(topology, publication.node, wish.node)
+        way = self._way(topology, publication.node, subscription.node)
         if policy is QueuePolicy.LOCAL:
-            return publication.node == wish.node or (way is not None and way.by_join)
+            return publication.node == subscription.node or (way is not None and way.by_join)
         if policy not in SHARED:
             return True
-        if way is None or not self._is_settled(publication, wish, subject):
+        if way is None or not self._is_settled(publication, subscription, subject):
             return False
         rivals = [
             (len(found.path), other.node)
-            for other in self._members(wish)
+            for other in self._members(subscription)
             if self.is_served(other, publication.step)
             and matches(other.filter_, subject)
             and policy_of(other, topology) in SHARED
@@ -90,16 +93,16 @@ class QueueAccounts:
             and _is_open(topology, found, subject)
             and (policy is QueuePolicy.ANY or len(found.path) <= 2)
         ]
-        return bool(rivals) and min(rivals) == (len(way.path), wish.node)
+        return bool(rivals) and min(rivals) == (len(way.path), subscription.node)
 
-    def is_served(self, wish: ScenarioSubscription, step: int) -> bool:
-        """Say whether a wish was known when a step published, until all of that drained."""
+    def is_served(self, subscription: ScenarioSubscription, step: int) -> bool:
+        """Say whether a subscription was known when a step published, until all of that drained."""
         drained = next((drain for drain in self.driver.drains if drain > step), None)
-        if not 0 <= wish.settled_at < step or drained is None:
+        if not 0 <= subscription.settled_at < step or drained is None:
             return False
         if self.driver.topologies.is_changed(step, drained):
             return False
-        return wish.ended_at is None or drained < wish.ended_at
+        return subscription.ended_at is None or drained < subscription.ended_at
 
     def seen_by_all(self, name: str, tally: EndpointTally) -> set[MessageId]:
         """Return what the members of a shared queue have together; of others what one has."""
@@ -144,22 +147,26 @@ class QueueAccounts:
         return found
 
     def _is_shared(self, name: str, topology: Topology) -> bool:
-        mine = [one for one in self.driver.wishes if f"{one.node}/{one.endpoint}" == name]
+        mine = [one for one in self.driver.subscriptions if f"{one.node}/{one.endpoint}" == name]
         return any(policy_of(one, topology) in SHARED for one in mine)
 
     def _other_tallies(self, name: str) -> Sequence[tuple[str, EndpointTally]]:
-        mine = [one for one in self.driver.wishes if f"{one.node}/{one.endpoint}" == name]
-        names = {f"{one.node}/{one.endpoint}" for wish in mine for one in self._members(wish)}
+        mine = [one for one in self.driver.subscriptions if f"{one.node}/{one.endpoint}" == name]
+        names = {
+            f"{one.node}/{one.endpoint}"
+            for subscription in mine
+            for one in self._members(subscription)
+        }
         found = self.driver.tally.endpoints
         return [(one, found[one]) for one in sorted(names) if one != name and one in found]
 
-    def _members(self, wish: ScenarioSubscription) -> Iterator[ScenarioSubscription]:
-        for one in self.driver.wishes:
-            if one.policy is not None and fold(one.endpoint) == fold(wish.endpoint):
+    def _members(self, subscription: ScenarioSubscription) -> Iterator[ScenarioSubscription]:
+        for one in self.driver.subscriptions:
+            if one.policy is not None and fold(one.endpoint) == fold(subscription.endpoint):
                 yield one
 
     def _is_settled(
-        self, publication: Publication, wish: ScenarioSubscription, subject: str
+        self, publication: Publication, subscription: ScenarioSubscription, subject: str
     ) -> bool:
         """Say whether it was known of every member then whether it is one."""
         at = publication.step
@@ -168,7 +175,7 @@ class QueueAccounts:
             self.is_served(one, at)
             or one.began_at > drained
             or any((one.ended_at or at) < settled < at for settled in self.driver.settles)
-            for one in self._members(wish)
+            for one in self._members(subscription)
             if matches(one.filter_, subject)
         )
 
@@ -182,9 +189,9 @@ class QueueAccounts:
         return self._topologies[key]
 
     @staticmethod
-    def _is_home(wish: ScenarioSubscription, topology: Topology) -> bool:
-        queue = declared_queue(topology.queues, wish.endpoint)
-        return queue is None or queue.home in (None, wish.node)
+    def _is_home(subscription: ScenarioSubscription, topology: Topology) -> bool:
+        queue = declared_queue(topology.queues, subscription.endpoint)
+        return queue is None or queue.home in (None, subscription.node)
 
     def _way(self, topology: Topology, source: str, target: str) -> Copy | None:
         key = (id(topology), source)

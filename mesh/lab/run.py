@@ -201,16 +201,20 @@ def _owed(driver: Driver, name: str, accounts: QueueAccounts) -> _Owed:
 
     Spec: lab.md 2 (`missing`).
     """
-    wishes = [wish for wish in driver.wishes if f"{wish.node}/{wish.endpoint}" == name]
+    subscriptions = [
+        subscription
+        for subscription in driver.subscriptions
+        if f"{subscription.node}/{subscription.endpoint}" == name
+    ]
     node = name.partition("/")[0]
     owed: dict[MessageClass, set[MessageId]] = {cls: set() for cls in MessageClass}
     for publication in driver.publications:
         at = publication.step
         is_remote = publication.node != node
         served = [
-            wish
-            for wish in wishes
-            if accounts.is_served(wish, at) and not (is_remote and wish.noexport)
+            subscription
+            for subscription in subscriptions
+            if accounts.is_served(subscription, at) and not (is_remote and subscription.noexport)
         ]
         if not served:
             continue
@@ -221,9 +225,11 @@ def _owed(driver: Driver, name: str, accounts: QueueAccounts) -> _Owed:
             if (
                 begin <= message.offset < end
                 and any(
-                    matches(wish.filter_, message.subject)
-                    and accounts.is_owed(publication, wish, message.subject, message.message_class)
-                    for wish in served
+                    matches(subscription.filter_, message.subject)
+                    and accounts.is_owed(
+                        publication, subscription, message.subject, message.message_class
+                    )
+                    for subscription in served
                 )
                 and driver.topologies.carry(
                     publication.node,

@@ -280,9 +280,9 @@ def faults_of_all(steps: Sequence[NamedStep]) -> str | None:
         return "a scenario has at most one storm; its result is judged as a whole"
     if (fault := sends_named_twice([named.step for named in steps])) is not None:
         return fault
-    wishes = [named.step for named in steps if isinstance(named.step, Subscribe)]
+    subscriptions = [named.step for named in steps if isinstance(named.step, Subscribe)]
     if any(isinstance(named.step, Storm) for named in steps) and any(
-        wish.noexport for wish in wishes
+        subscription.noexport for subscription in subscriptions
     ):
         return "the checker of storms does not know noexport: leave it out of the subscriptions"
     return None

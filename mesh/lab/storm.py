@@ -151,21 +151,21 @@ class _Storm:
         """Return every endpoint topic: its Kafka cluster, its name, its partitions."""
         nodes = self.driver.topology.nodes
         return {
-            self._names.endpoint(wish.node, wish.endpoint): (
-                nodes[wish.node].kafka,
-                f"{wish.node}/{wish.endpoint}",
-                nodes[wish.node].partitions,
+            self._names.endpoint(subscription.node, subscription.endpoint): (
+                nodes[subscription.node].kafka,
+                f"{subscription.node}/{subscription.endpoint}",
+                nodes[subscription.node].partitions,
             )
-            for wish in self._judged()
+            for subscription in self._judged()
         }
 
     def _judged(self) -> Sequence[ScenarioSubscription]:
         """Return the subscriptions that the checker knows how to judge: to get all there is."""
         topology = self.driver.topology
         return [
-            wish
-            for wish in self.driver.wishes
-            if policy_of(wish, topology) in (None, QueuePolicy.EVERY)
+            subscription
+            for subscription in self.driver.subscriptions
+            if policy_of(subscription, topology) in (None, QueuePolicy.EVERY)
         ]
 
     # -- the storm itself -----------------------------------------------------------------
@@ -206,7 +206,7 @@ class _Storm:
         """Return what the checker says of what clients were told and endpoints hold."""
         history = History(
             publishes=self._told(),
-            wishes=self._wishes(),
+            subscriptions=self._subscriptions(),
             origins=origins(self.driver.topology),
             held=HeldRecords(
                 self.driver.backend.kafka,
@@ -237,19 +237,19 @@ class _Storm:
             for one in publisher.published
         ]
 
-    def _wishes(self) -> Sequence[Wanted]:
+    def _subscriptions(self) -> Sequence[Wanted]:
         """Return every subscription: in force for the whole storm, or ended before it."""
         return [
             Wanted(
-                endpoint=f"{wish.node}/{wish.endpoint}",
-                filter=wish.filter_,
-                guaranteed=wish.message_class is MessageClass.GUARANTEED,
+                endpoint=f"{subscription.node}/{subscription.endpoint}",
+                filter=subscription.filter_,
+                guaranteed=subscription.message_class is MessageClass.GUARANTEED,
                 invoked_ms=0,
                 effective_ms=self._began_ms,
-                ending_ms=None if wish.ended_at is None else 0,
-                ended_ms=None if wish.ended_at is None else self._began_ms - 1,
+                ending_ms=None if subscription.ended_at is None else 0,
+                ended_ms=None if subscription.ended_at is None else self._began_ms - 1,
             )
-            for wish in self._judged()
+            for subscription in self._judged()
         ]
 
     def _topic_ids(self) -> Mapping[bytes, str]:

@@ -150,7 +150,7 @@ def interest_at(
     interests: dict[tuple[str, str], HeldSubscription] = {}
     for record in _read(cluster, [compacted, clients, log], now_ms):
         if record.topic() == clients:
-            _wish(interests, record, at_ms)
+            _take_subscription(interests, record, at_ms)
             continue
         key = _advert_key(record)
         if key is None:
@@ -186,7 +186,9 @@ def _advert_key(record: Record) -> tuple[Scope, str] | None:
     return (key.scope, key.filter) if isinstance(key, AdvertKey) else None
 
 
-def _wish(interests: dict[tuple[str, str], HeldSubscription], record: Record, at_ms: int) -> None:
+def _take_subscription(
+    interests: dict[tuple[str, str], HeldSubscription], record: Record, at_ms: int
+) -> None:
     since = record.timestamp()[1]
     try:
         endpoint, filter_ = parse_subscription_key(record.key() or b"")

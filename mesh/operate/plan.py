@@ -12,7 +12,7 @@ from mesh.config.published import published_document
 from mesh.core.audience import (
     AudienceChange,
     CopiesChange,
-    EndpointWish,
+    EndpointFilter,
     compare_audience,
     compare_copies,
 )
@@ -136,7 +136,7 @@ def make_plan(
     proposed: Topology,
     topics: TopicsChange,
     *,
-    wishes: Sequence[EndpointWish] | None = None,
+    subscriptions: Sequence[EndpointFilter] | None = None,
     unread: Sequence[Unread] = (),
     queues: Sequence[str] = (),
 ) -> Plan:
@@ -146,7 +146,7 @@ def make_plan(
         base: What is in force.
         proposed: A legal topology that a living mesh can follow, see `unchangeable`.
         topics: See `compare_topics`.
-        wishes: The filters in force; None if nobody was asked.
+        subscriptions: The filters in force; None if nobody was asked.
         unread: See `unread_in`.
         queues: See `queues_shared_otherwise`.
     """
@@ -163,13 +163,13 @@ def make_plan(
         rights=compare_rights(before, proposed),
         reach=reach,
         guaranteed=compare_guaranteed(before, proposed),
-        audience=compare_heard(wishes or (), before, proposed)
+        audience=compare_heard(subscriptions or (), before, proposed)
         if before.interest or proposed.interest
-        else compare_audience(wishes or (), reach, proposed),
-        copies=compare_copies(wishes or (), before, proposed),
+        else compare_audience(subscriptions or (), reach, proposed),
+        copies=compare_copies(subscriptions or (), before, proposed),
         unread=unread,
         queues=queues,
-        knows_interest=wishes is not None,
+        knows_interest=subscriptions is not None,
     )
 
 

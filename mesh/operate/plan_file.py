@@ -127,8 +127,8 @@ def _interest(plan: Plan) -> Mapping[str, object]:
     return {
         "endpoints": [
             {
-                "endpoint": f"{one.wish.node}/{one.wish.endpoint}",
-                "filter": one.wish.filter,
+                "endpoint": f"{one.subscription.node}/{one.subscription.endpoint}",
+                "filter": one.subscription.filter,
                 "gains": list(one.gains),
                 "loses": list(one.loses),
             }

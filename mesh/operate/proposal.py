@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from mesh.core.audience import EndpointWish
+from mesh.core.audience import EndpointFilter
 from mesh.model.topology import Topology
 from mesh.operate.in_force import InForce
 from mesh.operate.plan import Plan, Topics, compare_topics, make_plan
@@ -44,22 +44,22 @@ def plan_on_mesh(
         topics_of: Which topics nodes own.
     """
     before = found.topology
-    wishes = [
-        EndpointWish(node, endpoint, filter_)
+    filters = [
+        EndpointFilter(node, endpoint, filter_)
         for node, seen in view.nodes.items()
         for endpoint, filter_ in seen.subscriptions
     ]
     endpoints: dict[str, list[str]] = {}
-    for wish in sorted(wishes):
-        if wish.endpoint not in endpoints.setdefault(wish.node, []):
-            endpoints[wish.node].append(wish.endpoint)
+    for one in sorted(filters):
+        if one.endpoint not in endpoints.setdefault(one.node, []):
+            endpoints[one.node].append(one.endpoint)
     old, new = topics_of_all(before, topics_of), topics_of_all(after, topics_of)
     topics = compare_topics(before, after, old, new, endpoints)
     deleted = [place.topic for place in topics.deleted]
     unread = unread_in(deleted, before, view, beats, kafka)
     subscriptions = {node: seen.subscriptions for node, seen in view.nodes.items()}
     attracting = [
-        wish for wish in wishes if not subscriptions[wish.node][wish.endpoint, wish.filter].noexport
+        one for one in filters if not subscriptions[one.node][one.endpoint, one.filter].noexport
     ]
     queues = queues_shared_otherwise(view, before, after)
-    return make_plan(found, after, topics, wishes=attracting, unread=unread, queues=queues)
+    return make_plan(found, after, topics, subscriptions=attracting, unread=unread, queues=queues)

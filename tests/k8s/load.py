@@ -130,7 +130,7 @@ class Load:
         began = self.began_ms
         return History(
             publishes=self._told(),
-            wishes=[
+            subscriptions=[
                 Wanted(
                     endpoint=f"{node}/{ENDPOINT}",
                     filter="storm/>",

@@ -22,7 +22,7 @@ from mesh.config.published import (
     published_topology,
 )
 from mesh.config.topology_file import topology_from_mapping, topology_of
-from mesh.core.audience import EndpointWish, compare_audience, compare_copies
+from mesh.core.audience import EndpointFilter, compare_audience, compare_copies
 from mesh.core.changes import Described, changes_between
 from mesh.core.reach import compare_reach
 from mesh.core.walks import Walk
@@ -151,18 +151,32 @@ def test_audience_and_copies_are_those_of_the_walks(block: int) -> None:
         before, after = pair(rng)
         old, new = ways_of(before), ways_of(after)
         nodes = sorted(before.nodes)
-        wishes = [EndpointWish(rng.choice(nodes), "e", rng.choice("xyz")) for _ in range(4)]
+        subscriptions = [
+            EndpointFilter(rng.choice(nodes), "e", rng.choice("xyz")) for _ in range(4)
+        ]
         audience = {
-            one.wish: (set(one.gains), set(one.loses))
-            for one in compare_audience(wishes, compare_reach(before, after), after)
+            one.subscription: (set(one.gains), set(one.loses))
+            for one in compare_audience(subscriptions, compare_reach(before, after), after)
         }
-        for wish in wishes:
-            was = {source for source in old if wish.node == source or wish.node in old[source]}
-            now = {source for source in new if wish.node == source or wish.node in new[source]}
-            assert audience.get(wish, (set(), set())) == (now - was, was - now), seed
-        copies = {one.filter: one.copies for one in compare_copies(wishes, before, after)}
+        for subscription in subscriptions:
+            was = {
+                source
+                for source in old
+                if subscription.node == source or subscription.node in old[source]
+            }
+            now = {
+                source
+                for source in new
+                if subscription.node == source or subscription.node in new[source]
+            }
+            assert audience.get(subscription, (set(), set())) == (now - was, was - now), seed
+        copies = {one.filter: one.copies for one in compare_copies(subscriptions, before, after)}
         for filter_ in "xyz":
-            wanting = [wish.node for wish in wishes if wish.filter == filter_]
+            wanting = [
+                subscription.node
+                for subscription in subscriptions
+                if subscription.filter == filter_
+            ]
             for source in set(old) & set(new):
                 crossed = tuple(
                     len(

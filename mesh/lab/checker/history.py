@@ -108,7 +108,7 @@ class History:
 
     Attributes:
         publishes: Every message, in any order.
-        wishes: Every subscription.
+        subscriptions: Every subscription.
         origins: For each node, the nodes from which it can be reached, with the filters of the
             joins on the way: messages come that all of them select.
         held: What endpoints hold at the end, each partition in order; read once per use.
@@ -117,7 +117,7 @@ class History:
     """
 
     publishes: Sequence[Publish]
-    wishes: Sequence[Wanted]
+    subscriptions: Sequence[Wanted]
     origins: Mapping[str, Mapping[str, Sequence[str]]]
     held: Iterable[Held]
     drained: bool
@@ -134,8 +134,8 @@ def write_history(path: Path, history: History) -> None:
 def _lines(history: History) -> Iterator[Mapping[str, object]]:
     end = {"drained": history.drained, "drains": list(history.drains)}
     yield {"is": "run", **end, "origins": {n: dict(o) for n, o in history.origins.items()}}
-    for wish in history.wishes:
-        yield {"is": "subscription", **asdict(wish)}
+    for subscription in history.subscriptions:
+        yield {"is": "subscription", **asdict(subscription)}
     for publish in history.publishes:
         yield {"is": "publish", **asdict(publish)}
     for held in history.held:
@@ -150,7 +150,7 @@ def read_history(path: Path) -> History:
     """
     run: dict[str, Any] = {}
     publishes: list[Publish] = []
-    wishes: list[Wanted] = []
+    subscriptions: list[Wanted] = []
     for number, line in _objects(path):
         with _Located(path, number):
             match line.pop("is"):
@@ -159,7 +159,7 @@ def read_history(path: Path) -> History:
                 case "publish":
                     publishes.append(Publish(**{**line, "outcome": Outcome(line["outcome"])}))
                 case "subscription":
-                    wishes.append(Wanted(**line))
+                    subscriptions.append(Wanted(**line))
                 case "held":
                     _held(line)
                 case other:
@@ -168,7 +168,7 @@ def read_history(path: Path) -> History:
         raise _bad(path, 1, "no line with `is: run`; this is no history of a storm")
     return History(
         publishes=publishes,
-        wishes=wishes,
+        subscriptions=subscriptions,
         origins={node: _ways(sources) for node, sources in run["origins"].items()},
         held=_HeldInFile(path),
         drained=run["drained"],

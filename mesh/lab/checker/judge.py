@@ -92,7 +92,7 @@ class _Endpoint:
     """One endpoint: its subscriptions, one bit per message there, the newest per stream."""
 
     name: str
-    wishes: list[Wanted] = field(default_factory=list)
+    subscriptions: list[Wanted] = field(default_factory=list)
     there: dict[str, bytearray] = field(default_factory=dict)
     newest: dict[tuple[int, str, str | None, int], int] = field(default_factory=dict)
     matching: dict[str, list[Wanted]] = field(default_factory=dict)
@@ -100,7 +100,9 @@ class _Endpoint:
     def matches(self, subject: str) -> Sequence[Wanted]:
         """Return the subscriptions whose filter matches."""
         if subject not in self.matching:
-            self.matching[subject] = [one for one in self.wishes if wants(one.filter, subject)]
+            self.matching[subject] = [
+                one for one in self.subscriptions if wants(one.filter, subject)
+            ]
         return self.matching[subject]
 
     def has(self, publish: Publish) -> bool:
@@ -142,8 +144,8 @@ class _Check:
                 place = (publish.topic, publish.partition, publish.offset)
                 self._places[place] = publish
         self._endpoints: dict[str, _Endpoint] = {}
-        for wish in history.wishes:
-            self._endpoint(wish.endpoint).wishes.append(wish)
+        for subscription in history.subscriptions:
+            self._endpoint(subscription.endpoint).subscriptions.append(subscription)
         self._found: dict[tuple[str, str], list[str]] = defaultdict(list)
         self._counts: Counter[tuple[str, str]] = Counter()
 
@@ -187,7 +189,9 @@ class _Check:
             self._complain("corrupt", held.endpoint, held.payload)
         if publish.outcome is Outcome.FAILED:
             self._complain("resurrected", held.endpoint, held.payload)
-        if not any(self._may(wish, publish) for wish in endpoint.matches(publish.subject)):
+        if not any(
+            self._may(subscription, publish) for subscription in endpoint.matches(publish.subject)
+        ):
             self._complain("phantom", held.endpoint, held.payload)
         if endpoint.has(publish):
             self._complain("duplicated", held.endpoint, held.payload)
@@ -200,12 +204,14 @@ class _Check:
                 self._complain("reordered", held.endpoint, held.payload)
             endpoint.newest[stream] = max(newest, publish.sequence)
 
-    def _may(self, wish: Wanted, publish: Publish) -> bool:
+    def _may(self, subscription: Wanted, publish: Publish) -> bool:
         """Say whether a matching subscription allows a message to be there at all."""
-        if wish.ended_ms is not None and publish.invoked_ms > wish.ended_ms:
+        if subscription.ended_ms is not None and publish.invoked_ms > subscription.ended_ms:
             return False
         # What was delivered everywhere before the subscription was written comes no more.
-        return not any(publish.ended_ms <= at < wish.invoked_ms for at in self._history.drains)
+        return not any(
+            publish.ended_ms <= at < subscription.invoked_ms for at in self._history.drains
+        )
 
     # -- what is not ------------------------------------------------------------------------
 
@@ -235,16 +241,18 @@ class _Check:
             return False
         if not all(wants(filter_, publish.subject) for filter_ in filters):
             return False
-        return any(self._owes(wish, publish) for wish in endpoint.matches(publish.subject))
+        return any(
+            self._owes(subscription, publish) for subscription in endpoint.matches(publish.subject)
+        )
 
-    def _owes(self, wish: Wanted, publish: Publish) -> bool:
-        if not wish.guaranteed or wish.effective_ms is None:
+    def _owes(self, subscription: Wanted, publish: Publish) -> bool:
+        if not subscription.guaranteed or subscription.effective_ms is None:
             return False
-        if publish.invoked_ms < wish.effective_ms:
+        if publish.invoked_ms < subscription.effective_ms:
             return False
-        if wish.ending_ms is None:
+        if subscription.ending_ms is None:
             return True
-        return any(publish.ended_ms <= at <= wish.ending_ms for at in self._history.drains)
+        return any(publish.ended_ms <= at <= subscription.ending_ms for at in self._history.drains)
 
 
 def _torn(endpoint: _Endpoint, transactions: Iterable[Sequence[Publish]]) -> Iterator[Publish]:

@@ -68,4 +68,4 @@ def test_what_is_older_than_the_copy_is_known_by_its_end_or_its_last_change(
         client = mesh.client("c")
         client.wait(client.unsubscribe("e", "acme/>"))
     [entry] = [one for one in past(mesh, "c", moment).offers if one.filter == "acme/>"]
-    assert (entry.wish is None, entry.since_ms is None) == (is_ended, is_ended)
+    assert (entry.interest is None, entry.since_ms is None) == (is_ended, is_ended)

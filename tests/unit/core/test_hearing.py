@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
-from mesh.core.audience import EndpointWish, compare_audience
+from mesh.core.audience import EndpointFilter, compare_audience
 from mesh.core.hearing import compare_heard
 from mesh.core.reach import compare_reach
 from mesh.model.controls import ControlKind, InterestControl
@@ -22,8 +22,8 @@ PLAIN = topology_from_mapping(
         "zones": {"Z": {"kind": "multi-hop", "links": [["a", "b"], ["b", "c"]]}},
     }
 )
-PART = EndpointWish("c", "part", "acme/private/x")
-MORE = EndpointWish("c", "more", "acme/>")
+PART = EndpointFilter("c", "part", "acme/private/x")
+MORE = EndpointFilter("c", "more", "acme/>")
 
 
 def local_at(node: str) -> Topology:
@@ -35,9 +35,9 @@ def local_at(node: str) -> Topology:
 def test_what_becomes_local_on_the_way_is_lost(node: str, loses: tuple[str, ...]) -> None:
     """And gained again when it becomes global; what comes in part is not told. Spec: EMS-11."""
     [lost] = compare_heard([PART, MORE], PLAIN, local_at(node))
-    assert (lost.wish, lost.gains, lost.loses) == (PART, (), loses)
+    assert (lost.subscription, lost.gains, lost.loses) == (PART, (), loses)
     [gained] = compare_heard([PART, MORE], local_at(node), PLAIN)
-    assert (gained.wish, gained.gains, gained.loses) == (PART, loses, ())
+    assert (gained.subscription, gained.gains, gained.loses) == (PART, loses, ())
 
 
 def test_what_is_local_elsewhere_changes_nothing() -> None:
@@ -49,6 +49,6 @@ def test_without_controls_walks_alone_decide(seed: int) -> None:
     rng = random.Random(f"heard {seed}")
     before, after = (random_legal_topology(rng, nodes_max=5, joined=True) for _ in range(2))
     nodes = sorted({**before.nodes, **after.nodes})
-    wishes = [EndpointWish(node, "e", ">") for node in nodes if node in before.nodes]
-    told = compare_heard(wishes, before, after)
-    assert told == compare_audience(wishes, compare_reach(before, after), after)
+    subscriptions = [EndpointFilter(node, "e", ">") for node in nodes if node in before.nodes]
+    told = compare_heard(subscriptions, before, after)
+    assert told == compare_audience(subscriptions, compare_reach(before, after), after)

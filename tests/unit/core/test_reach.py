@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mesh.core.audience import EndpointWish, compare_audience, compare_copies
+from mesh.core.audience import EndpointFilter, compare_audience, compare_copies
 from mesh.core.reach import compare_reach
 from mesh.model.topology import Topology
 from tests.unit.core.test_walks import FIG36
@@ -51,13 +51,13 @@ def test_reach_gained_and_lost(mesh_of: MeshOf) -> None:
 
 def test_endpoints_gain_and_lose_publishers(mesh_of: MeshOf) -> None:
     before, after = mesh_of("Z one-hop a-b b-c", "Y one-hop c-d"), mesh_of("Z multi-hop a-b b-c")
-    wishes = [
-        EndpointWish("c", "e", "x/>"),
-        EndpointWish("d", "f", "x/>"),
-        EndpointWish("b", "g", "y"),
+    subscriptions = [
+        EndpointFilter("c", "e", "x/>"),
+        EndpointFilter("d", "f", "x/>"),
+        EndpointFilter("b", "g", "y"),
     ]
-    found = compare_audience(wishes, compare_reach(before, after), after)
-    assert [(one.wish.node, one.gains, one.loses) for one in found] == [
+    found = compare_audience(subscriptions, compare_reach(before, after), after)
+    assert [(one.subscription.node, one.gains, one.loses) for one in found] == [
         ("b", (), ("d",)),
         ("c", ("a",), ("d",)),
         ("d", (), ("b", "c", "d")),
@@ -68,13 +68,13 @@ def test_copies_are_counted_by_filter(mesh_of: MeshOf) -> None:
     """Links that walks share are crossed once; what is wanted at its source crosses none."""
     before = mesh_of("Z multi-hop a-b b-c b-d")
     after = mesh_of("Z multi-hop a-b b-d d-c")
-    wishes = [
-        EndpointWish("c", "e", "x"),
-        EndpointWish("d", "e", "x"),
-        EndpointWish("c", "e", "z"),
-        EndpointWish("b", "e", "y"),
+    subscriptions = [
+        EndpointFilter("c", "e", "x"),
+        EndpointFilter("d", "e", "x"),
+        EndpointFilter("c", "e", "z"),
+        EndpointFilter("b", "e", "y"),
     ]
-    found = {one.filter: one.copies for one in compare_copies(wishes, before, after)}
+    found = {one.filter: one.copies for one in compare_copies(subscriptions, before, after)}
     assert found == {
         "x": {"c": (2, 1), "d": (2, 1)},
         "y": {"c": (1, 2)},

@@ -54,7 +54,7 @@ class Run:
     """A history in the making: everything published is there once, in order."""
 
     publishes: list[Publish] = field(default_factory=lambda: [publish(n) for n in range(6)])
-    wishes: list[Wanted] = field(default_factory=lambda: [wanted()])
+    subscriptions: list[Wanted] = field(default_factory=lambda: [wanted()])
     held: list[Held] = field(default_factory=list)
     drained: bool = True
     drains: Sequence[int] = ()
@@ -65,7 +65,7 @@ class Run:
     def history(self) -> History:
         return History(
             publishes=self.publishes,
-            wishes=self.wishes,
+            subscriptions=self.subscriptions,
             origins={"a": {"a": ()}, "b": {"a": (), "b": ()}, "c": {"c": ()}},
             held=self.held,
             drained=self.drained,

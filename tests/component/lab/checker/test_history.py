@@ -14,7 +14,7 @@ from tests.component.lab.checker.histories import Run, wanted
 
 
 def test_a_file_gives_the_same_history(tmp_path: Path) -> None:
-    run = Run(wishes=[wanted(), wanted("x", ending_ms=1, ended_ms=2)], drains=[7])
+    run = Run(subscriptions=[wanted(), wanted("x", ending_ms=1, ended_ms=2)], drains=[7])
     run.publishes[0] = replace(run.publishes[0], key=None, offset=3, transaction=1)
     run.held[1] = replace(run.held[1], origin=None)
     history = run.history()

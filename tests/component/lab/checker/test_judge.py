@@ -104,11 +104,11 @@ def no_such_endpoint(run: Run) -> None:
 
 
 def after_the_end(run: Run) -> None:
-    run.wishes = [wanted(ending_ms=60, ended_ms=103)]
+    run.subscriptions = [wanted(ending_ms=60, ended_ms=103)]
 
 
 def before_the_beginning(run: Run) -> None:
-    run.wishes = [wanted(invoked_ms=200, effective_ms=210)]
+    run.subscriptions = [wanted(invoked_ms=200, effective_ms=210)]
     run.drains = [150]
 
 
@@ -139,7 +139,7 @@ def another_payload(run: Run) -> None:
 
 
 def lost_before_the_end_of_the_subscription(run: Run) -> None:
-    run.wishes = [wanted(ending_ms=300, ended_ms=310)]
+    run.subscriptions = [wanted(ending_ms=300, ended_ms=310)]
     run.drains = [200]
     drop(0)(run)
 
@@ -235,31 +235,31 @@ def another_publisher_overtakes(run: Run) -> None:
 
 
 def not_yet_effective(run: Run) -> None:
-    run.wishes = [wanted(invoked_ms=10, effective_ms=104)]
+    run.subscriptions = [wanted(invoked_ms=10, effective_ms=104)]
     drop(0, 2)(run)
 
 
 def never_effective(run: Run) -> None:
-    run.wishes = [wanted(effective_ms=None)]
+    run.subscriptions = [wanted(effective_ms=None)]
     drop(0, 1, 2, 3, 4, 5)(run)
 
 
 def ended_without_a_drain(run: Run) -> None:
-    run.wishes = [wanted(ending_ms=300, ended_ms=310)]
+    run.subscriptions = [wanted(ending_ms=300, ended_ms=310)]
     drop(5)(run)
 
 
 def undelivered_at_the_beginning(run: Run) -> None:
-    run.wishes = [wanted(invoked_ms=200, effective_ms=210)]
+    run.subscriptions = [wanted(invoked_ms=200, effective_ms=210)]
 
 
 def a_direct_endpoint(run: Run) -> None:
-    run.wishes = [wanted(guaranteed=False)]
+    run.subscriptions = [wanted(guaranteed=False)]
     drop(1)(run)
 
 
 def out_of_reach(run: Run) -> None:
-    run.wishes.append(wanted(endpoint="c/orders"))
+    run.subscriptions.append(wanted(endpoint="c/orders"))
 
 
 def nobody_wants_it(run: Run) -> None:
@@ -268,7 +268,7 @@ def nobody_wants_it(run: Run) -> None:
 
 
 def two_filters_one_copy(run: Run) -> None:
-    run.wishes.append(wanted("acme/*"))
+    run.subscriptions.append(wanted("acme/*"))
 
 
 def transaction_whole(run: Run) -> None:
