@@ -58,6 +58,10 @@ class SubjectError(MeshError, ValueError):
     """A text is no valid subject or filter; the text says why."""
 
 
+class OtherKindError(SubjectError):
+    """An endpoint has another kind or class already, and nothing was changed. Spec: K13."""
+
+
 class RoleRefusedError(MeshError):
     """The node does not do what an application asked of the tree layer; nothing has changed.
 

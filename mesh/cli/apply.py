@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from mesh.cli.faults import wrong_input
 from mesh.cli.plan import against_mesh, plan_view
 from mesh.cli.render import Output, OutputOption, View, render
 from mesh.cli.session import Session, named, open_session
-from mesh.cli.target import HERE, Target, say
+from mesh.cli.target import HERE, Target, is_asked, say
 from mesh.cli.topology import legal_document_or_refused, read_or_refused
 
 if TYPE_CHECKING:
@@ -271,7 +270,7 @@ def _refuse_loss(made: Plan, locate: Locate, *, allow_delete: bool) -> None:
 
 def _ask(*, yes: bool) -> bool:
     """Have a person agree; say whether there was one to ask."""
-    if yes or not sys.stdin.isatty():
+    if yes or not is_asked():
         return False
     if not typer.confirm("put this in force?", err=True):
         say("nothing was changed")

@@ -14,9 +14,11 @@ import typer
 
 from mesh.cli import clock
 from mesh.cli.audit import EXIT_FOUND, told_moment
+from mesh.cli.problems import printable
 from mesh.cli.render import standard_output
 from mesh.cli.session import open_clusters, running_mesh
 from mesh.cli.target import HERE, Target
+from mesh.operate.audit_entries import entry_of
 
 if TYPE_CHECKING:
     from mesh.transport.following import Follower
@@ -98,7 +100,7 @@ def _print(follower: Follower, *, as_json: bool, until_found: bool) -> None:
         for record in follower.poll():
             line, is_fault = _told(record.key(), record.value(), as_json=as_json)
             with standard_output():
-                typer.echo(line)
+                typer.echo(printable(line))
             if is_fault and until_found:
                 raise typer.Exit(EXIT_FOUND)
         clock.pause(PULSE_S)
@@ -110,12 +112,10 @@ def _told(key: bytes | None, value: bytes | None, *, as_json: bool) -> tuple[str
     if value is None:
         taken_back = {"id": id_, "taken_back": True}
         return json.dumps(taken_back) if as_json else f"taken back: {id_}", False
-    try:
-        entry = json.loads(value)
-    except ValueError:
-        entry = None
-    if not isinstance(entry, dict):
-        return f"unreadable record under {id_}", False
+    entry = entry_of("follow", value)
+    if entry is None:
+        unreadable = {"id": id_, "unreadable": True}
+        return json.dumps(unreadable) if as_json else f"unreadable record under {id_}", False
     is_fault = "kind" in entry and not entry.get("is_news")
     return (json.dumps(entry) if as_json else _line(id_, entry)), is_fault
 

@@ -30,8 +30,8 @@ def doctor(
     category: Annotated[
         list[str] | None,
         typer.Option(
-            help="kafka, rights, topics, transactions, nodes, links, lanes, interest, delivery or "
-            "clocks; repeatable."
+            help="kafka, rights, topics, transactions, nodes, links, lanes, interest, delivery, "
+            "trees or clocks; repeatable."
         ),
     ] = None,
     pre: Annotated[

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -12,7 +11,7 @@ from rich.console import Group, RenderableType
 from mesh.cli.faults import wrong_input
 from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.session import Heard, open_session
-from mesh.cli.target import HERE, Target, check_node, say
+from mesh.cli.target import HERE, Target, check_node, is_asked, say
 
 
 def list_endpoints(
@@ -63,7 +62,7 @@ def delete_endpoint(
         one, problems = refusals(*mesh, allow_unread=unread)
         if one is not None and not problems and not yes:
             what = " and ".join(one.topics)
-            if not sys.stdin.isatty():
+            if not is_asked():
                 raise wrong_input("--yes", f"nobody can be asked here whether to delete {what}")
             if not typer.confirm(f"delete {what} with all that is in it?", err=True):
                 say("nothing was deleted")

@@ -105,9 +105,12 @@ def check(
 def _result(
     scenario: Scenario, file: Path, backend: BackendName, history: Path | None, level: int
 ) -> Mapping[str, Any]:
+    from mesh.lab.checker.history import check_writable
     from mesh.runtime.host.logs import set_up_logs
 
     _require_legal(scenario, file)
+    if history is not None:
+        check_writable(history)
     set_up_logs(level=level)
     if backend is BackendName.SIM:
         return _simulated(scenario, history)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
+from math import isfinite
 from typing import Any, cast
 
 import typer
@@ -55,6 +56,24 @@ class LazyGroup(TyperGroup):
                 formatter.write_dl([(name.ljust(width), one.summary) for name, one in part.items()])
 
 
+class FiniteCommand(TyperCommand):
+    """A command of which no option is `inf` or `nan`: no clock could be compared with either."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Check what was given, then do it.
+
+        Raises:
+            ConfigError: One is.
+        """
+        for one in self.params:
+            value = ctx.params.get(one.name or "")
+            if isinstance(value, float) and not isfinite(value):
+                from mesh.cli.faults import wrong_input
+
+                raise wrong_input(one.opts[0], f"{value} cannot be counted; write a number")
+        return super().invoke(ctx)
+
+
 def _built(name: str, entry: Entry) -> TyperCommand | TyperGroup:
     match entry:
         case CommandGroup(summary, commands):
@@ -70,7 +89,7 @@ def _built(name: str, entry: Entry) -> TyperCommand | TyperGroup:
 
             module, function = place.split(":")
             alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-            alone.command(name)(
+            alone.command(name, cls=FiniteCommand)(
                 with_target_options(getattr(import_module(f"mesh.cli.{module}"), function))
             )
             command: TyperCommand = cast("TyperCommand", typer.main.get_command(alone))

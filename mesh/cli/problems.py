@@ -7,7 +7,14 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from mesh.cli.render import Output, View, render
-from mesh.errors import ConfigError, MeshError, NotBegunError, NotInTimeError, Problem
+from mesh.errors import (
+    ConfigError,
+    MeshError,
+    NotBegunError,
+    NotInTimeError,
+    OutputError,
+    Problem,
+)
 
 EXIT_COULD_NOT_RUN = 1
 EXIT_WRONG_INPUT = 2
@@ -21,6 +28,8 @@ _EXITS: Mapping[type[MeshError], int] = {
 
 def print_lines(problems: Sequence[Problem]) -> None:
     """Print problems for people, on standard error."""
+    if sys.stderr is None:  # closed: there is nobody to tell
+        return
     for problem in problems:
         sys.stderr.write(printable(problem.line()) + "\n")
 
@@ -33,7 +42,7 @@ def report(error: MeshError, output: Output) -> int:
     else:
         problems = [Problem(code=_code(error), message=" ".join(str(error).split()))]
         code = _EXITS.get(type(error), EXIT_COULD_NOT_RUN)
-    if output is Output.TABLE:
+    if output is Output.TABLE or isinstance(error, OutputError):
         print_lines(problems)
     else:
         listed = [problem.as_mapping() for problem in problems]

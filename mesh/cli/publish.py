@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -44,7 +44,7 @@ def publish(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Publish messages; ends when Kafka has acknowledged all of them."""
-    from mesh.client import SubjectError, connect
+    from mesh.client import MeshError, SubjectError, connect
     from mesh.model.frames import MessageClass
 
     message_class = class_of(class_)
@@ -59,12 +59,17 @@ def publish(
                 "which is direct-only; publish with --class direct to reach its nodes",
                 err=True,
             )
+        lines = Counted(_lines() if payload is None else [os.fsencode(payload)])
         try:
-            _publish_all(client, subject, payload, key, headers, message_class, count)
-        except SubjectError as exc:
-            # What stands before the wrong line is sent all the same.
-            client.flush()
-            raise wrong_input("publish", str(exc)) from exc
+            _publish_all(client, subject, lines, key, headers, message_class, count)
+        except MeshError as exc:
+            # What stands before it is sent all the same.
+            text = f"{exc}; accepted before: {client.flush()}"
+            text += f"; refused: line {lines.count}" if payload is None else ""
+            if isinstance(exc, SubjectError):
+                raise wrong_input("publish", text) from exc
+            exc.args = (text,)
+            raise
         accepted = client.flush()
     data = {"node": node, "subject": subject, "class": str(message_class), "published": accepted}
     noun = "message" if accepted == 1 else "messages"
@@ -74,14 +79,14 @@ def publish(
 def _publish_all(
     client: MeshClient,
     subject: str,
-    payload: str | None,
+    lines: Iterable[bytes],
     key: str | None,
     headers: list[tuple[str, bytes]],
     message_class: MessageClass,
     count: int,
 ) -> None:
     key_bytes = None if key is None else os.fsencode(key)
-    for content in _lines() if payload is None else [os.fsencode(payload)]:
+    for content in lines:
         for _ in range(count):
             client.publish(
                 subject, content, key=key_bytes, headers=headers, message_class=message_class
@@ -133,7 +138,26 @@ def headers_of(options: list[str]) -> list[tuple[str, bytes]]:
     return found
 
 
+class Counted:
+    """Lines, and how many of them were taken so far.
+
+    Attributes:
+        count: So many.
+    """
+
+    def __init__(self, lines: Iterable[bytes]) -> None:
+        self._lines = lines
+        self.count = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for line in self._lines:
+            self.count += 1
+            yield line
+
+
 def _lines() -> Iterator[bytes]:
     """Yield the lines of standard input without their ends, as they come."""
+    if sys.stdin is None:
+        raise wrong_input("PAYLOAD", "is missing, and standard input is closed; write the message")
     for line in sys.stdin.buffer:
         yield line.removesuffix(b"\n").removesuffix(b"\r")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any
@@ -93,7 +94,7 @@ def send_to_role(
     not come in time.
     """
     from mesh.client import connect
-    from mesh.errors import RoleRefusedError
+    from mesh.errors import RoleRefusedError, TransportUnavailableError
 
     role_address(tree, role)
     if one_way and (one_instance or one_response):
@@ -106,7 +107,7 @@ def send_to_role(
         call = roles.send(
             tree,
             role,
-            payload.encode(),
+            os.fsencode(payload),
             one_way=one_way,
             one_instance=one_instance,
             one_response=one_response,
@@ -118,9 +119,12 @@ def send_to_role(
                 call.wait()
         except RoleRefusedError as exc:
             raise wrong_input("role send", str(exc)) from exc
-        if one_way:
-            roles.flush()
+        is_lost = one_way and roles.flush() > 0
         roles.leave()
+    if is_lost:
+        raise TransportUnavailableError(
+            f"node {node} has not got it: its Kafka cluster did not acknowledge it; send it again"
+        )
     is_done = one_way or call.is_done
     if not is_done:
         say(f"the last reply did not come within {timeout:g} s")

@@ -5,6 +5,7 @@ Nodes are asked as an application of their own would ask them. Spec: tree_layer 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
@@ -101,7 +102,7 @@ def trace_role(
         if node not in at:
             raise wrong_input("--node", f"node {node} does not answer: does it run?")
         call, hops = trace_send(
-            at, node, tree, role, payload.encode(),
+            at, node, tree, role, os.fsencode(payload),
             timeout_s=timeout, one_instance=one_instance, local_realm=local_realm,
         )  # fmt: skip
     if call.refusal is not None:

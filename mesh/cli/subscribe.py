@@ -22,7 +22,6 @@ from mesh.model.queues import QueuePolicy
 
 if TYPE_CHECKING:
     from mesh.client import Deliveries, MeshClient, ReceivedMessage
-    from mesh.model.frames import MessageClass
     from mesh.model.topology import Topology
 
 EXIT_LAGGING = 10
@@ -80,7 +79,7 @@ def subscribe(
     what else is said of the queue; or fewer messages than --count.
     With --count, --timeout also ends a silence of that many seconds.
     """
-    from mesh.client import SubjectError, connect
+    from mesh.client import OtherKindError, SubjectError, connect
 
     message_class, asked = class_of(class_), _policy_of(policy)
     kind = EndpointKind.QUEUE if queue or asked is not None else EndpointKind.CHANNEL
@@ -94,7 +93,6 @@ def subscribe(
     with connect(topology, node) as client:
         try:
             stream = client.deliveries(endpoint, from_beginning=from_beginning)
-            _check_kind(client, node, endpoint, kind, message_class)
             version = client.subscribe(
                 endpoint,
                 filter_,
@@ -104,6 +102,8 @@ def subscribe(
                 kind=kind,
                 policy=asked,
             )
+        except OtherKindError as exc:
+            raise wrong_input("subscribe", str(exc), code="OTHER_KIND") from exc
         except SubjectError as exc:
             raise wrong_input("subscribe", str(exc)) from exc
         prints = follow or count is not None
@@ -145,22 +145,6 @@ def unsubscribe(
         data = {"node": node, "endpoint": endpoint, "filter": filter_, "version": version}
         code = _acknowledged(client, data, wait, timeout, output, is_last=True)
     raise typer.Exit(code)
-
-
-def _check_kind(
-    client: MeshClient, node: str, endpoint: str, kind: EndpointKind, class_: MessageClass
-) -> None:
-    """Refuse what the node would only log: an endpoint has one kind and one class. Spec: K13."""
-    known = next((one for (name, _), one in client.subscribed().items() if name == endpoint), None)
-    if known is None or (known.kind, known.message_class) == (kind, class_):
-        return
-    raise wrong_input(
-        "subscribe",
-        f"{endpoint} at {node} is a {known.message_class} {known.kind} already and cannot be a "
-        f"{class_} {kind} too, nothing was changed: name another endpoint, or end what it is by "
-        "`mesh unsubscribe`",
-        code="OTHER_KIND",
-    )
 
 
 def _check_subscribed(client: MeshClient, node: str, endpoint: str, filter_: str) -> None:

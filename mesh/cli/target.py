@@ -197,7 +197,13 @@ def check_node(topology: Topology, node: str, where: str) -> str:
     return node
 
 
+def is_asked() -> bool:
+    """Say whether a person can be asked something."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
 def say(line: str) -> None:
     """Write a line for people on standard error."""
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()
+    if sys.stderr is not None:  # None where it was closed
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()

@@ -23,22 +23,34 @@ from mesh.client.consuming import QueueConsumer, QueueMessage
 from mesh.client.deliveries import Deliveries
 from mesh.client.published import Published
 from mesh.config.topology_file import load_topology
-from mesh.errors import LaggardsError, MeshError, NotPublishedError, SubjectError, TransportError
+from mesh.errors import (
+    LaggardsError,
+    MeshError,
+    NotPublishedError,
+    OtherKindError,
+    SubjectError,
+    TransportError,
+)
+from mesh.model.control import EndpointKind
 from mesh.model.frames import MessageClass
+from mesh.model.queues import QueuePolicy
 from mesh.view.messages import MessageIdentity, ReceivedMessage
 
 __all__ = [
     "ChannelReader",
     "Deliveries",
+    "EndpointKind",
     "LaggardsError",
     "MeshClient",
     "MeshError",
     "MessageClass",
     "MessageIdentity",
     "NotPublishedError",
+    "OtherKindError",
     "Published",
     "QueueConsumer",
     "QueueMessage",
+    "QueuePolicy",
     "ReceivedMessage",
     "SubjectError",
     "TransportError",

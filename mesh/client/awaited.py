@@ -11,6 +11,20 @@ READ_S = 0.2
 """Longest wait of one read, so that whoever closes from another thread need not wait longer."""
 RETRY_MS = 500
 
+LONGEST_S = 366 * 24 * 3600.0
+"""What waiting without end comes to."""
+
+
+def deadline_of(now_ms: int, timeout_s: float) -> int:
+    """Return the moment so many seconds later; `inf` is as good as never.
+
+    Raises:
+        ValueError: It is no number.
+    """
+    if timeout_s != timeout_s:  # noqa: PLR0124 - nothing else says so of every number
+        raise ValueError("a timeout of nan; write seconds")
+    return now_ms + int(max(0.0, min(timeout_s, LONGEST_S)) * 1000)
+
 
 class _Closable(Protocol):
     def close(self) -> None: ...
@@ -62,7 +76,7 @@ class AwaitedTopic(Generic[Source]):
         Raises:
             TransportError: Kafka does not answer, or refuses.
         """
-        deadline = self._now_ms() + int(timeout_s * 1000)
+        deadline = deadline_of(self._now_ms(), timeout_s)
         while True:
             source = self.source or self._open()
             if source is not None:

@@ -17,6 +17,9 @@ from mesh.model.topology import Topology
 from mesh.transport.port import Consumer, KafkaCluster, Passed, Record, TopicPartition
 from mesh.view.messages import Loss, ReceivedMessage, said
 
+FETCHED = 100
+"""Records that an iterator fetches at once; what waits here is not done."""
+
 COMMIT_MS = 1_000
 """How often an iterator saves its position: so much is read again after a crash, at most."""
 
@@ -60,6 +63,7 @@ class ChannelReader:
         self._topic = TopicNames(topology.prefix).endpoint(node, endpoint)
         self._now_ms = now_ms
         self._reading = AwaitedTopic(kafka, self._topic, self._open, now_ms=now_ms, pause=pause)
+        self._waiting: deque[Record] = deque()
         self._taken: dict[TopicPartition, Passed] = {}
         self._done: dict[TopicPartition, int] = {}
         self._handed_out: dict[TopicPartition, int] = {}
@@ -77,27 +81,27 @@ class ChannelReader:
         """
 
         def take(consumer: Consumer, wait_s: float) -> Sequence[ReceivedMessage]:
-            records = consumer.read(wait_s, most)
-            self._follow(consumer)
-            return list(self._sifted(records))
+            self._fetch(consumer, wait_s, most)
+            return self._hand_out(most)
 
-        return self._reading.read(timeout_s, take)
+        return self._hand_out(most) or self._reading.read(timeout_s, take)
 
     def __iter__(self) -> Iterator[ReceivedMessage]:
         """Yield messages until `close`; one is done when the next is asked for."""
-        waiting: deque[ReceivedMessage] = deque()
+
+        def take(consumer: Consumer, wait_s: float) -> Sequence[ReceivedMessage]:
+            self._fetch(consumer, wait_s, FETCHED)
+            return self._hand_out(1)
+
         while not self._reading.is_closed:
-            if not waiting:
-                waiting.extend(self.read(READ_S))
-            if waiting:
-                message = waiting.popleft()
+            for message in self._hand_out(1) or self._reading.read(READ_S, take):
                 yield message
                 self._done[message.place] = message.offset + 1
             if self._done and self._now_ms() - self._committed_ms >= COMMIT_MS:
                 self._save()
 
     def commit(self) -> None:
-        """Say that everything that `read` has returned is done, and save that.
+        """Say that everything that was handed out is done, and save that.
 
         Raises:
             TransportError: It could not be saved: those messages come again.
@@ -126,19 +130,28 @@ class ChannelReader:
         for at in [at for at, passed in self._taken.items() if owned.get(at) is not passed]:
             self._done.pop(at, None)
             self._handed_out.pop(at, None)
+            self._waiting = deque(one for one in self._waiting if _place(one) != at)
         self._taken = dict(owned)
 
-    def _sifted(self, records: Sequence[Record]) -> Iterator[ReceivedMessage]:
-        for record in records:
-            at = TopicPartition(record.topic(), record.partition())
-            self._handed_out[at] = record.offset() + 1
+    def _fetch(self, consumer: Consumer, wait_s: float, most: int) -> None:
+        records = consumer.read(wait_s, most)
+        self._follow(consumer)
+        self._waiting.extend(records)
+
+    def _hand_out(self, most: int) -> Sequence[ReceivedMessage]:
+        """Take up to so many messages of what was fetched."""
+        found: list[ReceivedMessage] = []
+        while self._waiting and len(found) < most:
+            record = self._waiting.popleft()
+            self._handed_out[_place(record)] = record.offset() + 1
             match said(record):
                 case ReceivedMessage() as message:
-                    yield message
+                    found.append(message)
                 case Loss() as loss:
                     self.losses.append(loss)
                 case None:
                     self.foreign += 1
+        return found
 
     def close(self) -> None:
         """Save what is done, and leave the group; iterating ends.
@@ -151,4 +164,9 @@ class ChannelReader:
         try:
             self._save()
         finally:
+            self._waiting.clear()
             self._reading.close()
+
+
+def _place(record: Record) -> TopicPartition:
+    return TopicPartition(record.topic(), record.partition())

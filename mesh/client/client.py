@@ -9,6 +9,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
+from mesh.client.awaited import deadline_of
 from mesh.client.channels import ChannelReader
 from mesh.client.consuming import QueueConsumer
 from mesh.client.deliveries import Deliveries
@@ -19,9 +20,9 @@ from mesh.client.pressure import Pressure
 from mesh.client.published import Published
 from mesh.client.refusals import refusal
 from mesh.client.roles import Roles
-from mesh.client.subscribed import subscriptions_in
+from mesh.client.subscribed import Subscriptions
 from mesh.codec.keys import subscription_key
-from mesh.codec.subscriptions import encode_subscription
+from mesh.codec.subscriptions import decode_subscription, encode_subscription
 from mesh.config.published import published_topology
 from mesh.config.shapes import nearest
 from mesh.core.direct_only import direct_only_zone_of
@@ -30,6 +31,7 @@ from mesh.errors import (
     LaggardsError,
     NotPublishedError,
     Problem,
+    ProtocolError,
     SubjectError,
     TransportDeniedError,
     TransportError,
@@ -88,6 +90,22 @@ def _check_node(topology: Topology, node: str) -> None:
         raise ConfigError([Problem(code="UNKNOWN_NODE", message=message, where="node")])
 
 
+def _check_names(endpoint: str, filter_: str) -> None:
+    check_filter(filter_)
+    if (fault := name_fault(endpoint)) is not None:
+        raise SubjectError(f"endpoint {fault}")
+
+
+def _valid(subscription: Subscription) -> bytes:
+    """Return the bytes of a subscription that a node takes."""
+    try:
+        value = encode_subscription(subscription)
+        decode_subscription(value)
+    except ProtocolError as exc:
+        raise SubjectError(str(exc)) from exc
+    return value
+
+
 class MeshClient:
     """A client of one node, on the ports: real Kafka or memory. One thread uses it.
 
@@ -123,6 +141,7 @@ class MeshClient:
         self._operators = OperatorsWord(topology, node, self._kafka, now_ms)
         self._followed = ""
         self._leases = Leases(self._write_again, now_ms)
+        self._subscriptions = Subscriptions(self._kafka, self._names.clients(node))
         self._lease_writer: Writer | None = None
         self._writer: Writer | None = None
         self._view: MeshView | None = None
@@ -297,18 +316,28 @@ class MeshClient:
             policy: Of a queue; as it is declared, or `every`, if left out.
 
         Raises:
-            SubjectError: The endpoint or the filter is not allowed.
+            SubjectError: The endpoint, the filter or the lease is not allowed, or a policy is
+                asked for a channel.
+            OtherKindError: The endpoint is of another kind or class already.
             TransportError: Kafka did not take it.
 
         Spec: K13, DMR-12.
         """
+        _check_names(endpoint, filter_)
         subscription = Subscription(kind, message_class, policy, lease_s, noexport)
-        value = encode_subscription(subscription)
-        version = self._tell(endpoint, filter_, value)
-        if lease_s is None:
-            self._leases.drop(subscription_key(endpoint, filter_))
-        else:
-            self._leases.keep(subscription_key(endpoint, filter_), value, lease_s)
+        value = _valid(subscription)
+        self._require(self._names.clients(self._node))
+        self._subscriptions.check_kind(self._node, endpoint, subscription)
+        key = subscription_key(endpoint, filter_)
+        # What is renewed meanwhile would stand in the topic after the newer word.
+        before = self._leases.drop(key)
+        try:
+            version = self._tell(key, value)
+        except TransportError:
+            self._leases.put_back(key, before)
+            raise
+        if lease_s is not None:
+            self._leases.keep(key, value, lease_s)
         return version
 
     def begin_renewing(self) -> None:
@@ -333,22 +362,20 @@ class MeshClient:
         Raises:
             SubjectError, TransportError: As for `subscribe`.
         """
-        self._leases.drop(subscription_key(endpoint, filter_))
-        return self._tell(endpoint, filter_, None)
+        _check_names(endpoint, filter_)
+        key = subscription_key(endpoint, filter_)
+        self._leases.drop(key)
+        return self._tell(key, None)
 
     def subscribed(self) -> Mapping[tuple[str, str], Subscription]:
         """Return every subscription at the node by (endpoint, filter), in the order written."""
-        return subscriptions_in(self._kafka, self._names.clients(self._node))
+        return dict(self._subscriptions.refresh())
 
-    def _tell(self, endpoint: str, filter_: str, value: bytes | None) -> int:
-        check_filter(filter_)
-        if (fault := name_fault(endpoint)) is not None:
-            raise SubjectError(f"endpoint {fault}")
+    def _tell(self, key: bytes, value: bytes | None) -> int:
         topic = self._names.clients(self._node)
         self._require(topic)
         place = TopicPartition(topic, 0)
         begin = self._kafka.admin().ends([place])[place]
-        key = subscription_key(endpoint, filter_)
         self._drain()
         writer = self._open_writer()
         writer.produce(topic, value, key, 0)
@@ -387,7 +414,7 @@ class MeshClient:
         Spec: K24.
         """
         self._follow()
-        deadline = self._now_ms() + int(timeout_s * 1000)
+        deadline = deadline_of(self._now_ms(), timeout_s)
         view, topic = self._open_view(), self._names.clients(self._node)
         told = self._kafka.admin().describe([topic]).get(topic)
         topic_id = None if told is None else told.topic_id
@@ -411,7 +438,7 @@ class MeshClient:
 
     def refusal(self, endpoint: str, timeout_s: float = 10.0) -> str | None:
         """Return why the node refuses what a queue asked for, once `wait` has returned, or None."""
-        until_ms = self._now_ms() + int(timeout_s * 1000)
+        until_ms = deadline_of(self._now_ms(), timeout_s)
         view, pause = self._open_view(), self._pause
         return refusal(
             view, self._node, endpoint, until_ms=until_ms, now_ms=self._now_ms, pause=pause

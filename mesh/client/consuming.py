@@ -16,7 +16,12 @@ from dataclasses import dataclass, field
 from mesh.client.awaited import READ_S, AwaitedTopic
 from mesh.codec.letters import letter_record
 from mesh.core.redelivery import Share
-from mesh.errors import SubjectError, TransportError, TransportMovedError
+from mesh.errors import (
+    SubjectError,
+    TransportError,
+    TransportMovedError,
+    TransportUnavailableError,
+)
 from mesh.model.names import fold, name_fault
 from mesh.model.state import DeadLetter
 from mesh.model.topics import TopicNames
@@ -110,7 +115,7 @@ class QueueConsumer:
         pause: Lets time pass while nothing is there yet, in seconds.
 
     Raises:
-        SubjectError: The queue's name is none.
+        SubjectError: The queue's name is none, or `deliveries_max` is below 1.
     """
 
     def __init__(
@@ -126,6 +131,8 @@ class QueueConsumer:
     ) -> None:
         if (fault := name_fault(queue)) is not None:
             raise SubjectError(f"queue {fault}")
+        if deliveries_max is not None and deliveries_max < 1:
+            raise SubjectError(f"deliveries_max must be 1 or more, not {deliveries_max}")
         self._names = TopicNames(topology.prefix)
         self._kafka = kafka
         self._node, self._queue = node, queue
@@ -214,10 +221,14 @@ class QueueConsumer:
         consumer.pause([at for at, part in self._parts.items() if len(part.fresh) > PREFETCH // 2])
         records = consumer.read(timeout_s, PREFETCH)
         self._follow(consumer)
+        read: dict[TopicPartition, _Part] = {}
         for record in records:
             at = TopicPartition(record.topic(), record.partition())
             if (part := self._parts.get(at)) is not None:
                 self._take(part, record)
+                read[at] = part
+        for part in read.values():
+            part.share.skip(part.records, part.end)
 
     def _follow(self, consumer: Consumer) -> None:
         """Forget what went to others, and take up what came."""
@@ -291,11 +302,11 @@ class QueueConsumer:
 
     def _give_up(self, consumer: Consumer, spent: Sequence[tuple[TopicPartition, int]]) -> None:
         """Make messages dead letters and pass them, in one transaction: once each."""
-        writer = self._writer or self._open_writer()
         topic = self._names.queue_letters(self._node, self._queue)
-        topic_id = self._kafka.admin().describe([self._topic])[self._topic].topic_id
         records = {(at, offset): self._parts[at].records[offset] for at, offset in spent}
         try:
+            writer = self._writer or self._open_writer()
+            topic_id = self._topic_id()
             writer.begin()
             for (at, offset), record in records.items():
                 letter = DeadLetter(
@@ -324,6 +335,12 @@ class QueueConsumer:
         self.given_up += len(spent)
         for at in positions:
             self._parts[at].is_changed = False
+
+    def _topic_id(self) -> bytes:
+        known = self._kafka.admin().describe([self._topic])
+        if self._topic not in known:
+            raise TransportUnavailableError(f"topic {self._topic} is gone")
+        return known[self._topic].topic_id
 
     def _open_writer(self) -> Writer:
         letters = self._names.queue_letters(self._node, self._queue)

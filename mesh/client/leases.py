@@ -14,7 +14,15 @@ LOOK_S = 0.5
 
 
 @dataclass(slots=True)
-class _Lease:
+class Lease:
+    """A subscription that is written again.
+
+    Attributes:
+        lease_s: Seconds after which it ends.
+        value: Its record.
+        renewed_ms: When it was written last, on the monotonic clock.
+    """
+
     lease_s: int
     value: bytes
     renewed_ms: int
@@ -32,19 +40,25 @@ class Leases:
         self._write = write
         self._now_ms = now_ms
         self._lock = threading.Lock()
-        self._kept: dict[bytes, _Lease] = {}
+        self._kept: dict[bytes, Lease] = {}
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
     def keep(self, key: bytes, value: bytes, lease_s: int) -> None:
         """Renew this subscription from now on."""
         with self._lock:
-            self._kept[key] = _Lease(lease_s, value, self._now_ms())
+            self._kept[key] = Lease(lease_s, value, self._now_ms())
 
-    def drop(self, key: bytes) -> None:
-        """Renew it no more."""
+    def drop(self, key: bytes) -> Lease | None:
+        """Renew it no more; return what was renewed until now."""
         with self._lock:
-            self._kept.pop(key, None)
+            return self._kept.pop(key, None)
+
+    def put_back(self, key: bytes, lease: Lease | None) -> None:
+        """Renew again what was dropped, if it was."""
+        if lease is not None:
+            with self._lock:
+                self._kept[key] = lease
 
     def renew(self) -> None:
         """Renew what is due; what cannot be written is due again at the next call."""

@@ -2,29 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mesh.codec.keys import parse_subscription_key
 from mesh.codec.subscriptions import decode_subscription
-from mesh.errors import ProtocolError
+from mesh.errors import OtherKindError, ProtocolError
 from mesh.model.control import Subscription
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.transport.reading import read_logs
 
 
-def subscriptions_in(kafka: KafkaCluster, topic: str) -> dict[tuple[str, str], Subscription]:
-    """Return what a `clients` topic says, by (endpoint, filter), in the order written.
+class Subscriptions:
+    """What stands on a `clients` topic; each refresh reads only what came since the last one.
 
-    Raises:
-        TransportError: The Kafka cluster does not answer.
+    Args:
+        kafka: Kafka cluster of the node.
+        topic: Its `clients` topic.
     """
-    place = TopicPartition(topic, 0)
-    found: dict[tuple[str, str], Subscription] = {}
-    for record in read_logs(kafka, [place], name="subscribed"):
-        value = record.value()
-        try:
-            key = parse_subscription_key(record.key() or b"")
-            found.pop(key, None)
-            if value is not None:
-                found[key] = decode_subscription(value)
-        except ProtocolError:
-            continue  # the node itself counts and logs what it cannot read
-    return found
+
+    def __init__(self, kafka: KafkaCluster, topic: str) -> None:
+        self._kafka = kafka
+        self._place = TopicPartition(topic, 0)
+        self._passed = 0
+        self._found: dict[tuple[str, str], Subscription] = {}
+
+    def refresh(self) -> Mapping[tuple[str, str], Subscription]:
+        """Return every subscription by (endpoint, filter), in the order written.
+
+        Raises:
+            TransportError: The Kafka cluster does not answer.
+        """
+        end = self._kafka.admin().ends([self._place]).get(self._place, 0)
+        if end < self._passed:  # the topic was made again
+            self._passed, self._found = 0, {}
+        begins = {self._place: self._passed}
+        for record in read_logs(self._kafka, [self._place], passed=begins, name="subscribed"):
+            self._passed = record.offset() + 1
+            value = record.value()
+            try:
+                key = parse_subscription_key(record.key() or b"")
+                self._found.pop(key, None)
+                if value is not None:
+                    self._found[key] = decode_subscription(value)
+            except ProtocolError:
+                continue  # the node itself counts and logs what it cannot read
+        return self._found
+
+    def check_kind(self, node: str, endpoint: str, asked: Subscription) -> None:
+        """Refuse what the node would only log: an endpoint has one kind and one class. Spec: K13.
+
+        Raises:
+            OtherKindError: The endpoint is something else already.
+            TransportError: The Kafka cluster does not answer.
+        """
+        found = self.refresh()
+        known = next((one for (name, _), one in found.items() if name == endpoint), None)
+        if known is None or (known.kind, known.message_class) == (asked.kind, asked.message_class):
+            return
+        raise OtherKindError(
+            f"{endpoint} at {node} is a {known.message_class} {known.kind} already and cannot be a "
+            f"{asked.message_class} {asked.kind} too, nothing was changed: name another endpoint, "
+            "or end what it is by `mesh unsubscribe`"
+        )

@@ -137,7 +137,7 @@ def parse_document(data: bytes, name: str) -> Document:
         place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
         what = exc.problem or exc.context or "not YAML"
         raise _refusal("SYNTAX", f"not valid YAML: {_one_line(what)}; correct it", place) from exc
-    except YAMLError as exc:
+    except (YAMLError, ValueError, OverflowError) as exc:  # an escape may name no character
         raise _refusal(
             "SYNTAX", f"not valid YAML: {_one_line(str(exc))}; correct it", name
         ) from exc
@@ -209,6 +209,7 @@ class _Builder:
     def _key(self, top: _Frame, event: NodeEvent) -> None:
         if not isinstance(event, ScalarEvent):
             self._stop("SYNTAX", "a key must be plain text; quote it", event)
+        self._refuse_half(event)
         entries = top.entries
         assert entries is not None
         key = str(event.value)
@@ -237,6 +238,7 @@ class _Builder:
             value = items = list[object]()
             self._push(_Frame(path, items=items), event)
         elif isinstance(event, ScalarEvent):
+            self._refuse_half(event)
             plain = event.style is None or event.style == ""
             value = plain_value(event.value) if plain else event.value
         if top is None:
@@ -246,6 +248,12 @@ class _Builder:
         elif top.entries is not None and top.key is not None:
             top.entries[top.key] = value
             top.key = None
+
+    def _refuse_half(self, event: ScalarEvent) -> None:
+        """Refuse half of a surrogate pair: it is no character, and could be written nowhere."""
+        if any("\ud800" <= one <= "\udfff" for one in str(event.value)):
+            text = "half of a character stands here (\\ud800 to \\udfff); write all of it"
+            self._note("SYNTAX", text, event)
 
     def _push(self, frame: _Frame, event: NodeEvent) -> None:
         self._stack.append(frame)

@@ -99,9 +99,20 @@ class Share:
         """
         self._done.add(offset)
         self._often.pop(offset, None)
-        # Between records lie markers: what counts is the next record that is left.
+        self.skip(left, end)
+
+    def skip(self, left: Iterable[int], end: int) -> None:
+        """Pass what holds no message: markers, aborted records, and what a broker has deleted.
+
+        Without it nothing behind a hole as wide as the window would ever be handed out.
+
+        Args:
+            left: Offsets read so far that are not done.
+            end: First offset that was not read yet.
+        """
         self.base = max(self.base, min(left, default=end))
         self._done = {one for one in self._done if one >= self.base}
+        self._often = {at: times for at, times in self._often.items() if at >= self.base}
         self.begun = max(self.begun, self.base)
 
 

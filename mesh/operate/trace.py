@@ -14,6 +14,7 @@ from mesh.codec.state import decode_dead_letter
 from mesh.errors import ConfigError, Problem, ProtocolError
 from mesh.model.frames import Era, FrameFlags, FrameHeader, MessageClass
 from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
+from mesh.model.names import name_fault
 from mesh.model.state import DeadLetter
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -265,10 +266,13 @@ class Tracer:
 
     def _endpoints(self, node: str, partition: int) -> Mapping[TopicPartition, str]:
         names, declared = TopicNames(self.topology.prefix), self.topology.nodes[node]
-        subscribed = sorted({endpoint for endpoint, _ in self.view.nodes[node].subscriptions})
+        # Also of endpoints that nobody subscribes any more: what came to them is still there.
+        beginning = names.endpoint(node, "")
+        found = sorted(self._cluster(node).admin().named(beginning))
         return {
-            TopicPartition(names.endpoint(node, one), partition % declared.partitions): one
-            for one in subscribed
+            TopicPartition(topic, partition % declared.partitions): topic[len(beginning) :]
+            for topic in found
+            if name_fault(topic[len(beginning) :]) is None
         }
 
     def _read_letters(self, trace: Trace) -> None:

@@ -124,6 +124,18 @@ class History:
     drains: Sequence[int] = ()
 
 
+def check_writable(path: Path) -> None:
+    """Refuse before a run a file that could not be written after it; make it if there is none.
+
+    Raises:
+        ConfigError: It cannot be written.
+    """
+    try:
+        path.open("a").close()
+    except OSError as error:
+        raise _bad(path, 0, f"cannot be written: {error.strerror}; name another file") from error
+
+
 def write_history(path: Path, history: History) -> None:
     """Write a history file, over what is there."""
     with path.open("w", encoding="utf-8") as file:
@@ -149,13 +161,14 @@ def read_history(path: Path) -> History:
         ConfigError: It is no such file; names the line.
     """
     run: dict[str, Any] = {}
+    at = 0
     publishes: list[Publish] = []
     subscriptions: list[Wanted] = []
     for number, line in _objects(path):
         with _Located(path, number):
             match line.pop("is"):
                 case "run":
-                    run = line
+                    run, at = line, number
                 case "publish":
                     publishes.append(Publish(**{**line, "outcome": Outcome(line["outcome"])}))
                 case "subscription":
@@ -166,14 +179,15 @@ def read_history(path: Path) -> History:
                     raise ValueError(f"no record is called {other!r}")
     if not run:
         raise _bad(path, 1, "no line with `is: run`; this is no history of a storm")
-    return History(
-        publishes=publishes,
-        subscriptions=subscriptions,
-        origins={node: _ways(sources) for node, sources in run["origins"].items()},
-        held=_HeldInFile(path),
-        drained=run["drained"],
-        drains=run["drains"],
-    )
+    with _Located(path, at):
+        return History(
+            publishes=publishes,
+            subscriptions=subscriptions,
+            origins={node: _ways(sources) for node, sources in run["origins"].items()},
+            held=_HeldInFile(path),
+            drained=bool(run["drained"]),
+            drains=[int(one) for one in run["drains"]],
+        )
 
 
 def _ways(sources: Mapping[str, Sequence[str]] | Sequence[str]) -> Mapping[str, Sequence[str]]:
@@ -208,6 +222,11 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     yield number, dict(json.loads(text))
     except OSError as error:
         raise _bad(path, 0, f"cannot be read: {error.strerror}; name a history file") from error
+    except UnicodeDecodeError as error:
+        raise _bad(path, 0, f"is not UTF-8 at byte {error.start}; name a history file") from error
+
+
+_FAULTS = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 @dataclass(slots=True)
@@ -216,7 +235,7 @@ class _Located:
 
     path: Path
     number: int
-    _kinds: tuple[type[Exception], ...] = field(default=(ValueError, TypeError, KeyError))
+    _kinds: tuple[type[Exception], ...] = field(default=_FAULTS)
 
     def __enter__(self) -> None:
         pass

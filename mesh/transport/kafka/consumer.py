@@ -13,7 +13,7 @@ from confluent_kafka import (
 )
 from confluent_kafka import TopicPartition as Place
 
-from mesh.errors import TransportMovedError
+from mesh.errors import TransportError, TransportMovedError
 from mesh.transport.kafka.faults import (
     MISSING,
     MOVED,
@@ -46,6 +46,7 @@ class KafkaConsumer:
         self._owned: dict[TopicPartition, Passed] = {}
         self._paused: frozenset[TopicPartition] = frozenset()
         self._told: set[int] = set()
+        self._refusal: TransportError | None = None
         self._taking = 0
         self._given: list[Place] = []
         try:
@@ -116,6 +117,9 @@ class KafkaConsumer:
         """
         if self.is_closed or limit < 1:
             return ()
+        if self._refusal is not None:
+            refusal, self._refusal = self._refusal, None
+            raise refusal
         if self._given and not self._take_up():
             timeout_s = 0.0
         found: list[Message] = []
@@ -126,8 +130,15 @@ class KafkaConsumer:
                 # What was read before the assignment changed is read again, here or elsewhere.
                 found.clear()
                 taking = self._taking
-            if self._is_record(message):
-                found.append(message)
+            try:
+                if self._is_record(message):
+                    found.append(message)
+            except TransportError as exc:
+                if not found:
+                    raise
+                # What was read is not read again: it is handed out first.
+                self._refusal = exc
+                break
             if len(found) >= limit:
                 return cast("Sequence[Record]", found)
             message = self._consumer.poll(0)

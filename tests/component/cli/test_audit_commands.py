@@ -186,6 +186,43 @@ def test_what_is_said_from_now_on_is_followed(
     assert "duplicate new:" in fault
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b'{"kind":"loop","last_seen_ms":100000000000000000000}',
+        b"[" * 100_000,
+        b'{"kind": NaN}',
+        b'{"kind": "loop", "text": "\\u001b[2J"}',
+    ],
+)
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_an_odd_record_ends_nobody_who_follows(
+    run: Run,
+    chain: Chain,
+    tell: Tell,
+    monkeypatch: pytest.MonkeyPatch,
+    odd: bytes,
+    form: list[str],
+) -> None:
+    """Whatever a stranger writes is data, and JSON stays JSON. Spec: DESIGN 4."""
+    mesh, file = chain
+    writer = mesh.world.kafka["left"].writer("stranger")
+
+    def write() -> None:
+        writer.produce("mesh.audit.findings", odd, b"odd", 0)
+        writer.flush()
+        tell("findings", "new", **finding("new", "x"))
+
+    monkeypatch.setattr(clock, "pause", lambda _: write())
+    said = run("audit", "follow", "--until-found", *form, "-f", file)
+    assert said.code == 10
+    lines = said.out.splitlines()
+    assert lines
+    assert all(line.isprintable() for line in lines)
+    if form:
+        assert all(isinstance(json.loads(line, parse_constant=pytest.fail), dict) for line in lines)
+
+
 def test_running_the_auditor_is_running_the_streaming_job(
     run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ import sys
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import click
 import pytest
@@ -17,6 +17,8 @@ import typer.main
 
 from mesh.cli import clock
 from mesh.cli.main import app
+from mesh.client import MeshClient
+from mesh.errors import BackpressureError
 from mesh.transport.port import TopicPartition, TopicSpec
 from tests.component.cli.conftest import Mesh, Run
 
@@ -63,6 +65,69 @@ def test_lines_of_standard_input_are_messages(
         if entry is not None
     ]
     assert sorted(record.value() or b"" for record in records) == [b"", b"last", b"one", b"two"]
+
+
+def test_what_was_accepted_before_a_refusal_is_told(
+    run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever goes on at the next line neither loses nor doubles anything."""
+    mesh, file = chain
+    publish = MeshClient.publish
+
+    def third_is_too_much(client: MeshClient, subject: str, payload: bytes, **more: Any) -> Any:
+        if payload == b"three":
+            raise BackpressureError("b takes nothing more")
+        return publish(client, subject, payload, **more)
+
+    monkeypatch.setattr(MeshClient, "publish", third_is_too_much)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"one\ntwo\nthree\nfour\n")))
+    said = run("publish", "x", "-n", "a", "-f", file)
+    assert (said.code, said.out) == (1, "")
+    assert said.err == (
+        "b takes nothing more; accepted before: 2; refused: line 3 [BACKPRESSURE]\n"
+    )
+    logs = mesh.world.kafka["left"].topics["mesh.a.in.g"].logs
+    there = [entry.value() for log in logs for entry in log.entries if entry is not None]
+    assert sorted(one or b"" for one in there) == [b"one", b"two"]
+
+
+def test_a_message_is_found_at_an_endpoint_that_nobody_subscribes_any_more(
+    run: Run, chain: Chain
+) -> None:
+    """Its topic stays, and what is in it: nobody may say that nothing is left."""
+    mesh, file = chain
+    assert run("subscribe", "x", "-n", "a", "-e", "e", "-f", file).code == 0
+    sent = mesh.client("a").publish("x", b"1", key=b"k")
+    mesh.pause(3)
+    assert run("unsubscribe", "x", "-n", "a", "-e", "e", "-f", file).code == 0
+    admin = mesh.world.kafka["left"].admin()
+    place = TopicPartition("mesh.a.in.g", sent.partition or 0)
+    admin.delete_before({place: admin.ends([place])[place]})
+    traced = run("trace", f"mesh.a.in.g/{sent.partition}/{sent.offset}", "-f", file, "-o", "json")
+    assert traced.code == 0
+    assert [one["endpoint"] for one in traced.data["deliveries"]] == ["a/e"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["wait", "a", "--timeout", "inf"],
+        ["subscribe", "x", "-n", "a", "-e", "e", "--timeout", "inf"],
+        ["doctor", "--wait", "inf"],
+        ["role", "send", "t", "r", "-n", "a", "--timeout", "inf"],
+        ["queue", "consume", "q", "-n", "a", "--timeout", "inf"],
+    ],
+)
+def test_a_time_that_no_clock_can_count_is_refused(
+    run: Run, chain: Chain, words: list[str]
+) -> None:
+    """Before anything is done: a subscription would stand there already."""
+    mesh, file = chain
+    said = run(*words, "-f", file)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.count("\n") == 1
+    assert "cannot be counted; write a number" in said.err
+    assert not mesh.client("a").subscribed()
 
 
 def test_laggards_are_named_and_end_with_ten(run: Run, chain: Chain) -> None:

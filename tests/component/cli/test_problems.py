@@ -12,6 +12,7 @@ import pytest
 from mesh.cli.main import main
 from mesh.cli.problems import asked_output, report
 from mesh.cli.render import Output
+from mesh.cli.target import is_asked, say
 from mesh.errors import ConfigError, Problem, StartError, TransportUnavailableError
 
 
@@ -74,3 +75,27 @@ def test_a_full_disk_is_one_line(
     assert ended.value.code == 1
     said = capsys.readouterr().err
     assert said == "standard output cannot be written: No space left on device [OUTPUT]\n"
+
+
+def test_what_cannot_be_written_is_not_told_to_who_cannot_hear_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever asks for JSON reads a stream that has failed: people are told, on the other one."""
+    file = str(Path(__file__).parents[3] / "examples" / "topologies" / "fig36.yaml")
+    monkeypatch.setattr("sys.stdout", Full())
+    with pytest.raises(SystemExit) as ended:
+        main(["validate", file, "-o", "json"])
+    monkeypatch.undo()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.endswith("No space left on device [OUTPUT]\n")
+
+
+def test_closed_streams_change_no_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `2>&-` and `<&-` there is none; Python says so by None."""
+    monkeypatch.setattr("sys.stderr", None)
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(SystemExit) as ended:
+        main(["validate", "nowhere.yaml"])
+    assert ended.value.code == 2
+    assert not is_asked()
+    say("nobody hears this")

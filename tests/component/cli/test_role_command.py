@@ -74,6 +74,16 @@ def test_nobody_is_found_and_names_that_are_none_are_refused(run: Run, trees: Ch
     assert "drop one" in wrong.err
 
 
+def test_one_way_is_not_sent_if_kafka_has_not_taken_it(
+    run: Run, trees: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, file = trees
+    monkeypatch.setattr(Roles, "flush", lambda _: 1)
+    sent = run("role", "send", "desk-7", "r", "-n", "a", "x", "--one-way", "-f", file)
+    assert (sent.code, sent.out) == (1, "")
+    assert "send it again [TRANSPORT_UNAVAILABLE]" in sent.err
+
+
 def test_status_tells_the_parts_of_a_mesh_that_is_split(run: Run, trees: Chain) -> None:
     mesh, file = trees
     hosted(mesh)

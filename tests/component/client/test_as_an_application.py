@@ -9,7 +9,13 @@ from itertools import islice
 
 import pytest
 
-from mesh.client import MessageClass, NotPublishedError, SubjectError
+from mesh.client import (
+    EndpointKind,
+    MessageClass,
+    NotPublishedError,
+    OtherKindError,
+    SubjectError,
+)
 from mesh.client.leases import Leases
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import TransportUnavailableError
@@ -144,3 +150,100 @@ def test_a_client_follows_the_topology_in_force(mesh: Mesh) -> None:
 
 def smaller(topology: Topology) -> Topology:
     return replace(topology, max_message_bytes=1024)
+
+
+def test_what_waits_in_an_iterator_is_not_done(mesh: Mesh) -> None:
+    """It fetches many at once: `commit` speaks of those that were handed out."""
+    client = mesh.client("b")
+    client.wait(client.subscribe("orders", ">"))
+    for number in range(6):
+        client.publish("x", str(number).encode(), key=b"one")
+    client.flush()
+    reader = client.channel("orders", "billing")
+    assert [one.payload for one in islice(reader, 2)] == [b"0", b"1"]
+    reader.commit()
+    # Another loop over the same reader goes on where the first one was left.
+    assert [one.payload for one in islice(reader, 1)] == [b"2"]
+    assert [one.payload for one in reader.read(1.0, 2)] == [b"3", b"4"]
+    reader._reading.close()  # as a process that dies
+    again = client.channel("orders", "billing")
+    assert [one.payload for one in again.read(3.0)] == [b"2", b"3", b"4", b"5"]
+
+
+def test_a_renewal_is_no_newer_word_than_the_application_s(
+    mesh: Mesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lease is due while `subscribe` waits for its own record. Spec: K13."""
+    client = mesh.client("a")
+    client.subscribe("orders", "acme/>", lease_s=9)
+    reads_back = client._read_back
+
+    def slowly(*given: object) -> int:
+        mesh.pause(3.1)
+        client.renew_leases()
+        return reads_back(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(client, "_read_back", slowly)
+    client.wait(client.subscribe("orders", "acme/>"))
+    assert client.subscribed()["orders", "acme/>"].lease_s is None
+    mesh.pause(20)
+    assert ("orders", "acme/>") in client.subscribed()
+
+
+def test_a_lease_goes_on_if_the_newer_word_was_not_taken(
+    mesh: Mesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = mesh.client("a")
+    client.subscribe("orders", "acme/>", lease_s=9)
+
+    def refuses(*_given: object) -> int:
+        raise TransportUnavailableError("not now")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(client, "_tell", refuses)
+        with pytest.raises(TransportUnavailableError):
+            client.subscribe("orders", "acme/>", noexport=True)
+    for _ in range(5):
+        mesh.pause(4)
+        client.renew_leases()
+    assert ("orders", "acme/>") in client.subscribed()
+
+
+def test_an_endpoint_of_another_class_or_kind_is_refused(mesh: Mesh) -> None:
+    """The node would only log it, and go by it after its next start. Spec: K13."""
+    client, other = mesh.client("a"), mesh.client("a")
+    client.subscribe("orders", "acme/>")
+    for filter_ in ("acme/>", "acme/x"):
+        with pytest.raises(OtherKindError, match="orders at a is a guaranteed channel already"):
+            other.subscribe("orders", filter_, message_class=MessageClass.DIRECT)
+    with pytest.raises(OtherKindError, match="cannot be a guaranteed queue too"):
+        other.subscribe("orders", "acme/x", kind=EndpointKind.QUEUE)
+    assert [*client.subscribed()] == [("orders", "acme/>")]
+    client.unsubscribe("orders", "acme/>")
+    other.wait(other.subscribe("orders", "acme/>", message_class=MessageClass.DIRECT))
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"lease_s": 0}, "lease_s must be a whole number of seconds above 0, not 0"),
+        ({"lease_s": -5}, "lease_s must be a whole number"),
+        ({"lease_s": 1.5}, "lease_s"),
+        ({"lease_s": 2**40}, "lease_s"),
+        ({"policy": "every"}, "policy is for queues"),
+    ],
+)
+def test_what_no_node_would_take_is_refused(
+    mesh: Mesh, asked: dict[str, object], told: str
+) -> None:
+    client = mesh.client("a")
+    with pytest.raises(SubjectError, match=told):
+        client.subscribe("orders", "acme/>", **asked)  # type: ignore[arg-type]
+    assert not client.subscribed()
+
+
+def test_one_may_wait_without_end_but_not_for_no_number(mesh: Mesh) -> None:
+    client = mesh.client("a")
+    assert client.wait(client.subscribe("orders", "acme/>"), float("inf")) == ()
+    with pytest.raises(ValueError, match="a timeout of nan"):
+        client.wait(0, float("nan"))

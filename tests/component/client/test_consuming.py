@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mesh.client import MeshClient, QueueConsumer, QueueMessage
+from mesh.core.redelivery import WINDOW
 from mesh.errors import SubjectError, TransportError
 from mesh.operate.dead_letters import read_letters
 from mesh.transport.port import TopicPartition
@@ -236,3 +237,73 @@ def test_what_a_stranger_wrote_into_a_queue_is_passed_over(client: MeshClient, w
     _publish(client, b"1")
     assert _payloads(_read(consumer, 1)) == [b"1"]
     assert consumer.foreign == 1
+
+
+def _place(mesh: Mesh) -> TopicPartition:
+    """Return the partition of the queue that has records; all have one key."""
+    admin = mesh.world.kafka["left"].admin()
+    count = mesh.topology.nodes["a"].partitions
+    ends = admin.ends([TopicPartition(TOPIC, partition) for partition in range(count)])
+    return max(ends, key=lambda one: ends[one])
+
+
+def test_behind_a_hole_wider_than_the_window_messages_come(mesh: Mesh, client: MeshClient) -> None:
+    """A worker that died in the middle of a large transaction leaves one."""
+    _publish(client, *[b"%d" % number for number in range(5)])
+    consumer = client.consume("orders")
+    for one in _read(consumer, 5):
+        consumer.ack(one)
+    writer = mesh.world.kafka["left"].writer("other", "other-transaction")
+    writer.begin()
+    for _ in range(2 * WINDOW):
+        writer.produce(TOPIC, b"v", b"k", _place(mesh).partition)
+    writer.abort()
+    _publish(client, b"behind")
+    assert _payloads(_read(consumer, 1)) == [b"behind"]
+
+
+@pytest.mark.parametrize("acked", [0, 3])
+def test_behind_what_was_deleted_unread_messages_come(
+    mesh: Mesh, client: MeshClient, acked: int
+) -> None:
+    """By `maxAge`, by a limit that drops the oldest; the group may have come as far as nowhere."""
+    _publish(client, *[b"%d" % number for number in range(5)])
+    if acked:
+        consumer = client.consume("orders")
+        for one in _read(consumer, 5)[:acked]:
+            consumer.ack(one)
+        consumer.close()
+    _publish(client, *[b"%d" % number for number in range(5, 2 * WINDOW)])
+    mesh.pause(3)
+    admin, place = mesh.world.kafka["left"].admin(), _place(mesh)
+    # The last entry is the mark of a transaction.
+    admin.delete_before({place: admin.ends([place])[place] - 3})
+    last = [b"%d" % (2 * WINDOW - 2), b"%d" % (2 * WINDOW - 1)]
+    assert _payloads(_read(client.consume("orders"), 2)) == last
+
+
+def test_what_cannot_become_a_dead_letter_yet_does_so_later(
+    client: MeshClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its topic cannot be made at the first attempt: nothing may fall between two chairs."""
+    _publish(client, b"1", b"2", b"3")
+    consumer = client.consume("orders", deliveries_max=1)
+    for one in _read(consumer, 3):
+        consumer.nack(one)
+    opens = consumer._open_writer
+
+    def refuses() -> object:
+        monkeypatch.setattr(consumer, "_open_writer", opens)
+        raise TransportError("the broker is away")
+
+    monkeypatch.setattr(consumer, "_open_writer", refuses)
+    with pytest.raises(TransportError, match="the broker is away"):
+        consumer.read(0.5)
+    for _ in range(5):
+        assert consumer.read(0.5) == ()
+    assert consumer.given_up == 3
+
+
+def test_a_message_is_handed_out_once_at_least(client: MeshClient) -> None:
+    with pytest.raises(SubjectError, match="deliveries_max must be 1 or more, not 0"):
+        client.consume("orders", deliveries_max=0)

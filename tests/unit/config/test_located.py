@@ -51,6 +51,24 @@ def lines_of(data: bytes) -> list[str]:
             b"a: 1\n---\nb: 1\n",
             "mesh.yaml:2:1: a second document starts here; keep one per file [SYNTAX]",
         ),
+        (
+            b'a: "\\U00110000"',
+            "mesh.yaml: not valid YAML: chr() arg not in range(0x110000); correct it [SYNTAX]",
+        ),
+        (
+            b'a: {b: "x\\ud800"}',
+            (
+                "mesh.yaml:1:8: half of a character stands here (\\ud800 to \\udfff); write all of "
+                "it [SYNTAX]"
+            ),
+        ),
+        (
+            b'"\\udfff": 1',
+            (
+                "mesh.yaml:1:1: half of a character stands here (\\ud800 to \\udfff); write all of "
+                "it [SYNTAX]"
+            ),
+        ),
         (b"[a]: 1", "mesh.yaml:1:1: a key must be plain text; quote it [SYNTAX]"),
         (
             b"a: 1\nb: 2\na: 3\n",

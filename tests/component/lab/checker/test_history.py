@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mesh.errors import ConfigError
-from mesh.lab.checker.history import read_history, write_history
+from mesh.lab.checker.history import check_writable, read_history, write_history
 from mesh.lab.checker.judge import check
 from tests.component.lab.checker.histories import Run, wanted
 
@@ -32,16 +32,34 @@ def test_a_file_gives_the_same_history(tmp_path: Path) -> None:
         ('{"is": "song"}\n', "h.jsonl:1", "no record is called 'song'"),
         ("\n[1", "h.jsonl:1", "no line of a history"),
         ('{"is": "held", "origin": null}\n', "h.jsonl:1", "no line of a history"),
+        (
+            '\n{"is":"run","drained":true}\n'.lstrip(),
+            "h.jsonl:1",
+            "no line of a history: 'origins'",
+        ),
+        ('{"is":"run","drained":1,"drains":[],"origins":[1]}', "h.jsonl:1", "no line of a history"),
+        ("[" * 100_000, "h.jsonl:1", "no line of a history"),
+        ("\udcff\udcfe", "h.jsonl", "is not UTF-8 at byte 0"),
     ],
 )
 def test_a_bad_file_is_one_clear_line(tmp_path: Path, text: str, place: str, message: str) -> None:
     path = tmp_path / "h.jsonl"
-    path.write_text(text)
+    path.write_text(text, errors="surrogateescape")
     with pytest.raises(ConfigError) as caught:
         read_history(path)
     [problem] = caught.value.problems
     assert str(problem.where).endswith(place)
     assert message in problem.message
+
+
+def test_what_could_not_be_written_afterwards_is_refused_before(tmp_path: Path) -> None:
+    """A storm takes minutes, and its verdict would be lost with the file."""
+    with pytest.raises(ConfigError, match="cannot be written: No such file"):
+        check_writable(tmp_path / "none" / "h.jsonl")
+    kept = tmp_path / "h.jsonl"
+    kept.write_text("x")
+    check_writable(kept)
+    assert kept.read_text() == "x"
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
