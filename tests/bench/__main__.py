@@ -78,6 +78,8 @@ def run(settings: Settings, directory: Path) -> dict[str, object]:
         stage.hold(*BEHIND)
         rounds = Rounds(stage, contenders, found.helpers, settings, say)
         warm_up, every = rounds_of(rounds, settings)
+    for one in every:  # who broke down once has figures of some rounds only
+        one.figures = {name: of for name, of in one.figures.items() if name not in rounds.gone}
     quiet = [one for one in every if not one.disturbed]
     table = report.table(report.counted(every), settings.messages)
     return {
@@ -87,7 +89,7 @@ def run(settings: Settings, directory: Path) -> dict[str, object]:
         "warm_up": warm_up.as_json(),
         "rounds": [one.as_json() for one in every],
         "contenders": table,
-        "absent": found.absent,
+        "absent": {**found.absent, **rounds.gone},
         "goals": [one.as_json() for one in report.goals(table, len(quiet), settings.rounds)],
     }
 

@@ -6,12 +6,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
-from mesh.errors import StartError
+from mesh.errors import MeshError, StartError
 from mesh.local.jars import Progress
 from tests.bench.contenders import Contender
 from tests.bench.counting import Numbers
 from tests.bench.meter import OTHER_CORE, OWN_CORE, Meter, Wire, pin
-from tests.bench.settings import Settings
+from tests.bench.settings import PEERS, Settings
 from tests.bench.stage import NODES, Stage
 
 REST_S = 0.3
@@ -56,6 +56,9 @@ class Round:
 class Rounds:
     """Runs rounds of the same contenders.
 
+    Attributes:
+        gone: Peers that broke down in a round, and how; they take no further part.
+
     Args:
         stage: The broker and the nodes.
         contenders: Those that follow on each other stand together; these groups change order.
@@ -77,6 +80,7 @@ class Rounds:
         self._others = others
         self._settings = settings
         self._progress = progress
+        self.gone: dict[str, str] = {}
         self._names = [one.name for group in contenders for one in group]
         self._count = 0
 
@@ -84,20 +88,29 @@ class Rounds:
         """Run one round of `count` messages per contender.
 
         Raises:
-            StartError: A message is missing where it should be, or there twice.
+            StartError: A message of ours is missing where it should be, or there twice.
         """
         self._count += 1
         done = Round()
         for group in self._contenders[:: 1 if self._count % 2 else -1]:
             for contender in group:
-                figure = done.figures[contender.name] = self._measure(contender, count)
+                if contender.name in self.gone:
+                    continue
+                try:
+                    figure = done.figures[contender.name] = self._measure(contender, count)
+                except MeshError as error:
+                    if contender.name not in PEERS:
+                        raise
+                    self.gone[contender.name] = str(error).splitlines()[0]
+                    self._progress(f"  {contender.name} is out: {self.gone[contender.name]}")
+                    continue
                 self._progress(
                     f"  {contender.name:<18} {figure.cpu:6.2f} CPU-s/M, broker {figure.broker:5.2f}, "
                     f"{count / figure.wall_s / 1e6:5.2f} M/s, foreign {figure.foreign:4.0%}"
                 )
                 if figure.foreign > self._settings.foreign and not done.disturbed:
                     done.disturbed = f"{contender.name}: others used {figure.foreign:.0%} of a core"
-        done.figures = {name: done.figures[name] for name in self._names}
+        done.figures = {name: done.figures[name] for name in self._names if name in done.figures}
         return done
 
     def _measure(self, contender: Contender, count: int) -> Figure:
