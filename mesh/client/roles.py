@@ -22,14 +22,10 @@ from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
-<<<<<<< HEAD
+from mesh.client.awaited import deadline_of
 from mesh.client.role_messages import Call, RoleMessage, RoleReply
 from mesh.client.role_wishes import RoleWishes
 from mesh.client.watching import Watcher, Watches
-=======
-from mesh.client.awaited import deadline_of
-from mesh.client.role_messages import Call, Passing, RoleMessage, RoleReply, Verdict, Watcher
->>>>>>> fa3b2fb (What a hostile reading of client and commands found: queues behind holes, what waits in an iterator, leases, other kinds, dead letters, one-way sends, odd files and streams)
 from mesh.codec.tree_apps import (
     encode_lease,
     encode_said,
