@@ -99,7 +99,7 @@ def routed(live: Live, source: str, target: str) -> dict[str, Any]:
 def traced(live: Live, message: str, last: int) -> dict[str, Any]:
     """Return what is found of one message."""
     seen = live.seen
-    tracer = Tracer(seen.topology, seen.kafka, seen.view, last)
+    tracer = Tracer(seen.topology, seen.kafka, last)
     return trace_document(tracer.trace(tracer.find(message)))
 
 

@@ -40,7 +40,7 @@ def explain(
     seen, way = None, None
     for id_ in list(one.get("ids") or [])[:1]:
         with open_session(target, heard=Heard.NOBODY) as mesh:
-            tracer = Tracer(mesh.topology, mesh.kafka, mesh.view)
+            tracer = Tracer(mesh.topology, mesh.kafka)
             try:
                 seen = tracer.trace(tracer.find(_first_of(str(id_))))
             except ConfigError:

@@ -152,6 +152,7 @@ COMMANDS: Sections = {
     "Run and try": {
         "up": Command("up:up", "A whole mesh on this machine"),
         "demo": Command("demo:demo", "Thirteen nodes, a real feed, certified live"),
+        "drill": Command("drill:drill", "Plant a fault, and see the auditor find it"),
         "lab": CommandGroup(
             "Scenarios and storms",
             {

@@ -40,7 +40,7 @@ def trace(
     from mesh.operate.trace import Tracer
 
     with open_session(target, heard=Heard.NOBODY) as seen:
-        tracer = Tracer(seen.topology, seen.kafka, seen.view, last)
+        tracer = Tracer(seen.topology, seen.kafka, last)
         found = tracer.trace(tracer.find(message))
     data = trace_document(found)
     if not found.is_found:

@@ -134,6 +134,7 @@ def _built(spec: MeshSpec, name: str) -> Topology:
         interest=controls_of(spec.interest),
         selectors=selectors_of(spec.selectors),
         covering=spec.covering,
+        allows_drills=spec.drills == "allowed",
         queues={key: queue_of(key, queue) for key, queue in spec.queues.items()},
         keep_s=KEEP_DEFAULT_S if keep_s is None else keep_s,
     )

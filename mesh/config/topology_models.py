@@ -142,6 +142,9 @@ class MeshSpec(StrictModel):
         json_schema_extra=_NAMED,
     )
     audit: AuditSpec = Field(default_factory=AuditSpec)
+    drills: Literal["allowed", "refused"] = Field(
+        "refused", description="Whether `mesh drill` may plant faults for the auditor to find."
+    )
     keep: str = Field(
         f"{KEEP_DEFAULT_S / 3600:g}h",
         description="How long records stay after their reader has passed them, as in 1h.",

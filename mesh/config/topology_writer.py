@@ -57,6 +57,8 @@ def topology_spec(topology: Topology) -> Mapping[str, object]:
         spec["selectors"] = written_selectors(topology.selectors)
     if topology.covering:
         spec["covering"] = True
+    if topology.allows_drills:
+        spec["drills"] = "allowed"
     if topology.queues:
         spec["queues"] = {name: _queue(queue) for name, queue in topology.queues.items()}
     if topology.audit_kafka:

@@ -17,6 +17,7 @@ from mesh.lab.proposals import Proposal
 from mesh.lab.steps import (
     BrokerStep,
     Clock,
+    Inject,
     LinkStep,
     NodeStep,
     Publish,
@@ -33,6 +34,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.operate.drills import Drill, Planted, Planter, ends_of
 from mesh.operate.founding import publish as publish_topology
 from mesh.operate.propagation import laggards
 from mesh.runtime.topics.provision import config_topic, node_topics
@@ -98,6 +100,7 @@ class Driver:
         faults: What is broken just now.
         history: Where a storm writes its history, or None.
         is_apart: Whether nodes have files of their own, and nothing is put in force.
+        planted: The newest drill, or None.
         verdict: What the checker says of the storm, or None before one.
         consumers: Of queues.
         applications: That take roles and send to roles.
@@ -119,6 +122,7 @@ class Driver:
     faults: Faults = field(init=False)
     history: Path | None = None
     verdict: Mapping[str, object] | None = None
+    planted: Planted | None = None
     consumers: Consumers = field(init=False)
     applications: Applications = field(init=False)
     _writers: dict[str, Writer] = field(default_factory=dict)
@@ -285,8 +289,11 @@ class Driver:
             self.consumers.step()
             self.applications.step()
 
-    def await_findings(self, kinds: Mapping[str, int], timeout_s: float) -> None:
+    def await_findings(self, kinds: Mapping[str, int], timeout_s: float) -> Detail:
         """Wait until the auditor has found so much; where there is none, nothing is asked.
+
+        Returns:
+            After a drill, how long that took since it was planted.
 
         Raises:
             StepFailedError: It has not, in time.
@@ -303,6 +310,32 @@ class Driver:
             ]
 
         self.wait(timeout_s, missing)
+        if self.planted is None or self.backend.found() is None:
+            return {}
+        return {"ms": self.backend.now_ms() - self.planted.at_ms}
+
+    def inject(self, step: Inject) -> Detail:
+        """Plant a drill; its subscription stays to the end of the run.
+
+        Raises:
+            TransportError: Kafka did not take it, or a node did not do its part in time.
+        """
+        source, target = ends_of(self.topology, step.from_, step.to)
+        self.view.refresh()
+        identities = {node: seen.identity for node, seen in self.view.nodes.items()}
+        planter = Planter(
+            self.topology,
+            self.backend.kafka,
+            {node: one.uuid for node, one in identities.items() if one is not None},
+            self.backend.now_ms,
+            self.backend.advance,
+        )
+        self.planted = planter.plant(Drill(step.drill), source, target)
+        return {
+            "endpoint": self.planted.endpoint,
+            "message": self.planted.message,
+            "records": self.planted.evidence,
+        }
 
     def settle(self, number: int, timeout_s: float) -> Detail:
         """Wait until every subscription is known everywhere. Spec: lab.md 1."""

@@ -14,6 +14,7 @@ from mesh.lab.steps import (
     Drain,
     Evict,
     Expect,
+    Inject,
     Leave,
     LinkStep,
     Move,
@@ -69,6 +70,8 @@ def _run(driver: Driver, number: int, named: NamedStep) -> Detail:
         case Leave() as step:
             driver.consumers.leave(step)
             return {}
+        case Inject() as step:
+            return driver.inject(step)
         case Storm() as step:
             return run_storm(driver, number, step, named.timeout_s)
         case Truncate() | DeleteRecords() | RecreateTopic() as step:
@@ -76,8 +79,7 @@ def _run(driver: Driver, number: int, named: NamedStep) -> Detail:
             driver.forget_writers()
             return run_log_fault(step, driver.topology, driver.backend, driver.tally, classes)
         case Expect(findings=dict(kinds)):
-            driver.await_findings(kinds, named.timeout_s)
-            return {}
+            return driver.await_findings(kinds, named.timeout_s)
         case Expect():
             driver.tally.refresh()
             return {}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import starmap
 
 from mesh.config.shapes import StrictModel, nearest
+from mesh.errors import ConfigError
 from mesh.lab.steps import (
     BrokerStep,
     Clock,
@@ -13,6 +14,7 @@ from mesh.lab.steps import (
     DeleteRecords,
     Evict,
     Expect,
+    Inject,
     Leave,
     LinkStep,
     Move,
@@ -38,6 +40,7 @@ from mesh.model.names import name_fault
 from mesh.model.subject import filter_fault, subject_fault
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.operate.drills import ends_of, refuse_unless_allowed
 
 Workers = Mapping[str, int]
 """Worker processes per node, where they are not one."""
@@ -77,6 +80,8 @@ def faults_of(word: str, step: StrictModel, topology: Topology, workers: Workers
             faults.append(_data(step.topic, step.partition, topology))
         case RecreateTopic():
             faults.append(_data(step.topic, 0, topology))
+        case Inject():
+            faults.append(_injected(step, topology))
         case Storm():
             faults.append(_storm(step, topology))
         case Expect():
@@ -110,6 +115,15 @@ def _only(word: str, step: LinkStep) -> str | None:
     if word != "cut":
         return f"`{word}` is for both ends of a link; leave `only` out"
     return None if step.only in step.link else f"`only` names one of {', '.join(step.link)}"
+
+
+def _injected(step: Inject, topology: Topology) -> str | None:
+    try:
+        refuse_unless_allowed(topology)
+        ends_of(topology, step.from_, step.to)
+    except ConfigError as error:
+        return error.problems[0].message
+    return None
 
 
 def _header(name: str) -> str | None:

@@ -31,6 +31,11 @@ def _refusal(value: object) -> object:
 Refused = Annotated[bool | str, BeforeValidator(_refusal)]
 FaultName = Literal["kill", "stop", "pause", "cut", "slow", "kill_broker", "clock"]
 
+DrillName = Literal[
+    "loop", "duplicate", "loss", "disorder", "unplanned-path", "wrong-recipient", "forged-origin",
+    "corrupt",
+]  # fmt: skip
+
 FAULTS_DEFAULT: tuple[FaultName, ...] = ("kill", "stop", "pause", "cut", "slow", "kill_broker")
 """What a storm draws from unless it says otherwise."""
 
@@ -230,6 +235,19 @@ class Clock(_Timed):
     jump_s: float = Field(ge=-SECONDS_MAX, le=SECONDS_MAX)
 
 
+class Inject(_Timed):
+    """Plant a fault for the auditor to find, as `mesh drill` does.
+
+    Attributes:
+        from_, to: Where its messages are published, and where its endpoint is; two neighbours
+            where that is left out.
+    """
+
+    drill: DrillName
+    from_: str | None = Field(None, alias="from")
+    to: str | None = None
+
+
 class Storm(_Timed):
     """Random faults from a seed under steady load, then everything healed, drained and judged."""
 
@@ -305,6 +323,7 @@ Step = (
     | DeleteRecords
     | RecreateTopic
     | Clock
+    | Inject
     | Storm
     | Apply
     | Expect
@@ -336,6 +355,7 @@ KINDS: Mapping[str, type[StrictModel]] = {
     "delete_records": DeleteRecords,
     "recreate_topic": RecreateTopic,
     "clock": Clock,
+    "inject": Inject,
     "storm": Storm,
     "apply": Apply,
     "expect": Expect,

@@ -286,6 +286,7 @@ class Topology:
         selectors: Conditions on directions of links, in the order of the file. Spec: EMS-14.
         covering: Whether a node offers no filter that another one it offers covers.
         queues: What is declared of queues, by name; others are what their subscriptions say.
+        allows_drills: Whether faults may be planted for the auditor to find.
         links: Every link, sorted by zone and ends. Two joins between the same nodes in opposite
             directions are one link, known by the first of their names.
         joins: By source and target.
@@ -308,6 +309,7 @@ class Topology:
     selectors: Sequence[Selector] = ()
     covering: bool = False
     queues: Mapping[str, Queue] = field(default_factory=dict)
+    allows_drills: bool = False
     links: Sequence[Link] = field(init=False, repr=False, compare=False)
     joins: Mapping[tuple[str, str], Join] = field(init=False, repr=False, compare=False)
     conditions: Mapping[tuple[str, str], Sequence[str]] = field(

@@ -22,7 +22,6 @@ from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_range
 from mesh.view.lane_reports import read_positions
-from mesh.view.mesh_view import MeshView
 from mesh.view.messages import MessageIdentity, received
 
 SCANNED_MAX = 100_000
@@ -96,7 +95,7 @@ class Trace:
         is_routed: Whether the origin node has passed it.
         end: Offset that the next message of its ingress partition gets.
         frames: On outboxes, in the order of the walk.
-        deliveries: To endpoints that are subscribed now.
+        deliveries: To endpoints that have a topic.
         letter: Why it was refused, or None.
         unseen: Partitions of which older records were not looked at.
     """
@@ -124,13 +123,11 @@ class Tracer:
     """Follows messages of one mesh.
 
     Attributes:
-        view: Refreshed; tells which endpoints there are.
         scanned_max: Newest records looked at per partition.
     """
 
     topology: Topology
     kafka: Mapping[str, KafkaCluster]
-    view: MeshView
     scanned_max: int = SCANNED_MAX
 
     def find(self, text: str) -> Ingress:

@@ -60,7 +60,8 @@ def kafka_frame(
         }
         for (topic, partition), log in plant.logs.items()
         for offset, one in enumerate(log)
-        if (places is None or (topic, partition) in places)
+        if one is not None  # a marker of a transaction stands there
+        and (places is None or (topic, partition) in places)
         and (since or {}).get((topic, partition), 0) <= offset
         and offset < (until or {}).get((topic, partition), len(log))
     ]

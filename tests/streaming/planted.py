@@ -66,7 +66,7 @@ class Plant:
 
     prefix: str = "mesh."
     at_ms: int = NEW_YEAR_MS
-    logs: dict[tuple[str, int], list[Record]] = field(default_factory=dict)
+    logs: dict[tuple[str, int], list[Record | None]] = field(default_factory=dict)
     sent: dict[tuple[str, int, str, int], int] = field(default_factory=dict)
     beats: dict[str, int] = field(default_factory=dict)
 

@@ -115,7 +115,11 @@ class Stage:
         self.progress(f"the page: {address}")
         (worker, *_) = self.fleet.workers["ny1"]
         self.progress(
-            f"try first: kill -9 {worker.pid}  (the worker of ny1), and watch {address}map?node=ny1"
+            f"try first: mesh drill duplicate, and find it at {address}findings or with mesh audit "
+            "report"
+        )
+        self.progress(
+            f"try then: kill -9 {worker.pid}  (the worker of ny1), and watch {address}map?node=ny1"
         )
 
     def subscribe(self) -> None:

@@ -1,0 +1,140 @@
+"""`mesh drill`: a fault planted from outside, and how long the auditor takes to find it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import RenderableType
+
+from mesh.cli import clock
+from mesh.cli.render import Output, OutputOption, View, grid, render
+from mesh.cli.session import Heard, open_session
+from mesh.cli.target import HERE, Target, say
+
+if TYPE_CHECKING:
+    from mesh.model.topology import Topology
+    from mesh.operate.audit_entries import Entry
+    from mesh.operate.drills import Planted
+    from mesh.transport.port import KafkaCluster
+
+EXIT_NOT_FOUND = 10
+_LOOK_S = 0.1
+
+
+def drill(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Which one; all are listed without it.")
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option("--from", help="Node where its messages are published.")
+    ] = None,
+    to: Annotated[str | None, typer.Option(help="Node that its endpoint is made at.")] = None,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds that the auditor gets.")] = 180.0,
+    target: Target = HERE,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Plant a fault in the records of a running mesh, and wait until the auditor finds it.
+
+    Only where the topology in force says `drills: allowed`. Exit code 10: not found in time.
+    """
+    from mesh.cli.faults import wrong_input
+    from mesh.config.shapes import nearest
+    from mesh.operate.documents.drills import drill_document
+    from mesh.operate.drills import Drill, Planter, ends_of, refuse_unless_allowed
+
+    if name is None:
+        data = {one.value: {"finding": one.finding, "text": one.text} for one in Drill}
+        render(View(data=data, table=_list), output)
+        return
+    if name not in list(Drill):
+        raise wrong_input("NAME", f"no drill {name!r}{nearest(name, list(Drill))}")
+    with open_session(target, heard=Heard.NOBODY) as seen:
+        refuse_unless_allowed(seen.topology)
+        ends = ends_of(seen.topology, source, to)
+        identities = {node: one.identity for node, one in seen.view.nodes.items()}
+        planter = Planter(
+            seen.topology,
+            seen.kafka,
+            {node: one.uuid for node, one in identities.items() if one is not None},
+            clock.now_ms,
+            clock.pause,
+        )
+        with _fresh_findings(seen.topology, seen.kafka) as fresh:
+            try:
+                planted = planter.plant(Drill(name), *ends)
+                say(f"planted {planted.drill.text}, in {planted.endpoint}; waiting for the auditor")
+                found = _await(fresh, planted, timeout)
+                seconds = (clock.now_ms() - planted.at_ms) / 1000
+            finally:
+                planter.clear(Drill(name), ends[1])
+    data = drill_document(planted, found, seconds)
+    render(View(data=data, table=lambda: _told(data)), output)
+    raise typer.Exit(0 if found else EXIT_NOT_FOUND)
+
+
+@contextmanager
+def _fresh_findings(
+    topology: Topology, kafka: Mapping[str, KafkaCluster]
+) -> Iterator[Callable[[], Iterator[Entry]]]:
+    """Follow what the auditor finds from now on."""
+    from mesh.cli.faults import wrong_input
+    from mesh.model.topics import TopicNames
+    from mesh.operate.audit_entries import entry_of
+    from mesh.transport.following import Follower
+    from mesh.transport.port import TopicPartition
+
+    if topology.audit_kafka not in kafka:
+        raise wrong_input("spec.audit.kafka", "there is no Kafka cluster to read findings from")
+    follower = Follower(kafka[topology.audit_kafka], "drill-findings", clock.now_ms)
+    follower.add([TopicPartition(TopicNames(topology.prefix).audit("findings"), 0)])
+
+    def fresh() -> Iterator[Entry]:
+        for record in follower.poll():
+            entry = entry_of("findings", record.value() or b"")
+            if entry is not None:
+                yield entry
+
+    try:
+        for _ in fresh():
+            pass  # what was found before
+        yield fresh
+    finally:
+        follower.close()
+
+
+def _await(
+    fresh: Callable[[], Iterator[Entry]], planted: Planted, timeout_s: float
+) -> Entry | None:
+    """Return the finding that tells of a drill, or None if none comes in time."""
+    deadline_ms = planted.at_ms + timeout_s * 1000
+    while True:
+        for finding in fresh():
+            if planted.is_told_by(finding):
+                return finding
+        if clock.now_ms() > deadline_ms:
+            return None
+        clock.pause(_LOOK_S)
+
+
+def _list() -> RenderableType:
+    from mesh.operate.drills import Drill
+
+    return grid(("DRILL", "PLANTS", "FOUND AS"), [(d.value, d.text, d.finding) for d in Drill])
+
+
+def _told(data: Mapping[str, Any]) -> str:
+    lines = [f"message {data['message']}", f"forged  {', '.join(data['records'])}"]
+    if data["found"] is None:
+        lines += [
+            f"not found after {data['seconds']:.1f} s; does the auditor run? mesh audit status"
+        ]
+    else:
+        found = data["found"]
+        lines += [
+            f"found after {data['seconds']:.1f} s: {found['kind']} {found['id']}",
+            f"see mesh audit explain {found['id']}",
+        ]
+    return "\n".join(lines)

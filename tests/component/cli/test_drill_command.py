@@ -1,0 +1,108 @@
+"""`mesh drill`: what it says, where it refuses, and that it tidies up behind itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mesh.operate.drills import Drill
+from mesh.transport.port import TopicSpec
+from tests.component.cli.conftest import Mesh, Run, chain_of
+from tests.component.in_memory_mesh import CHAIN
+
+Chain = tuple[Mesh, str]
+
+
+@pytest.fixture
+def drilled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Chain]:
+    """The chain, which allows drills."""
+    yield from chain_of({**CHAIN, "drills": "allowed"}, monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def audited(drilled: Chain, monkeypatch: pytest.MonkeyPatch) -> Chain:
+    """It, with an auditor that finds a drill as soon as its endpoint is there."""
+    mesh, _ = drilled
+    left, right = mesh.world.kafka["left"], mesh.world.kafka["right"]
+    left.admin().create([TopicSpec(name="mesh.audit.findings", partitions=1, settings={})])
+    writer = left.writer("auditor")
+
+    def finds(kind: str, endpoint: str) -> None:
+        said = {"kind": kind, "endpoint": endpoint, "id": f"id-{kind}", "text": "t"}
+        writer.produce("mesh.audit.findings", json.dumps(said).encode(), kind.encode(), 0)
+        writer.flush()
+
+    finds("duplicate", "c/drill-duplicate")  # of a drill before
+
+    def pause(seconds: float) -> None:
+        mesh.pause(seconds)
+        if right.admin().named("mesh.c.ep.drill-"):
+            finds("corrupt", "c/other")
+            finds("duplicate", "c/drill-duplicate")
+
+    monkeypatch.setattr("mesh.cli.clock.pause", pause)
+    return drilled
+
+
+def test_a_drill_is_planted_and_its_finding_told(run: Run, audited: Chain) -> None:
+    """With the time that it took, the records, and where to read on; nothing stays subscribed."""
+    mesh, file = audited
+    ended = run("drill", "duplicate", "--from", "a", "--to", "c", "-f", file, "-o", "json")
+    assert ended.code == 0, ended.err
+    told = ended.data
+    assert (told["endpoint"], told["expected"]) == ("c/drill-duplicate", "duplicate")
+    assert told["found"]["id"] == "id-duplicate"
+    assert 0 <= told["seconds"] < 10
+    assert told["records"] == [f"mesh.c.ep.drill-duplicate/0@{offset}" for offset in (0, 1)]
+    mesh.pause(1)
+    view = mesh.view()
+    view.refresh()
+    assert view.nodes["c"].subscriptions == {}
+    view.close()
+    shown = run("drill", "duplicate", "--from", "a", "--to", "c", "-f", file)
+    assert "see mesh audit explain id-duplicate" in shown.out
+    assert "planted a message that an endpoint gets twice, in c/drill-duplicate" in shown.err
+
+
+def test_what_is_not_found_is_said(run: Run, drilled: Chain) -> None:
+    """Nobody audits: exit code 10 when the time is over."""
+    ended = run("drill", "corrupt", "--timeout", "3", "-f", drilled[1])
+    assert ended.code == 10
+    assert "does the auditor run? mesh audit status" in ended.out
+
+
+def test_all_drills_are_listed(run: Run) -> None:
+    """Without a mesh."""
+    ended = run("drill", "-o", "json")
+    assert list(ended.data) == [one.value for one in Drill]
+    assert "wrong-recipient" in run("drill").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("dupplicate",), "no drill 'dupplicate'"),
+        (("duplicate", "--from", "x"), "no node is called 'x'"),
+        (("duplicate", "--from", "a", "--to", "a"), "needs two nodes that messages get between"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    run: Run, drilled: Chain, arguments: tuple[str, ...], says: str
+) -> None:
+    """Exit code 2, and nothing is written."""
+    ended = run("drill", *arguments, "-f", drilled[1])
+    assert ended.code == 2
+    assert says in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_a_mesh_that_does_not_allow_it_is_left_alone(run: Run, chain: Chain) -> None:
+    """Nothing is published, nobody subscribes."""
+    mesh, file = chain
+    ended = run("drill", "loss", "-f", file)
+    assert ended.code == 2
+    assert "this mesh allows no drills; put `drills: allowed` under spec" in ended.err
+    assert mesh.world.kafka["right"].admin().named("mesh.c.ep.") == []

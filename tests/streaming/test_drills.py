@@ -1,0 +1,82 @@
+"""Every drill, planted in the records of a mesh that really ran, is found as what it is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from mesh.operate.drills import Drill, Planted, Planter
+from mesh.transport.headers import headers_of
+from mesh.transport.port import TopicPartition
+from mesh.transport.reading import read_logs
+from streaming.tables.topics import audited_pattern
+from tests.component.in_memory_mesh import Mesh
+from tests.streaming.planted import Plant, Record, chain_topology
+
+pytestmark = pytest.mark.spark
+
+FORGERIES_S = 70
+"""A topic that does not exist is looked for so long, and a bit."""
+
+
+def copy_of(mesh: Mesh, plant: Plant) -> dict[str, str]:
+    """Put all that the auditor reads of a mesh into a plant; return the ids of its topics."""
+    pattern, ids = re.compile(audited_pattern("mesh.")), {}
+    for kafka in mesh.world.kafka.values():
+        topics = [one for one in kafka.admin().named("mesh.") if pattern.fullmatch(one)]
+        for topic, info in kafka.admin().describe(topics).items():
+            ids[topic] = info.topic_id.hex()
+            places = [TopicPartition(topic, number) for number in range(info.partitions)]
+            for place, end in kafka.admin().ends(places).items():
+                plant.logs[topic, place.partition] = [None] * end
+            for one in read_logs(kafka, places):
+                plant.logs[topic, one.partition()][one.offset()] = Record(
+                    one.key(), one.value(), tuple(headers_of(one)), one.timestamp()[1]
+                )
+    return ids
+
+
+def test_every_drill_is_found_and_nothing_else(bench, plant):
+    """Beside healthy traffic; each finding names the endpoint, the message and its records."""
+    topology = replace(chain_topology(), allows_drills=True)
+    mesh = Mesh(topology)
+    mesh.subscribe("c", "s", "acme/>")
+    mesh.publish("a", "acme/x")
+    view = mesh.view()
+    view.refresh()
+    uuids = {node: seen.identity.uuid for node, seen in view.nodes.items() if seen.identity}
+    planter = Planter(topology, mesh.world.kafka, uuids, mesh.now_ms, mesh.pause)
+    planted = [planter.plant(drill, "a", "c") for drill in Drill]
+    mesh.publish("a", "acme/y")
+    mesh.pause(5)
+    view.close()
+    plant.logs.clear()
+    bench.ids = copy_of(mesh, plant)
+    bench.restart()
+    bench.settle()
+    bench.clock_s += FORGERIES_S
+    bench.wait(3)
+    found = bench.auditor.state.register.findings.values()
+    assert sorted((one.kind.value, one.endpoint) for one in found) == sorted(
+        (one.drill.finding, one.endpoint) for one in planted
+    )
+    for one in planted:
+        (finding,) = [each for each in found if each.endpoint == one.endpoint]
+        is_named(one, finding)
+    mesh.close()
+
+
+def is_named(planted: Planted, finding) -> None:
+    """Check that a finding leads to the message, and to what was forged."""
+    told = {"kind": finding.kind.value, "endpoint": finding.endpoint}
+    assert planted.is_told_by(told)
+    if planted.drill is not Drill.FORGED_ORIGIN:
+        assert finding.ids == (planted.message,)
+    if planted.drill is not Drill.LOSS:
+        topic, offset = planted.records[-1][0].topic, planted.records[-1][1]
+        assert any(
+            text.startswith(f"{topic}/0@") and int(re.split("[@-]", text)[-1]) >= offset
+            for text in finding.evidence
+        )
