@@ -17,7 +17,7 @@ from typing import Self
 from mesh.codec.keys import subscription_key
 from mesh.codec.subscriptions import encode_subscription
 from mesh.config.legal import load_legal_topology
-from mesh.errors import StartError
+from mesh.errors import StartError, TransportUnavailableError
 from mesh.local.brokers import STEADY_JVM, EmbeddedKafka, KafkaClusters
 from mesh.local.embedded import start_together
 from mesh.local.fleet import Fleet
@@ -106,6 +106,7 @@ class Stage:
         self._running = KafkaClusters({"here": self.broker})
         self._pin(list(self.broker.pids))
         try:
+            self._await_transactions()
             self.fleet = Fleet.start(
                 load_legal_topology(file),
                 file,
@@ -143,6 +144,25 @@ class Stage:
             self.fleet.stop()
         finally:
             self._running.stop()
+
+    def _await_transactions(self) -> None:
+        """Wait until the broker has the log of its transactions: it makes that when first asked.
+
+        On one core that others use too this takes longer than who is in a hurry waits.
+        """
+        deadline_s = time.monotonic() + START_S
+        kafka = RealKafka("here", {"bootstrap.servers": self.bootstrap}, client_prefix="bench")
+        try:
+            while True:
+                try:
+                    kafka.writer("first", "bench-first").close()
+                except TransportUnavailableError:
+                    if time.monotonic() > deadline_s:
+                        raise
+                else:
+                    return
+        finally:
+            kafka.close()
 
     def _pin(self, pids: Sequence[int]) -> None:
         for pid in pids:
