@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from mesh.model.frames import MessageClass
 from streaming.audits.findings import EVIDENCE_MAX, Finding, FindingKind, message_range, records
 from streaming.audits.interest import EndpointKey
 from streaming.audits.names import Names
@@ -25,6 +26,9 @@ RETAIN_S = 10.0
 
 RETAIN_FAULTY_S = 600.0
 """How long a block with a fault is kept, in case that what is missing comes after all."""
+
+CLASSES = {one.letter: one.value for one in MessageClass}
+"""Letter of an ingress topic -> the class of what is published there."""
 
 
 @dataclass(slots=True)
@@ -174,12 +178,14 @@ class Blocks:
         open: By ingress partition and number.
         parked: Deliveries whose source nobody has named yet.
         dropped: Highest block that is not judged any more, per ingress partition.
+        mislabelled: Deliveries that say another class than that of their ingress, to be told.
     """
 
     prefix: str
     open: dict[TopicPartition, dict[int, Block]] = field(default_factory=dict)
     parked: dict[StrangerKey, Stranger] = field(default_factory=dict)
     dropped: dict[TopicPartition, int] = field(default_factory=dict)
+    mislabelled: list[Finding] = field(default_factory=list)
 
     def publish(self, rows: Sequence[IngressRow], now_s: float) -> None:
         """Take what was published in a batch; direct messages are not certified."""
@@ -209,11 +215,20 @@ class Blocks:
             if place is None:
                 key = StrangerKey(row.place.topic, row.source)
                 self.parked.setdefault(key, Stranger(now_s)).rows.append(row)
-            elif self._is_certified(place, row):
+                continue
+            if row.message_class != CLASSES.get(place_of(self.prefix, place.topic).letter):
+                self.mislabelled.append(_mislabelled(self.prefix, place, row))
+            if self._is_certified(place, row):
                 topic = place_of(self.prefix, row.place.topic)
                 block = self._block(place, row.block, now_s)
                 endpoint = EndpointKey(topic.node, topic.other)
                 block.receipts.setdefault(endpoint, Receipt()).take(row)
+
+    def take_mislabelled(self) -> Sequence[Finding]:
+        """Return the deliveries that say another class than that of their ingress, once."""
+        taken = list(self.mislabelled)
+        self.mislabelled.clear()
+        return taken
 
     def forged(self, now_s: float) -> Iterator[Finding]:
         """Yield what was delivered of sources that no Kafka cluster has, and drop it."""
@@ -316,6 +331,23 @@ class Blocks:
                 del blocks[number]
                 self.dropped[place] = number
                 yield from block.issued.values()
+
+
+def _mislabelled(prefix: str, place: TopicPartition, row: DeliveryRow) -> Finding:
+    topic, source = place_of(prefix, row.place.topic), str(place)
+    return Finding(
+        kind=FindingKind.UNEXPECTED,
+        text=f"{topic.endpoint} got messages of {source} that say they are {row.message_class}",
+        ids=(message_range(source, row.generation, row.first, row.last),),
+        endpoint=topic.endpoint,
+        source=source,
+        first=row.first,
+        last=row.last,
+        count=row.digest.count,
+        anchor="class",
+        node=topic.node,
+        evidence=(records(row.place, row.record_first, row.record_last),),
+    )
 
 
 def _forged(prefix: str, key: StrangerKey, rows: Sequence[DeliveryRow]) -> Finding:

@@ -84,6 +84,8 @@ class Judgement:
         block: Its state.
         late: Endpoints that are not certified.
         passed: Endpoints of which every hop has passed what is not there.
+        others: Endpoints to which nothing is promised: there are no certificates of them, unless
+            one tells of a fault.
         is_put_off: Whether a case of it could not be read just now.
     """
 
@@ -92,6 +94,7 @@ class Judgement:
     block: Block
     late: dict[EndpointKey, None]
     passed: dict[EndpointKey, Ticket] = field(default_factory=dict)
+    others: Mapping[EndpointKey, Sequence[EndpointKey]] = field(default_factory=dict)
     is_put_off: bool = False
 
 
@@ -138,6 +141,8 @@ class Certifier:
             is_last: Certify open ranges at once: there will be no later judgement.
         """
         self.waiting = []
+        for finding in self.blocks.take_mislabelled():
+            world.register.add(finding)
         round_ = Round()
         claims: dict[tuple[TopicPartition, EndpointKey], Sequence[Claim]] = {}
         for place, number, block in self.blocks.walk():
@@ -165,7 +170,9 @@ class Certifier:
         judgement = Judgement(place, number, block, {})
         stamp = (block.stamp, world.interest.version)
         round_.judgements.append(judgement)
-        for endpoint, members in _endpoints(block, world):
+        promised = _endpoints(world)
+        judgement.others = _others(block, promised)
+        for endpoint, members in sorted({**promised, **judgement.others}.items()):
             claim = claims.get((place, endpoint))
             if claim is None:
                 found = [one for member in members for one in claims_of(place, member, world)]
@@ -275,7 +282,9 @@ class Certifier:
         *,
         is_equal: bool = True,
     ) -> None:
-        place, number = judgement.place, judgement.number
+        place, number, issued = judgement.place, judgement.number, judgement.block.issued
+        if is_equal and endpoint in judgement.others and endpoint not in issued:
+            return
         is_closed = self.blocks.is_closed(place, number, world.read.get(place, 0))
         end = (number + 1) * BLOCK_OFFSETS - 1
         came = judgement.block.delivered(members)
@@ -292,8 +301,8 @@ class Certifier:
             ids=came.ids_text,
             content=came.content_text,
         )
-        if judgement.block.issued.get(endpoint) != certificate:
-            judgement.block.issued[endpoint] = certificate
+        if issued.get(endpoint) != certificate:
+            issued[endpoint] = certificate
             self.unpublished[certificate.key] = certificate
 
 
@@ -321,15 +330,21 @@ def _take_back(
             world.register.withdraw(finding.id)
 
 
-def _endpoints(block: Block, world: World) -> Sequence[tuple[EndpointKey, Sequence[EndpointKey]]]:
-    """Return the certified endpoints, and those that got something nobody asked for.
+def _endpoints(world: World) -> Mapping[EndpointKey, Sequence[EndpointKey]]:
+    """Return the endpoints to which something is promised, each with its members.
 
-    With each its members: itself, or all of a queue of which one gets a message.
+    Those are the endpoint itself, or all of a queue of which one gets a message.
     """
-    wishes = world.interest.wishes
-    strangers = [endpoint for endpoint in block.receipts if endpoint not in wishes]
-    alone = [(one, (one,)) for one in (*world.interest.certified(), *strangers)]
-    return sorted((*alone, *world.interest.shared().items()))
+    alone = {endpoint: (endpoint,) for endpoint in world.interest.certified()}
+    return alone | dict(world.interest.shared())
+
+
+def _others(
+    block: Block, promised: Mapping[EndpointKey, Sequence[EndpointKey]]
+) -> Mapping[EndpointKey, Sequence[EndpointKey]]:
+    """Return all other endpoints that got something: it must be what they asked for."""
+    judged = {member: None for members in promised.values() for member in members}
+    return {endpoint: (endpoint,) for endpoint in block.receipts if endpoint not in judged}
 
 
 def claims_of(place: TopicPartition, endpoint: EndpointKey, world: World) -> Sequence[Claim]:

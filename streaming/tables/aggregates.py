@@ -90,6 +90,7 @@ def _delivered(records: DataFrame) -> DataFrame:
         told["offset"].alias("source_offset"),
         told["path"].alias("path"),
         (moves_column() > 0).alias("is_moved"),
+        told["class"].alias("message_class"),
         "content",
     )
 
@@ -137,7 +138,8 @@ def delivery_rows(records: DataFrame) -> DataFrame:
     ordered = _delivered(records).withColumn(
         "is_late", source_offset <= F.max(source_offset).over(delivery_order())
     )
-    keys = ("topic", "partition", "source_id", "source_partition", "generation", "path", "is_moved")
+    source = ("source_id", "source_partition", "generation")
+    keys = ("topic", "partition", *source, "path", "is_moved", "message_class")
     grouped = ordered.groupBy(*keys, _block(source_offset))
     digests = digest_columns(F.col("source_partition"), source_offset)
     return _rows(

@@ -58,6 +58,7 @@ class DeliveryRow:
         record_last: Highest one.
         late: Records whose source offset is not above all earlier ones of the batch.
         is_moved: Whether they come from another member of the queue, where their path begins.
+        message_class: That they say, `guaranteed` or `direct`; the ingress tells which it is.
     """
 
     place: TopicPartition
@@ -72,6 +73,7 @@ class DeliveryRow:
     record_last: int
     late: int
     is_moved: bool = False
+    message_class: str = "guaranteed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +293,7 @@ def _delivery(fields: Fields) -> DeliveryRow:
         record_last=fields["record_last"],
         late=fields["late"],
         is_moved=fields["is_moved"],
+        message_class=fields["message_class"],
     )
 
 

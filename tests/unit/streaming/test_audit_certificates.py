@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mesh.model.control import Stop, Subscription
+from mesh.model.frames import MessageClass
 from mesh.model.state import Cut, Progress, ProgressKind
-from streaming.audits.blocks import Blocks
+from streaming.audits.blocks import CLASSES, Blocks
 from streaming.audits.cases import Outcome
 from streaming.audits.certificates import RENEW_MS, Certifier, World
 from streaming.audits.eras import Eras
@@ -61,9 +62,16 @@ class Table:
         row = IngressRow(PLACE, block, subject, digest(*offsets), min(offsets), max(offsets))
         self.certifier.blocks.publish([row], self.at_s)
 
-    def deliver(self, *offsets: int, source: SourceKey = SOURCE, generation: int = 0) -> None:
+    def deliver(
+        self,
+        *offsets: int,
+        source: SourceKey = SOURCE,
+        generation: int = 0,
+        to: TopicPartition = TARGET,
+        message_class: str = "guaranteed",
+    ) -> None:
         row = DeliveryRow(
-            place=TARGET,
+            place=to,
             source=source,
             generation=generation,
             path=("a",),
@@ -74,6 +82,7 @@ class Table:
             record_first=0,
             record_last=9,
             late=0,
+            message_class=message_class,
         )
         self.certifier.blocks.deliver([row], self.world.names, self.at_s)
 
@@ -443,6 +452,55 @@ def test_what_came_of_a_subscription_of_which_only_the_end_is_left_is_expected(t
     table.pass_to(9)
     assert table.judge(5.0) == table.judge(5.0) == []
     assert not table.world.register.findings
+
+
+SPY = TopicPartition("mesh.a.ep.spy", 0)
+
+
+@pytest.mark.parametrize("filter_", ["other/>", None], ids=["something else", "nothing"])
+def test_guaranteed_messages_at_an_endpoint_that_is_promised_none_are_judged(table, filter_):
+    """They were nobody's to judge where there is a direct subscription."""
+    if filter_ is not None:
+        asked = Subscription(message_class=MessageClass.DIRECT)
+        table.world.interest.subscribe(EndpointKey("a", "spy"), filter_, asked, 1)
+    table.publish(0, 1)
+    table.deliver(0, 1)
+    table.deliver(0, 1, to=SPY)
+    table.pass_to(2)
+    outcome = Outcome(0, 2, unexpected=2, unexpected_offsets=(0, 1))
+    cases = [case for _ in range(4) for case in table.judge(5.0, outcome)]
+    assert {str(case.endpoint) for case in cases} == {"a/spy"}
+    assert {case.wants for case in cases} == {()}
+    found = [(one.kind, one.endpoint) for one in table.world.register.findings.values()]
+    assert found == [("unexpected", "a/spy")]
+
+
+def test_a_direct_endpoint_may_have_any_of_what_it_asks_for_and_is_not_certified(table):
+    """While its node is live it gets guaranteed messages too, and none is promised. DESIGN 6."""
+    asked = Subscription(message_class=MessageClass.DIRECT)
+    table.world.interest.subscribe(EndpointKey("a", "spy"), "acme/>", asked, 1)
+    table.publish(0, 1)
+    table.deliver(0, 1)
+    table.deliver(1, to=SPY)
+    (case,) = table.judge(3.0, Outcome(1, 1))
+    assert [want.is_must for want in case.wants] == [False]
+    assert table.judge() == []
+    assert {key.split()[-1] for key in table.certifier.unpublished} == {"a/s1"}
+    assert not table.world.register.findings
+    assert table.certifier.waiting == []
+
+
+@pytest.mark.parametrize(("source", "said"), [("g", "direct"), ("d", "guaranteed")])
+def test_the_ingress_tells_the_class_and_another_label_is_unexpected(table, source, said):
+    """A direct message labelled guaranteed was judged by no audit at all."""
+    table.world.names.topics["dd"] = f"mesh.a.in.{source}"
+    table.deliver(0, source=SourceKey("dd", 0), message_class=CLASSES[source])
+    assert table.certifier.blocks.take_mislabelled() == []
+    table.deliver(3, source=SourceKey("dd", 0), message_class=said)
+    table.judge(0.0)
+    (finding,) = table.world.register.findings.values()
+    assert (finding.kind, finding.endpoint, finding.first) == ("unexpected", "a/s1", 3)
+    assert finding.text.endswith(f"say they are {said}")
 
 
 def test_what_nobody_published_is_unexpected(table):
