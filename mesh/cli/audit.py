@@ -154,6 +154,10 @@ def _table(data: Mapping[str, Any], limit: int) -> RenderableType:
         f"{counts['certificates']} certificates, {counts['equal']} equal: "
         f"{counts['delivered']} of {counts['expected']} expected deliveries"
     )
+    if counts["unsure"]:
+        certified += (
+            f"; {counts['unsure']} of the equal ones are no proof: a selector stands on the way"
+        )
     kinds = ", ".join(f"{kind} {count}" for kind, count in counts["findings"].items())
     parts: list[RenderableType] = ["not ok: " + "; ".join(data["doubts"])] if data["doubts"] else []
     parts += [certified, kinds or "no findings"]

@@ -19,6 +19,7 @@ from mesh.cli.render import standard_output
 from mesh.cli.session import open_clusters, running_mesh
 from mesh.cli.target import HERE, Target
 from mesh.operate.audit_entries import entry_of
+from mesh.operate.auditing import is_unsure
 
 if TYPE_CHECKING:
     from mesh.transport.following import Follower
@@ -126,6 +127,7 @@ def _line(id_: str, entry: Mapping[str, Any]) -> str:
     if "kind" in entry:
         return f"{at} {entry['kind']} {id_}: {entry.get('text')}"
     verdict = "equal" if entry.get("equal") else "DIFFERS"
+    verdict += ", no proof: a selector stands on the way" if is_unsure(entry) else ""
     span = f"{entry.get('source')} {entry.get('from')}..{entry.get('to')}"
     counts = f"{entry.get('delivered')} of {entry.get('expected')}"
     return f"{at} certified {entry.get('endpoint')}: {span}, {counts}, {verdict}"

@@ -73,11 +73,11 @@ def _is_waiting(value: object) -> bool:
 
 _TYPES: Mapping[Callable[[object], bool], str] = {
     _is_text: "kind text endpoint link path source id node rule what_to_do run kafka filter class",
-    _is_flag: "equal partial is_news final noexport",
+    _is_flag: "equal partial sure is_news final noexport",
     _is_number: "first last count first_seen_ms last_seen_ms block from to expected delivered "
     "first_ms last_ms at_ms uncertified batch messages frames repairs direct direct_read "
-    "messages_per_s certificates differing from_ms to_ms minutes guaranteed guaranteed_bytes "
-    "direct_bytes control waited",
+    "messages_per_s certificates differing unsure from_ms to_ms minutes guaranteed "
+    "guaranteed_bytes direct_bytes control waited",
     _is_texts: "ids evidence endpoints",
     _is_counts: "dropped not_forwarded",
     _is_mappings: "sources positions",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mesh.operate.audit_trail import AuditTrail, Said
-from mesh.operate.auditing import NEWS
+from mesh.operate.auditing import NEWS, is_unsure
 from mesh.operate.minutes import MINUTE_MS
 
 MINUTES_MAX = 24 * 60
@@ -19,7 +19,7 @@ class Cell(StrEnum):
     NOT_EQUAL = "not equal"
     """A certificate differs, or something was found."""
     UNPROVEN = "unproven"
-    """Records were gone before the auditor read them."""
+    """Records were gone before the auditor read them, or a selector may have refused some."""
     WAITING = "waiting"
     """Not certified yet."""
     EQUAL = "equal"
@@ -79,6 +79,7 @@ def wall_of(
     for said in list(trail.certificates.values()):
         if said.holds_at(end_ms):
             kind = Cell.EQUAL if said.entry.get("equal") else Cell.NOT_EQUAL
+            kind = Cell.UNPROVEN if is_unsure(said.entry) else kind
             _mark(found, str(said.entry.get("endpoint")), kind, _span(said), first, last)
     for said in list(trail.findings.values()):
         name, kind_of = said.entry.get("endpoint"), str(said.entry.get("kind"))
@@ -119,7 +120,7 @@ def _proven(trail: AuditTrail) -> dict[str, int]:
     for said in list(trail.certificates.values()):
         name = str(said.entry.get("endpoint"))
         found[name] = max(found.get(name, 0), _span(said)[1] - 1)
-        if not said.entry.get("equal"):
+        if not said.entry.get("equal") or is_unsure(said.entry):
             unequal[name] = None
     return {name: minute for name, minute in found.items() if name not in unequal}
 

@@ -69,6 +69,12 @@ class Audited:
         differing = sum(int(_number(one.get("differing"))) for one in self.hours)
         if differing > unequal:
             told.append(f"certificates of the last 30 days that differ: {differing}")
+        unsure = max(
+            sum(is_unsure(one) for one in self.certificates),
+            sum(int(_number(one.get("unsure"))) for one in self.hours),
+        )
+        if unsure:
+            told.append(f"certificates that are no proof, behind a selector: {unsure}")
         proofs = (*self.certificates, *self.hours)
         certified = {str(one.get("endpoint")): None for one in proofs}
         endpoints = self.status.get("endpoints", [])
@@ -164,6 +170,14 @@ class Coverage:
     differing: int = 0
     messages: int = 0
     at_ms: int = 0
+
+
+def is_unsure(certificate: Entry) -> bool:
+    """Say whether an equal certificate is no proof: a selector may have refused what is not there.
+
+    One that says nothing of it was written before there was anything to say.
+    """
+    return bool(certificate.get("equal")) and certificate.get("sure") is False
 
 
 def _number(value: object) -> float:

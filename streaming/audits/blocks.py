@@ -79,6 +79,8 @@ class Certificate:
         delivered: Records that came.
         equal: Whether these are the same messages, each once and with its content.
         partial: Whether the block is still open.
+        sure: Whether nothing can be missing: false where not all came that was asked for, and a
+            selector stands on the way, which may have refused the rest.
         ids: Digest of the identities that came.
         content: Digest of what they held.
     """
@@ -92,6 +94,7 @@ class Certificate:
     delivered: int
     equal: bool
     partial: bool
+    sure: bool = True
     ids: str = ""
     content: str = ""
 

@@ -38,6 +38,7 @@ class Case:
             there. Mostly that is the endpoint itself, but a queue may have several.
         is_passed: Whether every hop has passed all of it, so that what is not there is missing.
         generation: Of the offsets, as the reader of the source says. Spec: K9.
+        is_sure: Whether no selector can have refused what did not come.
         turns: Generations that were told of: deliveries of others are no copies of anything.
         evidence: Where the deliveries are.
     """
@@ -53,6 +54,7 @@ class Case:
     records: Mapping[EndpointKey, Mapping[int, tuple[int, int]]]
     is_passed: bool
     generation: int = 0
+    is_sure: bool = True
     turns: tuple[Turn, ...] = (FIRST,)
     evidence: tuple[str, ...] = ()
 

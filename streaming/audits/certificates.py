@@ -19,7 +19,7 @@ from streaming.audits.hours import Hours
 from streaming.audits.interest import Carriers, Claim, EndpointKey, Interest
 from streaming.audits.names import Names
 from streaming.audits.passing import Ends, Passing, Sight, Ticket
-from streaming.audits.verdicts import Verdict, compare, wants_of
+from streaming.audits.verdicts import Verdict, compare, is_proof, wants_of
 from streaming.tables.digest import BLOCK_OFFSETS
 from streaming.tables.rows import TopicPartition
 from streaming.tables.topics import place_of
@@ -183,7 +183,9 @@ class Certifier:
             if verdict is Verdict.EQUAL and not _is_plain(judgement, members, world):
                 verdict = Verdict.UNSURE
             if verdict is Verdict.EQUAL:
-                self._issue(judgement, endpoint, block.last, expected, expected, world, members)
+                sure = is_proof(block, members, claim)
+                counts = (block.last, expected, expected)
+                self._issue(judgement, endpoint, *counts, world, members, is_sure=sure)
                 _take_back(judgement, endpoint, world)
             elif verdict is not Verdict.NOTHING and stamp not in (
                 block.cleared.get(endpoint),
@@ -215,6 +217,7 @@ class Certifier:
             world,
             tuple(case.records),
             is_equal=outcome.is_equal,
+            is_sure=case.is_sure,
         )
         findings = list(case_findings(case, outcome))
         for finding in findings:
@@ -281,6 +284,7 @@ class Certifier:
         members: Sequence[EndpointKey],
         *,
         is_equal: bool = True,
+        is_sure: bool = True,
     ) -> None:
         place, number, issued = judgement.place, judgement.number, judgement.block.issued
         if is_equal and endpoint in judgement.others and endpoint not in issued:
@@ -298,6 +302,7 @@ class Certifier:
             delivered=delivered,
             equal=is_equal,
             partial=not is_closed,
+            sure=is_sure,
             ids=came.ids_text,
             content=came.content_text,
         )
@@ -390,6 +395,7 @@ def _case(
         records={one: dict(receipt.records) for one, receipt in receipts.items()},
         is_passed=ticket is not None,
         generation=world.passing.generations.get(judgement.place, 0),
+        is_sure=is_proof(block, members, claims),
         turns=tuple(world.passing.turns.of(source)),
         evidence=tuple(
             records(TopicPartition(names.endpoint(one.node, one.name), partition), *range_)

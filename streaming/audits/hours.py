@@ -35,12 +35,14 @@ class Hour:
     Attributes:
         certificates: How many there are.
         differing: Of these, those that say that something differs.
+        unsure: Of these, those that are equal and no proof, for a selector stands on the way.
         expected: Messages that had to come.
         delivered: Records that came.
     """
 
     certificates: int = 0
     differing: int = 0
+    unsure: int = 0
     expected: int = 0
     delivered: int = 0
 
@@ -65,6 +67,7 @@ class Hours:
         known = self.sums.setdefault(key, Hour())
         known.certificates += 1
         known.differing += not certificate.equal
+        known.unsure += certificate.equal and not certificate.sure
         known.expected += certificate.expected
         known.delivered += certificate.delivered
         self.changed[key] = None

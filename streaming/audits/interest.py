@@ -123,12 +123,14 @@ class Claim:
         between: What stands on the way.
         is_untaken: Whether it is owed from the moment on at which the origin's lane knows of it,
             and the lane does not.
+        is_refusable: Whether it would be owed if no selector stood on the way, which may refuse it.
     """
 
     filter: str
     span: Span | None
     between: Between = NOTHING
     is_untaken: bool = False
+    is_refusable: bool = False
 
     def concerns(self, subject: str) -> bool:
         """Say whether messages of a valid subject are claimed."""
@@ -340,13 +342,14 @@ class Interest:
                     continue
                 span, is_untaken = None, False
                 is_owed = wish.is_certified and (is_local or not wish.noexport)
-                is_owed &= between.is_sure or wish.policy in SHARED  # selectors let those pass
+                is_refusable = is_owed and not (between.is_sure or wish.policy in SHARED)
+                is_owed &= not is_refusable  # selectors let shared ones pass
                 if is_owed and uuid is not None and source is not None:
                     ways = (place,) if is_local else tuple(carriers(endpoint.node, source))
                     span = self._span(wish, uuid, place, source, ways, stretch)
                     is_last = wish.removed is None and stretch.last is None
                     is_untaken = is_last and span is None
-                claims.append(Claim(wish.filter, span, between, is_untaken))
+                claims.append(Claim(wish.filter, span, between, is_untaken, is_refusable))
         return claims
 
     def _span(

@@ -48,6 +48,23 @@ def compare(
     return (Verdict.UNEQUAL if is_sure else Verdict.UNSURE), 0
 
 
+def is_proof(block: Block, members: Sequence[EndpointKey], claims: Sequence[Claim]) -> bool:
+    """Say whether all came that would have been owed without the selectors on the way.
+
+    What is lost behind one is not told from what it refused: no proof. Spec: EMS-14.
+    """
+    refusable = [claim for claim in claims if claim.is_refusable]
+    if not refusable:
+        return True
+    everything = NOTHING
+    is_concerned = False
+    for subject, tally in block.subjects.items():
+        if is_subject(subject) and any(claim.concerns(subject) for claim in claims):
+            everything += tally.digest
+            is_concerned |= any(claim.concerns(subject) for claim in refusable)
+    return not is_concerned or block.delivered(members) == everything
+
+
 def _level(claims: Sequence[Claim], subject: str, first: int, last: int) -> Level:
     if not is_subject(subject):
         return Level.NONE

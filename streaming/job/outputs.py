@@ -82,6 +82,7 @@ def certificate_json(certificate: Certificate, at_ms: int, run: str) -> str:
             "delivered": certificate.delivered,
             "equal": certificate.equal,
             "partial": certificate.partial,
+            "sure": certificate.sure,
             "ids_digest": certificate.ids,
             "content_digest": certificate.content,
             "at_ms": at_ms,
@@ -155,6 +156,7 @@ def hour_json(key: HourKey, hour: Hour) -> str:
             "to_ms": (key.hour + 1) * HOUR_MS,
             "certificates": hour.certificates,
             "differing": hour.differing,
+            "unsure": hour.unsure,
             "expected": hour.expected,
             "delivered": hour.delivered,
         }

@@ -9,6 +9,7 @@ import { commands, exporting, table } from "./table.js";
 
 const MINUTE = 60_000;
 const MARK = { equal: "", "not equal": "!", unproven: "?", waiting: "", quiet: "", blind: "" };
+const verdict = (row) => (row.equal ? (row.sure === false ? "no proof" : "equal") : "not equal");
 const classOf = (cell) => `cell ${cell.replace(" ", "-")}`;
 const tint = (row) => (row.kind === "heal" ? "ok" : row.is_news || row.kind === "split" || row.kind === "unproven" ? "warn" : "bad");
 
@@ -35,7 +36,7 @@ const CERTIFICATES = [
   { name: "offsets", of: (row) => `${row.from} to ${row.to}`, short: true },
   { name: "expected", of: (row) => count(row.expected), number: true },
   { name: "delivered", of: (row) => count(row.delivered), number: true },
-  { name: "verdict", of: (row) => h("span", { class: `pill ${row.equal ? "ok" : "bad"}` }, row.equal ? "equal" : "not equal"), text: (row) => (row.equal ? "equal" : "not equal") },
+  { name: "verdict", of: (row) => h("span", { class: `pill ${row.equal ? "ok" : "bad"}` }, verdict(row)), text: verdict },
   { name: "said", of: (row) => moment(row.issued_ms, now()), short: true },
 ];
 

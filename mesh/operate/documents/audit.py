@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from mesh.operate.auditing import Audited
+from mesh.operate.auditing import Audited, is_unsure
 from mesh.operate.proof import Proof
 
 
@@ -28,6 +28,7 @@ def audit_document(found: Audited, wall_ms: int) -> dict[str, Any]:
             "findings": dict(sorted(kinds.items())),
             "certificates": len(found.certificates),
             "equal": sum(bool(one.get("equal")) for one in found.certificates),
+            "unsure": sum(is_unsure(one) for one in found.certificates),
             "expected": sum(int(one.get("expected", 0)) for one in found.certificates),
             "delivered": sum(int(one.get("delivered", 0)) for one in found.certificates),
         },

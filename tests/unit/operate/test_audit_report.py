@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mesh.operate.auditing import Audited
+from mesh.operate.documents.audit import audit_document
 
 NOW_MS = 1_000_000
 STATUS = {"at_ms": NOW_MS - 5_000, "endpoints": ["b/s", "*/q"]}
@@ -41,6 +42,19 @@ def test_an_absent_dead_or_blind_auditor_is_not_ok() -> None:
 def test_an_open_split_and_a_certificate_that_differs_are_not_ok() -> None:
     assert doubts([{"kind": "heal"}, SPLIT]) == [SPLIT["text"]]
     assert doubts(certificates=[*EQUAL, {"endpoint": "b/s"}]) == ["certificates that differ: 1"]
+
+
+def test_a_certificate_that_cannot_tell_a_loss_from_a_refusal_is_no_proof() -> None:
+    """Behind a selector; certificates of before say nothing of it."""
+    told = ["certificates that are no proof, behind a selector: 1"]
+    assert doubts(certificates=[*EQUAL, {**EQUAL[0], "sure": False}]) == told
+    assert doubts(certificates=[*EQUAL, {**EQUAL[0], "sure": True}]) == []
+    hours = [{"endpoint": "b/s", "unsure": 1}]
+    audited = Audited([], EQUAL, has_topics=True, status=STATUS, hours=hours)
+    assert list(audited.doubts(NOW_MS)) == told
+    assert audit_document(audited, NOW_MS)["counts"]["unsure"] == 0
+    audited = Audited([], [{**EQUAL[0], "sure": False}], has_topics=True, status=STATUS)
+    assert audit_document(audited, NOW_MS)["counts"]["unsure"] == 1
 
 
 def test_what_is_left_of_certificates_are_sums_and_they_count() -> None:

@@ -356,6 +356,7 @@ def test_findings_and_certificates_have_the_fields_of_the_lab(state):
         "delivered": 2,
         "equal": True,
         "partial": True,
+        "sure": True,
         "ids_digest": "2:0000000000000003:4:5",
         "content_digest": "0000000000000006",
         "at_ms": 6000,

@@ -10,12 +10,15 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import topology_spec
 from mesh.model.control import Subscription
 from mesh.model.state import Cut
-from streaming.audits.eras import Stretch
-from streaming.audits.interest import EndpointKey, Interest, Level
-from streaming.audits.verdicts import _level
+from streaming.audits.blocks import Block, Receipt, Tally
+from streaming.audits.cases import Outcome
+from streaming.audits.eras import Eras, Stretch
+from streaming.audits.interest import Claim, EndpointKey, Interest, Level
+from streaming.audits.verdicts import _level, is_proof
 from streaming.audits.ways import Between, Ways
 from streaming.tables.rows import SourceKey, TopicPartition
 from tests.sim.meshes import naive_ways, random_legal_topology
+from tests.unit.streaming.test_audit_certificates import Table, digest
 
 PLACE = TopicPartition("mesh.a.in.g", 0)
 
@@ -37,6 +40,48 @@ def test_ways_with_a_selector_are_those_of_the_design(seed: int) -> None:
         for way in naive_ways(topology, origin):
             is_crossed = step in zip(way.nodes, way.nodes[1:], strict=False)
             assert ways.between(origin, way.nodes[-1]).is_sure is not is_crossed
+
+
+@pytest.mark.parametrize(
+    ("subjects", "delivered", "sure"),
+    [
+        ({"acme/x": (0, 1, 2)}, (0, 1), False),
+        ({"acme/x": (0, 1, 2)}, (0, 1, 2), True),
+        ({"acme/x": (0, 1), "other/x": (2,)}, (0, 1), True),
+        ({"other/x": (2,)}, (), True),
+    ],
+)
+def test_what_a_selector_may_have_refused_is_no_proof(subjects, delivered, sure):
+    """Losses behind a selector were certified equal, as if nothing could be missing. EMS-14."""
+    block = Block()
+    for subject, offsets in subjects.items():
+        block.subjects[subject] = Tally(digest(*offsets), min(offsets), max(offsets))
+    endpoint = EndpointKey("b", "s")
+    block.receipts[endpoint] = Receipt(digest(*delivered))
+    refusable = [Claim("acme/>", None, Between(is_sure=False), is_refusable=True)]
+    assert is_proof(block, [endpoint], refusable) is sure
+    assert is_proof(block, [endpoint], [Claim("acme/>", None)])
+
+
+def test_a_certificate_behind_a_selector_says_so():
+    """Spec: EMS-14, K29."""
+    table = Table()
+    zones = {"Z": {"kind": "one-hop", "nodes": ["a", "b"]}}
+    selectors = [{"link": ["a", "b"], "from": "a", "when": "true"}]
+    mesh = {"kafka": {"k": {}}, "nodes": {"a": {}, "b": {}}, "zones": zones}
+    table.world.eras = Eras.of(topology_from_mapping({**mesh, "selectors": selectors}))
+    table.world.interest.subscribe(EndpointKey("b", "s"), "acme/>", Subscription(), 0)
+    table.cut(0)
+    table.publish(0, 1)
+    table.deliver(0, 1)
+    table.deliver(0, to=TopicPartition("mesh.b.ep.s", 0))
+    (case,) = table.judge(3.0, Outcome(1, 1))
+    assert not case.is_sure
+    told = {one.endpoint: (one.equal, one.sure) for one in table.certifier.unpublished.values()}
+    assert told == {"a/s1": (True, True), "b/s": (True, False)}
+    table.deliver(1, to=TopicPartition("mesh.b.ep.s", 0))
+    assert table.judge() == []
+    assert all(one.sure for one in table.certifier.unpublished.values())
 
 
 @pytest.mark.parametrize(("is_sure", "level"), [(True, Level.MUST), (False, Level.MAY)])
