@@ -48,11 +48,13 @@ class Receipt:
         digest: Of the messages.
         records: Partition of the endpoint topic -> lowest and highest offset there.
         generations: Of the source, that the deliveries say.
+        unmoved: How many did not come from another member of a queue.
     """
 
     digest: Digest = NOTHING
     records: dict[int, tuple[int, int]] = field(default_factory=dict)
     generations: dict[int, None] = field(default_factory=dict)
+    unmoved: int = 0
 
     def take(self, row: DeliveryRow) -> None:
         """Add the deliveries of a batch."""
@@ -63,6 +65,7 @@ class Receipt:
         )
         self.digest += row.digest
         self.generations[row.generation] = None
+        self.unmoved += 0 if row.is_moved else row.digest.count
 
 
 @dataclass(frozen=True, slots=True)

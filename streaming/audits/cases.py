@@ -38,6 +38,8 @@ class Case:
             there. Mostly that is the endpoint itself, but a queue may have several.
         is_passed: Whether every hop has passed all of it, so that what is not there is missing.
         generation: Of the offsets, as the reader of the source says. Spec: K9.
+        is_own: Whether it only asks if what came to a member of a queue, and was not moved there,
+            was that member's to get.
         is_sure: Whether no selector can have refused what did not come.
         turns: Generations that were told of: deliveries of others are no copies of anything.
         evidence: Where the deliveries are.
@@ -54,6 +56,7 @@ class Case:
     records: Mapping[EndpointKey, Mapping[int, tuple[int, int]]]
     is_passed: bool
     generation: int = 0
+    is_own: bool = False
     is_sure: bool = True
     turns: tuple[Turn, ...] = (FIRST,)
     evidence: tuple[str, ...] = ()

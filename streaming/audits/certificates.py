@@ -17,6 +17,7 @@ from streaming.audits.eras import Eras
 from streaming.audits.findings import FindingKind, Register, records
 from streaming.audits.hours import Hours
 from streaming.audits.interest import Carriers, Claim, EndpointKey, Interest
+from streaming.audits.matching import is_subject
 from streaming.audits.names import Names
 from streaming.audits.passing import Ends, Passing, Sight, Ticket
 from streaming.audits.verdicts import Verdict, compare, is_proof, wants_of
@@ -86,6 +87,7 @@ class Judgement:
         passed: Endpoints of which every hop has passed what is not there.
         others: Endpoints to which nothing is promised: there are no certificates of them, unless
             one tells of a fault.
+        owners: Members of queues of which each message is looked at: it may not be theirs.
         is_put_off: Whether a case of it could not be read just now.
     """
 
@@ -95,6 +97,7 @@ class Judgement:
     late: dict[EndpointKey, None]
     passed: dict[EndpointKey, Ticket] = field(default_factory=dict)
     others: Mapping[EndpointKey, Sequence[EndpointKey]] = field(default_factory=dict)
+    owners: dict[EndpointKey, None] = field(default_factory=dict)
     is_put_off: bool = False
 
 
@@ -168,7 +171,6 @@ class Certifier:
     ) -> None:
         block.judged_s = now_s
         judgement = Judgement(place, number, block, {})
-        stamp = (block.stamp, world.interest.version)
         round_.judgements.append(judgement)
         promised = _endpoints(world)
         judgement.others = _others(block, promised)
@@ -179,6 +181,14 @@ class Certifier:
                 claim = claims[place, endpoint] = found
             if not world.interest.is_settled(endpoint, claim, number * BLOCK_OFFSETS):
                 continue
+            doubted = _doubted(place, block, members, claim, world)
+            for member, own in doubted.items():
+                judgement.owners[member] = None
+                told = (member, (member,), own, Verdict.UNSURE)
+                self._look(round_, judgement, *told, world, now_s)
+            if any(member in judgement.late for member in doubted):
+                judgement.late[endpoint] = None  # until it is known who got what
+                continue
             verdict, expected = compare(block, members, claim)
             if verdict is Verdict.EQUAL and not _is_plain(judgement, members, world):
                 verdict = Verdict.UNSURE
@@ -187,24 +197,40 @@ class Certifier:
                 counts = (block.last, expected, expected)
                 self._issue(judgement, endpoint, *counts, world, members, is_sure=sure)
                 _take_back(judgement, endpoint, world)
-            elif verdict is not Verdict.NOTHING and stamp not in (
-                block.cleared.get(endpoint),
-                block.settled.get(endpoint),
-            ):
-                judgement.late[endpoint] = None
-                ticket = block.tickets.get(endpoint.node)
-                is_passed = ticket is not None and ticket.is_done
-                if ticket is not None and is_passed:
-                    judgement.passed[endpoint] = ticket
-                is_telling = verdict in (Verdict.UNSURE, Verdict.CORRUPT)
-                if is_passed or (is_telling and block.looked.get(endpoint) != stamp):
-                    block.looked[endpoint] = stamp
-                    case = _case(judgement, endpoint, members, claim, world, now_s)
-                    round_.cases.append(case)
+            elif verdict is not Verdict.NOTHING:
+                self._look(round_, judgement, endpoint, members, claim, verdict, world, now_s)
+
+    def _look(
+        self,
+        round_: Round,
+        judgement: Judgement,
+        endpoint: EndpointKey,
+        members: Sequence[EndpointKey],
+        claims: Sequence[Claim],
+        verdict: Verdict,
+        world: World,
+        now_s: float,
+    ) -> None:
+        """Have what digests cannot tell read message by message, or wait until all has passed."""
+        block, stamp = judgement.block, (judgement.block.stamp, world.interest.version)
+        if stamp in (block.cleared.get(endpoint), block.settled.get(endpoint)):
+            return
+        judgement.late[endpoint] = None
+        ticket = block.tickets.get(endpoint.node)
+        is_passed = ticket is not None and ticket.is_done
+        if ticket is not None and is_passed:
+            judgement.passed[endpoint] = ticket
+        is_telling = verdict in (Verdict.UNSURE, Verdict.CORRUPT)
+        if is_passed or (is_telling and block.looked.get(endpoint) != stamp):
+            block.looked[endpoint] = stamp
+            round_.cases.append(_case(judgement, endpoint, members, claims, world, now_s))
 
     def settle(self, round_: Round, case: Case, outcome: Outcome, world: World) -> None:
         """Take what reading a case gave."""
         judgement = round_.judgement_of(case)
+        if case.is_own:
+            self._settle_own(judgement, case, outcome, world)
+            return
         is_all_there = bool(outcome.corrupt) and not outcome.missing
         if not (outcome.is_equal or case.is_passed or is_all_there):
             return
@@ -228,6 +254,19 @@ class Certifier:
             if case.last >= judgement.block.last:
                 stamp = (judgement.block.stamp, world.interest.version)
                 judgement.block.cleared[case.endpoint] = stamp
+
+    def _settle_own(self, judgement: Judgement, case: Case, outcome: Outcome, world: World) -> None:
+        """Take whether a member of a queue got its own messages only; its queue is certified."""
+        block = judgement.block
+        strange = fault(FindingKind.UNEXPECTED, case.place, case.block, case.endpoint)
+        if not outcome.unexpected:
+            block.cleared[case.endpoint] = (block.stamp, world.interest.version)
+            judgement.late.pop(case.endpoint, None)
+            world.register.withdraw(strange.id)
+        elif case.is_passed:
+            told = [one for one in case_findings(case, outcome) if one.id == strange.id]
+            for finding in told:
+                world.register.replace(finding)
 
     def put_off(self, round_: Round, case: Case) -> None:
         """Leave a case for a later judgement: a Kafka cluster that it concerns does not answer."""
@@ -287,6 +326,9 @@ class Certifier:
         is_sure: bool = True,
     ) -> None:
         place, number, issued = judgement.place, judgement.number, judgement.block.issued
+        stamp = (judgement.block.stamp, world.interest.version)
+        strays = [one for one in judgement.owners if one in members]
+        is_equal &= not any(judgement.block.settled.get(one) == stamp for one in strays)
         if is_equal and endpoint in judgement.others and endpoint not in issued:
             return
         is_closed = self.blocks.is_closed(place, number, world.read.get(place, 0))
@@ -352,6 +394,32 @@ def _others(
     return {endpoint: (endpoint,) for endpoint in block.receipts if endpoint not in judged}
 
 
+def _doubted(
+    place: TopicPartition,
+    block: Block,
+    members: Sequence[EndpointKey],
+    claims: Sequence[Claim],
+    world: World,
+) -> Mapping[EndpointKey, Sequence[Claim]]:
+    """Return the members of a queue that got what may be another's, each with its own claims.
+
+    What was moved to a member may be anything of its queue's; digests of all members together do
+    not tell who got the rest. Where each claims all that any of them does, it is its own.
+    """
+    if len(members) == 1:
+        return {}
+    found: dict[EndpointKey, Sequence[Claim]] = {}
+    wanted = [
+        one for one in block.subjects if is_subject(one) and any(c.concerns(one) for c in claims)
+    ]
+    for member in members:
+        if member in block.receipts and block.receipts[member].unmoved:
+            own = claims_of(place, member, world)
+            if not all(any(claim.concerns(one) for claim in own) for one in wanted):
+                found[member] = own
+    return found
+
+
 def claims_of(place: TopicPartition, endpoint: EndpointKey, world: World) -> Sequence[Claim]:
     """Return what an endpoint claims of an ingress partition."""
     origin = place_of(world.passing.prefix, place.topic).node
@@ -380,6 +448,8 @@ def _case(
     ticket = judgement.passed.get(endpoint)
     is_whole = ticket is None or ticket.bound >= block.last
     last = block.last if ticket is None else min(block.last, ticket.bound)
+    is_own = endpoint in judgement.owners
+    wants = wants_of(block, claims, number * BLOCK_OFFSETS, end)
     receipts = {one: block.receipts[one] for one in members if one in block.receipts}
     names, source = TopicNames(world.passing.prefix), world.names.key(judgement.place)
     is_quiet = not 0 <= now_s - block.changed_s < QUIET_S
@@ -391,10 +461,11 @@ def _case(
         first=number * BLOCK_OFFSETS,
         last=last,
         delivered_last=end if is_quiet and is_whole else last,
-        wants=tuple(wants_of(block, claims, number * BLOCK_OFFSETS, end)),
+        wants=tuple(want for want in wants if not (is_own and want.is_must)),
         records={one: dict(receipt.records) for one, receipt in receipts.items()},
         is_passed=ticket is not None,
         generation=world.passing.generations.get(judgement.place, 0),
+        is_own=is_own,
         is_sure=is_proof(block, members, claims),
         turns=tuple(world.passing.turns.of(source)),
         evidence=tuple(

@@ -111,7 +111,7 @@ class Rereader:
             source_id = "" if case.source is None else case.source.topic_id
             span = (case.first, case.last, case.delivered_last)
             told = " ".join(["", *sorted(topics.values()), ""])
-            rows.append((number, *case.place, *span, told, source_id))
+            rows.append((number, *case.place, *span, told, source_id, case.is_own))
             wants.extend(
                 (number, want.subject, want.first, want.last, want.is_must) for want in case.wants
             )

@@ -18,8 +18,9 @@ OFFSETS_MAX = 100
 """Source offsets that one answer spells out; the counts tell how many there are."""
 
 CASES = """`case` int, topic string, `partition` int, first long, last long, delivered_last long,
-endpoint_topics string, source_id string"""
-"""Blocks and endpoints to be read; topics of endpoints with a blank before and behind each."""
+endpoint_topics string, source_id string, is_own boolean"""
+"""Blocks and endpoints to be read; topics of endpoints with a blank before and behind each. With
+`is_own` what was moved there from another member of a queue is left out."""
 
 WANTS = "`case` int, subject string, first long, last long, is_must boolean"
 """What must and may come, per case."""
@@ -135,6 +136,7 @@ def _received(records: DataFrame, cases: DataFrame, turns: DataFrame) -> DataFra
         & (F.col("copy.source_id") == F.col("one.source_id"))
         & (F.col("copy.source_partition") == F.col("one.partition"))
         & F.col("copy.source_offset").between(F.col("one.first"), F.col("one.delivered_last"))
+        & (~F.col("one.is_own") | (F.col("copy.moves") == 0))
     )
     joined = copy.join(one, on=is_in_case, how="inner").select("one.case", "copy.*")
     message = Window.partitionBy("case", "source_offset")

@@ -44,6 +44,18 @@ def test_what_two_members_have_or_none_is_named(bench, plant):
     }
 
 
+def test_what_one_member_asked_for_and_another_got_is_unexpected(bench, plant):
+    """All together have exactly what was owed; what was moved may be anything of the queue's."""
+    plant.cuts_everywhere("a", plant.subscribe("a", "q", "acme/>", ANY))
+    plant.cuts_everywhere("c", plant.subscribe("c", "q", "other/>", ANY))
+    plant.carry(10, [])
+    plant.deliver("c/q", range(8), ["a", "b", "c"])
+    plant.deliver("c/q", [8, 9], ["a", "b", "c"], moves=1)
+    assert told(bench) == (["unexpected"], {"*/q": (10, 10, False)})
+    (finding,) = bench.auditor.state.register.findings.values()
+    assert (finding.endpoint, finding.first, finding.last) == ("c/q", 0, 7)
+
+
 def test_what_was_moved_is_where_it_was_moved_last(bench, plant):
     """From a to c, one of them back again: its path begins anew, and nothing is late or twice."""
     subscribe(plant, "a", "c")

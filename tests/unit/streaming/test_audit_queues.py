@@ -114,9 +114,9 @@ class Shared(Table):
             interest.cut(Cut(PLACE.topic, b"", 0, 0, uuid, 0))
         self.world.carriers = lambda *_: [TopicPartition("mesh.a.to.b.g", 0)]
 
-    def give(self, node: str, *offsets: int) -> None:
+    def give(self, node: str, *offsets: int, name: str = "work", is_moved: bool = False) -> None:
         row = DeliveryRow(
-            place=TopicPartition(f"mesh.{node}.ep.work", 0),
+            place=TopicPartition(f"mesh.{node}.ep.{name}", 0),
             source=SOURCE,
             generation=0,
             path=("a",) if node == "a" else ("a", node),
@@ -127,8 +127,13 @@ class Shared(Table):
             record_first=0,
             record_last=9,
             late=0,
+            is_moved=is_moved,
         )
         self.certifier.blocks.deliver([row], self.world.names, self.at_s)
+
+    def told(self) -> dict[str, bool]:
+        """Return what is certified, and whether it is equal."""
+        return {one.endpoint: one.equal for one in self.certifier.unpublished.values()}
 
 
 def test_one_member_or_the_other_has_each_message():
@@ -165,6 +170,70 @@ def test_what_two_members_have_or_none_is_a_finding(
     assert {one.node for case in cases for one in case.records} == {"a", "b"}
     found = list(table.world.register.findings.values())
     assert [(one.kind.value, one.endpoint) for one in found] == [(kind, "*/work")]
+
+
+@pytest.fixture
+def apart() -> Shared:
+    """Members of one queue that ask for different things."""
+    table = Shared()
+    interest = table.world.interest = Interest(queues=RULES)
+    for node, filter_, uuid in (("a", "acme/>", "u"), ("b", "other/>", "v")):
+        interest.subscribe(EndpointKey(node, "work"), filter_, queue(), 0)
+        interest.cut(Cut(PLACE.topic, b"", 0, 0, uuid, 0))
+    return table
+
+
+def test_what_one_member_asked_for_and_another_got_is_unexpected(apart: Shared):
+    """Together they had exactly what they had to, and that was certified. Spec: K29."""
+    apart.publish(0, 1, 2)
+    apart.give("b", 0, 1, 2)
+    outcome = Outcome(0, 3, unexpected=3, unexpected_offsets=(0, 1, 2))
+    (case,) = apart.judge(outcome=outcome)
+    assert (case.is_own, case.is_passed, list(case.records)) == (True, False, [("b", "work")])
+    assert apart.told() == {}
+    apart.pass_to(3)
+    for _ in range(4):
+        apart.judge(outcome=outcome)
+    assert apart.told() == {"*/work": False}
+    (finding,) = apart.world.register.findings.values()
+    assert (finding.kind, finding.endpoint, finding.count) == ("unexpected", "b/work", 3)
+
+
+def test_members_that_ask_for_different_things_are_certified_once_each_has_its_own(apart: Shared):
+    apart.publish(0, 1)
+    apart.publish(2, subject="other/x")
+    apart.give("a", 0, 1)
+    apart.give("b", 2)
+    cases = apart.judge(outcome=Outcome(1, 1))
+    assert [(case.endpoint.node, case.is_own) for case in cases] == [("a", True), ("b", True)]
+    assert not any(want.is_must for case in cases for want in case.wants)
+    assert apart.judge() == []
+    assert apart.told() == {"*/work": True}
+    assert apart.certifier.waiting == []
+
+
+def test_what_was_moved_to_a_member_may_be_anything_of_its_queue(apart: Shared):
+    apart.publish(0, 1)
+    apart.give("b", 0, 1, is_moved=True)
+    assert apart.judge() == []
+    assert apart.told() == {"*/work": True}
+
+
+def test_what_came_to_the_proxy_of_a_queue_with_a_home_is_unexpected():
+    """Its proxies attract nothing. Spec: EMS-12."""
+    table = Shared()
+    interest = table.world.interest = Interest(queues=RULES)
+    for node, uuid in (("a", "u"), ("b", "v")):
+        interest.subscribe(EndpointKey(node, "orders"), "acme/>", queue("home"), 0)
+        interest.cut(Cut(PLACE.topic, b"", 0, 0, uuid, 0))
+    table.publish(0, 1)
+    table.give("a", 0, 1, name="orders")
+    table.pass_to(2)
+    outcome = Outcome(0, 2, unexpected=2, unexpected_offsets=(0, 1))
+    cases = [case for _ in range(4) for case in table.judge(outcome=outcome)]
+    assert {case.wants for case in cases} == {()}
+    assert table.told() == {"*/orders": False}
+    assert [one.endpoint for one in table.world.register.findings.values()] == ["a/orders"]
 
 
 EACH_GETS = QueueRules(policies={"work": "every"})
