@@ -96,7 +96,7 @@ def routed(live: Live, source: str, target: str) -> dict[str, Any]:
     return route_document(live.seen.topology, source, target)
 
 
-def traced(live: Live, message: str, last: int) -> dict[str, Any]:
+def traced(live: Live, message: str, last: int | None) -> dict[str, Any]:
     """Return what is found of one message."""
     seen = live.seen
     tracer = Tracer(seen.topology, seen.kafka, last)

@@ -262,7 +262,10 @@ def _add_questions(router: APIRouter, live: Live) -> None:
     def trace(
         request: Request,
         message: str,
-        last: Annotated[int, Query(ge=1, le=SCANNED_MAX)] = SCANNED_MAX,
+        last: Annotated[
+            int | None,
+            Query(ge=1, le=SCANNED_MAX, description="Look at so many of the newest records."),
+        ] = None,
     ) -> Response:
         """One message hop by hop; `mesh trace`."""
         return answer(request, traced(live, message[:1_000], last))

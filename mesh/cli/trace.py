@@ -27,8 +27,13 @@ def trace(
         ),
     ],
     last: Annotated[
-        int, typer.Option(min=1, help="Newest records looked at in each outbox and endpoint.")
-    ] = 100_000,
+        int | None,
+        typer.Option(
+            min=1,
+            help="Look at so many of the newest records of each outbox and endpoint, instead of "
+            "those of about its time.",
+        ),
+    ] = None,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -93,7 +98,7 @@ def table_of(found: Trace, data: dict[str, Any]) -> RenderableType:
         (one["endpoint"], one["place"], ">".join(one["path"])) for one in data["deliveries"]
     ]
     if found.unseen:
-        lines.append(f"older records not looked at: {', '.join(data['not_looked_at'])}; see --last")
+        lines.append(f"there may be more in {', '.join(data['not_looked_at'])}; see --last")
     return Group(
         *lines,
         grid(("LINK", "FRAME", "STRETCH", "MESSAGES", "REPAIR", "WRITTEN"), frames),

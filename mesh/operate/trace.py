@@ -1,7 +1,8 @@
 """One message followed through the topics: ingress, frames on outboxes, deliveries. Spec: K3, K9.
 
 Partition i of a source goes to partition i mod P of every target, so one partition per topic is
-read, and of that only the newest records.
+read. Where in it is found by time: a delivery has the time of its message, and a frame is written
+after the message, or after the frame that brought it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mesh.codec.frames import decode_header, decode_value
 from mesh.codec.state import decode_dead_letter
 from mesh.errors import ConfigError, Problem, ProtocolError
 from mesh.model.frames import Era, FrameFlags, FrameHeader, MessageClass
@@ -18,14 +18,21 @@ from mesh.model.names import name_fault
 from mesh.model.state import DeadLetter
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.operate.search import Search
 from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
-from mesh.transport.reading import read_range
+from mesh.transport.reading import read_logs, read_range
 from mesh.view.lane_reports import read_positions
-from mesh.view.messages import MessageIdentity, received
+from mesh.view.messages import MessageIdentity
 
 SCANNED_MAX = 100_000
-"""Newest records looked at in each outbox and endpoint."""
+"""Newest records that may be looked at in each outbox and endpoint."""
+
+SHORT_MAX = 20_000
+"""Records that are looked at from where the message can be."""
+
+CLOCKS_MS = 60_000
+"""So far may the clocks of a publisher and of two Kafka clusters be apart."""
 
 FORMS = "write TOPIC/PARTITION/OFFSET of the ingress record, or the id that `mesh subscribe` prints"
 
@@ -82,6 +89,15 @@ class DeliverySeen:
     path: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """A node that the message came to, in which partition, and when: None if nobody can know."""
+
+    node: str
+    partition: int
+    ms: int | None
+
+
 @dataclass(slots=True)
 class Trace:
     """What was found of one message.
@@ -97,7 +113,7 @@ class Trace:
         frames: On outboxes, in the order of the walk.
         deliveries: To endpoints that have a topic.
         letter: Why it was refused, or None.
-        unseen: Partitions of which older records were not looked at.
+        unseen: Partitions that may hold more in records that were not looked at.
     """
 
     ingress: Ingress
@@ -123,12 +139,13 @@ class Tracer:
     """Follows messages of one mesh.
 
     Attributes:
-        scanned_max: Newest records looked at per partition.
+        last: So many of the newest records of each partition are looked at; None: those among
+            which the message can be.
     """
 
     topology: Topology
     kafka: Mapping[str, KafkaCluster]
-    scanned_max: int = SCANNED_MAX
+    last: int | None = None
 
     def find(self, text: str) -> Ingress:
         """Return where a message entered the mesh.
@@ -165,20 +182,30 @@ class Tracer:
         """
         trace = Trace(ingress)
         self._read_ingress(trace)
-        edge: list[tuple[str, int]] = [(ingress.node, ingress.place.partition)]
+        search = self._follow(trace, self.last)
+        is_found = bool(trace.frames or trace.deliveries)
+        if not is_found and trace.is_routed and self.last is None and not search.has_earlier:
+            # Its publisher's clock may be far off.
+            self._follow(trace, SCANNED_MAX)
+        if not trace.frames and not trace.deliveries:
+            self._read_letters(trace)
+        return trace
+
+    def _follow(self, trace: Trace, last: int | None) -> Search:
+        ingress = trace.ingress
+        trace.unseen.clear()
+        search = Search(ingress.identity)
+        edge = [_Arrival(ingress.node, ingress.place.partition, trace.created_ms)]
         visited = {ingress.node: None}
         while edge:
-            node, partition = edge.pop(0)
-            deliveries, frames = self._passed(trace, node, partition)
+            deliveries, frames = self._passed(trace, edge.pop(0), search, last)
             trace.deliveries += deliveries
             for frame in frames:
                 trace.frames.append(frame)
                 if frame.target not in visited:
                     visited[frame.target] = None
-                    edge.append((frame.target, frame.place.partition))
-        if not trace.frames and not trace.deliveries:
-            self._read_letters(trace)
-        return trace
+                    edge.append(_Arrival(frame.target, frame.place.partition, frame.appended_ms))
+        return search
 
     def _cluster(self, node: str) -> KafkaCluster:
         return self.kafka[self.topology.nodes[node].kafka]
@@ -203,47 +230,40 @@ class Tracer:
                 if name == SUBJECT_HEADER:
                     trace.subject = (content or b"").decode(errors="replace")
 
-    def _newest(
-        self, trace: Trace, node: str, places: Sequence[TopicPartition]
-    ) -> Iterator[Record]:
-        kafka = self._cluster(node)
-        ends, starts = kafka.admin().stable_ends(places), kafka.admin().starts(places)
-        begins = {}
-        for place in places:
-            if place not in ends or place not in starts:
-                continue
-            begins[place] = max(starts[place], ends[place] - self.scanned_max)
-            if begins[place] > starts[place]:
-                trace.unseen.append(place)
-        yield from read_range(kafka, begins, {place: ends[place] for place in begins}, name="trace")
-
     def _passed(
-        self, trace: Trace, node: str, partition: int
+        self, trace: Trace, at: _Arrival, search: Search, last: int | None
     ) -> tuple[Sequence[DeliverySeen], Sequence[FrameSeen]]:
         """Return deliveries and frames that a node made of the message, in one reading."""
-        outboxes = self._outboxes(trace, node, partition)
-        endpoints = self._endpoints(node, partition)
-        source = bytes.fromhex(trace.ingress.identity.topic_id)
+        kafka = self._cluster(at.node)
+        outboxes = self._outboxes(trace, at.node, at.partition)
+        endpoints = self._endpoints(at.node, at.partition)
+        ends = kafka.admin().stable_ends([*endpoints, *outboxes])
+        if last is None and at.ms is not None and trace.created_ms is not None:
+            begins = {
+                **kafka.admin().since(list(endpoints), trace.created_ms),
+                **kafka.admin().since(list(outboxes), at.ms - CLOCKS_MS),
+            }
+            until = {
+                place: min(ends.get(place, 0), begin + SHORT_MAX) for place, begin in begins.items()
+            }
+        else:
+            starts, count = kafka.admin().starts(list(ends)), last or SCANNED_MAX
+            begins = {place: max(start, ends[place] - count) for place, start in starts.items()}
+            until = {place: ends[place] for place in starts}
+            trace.unseen += [place for place, start in starts.items() if begins[place] > start]
+        is_over = search.is_over if last is None else None
         deliveries: list[DeliverySeen] = []
         frames: list[FrameSeen] = []
-        for record in self._newest(trace, node, [*endpoints, *outboxes]):
+        for record in read_range(kafka, begins, until, name="trace", until=is_over):
             place = TopicPartition(record.topic(), record.partition())
             if place in outboxes:
-                # Most are of other sources: telling that costs less than reading them.
-                header = None
-                if source in (record.key() or b""):
-                    header = _carries(record, trace.ingress.identity)
-                if header is not None:
-                    frames.append(_frame(node, outboxes[place], place, record, header))
-            elif any(source in (value or b"") for _, value in headers_of(record)[-1:]):
-                try:
-                    message = received(record)
-                except ProtocolError:
-                    continue
-                if message.identity == trace.ingress.identity:
-                    name = endpoints[place]
-                    found = DeliverySeen(node, name, place, record.offset(), message.path)
-                    deliveries.append(found)
+                if (header := search.frame(record)) is not None:
+                    frames.append(_frame(at.node, outboxes[place], place, record, header))
+            elif (message := search.delivery(record)) is not None:
+                name, offset = endpoints[place], record.offset()
+                deliveries.append(DeliverySeen(at.node, name, place, offset, message.path))
+        left = [place for place, end in until.items() if end < ends.get(place, 0)]
+        trace.unseen += [place for place in left if place not in search.passed]
         # Partitions are read side by side: the order of the walk is made again.
         order = {place: number for number, place in enumerate([*endpoints, *outboxes])}
         deliveries.sort(key=lambda one: (order[one.place], one.offset))
@@ -275,11 +295,12 @@ class Tracer:
     def _read_letters(self, trace: Trace) -> None:
         ingress = trace.ingress
         names, lanes = TopicNames(self.topology.prefix), self.topology.nodes[ingress.node].lanes
-        topic = names.dead_letters(ingress.node)
+        topic, kafka = names.dead_letters(ingress.node), self._cluster(ingress.node)
+        count = self.last or SCANNED_MAX
         wanted = (ingress.place.topic, ingress.place.partition, ingress.identity.offset)
         for partition in range(2 * lanes):
             place = TopicPartition(topic, partition)
-            for letter in _letters(self._newest(trace, ingress.node, [place])):
+            for letter in _letters(read_logs(kafka, [place], most=count, name="trace")):
                 if (letter.topic, letter.partition, letter.offset) == wanted:
                     trace.letter = letter
 
@@ -310,21 +331,6 @@ def _frame(
         appended_ms=record.timestamp()[1],
         eras=header.origin.eras,
     )
-
-
-def _carries(record: Record, identity: MessageIdentity) -> FrameHeader | None:
-    """Return the header of a frame if the message is in it."""
-    try:
-        header = decode_header(record.key() or b"")
-        origin = header.origin
-        source = (origin.source.topic_id.hex(), origin.source.partition, origin.generation)
-        wanted = (identity.topic_id, identity.partition, identity.generation)
-        if source != wanted or not origin.first <= identity.offset <= origin.last:
-            return None
-        offsets: Sequence[int] = [m.offset for m in decode_value(record.value() or b"", header)]
-    except ProtocolError:
-        return None
-    return header if identity.offset in offsets else None
 
 
 def _letters(records: Iterator[Record]) -> Iterator[DeadLetter]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from mesh.errors import TransportUnavailableError
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
@@ -58,10 +58,18 @@ def read_range(
     ends: Mapping[TopicPartition, int],
     *,
     name: str = "range",
+    until: Callable[[Record], bool] | None = None,
 ) -> Iterator[Record]:
     """Yield the committed records from `begins` below `ends`.
 
     What is deleted meanwhile is left out.
+
+    Args:
+        cluster: Where they are.
+        begins: Where to begin in each partition.
+        ends: Where to end; partitions without a begin are left out.
+        name: Client name of the reader.
+        until: Says of a record whether the rest of its partition is left unread.
 
     Raises:
         TransportUnavailableError: An end was not reached, and nothing came for five seconds: what
@@ -78,8 +86,12 @@ def read_range(
             records = reader.read(_READ_S, 1_000)
             idle = 0 if records else idle + 1
             for record in records:
-                if record.offset() < ends[TopicPartition(record.topic(), record.partition())]:
+                place = TopicPartition(record.topic(), record.partition())
+                if place in waiting and record.offset() < ends[place]:
                     yield record
+                    if until is not None and until(record):
+                        del waiting[place]
+                        reader.unassign([place])
             if deleted := [place for place in reader.lost() if place in waiting]:
                 reader.assign(cluster.admin().starts(deleted))
             if idle >= _READS_MAX:

@@ -124,8 +124,7 @@ function explanation(state, { told, asked, past }) {
   ];
 }
 
-const LOOKED_AT = 20_000; // newest records of each partition; more only when somebody asks
-const LOOKED_AT_MAX = 100_000;
+const LOOKED_AT_MAX = 100_000; // newest records of each partition, when somebody asks
 
 export function trace(state) {
   const [id, idField] = field("message", "Message id", state.id ?? "", { placeholder: "mesh.tk1.in.g/0/5" });
@@ -134,7 +133,7 @@ export function trace(state) {
   if (!state.id) {
     return { element: h("div", null, form, h("h2", { class: "title" }, "Trace"), h("p", { class: "empty" }, "One message hop by hop: its ingress topic, partition and offset, or the id that mesh subscribe prints."), commands(["mesh trace mesh.NODE.in.g/PARTITION/OFFSET"])) };
   }
-  const found = asking(() => ask(`trace/${state.id.split("/").map(encodeURIComponent).join("/")}`, { last: state.last ?? LOOKED_AT }), (data) => traced(state, data));
+  const found = asking(() => ask(`trace/${state.id.split("/").map(encodeURIComponent).join("/")}`, { last: state.last }), (data) => traced(state, data));
   return { element: h("div", null, form, found.element), ready: found.ready, close: found.close };
 }
 
@@ -164,13 +163,13 @@ function traced(state, data) {
   return [
     h("div", { class: "bar" }, h("h2", { class: "title" }, shown(data.id)), exporting("trace", HOPS, () => rows)),
     h("p", { class: "lead" }, !isFound ? "Nothing is left of such a message, if there ever was one."
-      : `${ingress.subject ? `${shown(ingress.subject)}, ` : ""}published at ${ingress.node}, ${ingress.routed ? "routed" : "not routed yet"}: ${data.deliveries.length} deliver${data.deliveries.length === 1 ? "y" : "ies"}, ${data.frames.length} frames${data.not_looked_at.length ? "; there may be more in older records, which were not looked at" : ""}.`),
+      : `${ingress.subject ? `${shown(ingress.subject)}, ` : ""}published at ${ingress.node}, ${ingress.routed ? "routed" : "not routed yet"}: ${data.deliveries.length} deliver${data.deliveries.length === 1 ? "y" : "ies"}, ${data.frames.length} frames${data.not_looked_at.length ? "; there may be more in records that were not looked at" : ""}.`),
     data.refused ? h("p", null, h("span", { class: "pill bad" }, "refused"), ` ${shown(data.refused.reason)}: ${shown(data.refused.detail)}`) : null,
     twice.length ? h("p", null, h("span", { class: "pill bad" }, "twice"), ` delivered more than once to ${[...new Set(twice)].map(shown).join(", ")}`) : null,
     ways.length && state.table !== "1" ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Its way" }, drawTree(ways, { notes })) : null,
     table(HOPS, isFound ? rows : [], { caption: "Hop by hop, with the records that prove it", empty: "No record." }),
-    data.not_looked_at.length ? h("p", { class: "soft" }, `Older records were not looked at: ${data.not_looked_at.map(shown).join(", ")} `,
-      state.last ? null : h("button", { type: "button", onclick: () => adjust({ last: LOOKED_AT_MAX }) }, `Look at ${count(LOOKED_AT_MAX)} of each; this takes longer`)) : null,
+    data.not_looked_at.length ? h("p", { class: "soft" }, `There may be more in ${data.not_looked_at.map(shown).join(", ")} `,
+      state.last ? null : h("button", { type: "button", onclick: () => adjust({ last: LOOKED_AT_MAX }) }, `Look at the newest ${count(LOOKED_AT_MAX)} of each; this takes longer`)) : null,
     commands([`mesh trace ${quoted(data.id)}`]),
   ];
 }

@@ -107,7 +107,7 @@ def test_a_bounded_trace_says_what_it_left_out(mesh: Mesh) -> None:
     for _ in range(9):
         mesh.publish("a", "acme/x")
     mesh.pause(2.0)
-    tracer = Tracer(mesh.topology, mesh.world.kafka, scanned_max=1)
+    tracer = Tracer(mesh.topology, mesh.world.kafka, last=1)
     assert tracer.trace(tracer.find("mesh.a.in.g/0/0")).unseen
 
 

@@ -1,0 +1,92 @@
+"""A message among many is found by time: few records are read, and nothing is missed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from mesh.config.topology_file import topology_from_mapping
+from mesh.model.headers import SUBJECT_HEADER
+from mesh.operate.search import BEHIND_MAX
+from mesh.operate.trace import Tracer
+from mesh.transport import reading
+from mesh.transport.memory import MemoryKafka
+from tests.component.in_memory_mesh import CHAIN, Mesh
+
+MANY = 3_600
+HEADERS = [(SUBJECT_HEADER, b"acme/x")]
+
+
+@pytest.fixture(scope="module")
+def busy() -> Iterator[Mesh]:
+    """Thousands of messages over a minute, all on one partition; in the middle one is looked for."""
+    mesh = Mesh(topology_from_mapping(CHAIN))
+    mesh.subscribe("c", "e", "acme/>")
+    writer = mesh.world.kafka["left"].writer("busy")
+    for _ in range(12):
+        for _ in range(MANY // 12):
+            writer.produce("mesh.a.in.g", b"x", b"key", 0, headers=HEADERS)
+        writer.flush()
+        mesh.pause(5)
+    yield mesh
+    mesh.close()
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How many records were looked at, by topic."""
+    counts: Counter[str] = Counter()
+    original = reading.read_range
+
+    def counted(kafka: MemoryKafka, *arguments: object, **named: object) -> Iterator[object]:
+        for record in original(kafka, *arguments, **named):
+            counts[record.topic()] += 1
+            yield record
+
+    monkeypatch.setattr("mesh.operate.trace.read_range", counted)
+    return counts
+
+
+def test_only_what_can_be_it_is_read(busy: Mesh, read: Counter[str]) -> None:
+    """From its time on in endpoints; a little behind the first later message nothing more."""
+    tracer = Tracer(busy.topology, busy.world.kafka)
+    found = tracer.trace(tracer.find(f"mesh.a.in.g/0/{MANY // 2}"))
+    assert [(one.source, one.target) for one in found.frames] == [("a", "b"), ("b", "c")]
+    assert [one.endpoint for one in found.deliveries] == ["e"]
+    assert found.unseen == []
+    assert read["mesh.c.ep.e"] < MANY // 12 + BEHIND_MAX + 10
+    assert read["mesh.c.ep.e"] > 0
+
+
+def test_who_asks_for_the_newest_gets_all_copies(busy: Mesh) -> None:
+    """A copy that was written long after is not looked for unasked, and named when asked."""
+    right = busy.world.kafka["right"]
+    tracer = Tracer(busy.topology, busy.world.kafka)
+    place = tracer.trace(tracer.find("mesh.a.in.g/0/7")).deliveries[0]
+    begin = place.offset
+    (record,) = reading.read_range(right, {place.place: begin}, {place.place: begin + 1})
+    writer = right.writer("again")
+    at_ms = record.timestamp()[1]
+    writer.produce(
+        "mesh.c.ep.e", record.value(), record.key(), 0, timestamp=at_ms, headers=record.headers()
+    )
+    writer.flush()
+    ingress = tracer.find("mesh.a.in.g/0/7")
+    assert len(tracer.trace(ingress).deliveries) == 1
+    newest = Tracer(busy.topology, busy.world.kafka, last=100_000)
+    assert len(newest.trace(ingress).deliveries) == 2
+
+
+def test_a_publisher_whose_clock_is_far_ahead_is_traced_all_the_same(busy: Mesh) -> None:
+    """Nothing was written after its time: then the newest records are looked at."""
+    writer = busy.world.kafka["left"].writer("ahead")
+    ahead_ms = busy.now_ms() + 10 * 60_000
+    writer.produce("mesh.a.in.g", b"x", b"key", 1, timestamp=ahead_ms, headers=HEADERS)
+    writer.flush()
+    busy.pause(3)
+    tracer = Tracer(busy.topology, busy.world.kafka)
+    found = tracer.trace(tracer.find("mesh.a.in.g/1/0"))
+    assert len(found.frames) == 2
+    assert len(found.deliveries) == 1
