@@ -24,6 +24,9 @@ PATIENCE_S = 10.0
 
 _WORDS = 5
 
+_DIGITS_MAX = 10
+"""Of a partition: Python reads no numbers of thousands of digits."""
+
 
 @dataclass(slots=True)
 class Marks:
@@ -47,7 +50,9 @@ class Marks:
     def ask(self, reader: str, sender: str, key: str) -> None:
         """Take the key of a request; one that nobody can read is no request."""
         words = key.split(" ")
-        if len(words) != _WORDS or not (words[2].isdecimal() and words[3].isdecimal()):
+        if len(words) != _WORDS:
+            return
+        if any(not one.isdecimal() or len(one) > _DIGITS_MAX for one in words[2:4]):
             return
         outbox = f"{self.prefix}{sender}.to.{reader}.{words[4][:1]}"
         source = SourceKey(words[1], int(words[2]))

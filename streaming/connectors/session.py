@@ -17,6 +17,16 @@ Progress = Callable[[str], None]
 #: Small heaps do best with the serial collector; class data and code have bounds of their own.
 STEADY_JVM = "-XX:+UseSerialGC -Xss512k -XX:ReservedCodeCacheSize=160m -XX:MaxMetaspaceSize=256m "
 
+_AVRO = "-Dorg.apache.avro.limits."
+
+BOUNDED = (
+    f"{_AVRO}string.maxLength=1048576 {_AVRO}bytes.maxLength=16777216 "
+    f"{_AVRO}collectionItems.maxLength=1048576"
+)
+"""What Avro may take for one string, one value of bytes and one collection, whatever length a
+stranger's record claims: a length that no heap holds ends the JVM, one above a bound is a record
+that cannot be read. Records of the mesh stay far below: payloads are skipped, not read."""
+
 YOUNG_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """Compiles little: for a session that lives for seconds."""
 
@@ -29,7 +39,7 @@ def _abroad(cores: int, memory: str) -> dict[str, str]:
     return {
         "spark.cores.max": str(cores),
         "spark.executor.memory": memory,
-        "spark.executor.extraJavaOptions": STEADY_JVM,
+        "spark.executor.extraJavaOptions": f"{STEADY_JVM} {BOUNDED}",
         "spark.task.maxFailures": "1",  # a batch that fails is begun again as a whole
     }
 
@@ -74,7 +84,7 @@ def start_session(
         **({"spark.jars": known} if known else {"spark.jars.packages": packages()}),
         "spark.jars.ivy": str(ivy),
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": jvm,
+        "spark.driver.extraJavaOptions": f"{jvm} {BOUNDED}",
         **(_AT_HOME if not master or master.startswith("local") else _abroad(cores, memory)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

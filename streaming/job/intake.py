@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from mesh.codec.control import (
     decode_change,
@@ -24,7 +24,10 @@ from streaming.audits.interest import EndpointKey
 from streaming.audits.matching import is_filter
 from streaming.job.state import State
 from streaming.tables.rows import Batch, DeliveryRow, FrameRow, SmallRow, StrayRow, TopicPartition
-from streaming.tables.topics import CONFIG, ENDPOINT, OUTBOX, TopicPlace, place_of
+from streaming.tables.topics import CONFIG, ENDPOINT, OUTBOX, TopicPlace, is_place, place_of
+
+SHOWN_MAX = 100
+"""Characters of a stranger's text that a finding shows."""
 
 
 def take_configs(state: State, rows: Sequence[SmallRow], now_s: float) -> None:
@@ -86,11 +89,13 @@ def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
             case _, _, None:
                 pass
             case "progress", _, value:
-                is_news = state.passing.read(place.node, decode_progress(value))
-                state.interest.version += is_news
+                progress = decode_progress(value)
+                if _names_places(state, row, [progress.topic]):
+                    state.interest.version += state.passing.read(place.node, progress)
             case "control", "identity", value:
                 identity = decode_identity(value)
-                if identity.node == place.node:
+                is_own = identity.node == place.node
+                if is_own and _names_places(state, row, [one.name for one in identity.topics]):
                     state.names.learn(identity)
             case "control", "heartbeat", value:
                 heartbeat = decode_heartbeat(value)
@@ -98,14 +103,23 @@ def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
                 state.colours.of[place.node] = heartbeat.colour
             case "control", key, value if key.startswith("stop "):
                 stop = decode_stop(value)
-                state.interest.version += state.passing.turns.stop(stop)
-                state.register.add(_stop_finding(prefix, place.node, stop))
+                if _names_places(state, row, [stop.topic]):
+                    state.interest.version += state.passing.turns.stop(stop)
+                    state.register.add(_stop_finding(prefix, place.node, stop))
             case "to", "link", value:
                 state.splits.acknowledge(place.node, place.other, decode_link_state(value))
             case _:
                 pass
     except RemoteProtocolError:
         return
+
+
+def _names_places(state: State, row: SmallRow, topics: Iterable[str]) -> bool:
+    """Say whether a record names topics of the mesh alone; one that does not is told, once."""
+    foreign = [topic for topic in topics if not is_place(state.eras.prefix, topic)]
+    if foreign:
+        state.register.add(_foreign_finding(state.eras.prefix, row, foreign[0]))
+    return not foreign
 
 
 def _take_subscription(state: State, node: str, row: SmallRow) -> None:
@@ -126,6 +140,8 @@ def _take_ledger(state: State, node: str, row: SmallRow) -> None:
     try:
         ledger = decode_ledger(row.value)
     except RemoteProtocolError:
+        return
+    if not _names_places(state, row, [cut.topic for cut in ledger.cuts]):
         return
     for cut in ledger.cuts:
         if cut.uuid == CHANGED:
@@ -189,6 +205,23 @@ def _stop_finding(prefix: str, node: str, stop: Stop) -> Finding:
         count=0 if last is None else last - stop.first + 1,
         anchor=f"{stop.topic_id.hex()} {stop.reason} {stop.first}",
         node=node,
+    )
+
+
+def _foreign_finding(prefix: str, row: SmallRow, topic: str) -> Finding:
+    where = records(row.place, row.offset, row.offset)
+    return Finding(
+        kind=FindingKind.UNEXPECTED,
+        text=f"{row.place} has a record about {topic[:SHOWN_MAX]!r}, which is no topic of this"
+        " mesh: it counts for nothing",
+        ids=(where,),
+        source=str(row.place),
+        first=row.offset,
+        last=row.offset,
+        count=1,
+        anchor="names",
+        node=place_of(prefix, row.place.topic).node,
+        evidence=(where,),
     )
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
 
 from streaming.tables.columns import digest_columns, moves_column
-from streaming.tables.digest import BLOCK_OFFSETS
+from streaming.tables.digest import BLOCK_BITS
 from streaming.tables.topics import CONFIG, CONTROL, ENDPOINT, INGRESS, OUTBOX
 
 EXAMPLES_MAX = 50
@@ -64,7 +64,7 @@ def _rows(frame: DataFrame, table: str) -> DataFrame:
 
 
 def _block(offset: Column) -> Column:
-    return F.floor(offset / BLOCK_OFFSETS).cast("long").alias("block")
+    return F.shiftright(offset, BLOCK_BITS).alias("block")  # exact at any offset
 
 
 def ingress_rows(records: DataFrame) -> DataFrame:
@@ -194,7 +194,10 @@ def frame_columns(records: DataFrame, *more: str) -> DataFrame:
         origin["count"].alias("messages"),
         # Of several, the first is that of the origin; who was configured apart counts apart.
         F.when(F.size(origin["eras"]) == 1, origin["eras"][0]["number"]).alias("era"),
-        (F.try_element_at(header["path"], F.lit(1)) != origin["node"]).alias("is_moved"),
+        # An empty path begins nowhere: no member of a queue has sent it on.
+        F.coalesce(
+            F.try_element_at(header["path"], F.lit(1)) != origin["node"], F.lit(False)
+        ).alias("is_moved"),
     )
 
 

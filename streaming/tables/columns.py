@@ -22,6 +22,9 @@ FRAME_VALUE_READER = """{"type": "record", "name": "FrameValue", "namespace": "i
 
 _RESERVED = f"{MESH_HEADER}-"
 
+MOVES_BYTES = 8
+"""Of the number that a mover writes: `conv` fails on longer ones."""
+
 
 DELIVERY_READER = """{"type": "record", "name": "Delivery", "namespace": "io.trellis.mesh",
 "fields": [{"name": "version", "type": "int"},
@@ -148,9 +151,13 @@ def _length(column: Column) -> Column:
 
 
 def moves_column() -> Column:
-    """Return how often a delivered message was moved to another member of its queue."""
+    """Return how often a delivered message was moved to another member of its queue.
+
+    What is no number that a mover writes excuses nothing: it stands for 0.
+    """
     moves = F.try_element_at(F.col("delivery")["ext"], F.lit(MOVED_EXT))
-    return F.coalesce(F.conv(F.hex(moves), 16, 10).cast("long"), F.lit(0))
+    written = F.when(F.octet_length(moves) <= MOVES_BYTES, F.hex(moves))
+    return F.coalesce(F.conv(written, 16, 10).try_cast("long"), F.lit(0))
 
 
 def delivery_column() -> Column:

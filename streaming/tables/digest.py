@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-BLOCK_OFFSETS = 4096
+BLOCK_BITS = 12
+
+BLOCK_OFFSETS = 1 << BLOCK_BITS
 """Source offsets that one certificate speaks for. Spec: K29."""
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from streaming.tables.aggregates import frame_columns
 from streaming.tables.columns import header_column, moves_column, offset_deltas_column
-from streaming.tables.digest import BLOCK_OFFSETS
+from streaming.tables.digest import BLOCK_BITS
 from streaming.tables.topics import ENDPOINT, INGRESS
 
 OFFSETS_MAX = 100
@@ -201,8 +201,10 @@ def frame_faults(raw: DataFrame, requests: DataFrame) -> DataFrame:
         .join(F.broadcast(requests), on=keys, how="inner")
     )
     messages = doubted.select("*", F.posexplode("deltas").alias("number", "delta")).withColumn(
-        "source_offset", F.col("origin_first") + F.col("delta")
+        "source_offset",
+        F.try_add("origin_first", "delta"),  # of strangers they may be anything
     )
+    messages = messages.where(F.col("source_offset").isNotNull())
     within = _repeats(messages.where(~F.col("is_arrival")))
     return within.union(_arrivals(messages.where("is_arrival")))
 
@@ -246,7 +248,7 @@ def _repeats(messages: DataFrame) -> DataFrame:
 def _by_block(marked: DataFrame) -> DataFrame:
     offset = F.col("source_offset")
     faulty = marked.where(F.col("is_duplicate") | F.col("is_disorder"))
-    block = F.floor(offset / BLOCK_OFFSETS).cast("long").alias("block")
+    block = F.shiftright(offset, BLOCK_BITS).alias("block")
     return _lines(
         faulty.groupBy("request", block).agg(
             F.count_if("is_duplicate").alias("duplicate"),

@@ -77,6 +77,15 @@ def place_of(prefix: str, topic: str) -> TopicPlace:
     raise ValueError(f"{topic!r} has no form that a topic of the mesh may have")
 
 
+def is_place(prefix: str, topic: str) -> bool:
+    """Say whether a name that a record tells can be one of a topic of the mesh."""
+    try:
+        place_of(prefix, topic)
+    except ValueError:
+        return False
+    return True
+
+
 def audited_pattern(prefix: str) -> str:
     """Return the Java regular expression of all topics that the auditor reads.
 

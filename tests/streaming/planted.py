@@ -295,7 +295,9 @@ class Plant:
                 "partition": partition,
                 "generation": generation,
                 "offset": offset,
-                "ext": {"moved": moves.to_bytes(8, "big")} if moves else {},
+                "ext": {"moved": moves.to_bytes(8 + moves.bit_length() // 65, "big")}
+                if moves
+                else {},
             }
             told = [("mesh-subject", subject.encode()), ("mesh", avro("delivery", delivery))]
             headers = [*like.headers, *told]

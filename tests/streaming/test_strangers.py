@@ -1,0 +1,98 @@
+"""What strangers write ends no batch: each is told once with its place. Spec: DESIGN 4.6."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.codec.control import encode_identity, encode_stop
+from mesh.codec.header import MAGIC
+from mesh.codec.state import encode_ledger, encode_progress
+from mesh.model.control import Identity, Stop, TopicIdentity
+from mesh.model.state import Cut, Ledger, Progress, ProgressKind
+from tests.streaming.planted import Plant
+
+pytestmark = pytest.mark.spark
+
+LONGEST = 2**31 - 9
+"""The longest string that Avro's Java library takes by itself: more than any heap here."""
+
+SOME = 3 * 2**28
+"""Items that an array of Java may have, and no heap here."""
+
+
+def number(value: int) -> bytes:
+    """Return a number as Avro writes it."""
+    value <<= 1
+    parts = bytearray()
+    while value > 0x7F:
+        parts.append(0x80 | (value & 0x7F))
+        value >>= 7
+    return bytes([*parts, value])
+
+
+def stray_delivery(plant: Plant, *parts: int) -> None:
+    """Write a record to c/s1 whose last header begins like a delivery's."""
+    data = b"".join(number(one) for one in parts).ljust(25, b"x")
+    plant.put("c.ep.s1", 0, b"k", b"v", [("mesh-subject", b"acme/x"), ("mesh", data)])
+
+
+def write_odd_records(plant: Plant) -> None:
+    orders = [TopicIdentity("orders", bytes(16), 1)]
+    told = Identity(node="b", uuid="odd", epoch=9, cluster_id="x", lanes=1, topics=orders)
+    held = Progress(
+        kind=ProgressKind.HELD, offset=5, topic="orders", partition=0, topic_id=bytes(16), ahead=1
+    )
+    cuts = [Cut("orders", bytes(16), 0, 3, "uuid-c", 4)]
+    plant.put(
+        "a.control", 0, b"stop x 0", encode_stop(Stop("orders", 0, bytes(16), "truncated", 3))
+    )
+    plant.put("b.control", 0, b"identity", encode_identity(told))
+    plant.put("a.progress", 0, b"held x", encode_progress(held))
+    plant.put("a.ledger", 0, b"0", encode_ledger(Ledger(node="a", lane=0, lane_epoch=1, cuts=cuts)))
+    plant.frame("a->b", [0], path=[], source="a.in.g", partition=1)
+    for zone in (LONGEST, 2**40):
+        plant.put("a.to.b.g", 1, MAGIC + number(1) + number(0) + number(zone), b"")
+    stray_delivery(plant, 1, 0, 1, LONGEST)  # the first node of its path
+    stray_delivery(plant, 1, 0, SOME)  # so many nodes
+    plant.deliver("c/s1", [8], ["a", "b", "c"], moves=2**64 - 1)
+    plant.deliver("c/s1", [9], ["a", "b", "c"], moves=2**64)
+    plant.deliver("c/s1", [2**63 - 1], ["a", "b", "c"])
+
+
+def test_odd_records_are_told_with_their_places_and_all_else_is_judged(bench, plant):
+    for node in ("b", "c"):
+        plant.cuts_everywhere(node, plant.subscribe(node, "s1", "acme/>"))
+    plant.carry(10, ["b/s1", "c/s1"])
+    assert bench.settle() == []
+    write_odd_records(plant)
+    bench.settle()
+    register = bench.auditor.state.register
+    found = sorted(
+        (one.kind.value, one.link or one.endpoint or one.source, one.ids, one.count)
+        for one in register.findings.values()
+    )
+    assert found == [
+        ("duplicate", "c/s1", ("mesh.a.in.g/0/0/8", "mesh.a.in.g/0/0/9"), 2),
+        ("unexpected", "a->b", ("mesh.a.to.b.g/1@1",), 2),
+        ("unexpected", "c/s1", (f"mesh.a.in.g/0/0/{2**63 - 1}",), 1),
+        ("unexpected", "c/s1", ("mesh.c.ep.s1/0@10",), 2),
+        ("unexpected", "mesh.a.control/0", ("mesh.a.control/0@1",), 1),
+        ("unexpected", "mesh.a.ledger/0", (f"mesh.a.ledger/0@{len(ledger(plant)) - 1}",), 1),
+        ("unexpected", "mesh.a.progress/0", (f"mesh.a.progress/0@{len(progress(plant)) - 1}",), 1),
+        ("unexpected", "mesh.b.control/0", ("mesh.b.control/0@1",), 1),
+        ("unplanned-path", "a->b", ("mesh.a.in.g/1/0/0",), 1),
+    ]
+    register.take_unpublished()
+    plant.carry(30, ["b/s1", "c/s1"], subject="acme/more", lost=[29])
+    kinds = bench.settle()
+    assert kinds.count("missing") == 2
+    assert len(kinds) == len(found) + 2
+    assert bench.certificates["mesh.a.in.g/0", "b/s1"].expected == 40
+
+
+def ledger(plant: Plant) -> list:
+    return plant.logs["mesh.a.ledger", 0]
+
+
+def progress(plant: Plant) -> list:
+    return plant.logs["mesh.a.progress", 0]

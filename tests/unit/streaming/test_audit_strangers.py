@@ -1,0 +1,128 @@
+"""Records that name what is no topic of the mesh: told once, and of no effect. Spec: DESIGN 4.6."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.codec.control import encode_identity, encode_stop
+from mesh.codec.state import encode_ledger, encode_progress
+from mesh.model.control import Identity, Stop, TopicIdentity
+from mesh.model.state import Cut, Ledger, Progress, ProgressKind
+from streaming.audits.findings import FindingKind
+from streaming.job.intake import take_batch
+from streaming.job.state import State
+from streaming.tables.digest import Digest
+from streaming.tables.rows import Batch, DeliveryRow, SmallRow, SourceKey, TopicPartition
+from streaming.tables.topics import OUTBOX, place_of
+from tests.streaming.planted import chain_topology
+
+ID = bytes(15) + b"\1"
+
+
+def small(topic: str, key: str, value: bytes | None, offset: int = 7) -> SmallRow:
+    return SmallRow(TopicPartition(topic, 0), offset, key, value, 0)
+
+
+def held(topic: str) -> bytes:
+    return encode_progress(
+        Progress(
+            kind=ProgressKind.HELD,
+            offset=5,
+            topic=topic,
+            partition=0,
+            topic_id=ID,
+            source_partition=0,
+            ahead=1,
+        )
+    )
+
+
+def identity(topic: str) -> bytes:
+    topics = [TopicIdentity(topic, ID, 1)]
+    return encode_identity(
+        Identity(node="a", uuid="u", epoch=1, cluster_id="x", lanes=1, topics=topics)
+    )
+
+
+def ledger(topic: str) -> bytes:
+    cut = Cut(topic, ID, 0, 3, "u", 4)
+    return encode_ledger(Ledger(node="a", lane=0, lane_epoch=1, cuts=[cut]))
+
+
+STOP = small("mesh.a.control", "stop x 0", encode_stop(Stop("orders", 0, ID, "truncated", 3)))
+HELD = small("mesh.a.progress", "held x", held("orders"))
+IDENTITY = small("mesh.a.control", "identity", identity("orders"))
+CUT = small("mesh.a.ledger", "0", ledger("orders"))
+
+
+def batch_of(row: SmallRow) -> Batch:
+    if row.place.topic.endswith("ledger"):
+        return Batch(ledgers=[row])
+    return Batch(small=[row])
+
+
+def delivery() -> DeliveryRow:
+    """Of the topic that the identity names."""
+    return DeliveryRow(
+        place=TopicPartition("mesh.a.ep.s", 0),
+        source=SourceKey(ID.hex(), 0),
+        generation=0,
+        path=("a",),
+        block=0,
+        digest=Digest(count=1),
+        first=0,
+        last=0,
+        record_first=0,
+        record_last=0,
+        late=0,
+    )
+
+
+@pytest.mark.parametrize(
+    "row", [STOP, HELD, IDENTITY, CUT], ids=["stop", "held", "identity", "cut"]
+)
+def test_a_record_about_a_foreign_topic_is_told_once_and_counts_for_nothing(row: SmallRow) -> None:
+    state = State.of(chain_topology())
+    for _ in range(2):
+        take_batch(state, batch_of(row), 1.0)
+    take_batch(state, Batch(deliveries=[delivery()]), 2.0)
+    (finding,) = state.register.findings.values()
+    assert finding.kind is FindingKind.UNEXPECTED
+    assert (finding.ids, finding.count) == ((f"{row.place}@7",), 1)
+    assert "'orders'" in finding.text
+    # What looks at all that is known goes on.
+    assert state.passing._holds("a") is None
+    state.interest.unknown_ends({}, lambda topic: place_of("mesh.", topic).other)
+    assert not state.interest.cuts
+    assert not state.names.topics
+    assert not state.eras.begins
+
+
+def test_others_like_it_are_counted_and_the_name_is_cut_short() -> None:
+    state = State.of(chain_topology())
+    for offset in (7, 8):
+        long = small("mesh.a.progress", "held x", held("x" * 5_000), offset)
+        take_batch(state, batch_of(long), 1.0)
+    (finding,) = state.register.findings.values()
+    assert (finding.count, finding.first, finding.last) == (2, 7, 8)
+    assert len(finding.text) < 300
+
+
+def test_the_same_records_about_topics_of_the_mesh_are_taken() -> None:
+    state = State.of(chain_topology())
+    take_batch(state, batch_of(small("mesh.a.progress", "held x", held("mesh.a.to.b.g"))), 1.0)
+    take_batch(state, batch_of(small("mesh.a.control", "identity", identity("mesh.a.in.g"))), 1.0)
+    take_batch(state, batch_of(small("mesh.a.ledger", "0", ledger("mesh.a.in.g"))), 1.0)
+    assert not state.register.findings
+    assert state.passing._holds("a") is not None
+    assert state.names.topics == {ID.hex(): "mesh.a.in.g"}
+    assert state.interest.cuts
+
+
+@pytest.mark.parametrize("number", ["9" * 5_000, "-1", "x", ""])
+def test_a_request_for_a_repair_of_no_partition_is_none(number: str) -> None:
+    state = State.of(chain_topology())
+    key = f"repair aa {number} 0 guaranteed"
+    take_batch(state, Batch(small=[small("mesh.b.to.a.c", key, b"")]), 1.0)
+    assert place_of("mesh.", "mesh.b.to.a.c").role == OUTBOX
+    assert not state.marks.asked
