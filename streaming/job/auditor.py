@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
 from secrets import token_hex
@@ -22,22 +23,24 @@ from mesh.model.topology import Topology
 from streaming.audits.cases import Case, Outcome
 from streaming.audits.certificates import World
 from streaming.audits.eras import OF_THE_FILE
-from streaming.audits.findings import Finding, FindingKind
+from streaming.audits.findings import Finding, FindingKind, records
 from streaming.audits.queues import QueueRules
 from streaming.audits.untaken import untaken
 from streaming.audits.unwanted import wanted
 from streaming.connectors.sink import Output
+from streaming.connectors.source import Ranges
 from streaming.job.doubts import Doubts
 from streaming.job.intake import take_batch, take_configs
 from streaming.job.outputs import status_json, take_outputs
 from streaming.job.rereads import Rereader
+from streaming.job.sifting import sift
 from streaming.job.snapshots import Snapshots
 from streaming.job.sources import Sources
 from streaming.job.state import State
 from streaming.tables.aggregates import batch_rows
 from streaming.tables.columns import parsed
 from streaming.tables.rows import Batch, TopicPartition, read_batch
-from streaming.tables.topics import GUARANTEED, INGRESS, LEDGER, OUTBOX, place_of
+from streaming.tables.topics import GUARANTEED, INGRESS, LEDGER, OUTBOX, is_of_data, place_of
 
 BROKERS_EVERY_S = 60.0
 """How often the auditor asks brokers anew what was deleted or made again, in seconds."""
@@ -151,24 +154,77 @@ class Auditor:
 
     def absorb(self, rows: Batch, kafka: str, batch: int) -> None:
         """Take the small rows of a micro-batch."""
-        state = self.state
-        state.register.now_ms = wall_ms()
-        take_configs(state, rows.small, self.clock())
-        self._follow_topology()
+        self._take_configs(rows)
+        self._ask_brokers(kafka, self._begin(kafka, batch))
+        self._take_rows(rows, kafka)
+        self.judge()
+        self.batch_at_s = self.taken_s[kafka] = self.clock()
+
+    def absorb_the_sound(self, kafka: str, batch: int) -> None:
+        """Take of a micro-batch that fails again and again what can be taken, and tell the rest.
+
+        Its records are read anew, ever fewer at a time, and each part is judged before it counts.
+        """
+        self._judge()  # else it is not this batch that spoils it
+        before = self._begin(kafka, batch)
+        self._ask_brokers(kafka, before)
+        read = {
+            place: (before.get(place, 0), end)
+            for place, end in self.positions(kafka, batch).items()
+            if self.sources.is_at_home(kafka, place.topic) and end > before.get(place, 0)
+        }
+        prefix = self.topology.prefix
+        ordered = sorted(read, key=lambda one: (is_of_data(prefix, one.topic), one))
+
+        def take(ranges: Ranges) -> None:
+            known = deepcopy(self.state)
+            try:
+                rows = self.rows(self.rereader.records(kafka, ranges))
+                self._take_configs(rows)
+                self._take_rows(rows, kafka)
+                self._judge()
+            except BaseException:
+                self.state = known
+                self._follow_topology()
+                raise
+
+        for ranges, reason in sift({place: read[place] for place in ordered}, take):
+            for place, (first, end) in ranges.items():
+                self.state.register.add(_spoiled(prefix, place, first, end - 1, reason))
+                self._leave_out(place, end - 1)
+        self._publish(is_last=False)
+        self.batch_at_s = self.taken_s[kafka] = self.clock()
+
+    def _begin(self, kafka: str, batch: int) -> Mapping[TopicPartition, int]:
+        """Note that a batch is taken, and return how far was read before."""
         before = self._go_on(kafka, batch)
         if kafka not in self.lagging and kafka in self.taken_s:
             # Spark has asked where the logs end after it was done with the batch before.
             self.sources.read[kafka] = self.taken_s[kafka]
-        self._ask_brokers(kafka, before)
+        return before
+
+    def _take_configs(self, rows: Batch) -> None:
+        self.state.register.now_ms = wall_ms()
+        take_configs(self.state, rows.small, self.clock())
+        self._follow_topology()
+
+    def _take_rows(self, rows: Batch, kafka: str) -> None:
         mine = rows.only(lambda topic: self.sources.is_at_home(kafka, topic))
+        state = self.state
         take_batch(state, mine, self.clock())
         state.minutes.absorb(mine.minutes, mine.small, kafka, state.eras.linked()[-1])
         if not self.is_behind:
             heads, positions = state.chains.heads, state.passing.positions
             state.minutes.look(kafka, heads, positions, self.sources.homes)
         self._know_wishes()
-        self.judge()
-        self.batch_at_s = self.taken_s[kafka] = self.clock()
+
+    def _leave_out(self, place: TopicPartition, last: int) -> None:
+        """Judge nothing that rests on records up to an offset that nobody has read."""
+        topic = place_of(self.topology.prefix, place.topic)
+        if topic.role == LEDGER:
+            self.state.accounts.forget(topic.node)
+        elif topic.role == INGRESS and topic.letter == GUARANTEED:
+            self.state.certifier.blocks.skip(place, last)
 
     def _know_wishes(self) -> None:
         """Have the next batch matched against what is asked for by now."""
@@ -213,6 +269,10 @@ class Auditor:
         Args:
             is_last: There will be no later judgement: certify open ranges at once.
         """
+        self._judge(is_last=is_last)
+        self._publish(is_last=is_last)
+
+    def _judge(self, *, is_last: bool = False) -> None:
         state, now_s = self.state, self.clock()
         state.register.now_ms = wall_ms()
         Doubts(self.rereader, state).settle()
@@ -231,7 +291,6 @@ class Auditor:
                 state.register.add(finding)
         if not self.is_behind:
             self._look_at_stalls(world, now_s)
-        self._publish(is_last=is_last)
 
     def _look_at_stalls(self, world: World, now_s: float) -> None:
         """Tell of what has stood still for long, where all that was written has been read."""
@@ -370,6 +429,23 @@ class Auditor:
 def wall_ms() -> int:
     """Return the time of day in milliseconds since 1970; nothing is decided by it."""
     return int(time.time() * 1000)
+
+
+def _spoiled(prefix: str, place: TopicPartition, first: int, last: int, reason: str) -> Finding:
+    where = records(place, first, last)
+    return Finding(
+        kind=FindingKind.UNPROVEN,
+        text=f"{where} cannot be read or judged ({reason}) and is left out: nothing is certified"
+        " about what is there",
+        ids=(where,),
+        link=place_of(prefix, place.topic).link,
+        source=str(place),
+        first=first,
+        last=last,
+        count=last - first + 1,
+        anchor=f"spoiled@{first}",
+        evidence=(where,),
+    )
 
 
 def _unread(prefix: str, place: TopicPartition, first: int, last: int) -> Finding:

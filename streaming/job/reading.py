@@ -24,6 +24,7 @@ from streaming.connectors.checkpoint import has_plan
 from streaming.connectors.logs import Logs
 from streaming.connectors.options import java_options
 from streaming.job.auditor import Auditor
+from streaming.job.sifting import Failure
 from streaming.tables.rows import Batch
 from streaming.tables.topics import audited_pattern
 
@@ -44,11 +45,26 @@ class Reading:
         query: Spark's; None before it starts and after it failed.
         failures: In a row.
         again_s: When to start it again.
+        failure: Why the last batch was not taken.
+        is_spoiled: Whether the same batch has failed before for the same reason, which lies in
+            its records.
     """
 
     query: Any = None
     failures: int = 0
     again_s: float = 0.0
+    failure: Failure | None = None
+    is_spoiled: bool = False
+
+    def note(self, batch: int, error: Exception) -> None:
+        """Note that a batch was not taken."""
+        failure = Failure.of(batch, error)
+        self.is_spoiled = self.is_spoiled or failure.is_again(self.failure)
+        self.failure = failure
+
+    def taken(self) -> None:
+        """Note that a batch was taken."""
+        self.failures, self.failure, self.is_spoiled = 0, None, False
 
 
 @dataclass(slots=True)
@@ -126,25 +142,35 @@ class Readings:
 
     def _taker(self, kafka: str) -> Callable[[DataFrame, int], None]:
         def take(records: DataFrame, batch: int) -> None:
+            reading = self.readings[kafka]
             try:
                 if self.auditor.is_news(kafka, batch):
-                    rows = self.auditor.rows(records)  # others may be taken meanwhile
+                    # Others may be taken while the rows are made.
+                    rows = None if reading.is_spoiled else self.auditor.rows(records)
                     with self.lock:
                         self._absorb(rows, kafka, batch)
             except (ConfigError, TransportFencedError) as error:
                 self.fatal = error
                 raise
+            except Exception as error:
+                reading.note(batch, error)
+                raise
             self.auditor.sources.unread.pop(kafka, None)
-            self.readings[kafka].failures = 0
+            reading.taken()
 
         return take
 
-    def _absorb(self, rows: Batch, kafka: str, batch: int) -> None:
+    def _absorb(self, rows: Batch | None, kafka: str, batch: int) -> None:
+        """Take the small rows of a batch; without them, what of it can be taken."""
         if self.stopping.is_set():
             # Not committed: the next run takes this batch.
             raise TransportUnavailableError("the auditor is stopping")
         try:
-            self.auditor.absorb(rows, kafka, batch)
+            if rows is None:
+                self.say(f"{kafka}: batch {batch} is spoiled, and read again in parts")
+                self.auditor.absorb_the_sound(kafka, batch)
+            else:
+                self.auditor.absorb(rows, kafka, batch)
         except BaseException:
             self.auditor.restore()  # half a batch was taken
             raise

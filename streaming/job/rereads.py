@@ -65,16 +65,33 @@ class Rereader:
         begins = self.sources.beginnings(ranges)
         if not self.sources.can_read(ranges):
             raise TransportUnavailableError("a Kafka cluster does not say where its logs begin")
-        parts = []
-        for kafka, places in self.sources.by_home(begins).items():
-            wanted = {
-                place: (max(ranges[place][0], begins[place]), ranges[place][1])
-                for place in places
-                if ranges[place][1] > begins[place]
-            }
-            if wanted:
-                parts.append(source.again(self.session, self.kafka[kafka], wanted))
+        parts = [
+            self._of(kafka, {place: ranges[place] for place in places}, begins)
+            for kafka, places in self.sources.by_home(begins).items()
+        ]
         return reduce(DataFrame.union, parts) if parts else source.nothing(self.session)
+
+    def records(self, kafka: str, ranges: source.Ranges) -> DataFrame:
+        """Return the records of ranges of one Kafka cluster, also of nodes that nobody knows yet.
+
+        Raises:
+            TransportUnavailableError: It does not answer.
+        """
+        begins = self.sources.brokers[kafka].beginnings(ranges)
+        there = {place: range_ for place, range_ in ranges.items() if place in begins}
+        return self._of(kafka, there, begins)
+
+    def _of(
+        self, kafka: str, ranges: source.Ranges, begins: Mapping[TopicPartition, int]
+    ) -> DataFrame:
+        wanted = {
+            place: (max(first, begins[place]), end)
+            for place, (first, end) in ranges.items()
+            if end > begins[place]
+        }
+        if not wanted:
+            return source.nothing(self.session)
+        return source.again(self.session, self.kafka[kafka], wanted)
 
     def can_read(self, case: Case) -> bool:
         """Say whether all Kafka clusters answer that a case concerns."""

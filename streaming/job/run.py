@@ -12,7 +12,7 @@ from types import FrameType
 
 from pyspark.sql import SparkSession
 
-from mesh.errors import StartError, TransportUnavailableError
+from mesh.errors import MeshError, StartError, TransportUnavailableError
 from mesh.model.topics import TopicNames
 from streaming.config import AuditSettings
 from streaming.connectors.checkpoint import read_positions
@@ -25,6 +25,7 @@ from streaming.job.outputs import TABLES
 from streaming.job.port import Port
 from streaming.job.reading import Readings
 from streaming.job.rereads import Rereader
+from streaming.job.sifting import reason_of
 from streaming.job.snapshots import Snapshots
 from streaming.job.sources import Sources
 from streaming.job.state import State
@@ -56,11 +57,13 @@ class Supervisor:
         auditor: What the batches are for.
         readings: The queries.
         port: Told that it looks around.
+        blamed: Why the last judgement failed, if nobody has thought of that.
     """
 
     auditor: Auditor
     readings: Readings
     port: Port
+    blamed: str = ""
 
     def watch(self, *, until_drained: bool) -> None:
         """Wait until the auditor shall end.
@@ -91,6 +94,16 @@ class Supervisor:
         except TransportUnavailableError as error:
             say(f"{error}; it is tried again")
             self.auditor.restore()
+        except MeshError:
+            raise
+        except Exception as error:  # noqa: BLE001  # what nobody has thought of ends nothing
+            # Until a judgement succeeds no status is written: reports say so.
+            if (reason := reason_of(error)) != self.blamed:
+                say(f"what was read cannot be judged: {reason}; it is tried again")
+                self.blamed = reason
+            self.auditor.restore()
+        else:
+            self.blamed = ""
 
     def _is_drained(self) -> bool:
         state = self.auditor.state

@@ -86,6 +86,12 @@ def is_place(prefix: str, topic: str) -> bool:
     return True
 
 
+def is_of_data(prefix: str, topic: str) -> bool:
+    """Say whether a topic holds messages; others say what the messages are judged by."""
+    place = place_of(prefix, topic)
+    return place.role not in SMALL_ROLES and place.letter != CONTROL
+
+
 def audited_pattern(prefix: str) -> str:
     """Return the Java regular expression of all topics that the auditor reads.
 

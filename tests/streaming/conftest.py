@@ -102,6 +102,10 @@ class PlantReader(Rereader):
         joined = frame.join(bounds, on=["topic", "partition"])
         return joined.where("offset >= first and offset < end").drop("first", "end")
 
+    def records(self, kafka, ranges) -> DataFrame:
+        """Return planted records."""
+        return self._records(ranges)
+
 
 @dataclass(frozen=True, slots=True)
 class PlantBrokers:

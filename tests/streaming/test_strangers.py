@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from pyspark.sql import functions as F
 
 from mesh.codec.control import encode_identity, encode_stop
 from mesh.codec.header import MAGIC
 from mesh.codec.state import encode_ledger, encode_progress
 from mesh.model.control import Identity, Stop, TopicIdentity
 from mesh.model.state import Cut, Ledger, Progress, ProgressKind
+from streaming.job import auditor, intake
+from streaming.job.reading import Reading, Readings
+from streaming.tables.columns import parsed
+from tests.streaming.conftest import kafka_frame, kafka_of
 from tests.streaming.planted import Plant
 
 pytestmark = pytest.mark.spark
@@ -56,7 +63,7 @@ def write_odd_records(plant: Plant) -> None:
     stray_delivery(plant, 1, 0, SOME)  # so many nodes
     plant.deliver("c/s1", [8], ["a", "b", "c"], moves=2**64 - 1)
     plant.deliver("c/s1", [9], ["a", "b", "c"], moves=2**64)
-    plant.deliver("c/s1", [2**63 - 1], ["a", "b", "c"])
+    plant.deliver("c/s1", [2**63 - 1], ["a", "b", "c"], partition=1)
 
 
 def test_odd_records_are_told_with_their_places_and_all_else_is_judged(bench, plant):
@@ -74,7 +81,7 @@ def test_odd_records_are_told_with_their_places_and_all_else_is_judged(bench, pl
     assert found == [
         ("duplicate", "c/s1", ("mesh.a.in.g/0/0/8", "mesh.a.in.g/0/0/9"), 2),
         ("unexpected", "a->b", ("mesh.a.to.b.g/1@1",), 2),
-        ("unexpected", "c/s1", (f"mesh.a.in.g/0/0/{2**63 - 1}",), 1),
+        ("unexpected", "c/s1", (f"mesh.a.in.g/1/0/{2**63 - 1}",), 1),
         ("unexpected", "c/s1", ("mesh.c.ep.s1/0@10",), 2),
         ("unexpected", "mesh.a.control/0", ("mesh.a.control/0@1",), 1),
         ("unexpected", "mesh.a.ledger/0", (f"mesh.a.ledger/0@{len(ledger(plant)) - 1}",), 1),
@@ -96,3 +103,51 @@ def ledger(plant: Plant) -> list:
 
 def progress(plant: Plant) -> list:
     return plant.logs["mesh.a.progress", 0]
+
+
+def break_on_odd_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have Spark fail on a message whose key is `odd`, and Python on a stop that `x` made."""
+
+    def odd_parsed(raw, prefix, message_bytes_max):
+        odd = F.raise_error(F.concat(F.lit("odd at "), F.col("offset"))).cast("binary")
+        value = F.when(F.col("key") == F.lit(b"odd"), odd).otherwise(F.col("value"))
+        return parsed(raw.withColumn("value", value), prefix, message_bytes_max)
+
+    def odd_stop(prefix, node, stop):
+        raise ZeroDivisionError(str(stop))
+
+    monkeypatch.setattr(auditor, "parsed", odd_parsed)
+    monkeypatch.setattr(intake, "_stop_finding", odd_stop)
+
+
+def test_what_spoils_a_batch_is_left_out_and_told_after_it_has_failed_twice(
+    bench, plant, spark, tmp_path: Path, monkeypatch
+):
+    """What nobody has thought of costs its own record, not the Kafka cluster's."""
+    break_on_odd_records(monkeypatch)
+    plant.cuts_everywhere("b", plant.subscribe("b", "s1", "acme/>"))
+    plant.carry(20, ["b/s1"], lost=[4])
+    plant.publish("a", "acme/x", 3, partition=1)
+    plant.put("a.in.g", 1, b"odd", b"payload", [("mesh-subject", b"acme/x")])
+    plant.put("a.control", 0, b"stop x 0", encode_stop(Stop("mesh.a.in.g", 0, bytes(16), "x", 3)))
+    told: list[str] = []
+    readings = Readings(spark, bench.auditor, {}, tmp_path, 1.0, told.append)
+    readings.readings["k1"] = Reading()
+    bench.ends = {place: len(log) for place, log in plant.logs.items()}
+    here = [place for place in bench.ends if kafka_of(place[0]) == "k1"]
+    take, frame = readings._taker("k1"), kafka_frame(spark, plant, places=here)
+    for _ in range(2):
+        with pytest.raises(Exception, match="odd at"):
+            take(frame, 0)
+    take(frame, 0)
+    assert told == ["k1: batch 0 is spoiled, and read again in parts"]
+    bench.taken = {place: end for place, end in bench.ends.items() if place in here}
+    assert bench.settle() == ["missing", "unproven", "unproven"]
+    found = bench.auditor.state.register.findings.values()
+    assert sorted(one.ids for one in found if one.kind == "unproven") == [
+        ("mesh.a.control/0@1",),
+        ("mesh.a.in.g/1@3",),
+    ]
+    assert [one.ids for one in found if one.kind == "missing"] == [("mesh.a.in.g/0/0/4",)]
+    take(frame, 0)  # a batch that Spark runs again is no news
+    assert readings.readings["k1"] == Reading()
