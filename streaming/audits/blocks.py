@@ -13,7 +13,7 @@ from streaming.audits.names import Names
 from streaming.audits.passing import Ticket
 from streaming.tables.digest import BLOCK_OFFSETS, NOTHING, Digest
 from streaming.tables.rows import DeliveryRow, IngressRow, SourceKey, TopicPartition
-from streaming.tables.topics import GUARANTEED, place_of
+from streaming.tables.topics import GUARANTEED, INGRESS, place_of
 
 PARKED_S = 60.0
 """How long deliveries wait for the name of their source, in seconds."""
@@ -224,7 +224,7 @@ class Blocks:
                 continue
             if row.message_class != CLASSES.get(place_of(self.prefix, place.topic).letter):
                 self.mislabelled.append(_mislabelled(self.prefix, place, row))
-            if self._is_certified(place, row):
+            if row.source.topic_id not in names.former and self._is_certified(place, row):
                 topic = place_of(self.prefix, row.place.topic)
                 block = self._block(place, row.block, now_s)
                 endpoint = EndpointKey(topic.node, topic.other)
@@ -306,6 +306,22 @@ class Blocks:
         blocks = self.open.get(place, {})
         for skipped in [one for one in blocks if one <= number]:
             del blocks[skipped]
+
+    def begin_anew(self, place: TopicPartition, unread: int) -> None:
+        """Forget a topic that was made again, and what waits for records of it.
+
+        Args:
+            place: A partition of it, whether an ingress or another.
+            unread: So many records of the new one were not read.
+        """
+        self.open.pop(place, None)
+        self.dropped.pop(place, None)
+        if unread and place_of(self.prefix, place.topic).role == INGRESS:
+            self.skip(place, unread - 1)
+        for _, _, block in self.walk():
+            for node, ticket in list(block.tickets.items()):
+                if any(step.reader.place == place for step in ticket.steps):
+                    del block.tickets[node]
 
     def walk(self) -> Iterator[tuple[TopicPartition, int, Block]]:
         """Yield all blocks in order."""

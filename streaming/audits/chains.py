@@ -66,6 +66,12 @@ class Chains:
         for key, group in chains.items():
             yield from self._follow(key, group, names)
 
+    def begin_anew(self, place: TopicPartition) -> None:
+        """Forget an outbox that was made again: in the new one chains may begin anywhere."""
+        self.heads = {key: head for key, head in self.heads.items() if key.outbox != place}
+        if place in self.begins:
+            self.begins[place] = 1
+
     def _follow(self, key: ChainKey, rows: Sequence[FrameRow], names: Names) -> Iterator[Finding]:
         head = min((row.head for row in rows), key=lambda frame: frame.offset)
         tail = max((row.tail for row in rows), key=lambda frame: frame.offset)

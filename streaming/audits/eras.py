@@ -65,6 +65,7 @@ class Eras:
         prefix: Start of every topic name.
         texts: Number -> topology as it is published.
         begins: Per source partition: numbers and positions from which on it was routed by them.
+        sources: Ids of the topics whose positions these are.
         stage: Stage of the newest change that is in force.
         settled: Walks of topologies below this number have come to an end.
         run_at_s: When it was read that the newest one is in force everywhere; None: long ago.
@@ -74,6 +75,7 @@ class Eras:
     prefix: str
     texts: dict[int, str] = field(default_factory=dict)
     begins: dict[TopicPartition, list[tuple[int, int]]] = field(default_factory=dict)
+    sources: dict[TopicPartition, str] = field(default_factory=dict)
     stage: str = Stage.RUN.value
     settled: int = OF_THE_FILE
     run_at_s: float | None = None
@@ -112,7 +114,11 @@ class Eras:
 
     def cut(self, cut: Cut) -> bool:
         """Take the cut of a topology; say whether it is news."""
-        known = self.begins.setdefault(TopicPartition(cut.topic, cut.partition), [])
+        place, topic_id = TopicPartition(cut.topic, cut.partition), cut.topic_id.hex()
+        known = self.begins.setdefault(place, [])
+        if self.sources.get(place, topic_id) != topic_id:
+            known.clear()  # of a former topic of this name
+        self.sources[place] = topic_id
         if known and known[-1][0] >= cut.clients_offset:
             return False
         known.append((cut.clients_offset, cut.position))

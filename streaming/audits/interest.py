@@ -84,11 +84,13 @@ class KnownCut(NamedTuple):
         era: Number of the topology that the source was routed by when the ledger told it. Of
             cuts at one position the order of the ledger counts: what came before a change was
             forgotten with it.
+        topic_id: Of the source, in hexadecimal.
     """
 
     position: int
     offset: int
     era: int = OF_THE_FILE
+    topic_id: str = ""
 
 
 class EndKey(NamedTuple):
@@ -233,10 +235,13 @@ class Interest:
         """
         key = CutKey(TopicPartition(cut.topic, cut.partition), cut.uuid)
         known = self.cuts.setdefault(key, [])
+        topic_id = cut.topic_id.hex()
+        if known and known[-1].topic_id != topic_id:
+            known.clear()  # of a former topic of this name: its offsets say nothing here
         is_anew = bool(known) and known[-1].era < era
         least = known[-1].offset + (0 if is_anew else 1) if known else -1
         if not known or (cut.clients_offset >= least and cut.position >= known[-1].position):
-            known.append(KnownCut(cut.position, cut.clients_offset, era))
+            known.append(KnownCut(cut.position, cut.clients_offset, era, topic_id))
             self.version += 1
 
     def _position(
@@ -448,6 +453,10 @@ class Interest:
             ]
             kept = {number: None for number in (*numbers, len(cuts) - 1) if number < len(cuts)}
             self.cuts[key] = [cuts[number] for number in sorted(kept)]
+
+    def begin_anew(self, outbox: TopicPartition) -> None:
+        """Forget what an outbox held that was made again."""
+        self.ends = {key: last for key, last in self.ends.items() if key.outbox != outbox}
 
     def ended(self, key: EndKey, last: dict[SourceKey, int]) -> None:
         """Take what was read of an outbox: last origin offset per source below the position."""

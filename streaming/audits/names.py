@@ -20,12 +20,14 @@ class Names:
         ids: Topic name -> newest topic id.
         uuids: Node -> uuid.
         told: Topic name -> id, as a broker says.
+        former: Ids of topics that were made again under their names.
     """
 
     topics: dict[str, str] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     uuids: dict[str, str] = field(default_factory=dict)
     told: dict[str, str] = field(default_factory=dict)
+    former: dict[str, None] = field(default_factory=dict)
 
     def learn(self, identity: Identity) -> None:
         """Take what a node says about itself."""
@@ -41,6 +43,8 @@ class Names:
             claimed = [id_ for id_, name in self.topics.items() if name == topic]
             for id_ in claimed:
                 del self.topics[id_]
+        elif self.told[topic] != topic_id:
+            self.former[self.told[topic]] = None
         self.told[topic] = self.ids[topic] = topic_id
         self.topics[topic_id] = topic
 

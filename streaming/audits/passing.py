@@ -118,6 +118,7 @@ class Passing:
     Attributes:
         prefix: Start of every topic name.
         positions: Next offset to read.
+        of: Ids of the topics whose offsets these are.
         accepted: Chain -> last source offset that the receiver accepted.
         held: Targets that were left out, by the number of the last time: how far they are written,
             or less than 0. Two partitions tell of them, in any order. Spec: K20.
@@ -127,6 +128,7 @@ class Passing:
 
     prefix: str
     positions: dict[PositionKey, int] = field(default_factory=dict)
+    of: dict[PositionKey, str] = field(default_factory=dict)
     accepted: dict[ChainKey, int] = field(default_factory=dict)
     held: dict[ChainKey, tuple[int, int]] = field(default_factory=dict)
     generations: dict[TopicPartition, int] = field(default_factory=dict)
@@ -140,6 +142,7 @@ class Passing:
         match progress.kind:
             case ProgressKind.SOURCE:
                 self.positions[PositionKey(node, place)] = progress.offset
+                self.of[PositionKey(node, place)] = topic_id.hex()
                 if progress.generation:
                     self.generations[place] = progress.generation
                     source = SourceKey(topic_id.hex(), progress.partition)
@@ -154,6 +157,13 @@ class Passing:
             case _:
                 pass
         return False
+
+    def begin_anew(self, place: TopicPartition, topic_id: str) -> None:
+        """Forget how far nodes were with a topic that was made again, with this id."""
+        self.generations.pop(place, None)
+        for key in [key for key in self.positions if key.place == place]:
+            if self.of.get(key) != topic_id:
+                del self.positions[key]
 
     def open(self, place: TopicPartition, bound: int, node: str = EVERYONE) -> Ticket:
         """Return a ticket for the messages of an ingress partition up to an offset, to a node."""

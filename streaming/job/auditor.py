@@ -323,10 +323,11 @@ class Auditor:
         return [next(found) if is_readable else None for is_readable in can]
 
     def _ask_brokers(self, kafka: str, before: Mapping[TopicPartition, int]) -> None:
-        """Learn the ids of topics, and what was deleted before the batch could read it.
+        """Learn the ids of topics, and what was deleted or made again before it was read.
 
-        Spark skips deleted records without a word. Who wrote them and who got them cannot be
-        judged. Spec: K4, K5.
+        Spark skips deleted records without a word, and in a topic that was made again it goes on
+        where it was in the former one. Who wrote them and who got them cannot be judged.
+        Spec: K4, K5.
 
         Args:
             kafka: The Kafka cluster.
@@ -342,11 +343,20 @@ class Auditor:
         topics = {
             place.topic: None
             for place in here
-            if roles[place].role in (INGRESS, OUTBOX)
-            and (is_due or place.topic not in state.names.told)
+            if is_due
+            or place.topic not in state.ids
+            or state.read[place] < before.get(place, 0)  # Spark goes back with the end of a log
         }
+        anew: dict[str, str] = {}
         for topic, id_ in self.sources.ids_of(kafka, topics).items():
-            state.names.tell(topic, id_)
+            if place_of(prefix, topic).role in (INGRESS, OUTBOX):
+                state.names.tell(topic, id_)
+            if state.ids.setdefault(topic, id_) != id_:
+                anew[topic] = state.ids[topic] = id_
+        for place in [place for place in here if place.topic in anew]:
+            unread = min(before.get(place, 0), state.read[place])
+            state.begin_anew(place, anew[place.topic], unread)
+            state.register.add(_made_again(prefix, place, anew[place.topic], unread))
         places = [
             place
             for place in here
@@ -445,6 +455,22 @@ def _spoiled(prefix: str, place: TopicPartition, first: int, last: int, reason: 
         count=last - first + 1,
         anchor=f"spoiled@{first}",
         evidence=(where,),
+    )
+
+
+def _made_again(prefix: str, place: TopicPartition, topic_id: str, unread: int) -> Finding:
+    where = records(place, 0, unread - 1) if unread else str(place)
+    return Finding(
+        kind=FindingKind.UNPROVEN,
+        text=f"{place} was made again: nothing more is certified about the former topic, nor about"
+        f" the first {unread} records of this one, which were not read",
+        ids=(where,),
+        link=place_of(prefix, place.topic).link,
+        source=str(place),
+        first=0 if unread else None,
+        last=unread - 1 if unread else None,
+        count=unread,
+        anchor=f"anew {topic_id}",
     )
 
 

@@ -36,6 +36,7 @@ class State:
         batch: How many micro-batches were taken, less one: -1 before the first.
         batches: Kafka cluster -> number of its last micro-batch.
         read: Next offset to read of every topic partition.
+        ids: Topic name -> id, of all topics that are read, as brokers said the last time.
         delivery_doubts: What must be read again, in endpoints.
         frame_doubts: The same, in outboxes.
     """
@@ -60,6 +61,7 @@ class State:
     batch: int = -1
     batches: dict[str, int] = field(default_factory=dict)
     read: dict[TopicPartition, int] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
     delivery_doubts: list[DeliverySuspicion] = field(default_factory=list)
     frame_doubts: list[FrameSuspicion] = field(default_factory=list)
 
@@ -84,6 +86,26 @@ class State:
             accounts=Accounts(prefix),
             minutes=Minutes(prefix),
         )
+
+    def begin_anew(self, place: TopicPartition, topic_id: str, unread: int) -> None:
+        """Forget what is known by offsets of a topic that was made again.
+
+        Cuts and accounts tell themselves of which topic they are.
+
+        Args:
+            place: A partition of it.
+            topic_id: Of the new one.
+            unread: So many records of the new one were not read.
+        """
+        self.certifier.blocks.begin_anew(place, unread)
+        self.chains.begin_anew(place)
+        self.passing.begin_anew(place, topic_id)
+        self.interest.begin_anew(place)
+        reached = self.order.reached.items()
+        self.order.reached = {key: last for key, last in reached if key.endpoint != place}
+        doubts = self.delivery_doubts
+        self.delivery_doubts = [one for one in doubts if one.key.endpoint != place]
+        self.frame_doubts = [one for one in self.frame_doubts if place not in one.outboxes]
 
     def world(self, ends: Ends, read_s: float = inf) -> World:
         """Return what certificates look at.

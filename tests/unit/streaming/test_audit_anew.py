@@ -1,0 +1,236 @@
+"""A topic that is made again under its name is another one: its records are judged again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+from mesh.codec.control import encode_identity, encode_subscription
+from mesh.codec.state import encode_ledger, encode_progress
+from mesh.model.control import Identity, Subscription
+from mesh.model.state import Cut, Ledger, Progress, ProgressKind
+from mesh.model.topology import KafkaCluster, Node, Topology
+from streaming.audits.cases import Outcome
+from streaming.audits.findings import FindingKind
+from streaming.job.auditor import Auditor
+from streaming.job.snapshots import Snapshots
+from streaming.job.sources import Sources
+from streaming.job.state import State
+from streaming.tables.digest import Digest
+from streaming.tables.rows import (
+    Batch,
+    DeliveryRow,
+    IngressRow,
+    SmallRow,
+    SourceKey,
+    TopicPartition,
+)
+
+INGRESS = TopicPartition("mesh.a.in.g", 0)
+TARGET = TopicPartition("mesh.a.ep.s", 0)
+SMALL = {name: TopicPartition(f"mesh.a.{name}", 0) for name in ("clients", "control", "progress")}
+LEDGER = TopicPartition("mesh.a.ledger", 0)
+
+
+def id_of(number: int) -> bytes:
+    return bytes(15) + bytes([number])
+
+
+class Brokers:
+    """One Kafka cluster, of which topics are made again."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, bytes] = {}
+
+    def beginnings(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return dict.fromkeys(places, 0)
+
+    def ends(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return dict.fromkeys(places, 0)
+
+    def topics(self) -> Iterable[str]:
+        return ()
+
+    def described(self, topics: list[str]) -> Mapping[str, tuple[str, int]]:
+        return {one: (self.ids.get(one, id_of(1)).hex(), 1) for one in topics}
+
+
+class Reader:
+    """Reads again: everything that is asked for is lost."""
+
+    def __init__(self, topology: Topology, sources: Sources) -> None:
+        self.topology, self.sources = topology, sources
+
+    def can_read(self, _: object) -> bool:
+        return True
+
+    def cases(self, cases) -> list[Outcome]:
+        return [
+            Outcome(1, 0, missing=1, missing_offsets=(case.last,))
+            if case.is_passed
+            else Outcome(0, 0)
+            for case in cases
+        ]
+
+    def deliveries(self, doubts, _) -> list[list]:
+        return [[] for _ in doubts]
+
+
+class Bench:
+    """An auditor of one node, to which batches are given."""
+
+    def __init__(self, folder: Path) -> None:
+        nodes = {"a": Node(name="a", kafka="k1")}
+        topology = Topology(
+            name="m", kafka={"k1": KafkaCluster(name="k1")}, nodes=nodes, zones={}, audit_kafka="k1"
+        )
+        self.now_s = 1000.0
+        self.brokers = Brokers()
+        self.read: dict[TopicPartition, int] = {}
+        sources = Sources("mesh.", {"k1": self.brokers}, clock=lambda: self.now_s)
+        self.written: list = []
+        self.auditor = Auditor(
+            topology=topology,
+            rereader=Reader(topology, sources),  # type: ignore[arg-type]
+            sources=sources,
+            snapshots=Snapshots(folder, State),
+            write=self.written.extend,
+            positions=lambda *_: dict(self.read),
+            tasks=1,
+            offsets_max=10**9,
+            clock=lambda: self.now_s,
+        )
+
+    def take(self, batch: Batch) -> None:
+        number = self.auditor.state.batches.get("k1", -1) + 1
+        self.auditor.absorb(batch, "k1", number)
+
+    def wait(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.now_s += 1.0
+            self.auditor.judge()
+
+    def found(self, kind: FindingKind) -> list[tuple[str, ...]]:
+        findings = self.auditor.state.register.findings.values()
+        return [one.ids for one in findings if one.kind is kind]
+
+    def control(self, topic_id: bytes, position: int) -> Batch:
+        """Return what the node says of its ingress: who it is, from where on it owes, how far."""
+        progress = Progress(
+            kind=ProgressKind.SOURCE,
+            offset=position,
+            topic=INGRESS.topic,
+            partition=0,
+            topic_id=topic_id,
+        )
+        told = Identity(node="a", uuid="u", epoch=1, cluster_id="x", lanes=1, topics=())
+        cut = Cut(INGRESS.topic, topic_id, 0, 0, "u", 0)
+        ledger = Ledger(node="a", lane=0, lane_epoch=1, cuts=[cut])
+        return Batch(
+            small=[
+                SmallRow(SMALL["clients"], 0, "s acme/>", encode_subscription(Subscription()), 0),
+                SmallRow(SMALL["control"], 0, "identity", encode_identity(told), 0),
+                SmallRow(SMALL["progress"], 0, "source x", encode_progress(progress), 0),
+            ],
+            ledgers=[SmallRow(LEDGER, 0, "", encode_ledger(ledger), 0)],
+        )
+
+
+def digest(first: int, last: int) -> Digest:
+    return Digest(last - first + 1, last, last, last, last)
+
+
+def published(first: int, last: int) -> IngressRow:
+    return IngressRow(INGRESS, first // 4096, "acme/x", digest(first, last), first, last)
+
+
+def delivered(first: int, last: int, topic_id: bytes) -> DeliveryRow:
+    return DeliveryRow(
+        place=TARGET,
+        source=SourceKey(topic_id.hex(), 0),
+        generation=0,
+        path=("a",),
+        block=first // 4096,
+        digest=digest(first, last),
+        first=first,
+        last=last,
+        record_first=0,
+        record_last=9,
+        late=0,
+    )
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """Two blocks are certified, and forgotten but for the end of the second."""
+    made = Bench(tmp_path)
+    made.read = {INGRESS: 5000, TARGET: 5000, **dict.fromkeys(SMALL.values(), 1), LEDGER: 1}
+    rows = [published(0, 4095), published(4096, 4999)]
+    came = [delivered(0, 4095, id_of(1)), delivered(4096, 4999, id_of(1))]
+    told = made.control(id_of(1), 5000)
+    made.take(Batch(ingress=rows, deliveries=came, small=told.small, ledgers=told.ledgers))
+    for _ in range(3):
+        made.wait(30)
+        made.take(Batch())
+    made.wait(1)
+    assert made.auditor.state.register.findings == {}
+    assert made.auditor.state.certifier.blocks.dropped == {INGRESS: 0}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("before", "unread", "block"),
+    [(0, 0, 0), (4, 4, 1), (9000, 5000, 2)],
+    ids=["empty when seen", "shorter when seen", "longer when seen"],
+)
+def test_what_is_lost_of_a_topic_that_was_made_again_is_found(
+    bench: Bench, before: int, unread: int, block: int
+) -> None:
+    """An end below what was read, or another id, tells; what Spark skips is told as unproven.
+
+    Args:
+        before: Records of the new topic when the auditor sees it the first time.
+        unread: Of these, the ones that Spark never reads.
+        block: The first one of the new topic that can be judged.
+    """
+    bench.wait(60)  # brokers are asked once a minute
+    new = id_of(2)
+    bench.brokers.ids[INGRESS.topic] = new
+    bench.read[INGRESS] = before
+    bench.take(Batch())
+    where = f"{INGRESS}@0-{unread - 1}" if unread else str(INGRESS)
+    assert bench.found(FindingKind.UNPROVEN) == [(where,)]
+    first = max(block * 4096, before)
+    bench.read[INGRESS] = first + 3
+    told = bench.control(new, first + 3)
+    bench.take(Batch(ingress=[published(first, first + 2)], small=told.small, ledgers=told.ledgers))
+    bench.wait(30)
+    assert bench.found(FindingKind.MISSING) == [(f"{INGRESS}/0/{first + 2}",)]
+    assert bench.found(FindingKind.UNPROVEN) == [(where,)]
+
+
+def test_what_comes_late_of_the_former_topic_is_not_taken_for_the_new_ones(bench: Bench) -> None:
+    bench.brokers.ids[INGRESS.topic] = id_of(2)
+    bench.read[INGRESS] = 0
+    bench.take(Batch())
+    told = bench.control(id_of(2), 3)
+    bench.read[INGRESS] = 3
+    came = [delivered(1, 2, id_of(1)), delivered(0, 2, id_of(2))]
+    rows = [published(0, 2)]
+    bench.take(Batch(ingress=rows, deliveries=came, small=told.small, ledgers=told.ledgers))
+    bench.wait(30)
+    assert [one.kind.value for one in bench.auditor.state.register.findings.values()] == [
+        "unproven"
+    ]
+    blocks = bench.auditor.state.certifier.blocks.open[INGRESS]
+    assert [one.equal for one in blocks[0].issued.values()] == [True]
+
+
+def test_a_log_that_only_became_shorter_is_the_same_topic(bench: Bench) -> None:
+    """Its generation tells what came again."""
+    bench.read[INGRESS] = 4990
+    bench.take(Batch())
+    assert bench.found(FindingKind.UNPROVEN) == []
+    assert bench.auditor.state.certifier.blocks.dropped == {INGRESS: 0}
