@@ -151,12 +151,11 @@ class Eras:
         Those of a former topology count until its walks have come to an end, and while frames
         come that say that they go by it.
         """
-        numbers = [
-            number
-            for number in sorted(self.texts, reverse=True)
-            if number >= self.settled or number in self.seen
-        ]
-        return [_known(self.texts[number]).plan for number in numbers]
+        return [_known(self.texts[number]).plan for number in self._walked()]
+
+    def _walked(self) -> Sequence[int]:
+        numbers = sorted(self.texts, reverse=True)
+        return [number for number in numbers if number >= self.settled or number in self.seen]
 
     def plans_of(self, era: int | None) -> Sequence[LinkPlan]:
         """Return the links that a frame may go over that says by which topology it goes."""
@@ -184,6 +183,12 @@ class Eras:
         """
         numbers = sorted(self.texts)[-2:]
         return any(_leads(self.texts[number], trail, here, node) for number in numbers)
+
+    def kafkas(self) -> Mapping[str, None]:
+        """Return the Kafka clusters that count: those of nodes now, and while walks end, before."""
+        texts = [self.texts[number] for number in self._walked()]
+        topologies = [*self.linked(), *(_known(text).topology for text in texts)]
+        return {node.kafka: None for one in topologies for node in one.nodes.values()}
 
     def homes(self) -> Mapping[str, str]:
         """Return node -> Kafka cluster, of all nodes that there ever were."""

@@ -254,6 +254,7 @@ class Auditor:
     def _follow_topology(self) -> None:
         """Know what a change of the topology has brought: nodes, and what is said of queues."""
         self.sources.homes.update(self.state.eras.homes())
+        self.sources.needed = self.state.eras.kafkas()
         eras = self.state.eras
         is_change = sum(number != OF_THE_FILE for number in eras.texts) > 1
         self.state.interest.follow(QueueRules.of(eras.linked()[-1]), is_change=is_change)
@@ -261,7 +262,7 @@ class Auditor:
     @property
     def is_behind(self) -> bool:
         """Say whether something may have been written long ago that has not been read."""
-        return bool(self.lagging or self.sources.unread)
+        return any(map(self.sources.is_needed, (*self.lagging, *self.sources.unread)))
 
     def judge(self, *, is_last: bool = False) -> None:
         """Certify what can be, publish what is new and save the state.
@@ -278,6 +279,7 @@ class Auditor:
         Doubts(self.rereader, state).settle()
         self._find_ends()
         state.eras.settle(now_s, is_lagging=self.is_behind)
+        self.sources.needed = state.eras.kafkas()
         world = state.world(cache(self.sources.ends_of), self.sources.read_s)
         round_ = state.certifier.judge(world, now_s, is_last=is_last)
         for case, outcome in zip(round_.cases, self._outcomes(round_.cases), strict=True):
@@ -319,7 +321,9 @@ class Auditor:
         try:
             found = iter(self.rereader.cases(readable) if readable else ())
         except TransportUnavailableError:
-            return [None for _ in cases]
+            if len(cases) == 1:
+                return [None]
+            return [outcome for case in cases for outcome in self._outcomes([case])]
         return [next(found) if is_readable else None for is_readable in can]
 
     def _ask_brokers(self, kafka: str, before: Mapping[TopicPartition, int]) -> None:
@@ -406,7 +410,7 @@ class Auditor:
     def _told_of_sources(self) -> Mapping[str, Mapping[str, object]]:
         """Return per Kafka cluster how reading it goes, as the status tells it."""
         sources = self.sources
-        known = sorted({**dict.fromkeys(sources.brokers), **dict.fromkeys(sources.unread)})
+        known = filter(sources.is_needed, sorted({**sources.brokers, **sources.unread}))
         return {
             kafka: {
                 "batch": self.state.batches.get(kafka, -1),

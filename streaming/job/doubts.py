@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from mesh.errors import TransportUnavailableError
 from streaming.audits.cases import fault
@@ -15,6 +16,8 @@ from streaming.job.rereads import Repeats, Rereader
 from streaming.job.state import State
 from streaming.tables.rows import TopicPartition
 from streaming.tables.topics import place_of
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -39,14 +42,27 @@ class Doubts:
         state, can_read = self.state, self.rereader.sources.can_read
         deliveries = [one for one in state.delivery_doubts if can_read([one.key.endpoint])]
         frames = [one for one in state.frame_doubts if can_read(one.outboxes)]
+        left = self._settle(deliveries, self._deliveries)
+        doubts = state.delivery_doubts
+        state.delivery_doubts = [one for one in doubts if one in left or one not in deliveries]
+        left_frames = self._settle(frames, self._frames)
+        state.frame_doubts = [
+            one for one in state.frame_doubts if one in left_frames or one not in frames
+        ]
+
+    def _settle(
+        self, doubts: Sequence[T], read: Callable[[Sequence[T]], Iterator[Finding]]
+    ) -> Sequence[T]:
+        """Read doubts together, or where that fails one by one; return those still open."""
         try:
-            found = [*self._deliveries(deliveries), *self._frames(frames)]
+            found = list(read(doubts))
         except TransportUnavailableError:
-            return  # it is asked again at the next judgement
+            if len(doubts) == 1:
+                return doubts  # it is asked again at the next judgement
+            return [left for one in doubts for left in self._settle([one], read)]
         for finding in found:
-            state.register.add(finding)
-        state.delivery_doubts = [one for one in state.delivery_doubts if one not in deliveries]
-        state.frame_doubts = [one for one in state.frame_doubts if one not in frames]
+            self.state.register.add(finding)
+        return ()
 
     def _deliveries(self, doubts: Sequence[DeliverySuspicion]) -> Iterator[Finding]:
         if not doubts:

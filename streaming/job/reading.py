@@ -101,7 +101,8 @@ class Readings:
             MeshError: The auditor cannot go on.
         """
         self._find_others()
-        for kafka in sorted(self.kafka):
+        self._leave_others()
+        for kafka in filter(self.auditor.sources.is_needed, sorted(self.kafka)):
             reading = self.readings.setdefault(kafka, Reading())
             if self.fatal is not None:
                 raise self.fatal
@@ -113,6 +114,18 @@ class Readings:
                     self.auditor.sources.read[kafka] = time.monotonic() - self.trigger_s - ASKED_S
             if reading.query is None and time.monotonic() >= reading.again_s:
                 self._start(kafka, reading)
+
+    def _leave_others(self) -> None:
+        """Read no further where no node is any more, or is not yet: it holds nobody up."""
+        is_needed = self.auditor.sources.is_needed
+        for kafka in [one for one in self.readings if not is_needed(one)]:
+            query = self.readings.pop(kafka).query
+            if query is not None:
+                query.stop()
+            self.say(f"{kafka} is not read any more: no node is there")
+        unread = self.auditor.sources.unread
+        for kafka in [one for one in unread if not is_needed(one)]:
+            unread.pop(kafka, None)
 
     def _start(self, kafka: str, reading: Reading) -> None:
         self.auditor.sources.unread.setdefault(kafka, "nothing of it has been read yet")

@@ -46,6 +46,7 @@ class Sources:
         unread: Kafka cluster -> why it is not read just now; for people.
         silent: Kafka cluster -> when it did not answer.
         read: Kafka cluster -> all that was written there before this moment has been read.
+        needed: Those with nodes, now or a moment ago: the others hold nobody up. None: all.
     """
 
     prefix: str
@@ -55,11 +56,17 @@ class Sources:
     unread: dict[str, str] = field(default_factory=dict)
     silent: dict[str, float] = field(default_factory=dict)
     read: dict[str, float] = field(default_factory=dict)
+    needed: Mapping[str, None] | None = None
 
     @property
     def read_s(self) -> float:
         """Return before which moment all that was written has been read, everywhere."""
-        return min((self.read.get(kafka, -inf) for kafka in self.brokers), default=inf)
+        counted = [kafka for kafka in self.brokers if self.is_needed(kafka)]
+        return min((self.read.get(kafka, -inf) for kafka in counted), default=inf)
+
+    def is_needed(self, kafka: str) -> bool:
+        """Say whether what a Kafka cluster holds can concern anybody."""
+        return self.needed is None or kafka in self.needed
 
     @property
     def answering(self) -> list[str]:

@@ -272,3 +272,29 @@ def test_an_auditor_that_is_told_of_an_older_file_goes_by_what_is_in_force(state
     assert state.eras.number == 2
     assert [one.nodes for one in state.eras.linked()] == [AFTER.nodes]
     assert state.eras.homes() == dict.fromkeys("abcd", "k")
+
+
+def test_a_kafka_cluster_counts_until_the_walks_of_its_last_node_have_ended() -> None:
+    """What was on its way when a change moved the last node is still read; then nobody waits."""
+
+    def nodes(**kafka_of: str) -> Topology:
+        return topology_from_mapping(
+            {
+                "kafka": {"k1": {}, "k2": {}, "spare": {}},
+                "nodes": {name: {"kafka": kafka} for name, kafka in kafka_of.items()},
+                "zones": {"Z": {"kind": "one-hop", "nodes": list(kafka_of)}},
+            }
+        )
+
+    before, after = nodes(a="k1", b="k2"), nodes(a="k1", b="k1")
+    made = Eras.of(before)
+    assert set(made.kafkas()) == {"k1", "k2"}
+    assert made.configured(1, published_text(before), 0.0)
+    made.settle(SETTLE_S, is_lagging=False)
+    assert made.changed(Change(2, Stage.SWITCH, published_text(after)), 20.0)
+    assert set(made.kafkas()) == {"k1", "k2"}
+    assert made.configured(2, published_text(after), 30.0)
+    made.settle(30.0 + SETTLE_S, is_lagging=True)
+    assert set(made.kafkas()) == {"k1", "k2"}
+    made.settle(30.0 + SETTLE_S, is_lagging=False)
+    assert set(made.kafkas()) == {"k1"}

@@ -101,3 +101,13 @@ def test_all_is_read_up_to_where_the_slowest_kafka_cluster_is() -> None:
     sources.read.update({"k1": 90.0, "k2": 70.0})
     assert sources.read_s == 70.0
     assert Sources("mesh.").read_s == inf
+
+
+def test_a_kafka_cluster_without_nodes_holds_nobody_up() -> None:
+    """One of the file that is switched off, or that a change has left behind."""
+    world = World()
+    world.sources.read = {"k1": 50.0}
+    assert world.sources.read_s == -inf
+    world.sources.needed = {"k1": None}
+    assert world.sources.read_s == 50.0
+    assert (world.sources.is_needed("k1"), world.sources.is_needed("k2")) == (True, False)
