@@ -286,13 +286,13 @@ def _rates(live: Live, flow: Flow | None, at_ms: int | None) -> dict[str, Any] |
     return {"guaranteed": rounded(pair[0]), "direct": rounded(pair[1])}
 
 
-def role_items(live: Live) -> Items:
-    """Return who wants which role."""
+def role_items(live: Live) -> tuple[Items, Sequence[str]]:
+    """Return who wants which role, and the nodes that could not be asked."""
     told = roles_document(live.seen.topology, live.seen.view, live.seen.kafka)
     keyed = (
         (f"{one['tree']} {one['role']} {one['node']} {one['app']}", one) for one in told["roles"]
     )
-    return sorted(keyed, key=lambda pair: pair[0])
+    return sorted(keyed, key=lambda pair: pair[0]), told["unknown"]
 
 
 def queues_at(live: Live, node: str) -> Sequence[str]:

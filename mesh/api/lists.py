@@ -24,6 +24,12 @@ class ItemList(BaseModel):
     next: str | None = Field(description="Give it as `cursor` for the next page; null at the end.")
 
 
+class RoleList(ItemList):
+    """One page of roles."""
+
+    unknown: list[str] = Field(description="Nodes that could not be asked.")
+
+
 def page_of(items: Sequence[tuple[str, Item]], cursor: str, limit: int) -> dict[str, Any]:
     """Return one page of a list that is sorted by its keys.
 

@@ -13,7 +13,7 @@ from sse_starlette import EventSourceResponse
 from mesh.api import details, items
 from mesh.api.feed import PING_S, Feed
 from mesh.api.guard import BODY_BYTES_MAX
-from mesh.api.lists import LIMIT_DEFAULT, LIMIT_MAX, ItemList, answer, page_of
+from mesh.api.lists import LIMIT_DEFAULT, LIMIT_MAX, ItemList, RoleList, answer, page_of
 from mesh.api.live import Live
 from mesh.api.problems import RESPONSES, RefusedError, wrong
 from mesh.api.questions import explained, known_link, known_node, planned, routed, traced
@@ -198,10 +198,11 @@ def _add_proofs(router: APIRouter, live: Live, moment_of: Moment) -> None:
         found = items.certificate_items(live, endpoint, begin, end, moment_of(at))
         return _listed(request, found, cursor, limit)
 
-    @router.get("/roles", response_model=ItemList)
+    @router.get("/roles", response_model=RoleList)
     def roles(request: Request, cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT) -> Response:
         """Who wants which role of the tree layer, as `mesh role list` has it."""
-        return _listed(request, items.role_items(live), cursor, limit)
+        found, unknown = items.role_items(live)
+        return answer(request, {**page_of(found, cursor, limit), "unknown": unknown})
 
 
 def _add_details(router: APIRouter, live: Live, moment_of: Moment) -> None:

@@ -147,6 +147,8 @@ def test_a_kafka_cluster_that_is_down_is_named_and_the_rest_is_shown(
         _is_read(page)
         expect(page.locator("#trouble")).to_contain_text("Kafka cluster right does not answer")
         assert page.locator("main").inner_text().strip() != ""
+    page.goto(f"{api.url}/roles")
+    expect(page.locator("main")).to_contain_text("Kafka cluster does not answer: ny1, ny2")
     page.goto(f"{api.url}/map")
     with api.turn:
         api.mesh.world.kafka["right"].available = True

@@ -4,7 +4,7 @@ import { adjust, here } from "./address.js";
 import { h, renew, shown } from "./dom.js";
 import { count, moment, nodeLook, quoted, rate } from "./format.js";
 import { certified } from "./panel.js";
-import { askAll, now, store } from "./store.js";
+import { ask, askAll, now, store } from "./store.js";
 import { commands, exporting, table } from "./table.js";
 
 // Asks something, shows it when it has come, and a line of text meanwhile; `ready` when it is shown.
@@ -165,13 +165,15 @@ const ROLES = [
 
 export function roles() {
   if (store.at) return unrecorded("Roles", "Who had which role then is not on record.");
-  const list = asking(() => askAll("roles"), (items) => {
+  const all = async () => ({ items: await askAll("roles"), unknown: (await ask("roles", { limit: 1 })).unknown });
+  const list = asking(all, ({ items, unknown }) => {
     const parts = store.mesh.parts;
     const rows = items.map((one) => ({ ...one, part: parts.findIndex((nodes) => nodes.includes(one.node)) + 1 }));
     const number = new Set(items.map((one) => `${one.tree_id} ${one.role}`)).size;
     return [
       h("div", { class: "bar" }, h("h2", { class: "title" }, `${count(number)} role${number === 1 ? "" : "s"}`), exporting("roles", ROLES, () => rows)),
       partsLine(parts),
+      unknown.length ? h("p", null, `Not known, for their Kafka cluster does not answer: ${unknown.join(", ")}`) : null,
       table(ROLES, rows, { caption: "Who has which role", empty: "No application has taken a role." }),
       commands(["mesh role list", rows.length ? `mesh role show ${quoted(rows[0].tree)} ${quoted(rows[0].role)}` : "mesh role show TREE ROLE"]),
     ];

@@ -33,7 +33,7 @@ def test_lists_wrap_what_commands_print(api: Api) -> None:
     (endpoint,) = api.get("endpoints")["items"]
     assert endpoint["endpoint"] == "c/all"
     assert endpoint["subscriptions"][0]["filter"] == ">"
-    assert api.get("roles") == {"items": [], "next": None}
+    assert api.get("roles") == {"items": [], "next": None, "unknown": []}
 
 
 def test_a_list_comes_in_pages(api: Api) -> None:
@@ -238,6 +238,7 @@ def test_a_kafka_cluster_that_is_down_is_named_and_the_rest_is_shown(api: Api) -
     states = {one["node"]: one["state"] for one in api.get("nodes")["items"]}
     assert states == {"a": "up", "b": "unreachable", "c": "unreachable"}
     assert api.get("explain?subject=x&from=a")["unknown"] == ["b", "c"]
+    assert api.get("roles")["unknown"] == ["b", "c"]
     assert api.refused("/api/v1/dead-letters?node=b", 503)
     for path in ("links", "zones", "endpoints", "queues", "interest", "findings", "audit"):
         api.get(path)
