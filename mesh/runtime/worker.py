@@ -44,10 +44,11 @@ from mesh.runtime.beside.movers import Movers
 from mesh.runtime.beside.repairing import Repairs
 from mesh.runtime.control.changing import Changing, Connect, read_start
 from mesh.runtime.control.leadership import Leadership
-from mesh.runtime.control.leading import Write, with_learned
+from mesh.runtime.control.leading import Write
 from mesh.runtime.control.listening import Listener
 from mesh.runtime.control.recalling import Recalling
 from mesh.runtime.control.standing_by import StandingBy
+from mesh.runtime.control.unread import Unread
 from mesh.runtime.host.clock import Clock
 from mesh.runtime.host.errands import LOOK_S, Errands
 from mesh.runtime.host.intake import Intake, by_partition
@@ -117,6 +118,7 @@ class Worker:
     _direct: Writer = field(init=False)
     _questions: Questions = field(init=False)
     _recalling: Recalling = field(init=False)
+    _unread: Unread = field(init=False)
     _listener: Listener = field(init=False)
     _recall: Recall = field(init=False)
     _lane_recall: Recall = field(init=False)
@@ -140,7 +142,8 @@ class Worker:
         self._home.admin().create([config_topic(self.topology)])
         control = TopicPartition(self._names.control(self.node), 0)
         config = TopicPartition(self._names.config(), 0)
-        self._recall = Recall(self._home, [control, config], self.clock.now_ms)
+        learned = TopicPartition(self._names.learned(self.node), 0)
+        self._recall = Recall(self._home, [control, config, learned], self.clock.now_ms)
         self._admins = {name: kafka.admin() for name, kafka in self.kafka.items()}
         start = read_start(self.topology, self.node, self._recall.records(config))
         self._changing = Changing(
@@ -156,23 +159,31 @@ class Worker:
         self.topology = self._changing.topology
         self._home.admin().create(node_topics(self.topology, self.node))
         set_data_topics(self._home.admin(), self.topology, self.node)
+        self._questions = Questions(self.errands)
         self._admission = Admission(
-            self._home, self._names, self.node, self.clock.now_ms(), self._hand_back
+            self._home,
+            self._names,
+            self.node,
+            self._questions,
+            self.clock.now_ms(),
+            self._hand_back,
         )
         self._direct = self._home.writer("direct")
         lanes = range(self.topology.nodes[self.node].lanes)
         progress = [TopicPartition(self._names.progress(self.node), lane) for lane in lanes]
         self._lane_recall = Recall(self._home, progress, self.clock.now_ms)
-        self._questions = Questions(self.errands)
+        self._unread = Unread(learned, self._recall, self._questions)
         self._leadership = Leadership(
             self.topology,
             self.node,
             self._home,
+            self._home.admin().cluster_id(),
             self._recall,
             self.errands,
             self._questions,
             self.new_uuid,
             self._read_positions,
+            self._unread,
         )
         now = self.clock.now_ms()
         self._listener = Listener(
@@ -185,7 +196,7 @@ class Worker:
             now,
         )
         self._recalling = Recalling(self.node, self._recall, self._questions, self._listener)
-        self._changing.parts += [self._listener, self._leadership]
+        self._changing.parts += [self._listener, self._leadership, self._unread]
         self._host_trees()
 
     def _host_trees(self) -> None:
@@ -254,8 +265,8 @@ class Worker:
                 self.tree_service.lost(lost, now)
         for lagging in self._recalling.step(lanes, now):
             self._step(lagging)
-        for input_ in self._listener.follow(now):
-            self._step(with_learned(input_, self._recall, self._names, self.node))
+        for input_ in self._unread.complete(self._listener.follow(now), now):
+            self._step(input_)
         if now - self._ticked_ms >= TICK_MS:
             self._ticked_ms = now
             self._step(Ticked(now))
@@ -283,7 +294,7 @@ class Worker:
             for input_ in news:
                 self._step(input_)
         lanes.direct.write_due(list(lanes.owned.values()))
-        for input_ in self._leadership.write():
+        for input_ in self._leadership.write(now):
             self._step(input_)
         self._follow_trees(now)
         self._stand_by(now)
@@ -371,7 +382,7 @@ class Worker:
             self._know(self._leadership.uuid)
 
     def _know(self, uuid: str) -> None:
-        self.machine = self._changing.new_machine(uuid, self._home.admin().cluster_id())
+        self.machine = self._changing.new_machine(uuid, self._leadership.cluster_id)
         learner = self.machine.learner
         sources = Sources(
             self.topology,

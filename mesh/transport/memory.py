@@ -92,10 +92,18 @@ class MemoryKafka(MemoryBroker):
         self._writers: dict[str, MemoryWriter] = {}
         self.member_groups: dict[str, MemoryGroup] = {}
 
-    def reader(self, name: str, *, patience_ms: int = 0) -> MemoryReader:  # noqa: ARG002
-        """Return a new reader; `name` is what `blocked` names, and nothing ever waits here."""
+    def reader(
+        self,
+        name: str,
+        *,
+        patience_ms: int = 0,  # noqa: ARG002 - nothing ever waits here
+        topics: Collection[str] = (),
+    ) -> MemoryReader:
+        """Return a new reader; `name` is what `blocked` names."""
+        if topics:
+            self.find_leaders(name)
         self.require_available()
-        return MemoryReader(self, name)
+        return MemoryReader(self, name, topics)
 
     def writer(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from mesh.errors import (
     InvariantError,
@@ -32,9 +32,11 @@ PATIENCE_MS = 12_000
 class MemoryReader:
     """Reads committed records; never blocks."""
 
-    def __init__(self, broker: MemoryBroker, name: str) -> None:
+    def __init__(self, broker: MemoryBroker, name: str, topics: Collection[str] = ()) -> None:
         self.name = name
         self.noted = 0
+        self._asked = set(topics)
+        self._unasked: set[str] = set()
         self._broker = broker
         self._positions: dict[TopicPartition, int] = {}
         self._order: list[TopicPartition] = []
@@ -50,6 +52,7 @@ class MemoryReader:
         self._positions.update(positions)
         for place in positions:
             self._lost.pop(place, None)
+        self._unasked |= {place.topic for place in positions} - self._asked
         self._reorder()
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
@@ -86,6 +89,10 @@ class MemoryReader:
         faults = self._broker.faults
         if faults is None:
             return self._fetch(limit)
+        if self._unasked:
+            self._asked |= self._unasked
+            self._unasked.clear()
+            self._broker.find_leaders(self.name)
         self._moved = False
         found = self._fetch(faults.fetch_limit(self.name, limit))
         if timeout_s > 0 and not (found or self._moved):

@@ -19,7 +19,7 @@ class MemoryConsumer:
         self._topic = of.topic
         self._member = MemoryMembership(of, broker, name)
         self._member.giving_up = self._give_up
-        self._reader = MemoryReader(broker, name)
+        self._reader = MemoryReader(broker, name, [of.topic])
         self._owned: dict[TopicPartition, Passed] = {}
         self._paused: frozenset[TopicPartition] = frozenset()
         self._resumed_at: dict[TopicPartition, int] = {}

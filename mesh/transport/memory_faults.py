@@ -89,7 +89,8 @@ class MemoryFaults:
         """Take note that a real call waits so long for brokers that answer late, or not.
 
         Args:
-            what: `admin`, `open`, `flush` or `commit`.
+            what: `admin`, `open`, `flush` or `commit`; of a reader that asks who leads topics
+                `read` and its name.
             ms: How long.
         """
 

@@ -16,6 +16,8 @@ MESSAGE_BYTES_MAX = 1_048_588
 RECORD_OVERHEAD_BYTES = 73
 """Batch header and the usual varints around a batch of one record."""
 HEADER_OVERHEAD_BYTES = 3
+LEADERS_MS = 500
+"""How long a real reader waits for the leaders of new topics at most."""
 ODD = "surrogateescape"
 """How the name of a header that is not UTF-8 is written here: as Python writes odd file names."""
 
@@ -267,6 +269,12 @@ class MemoryBroker:
         """Have a call take as long as a real one waits for brokers, if somebody counts that."""
         if self.faults is not None:
             self.faults.costs(what, ms)
+
+    def find_leaders(self, reader: str) -> None:
+        """Have a reader ask who leads topics, which a real one does not wait for longer."""
+        if self.faults is not None:
+            answer_ms = self.answers_after_ms if self.available else LEADERS_MS
+            self.faults.costs(f"read {reader}", min(LEADERS_MS, answer_ms))
 
     def prepare(self, transactional_id: str, touched: Collection[TopicPartition]) -> None:
         """Keep that the end of a transaction waits for partitions without a leader."""

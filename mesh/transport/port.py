@@ -427,13 +427,17 @@ class KafkaCluster(Protocol):
     Every method may raise TransportUnavailableError while no broker answers.
     """
 
-    def reader(self, name: str, *, patience_ms: int = PATIENCE_MS) -> Reader:
+    def reader(
+        self, name: str, *, patience_ms: int = PATIENCE_MS, topics: Collection[str] = ()
+    ) -> Reader:
         """Return a new reader.
 
         Args:
             name: Ends up in the broker's metrics as part of the client id.
             patience_ms: How long a broker may keep a fetch that finds nothing. So late the end of
                 a log is noticed, and newly assigned partitions are read; less costs requests.
+            topics: What it will read: who leads these is asked now. Of others it is asked by the
+                first read after they are assigned, which waits for the answer.
         """
 
     def writer(

@@ -310,7 +310,8 @@ def _opening(
             opened.starts |= admin.starts(places)
             if logs := [at for at in places if at in cut_off]:
                 opened.ends |= admin.ends(logs)
-            opened.readers[cluster] = kafka[cluster].reader(name)
+            topics = {at.topic: None for at in places}
+            opened.readers[cluster] = kafka[cluster].reader(name, topics=topics)
     except BaseException:
         opened.close()
         raise

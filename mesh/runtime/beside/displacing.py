@@ -280,7 +280,8 @@ def _open(
         info = home.admin().describe([at.topic]).get(at.topic)
         topic_id = b"" if info is None else info.topic_id
         passed = _passed(recall.records(place), at, topic_id)
-        return _Opened(home.reader("displaced"), writer, topic_id, passed)
+        reader = home.reader("displaced", topics=[at.topic])
+        return _Opened(reader, writer, topic_id, passed)
     except BaseException:
         writer.close()
         raise

@@ -5,13 +5,15 @@ The others learn from what the leader wrote who the node is, and route by the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 import structlog
 
 from mesh.errors import TransportError
+from mesh.model.control import Identity
 from mesh.model.effects import Relinked
 from mesh.model.inputs import Input, LeadershipLost, LeadershipTaken
 from mesh.model.topics import TopicNames
@@ -25,20 +27,21 @@ from mesh.runtime.control.leading import (
     read_written,
 )
 from mesh.runtime.control.own_topics import control_topics, restored
+from mesh.runtime.control.unread import Unread
 from mesh.runtime.host.errands import Errand, Errands, Steps
 from mesh.runtime.host.questions import Questions
 from mesh.runtime.host.recall import Recall
-from mesh.transport.port import KafkaCluster, TopicPartition, Writer
+from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
 from mesh.transport.reading import read_tail
 
-STANDBY_RETRY_MS = 500
+RETRY_MS = 500
+"""How often is looked again for what could not be read, or did not stand there yet."""
 
 LOGGED = 1_000
 """So many of the newest records of the log of what was written tell who the node was, where its
 control topic does not: the leader beats there once a second."""
 
-_LEADER = "leader"
-"""Key of the question who the node is."""
+T = TypeVar("T")
 
 log = structlog.get_logger()
 
@@ -53,6 +56,7 @@ class Led:
         uuid: The node's identity.
         epoch: Of this leadership.
         topic_ids: Of the node's control topics, by name.
+        learned: What the node has kept of its neighbours; nobody else adds to it any more.
     """
 
     writer: Writer
@@ -60,6 +64,7 @@ class Led:
     uuid: str
     epoch: int
     topic_ids: Mapping[str, bytes]
+    learned: Sequence[Record]
 
     def close(self) -> None:
         """Release them: they were taken for nothing."""
@@ -70,6 +75,7 @@ def take_control(
     topology: Topology,
     node: str,
     home: KafkaCluster,
+    cluster_id: str,
     recall: Recall,
     new_uuid: Callable[[], str],
     known: tuple[str | None, int] = (None, 0),
@@ -82,6 +88,7 @@ def take_control(
         topology: The mesh.
         node: Whose control topics they are.
         home: Where they are.
+        cluster_id: Of that, as its brokers report it.
         recall: Reads what they say.
         new_uuid: Makes an identity.
         known: The node's uuid and the newest epoch, as far as this worker knows.
@@ -104,11 +111,13 @@ def take_control(
         epoch = max(written.epoch, former.epoch, known[1]) + 1
         yield
         control = ControlWriter(topology, node, writer, lambda _: (), topic_ids)
-        control.introduce(identity_of(topology, node, home, uuid, epoch))
+        control.introduce(identity_of(topology, node, home, cluster_id, uuid, epoch))
+        yield
+        learned = recall.records(TopicPartition(names.learned(node), 0))
     except BaseException:
         writer.close()
         raise
-    return Led(writer, written, uuid, epoch, topic_ids)
+    return Led(writer, written, uuid, epoch, topic_ids, learned)
 
 
 @dataclass(slots=True)
@@ -118,27 +127,31 @@ class Leadership:
     Attributes:
         topology, node: Whom.
         home: The node's own Kafka cluster.
+        cluster_id: Of that, as its brokers report it.
         recall: Reads what its control topic says.
         errands: Takes the control topics beside the loop.
-        questions: Asks beside the loop who the node is.
+        questions: Asks beside the loop.
         new_uuid: Makes the node's identity at its very first start.
         read_positions: Where this worker stands on each neighbour's outboxes.
+        unread: Told what the node has kept of its neighbours as this worker takes the leadership.
         uuid: The node's identity, once it is known.
     """
 
     topology: Topology
     node: str
     home: KafkaCluster
+    cluster_id: str
     recall: Recall
     errands: Errands
     questions: Questions
     new_uuid: Callable[[], str]
     read_positions: Positions
+    unread: Unread
     uuid: str | None = None
     _control: ControlWriter | None = None
     _taking: Errand[Led] | None = None
     _writes: list[Write] = field(default_factory=list)
-    _standby_ms: int = -STANDBY_RETRY_MS
+    _asked_ms: int = -RETRY_MS
     _is_other: bool = False
     _epoch: int = 0
 
@@ -171,11 +184,12 @@ class Leadership:
         """
         taking = self._taking
         if is_due and taking is None and self._control is None:
-            self.questions.forget(_LEADER)
+            self.questions.forget("who")
             steps = take_control(
                 self.topology,
                 self.node,
                 self.home,
+                self.cluster_id,
                 self.recall,
                 self.new_uuid,
                 (self.uuid, self._epoch),
@@ -197,7 +211,7 @@ class Leadership:
         self._control = ControlWriter(
             self.topology, self.node, led.writer, self.read_positions, led.topic_ids
         )
-        self.uuid, self._epoch = led.uuid, led.epoch
+        self.uuid, self._epoch, self.unread.at_hand = led.uuid, led.epoch, led.learned
         log.info("node.leads", epoch=led.epoch)
         links = tuple(led.written.links.values())
         return LeadershipTaken(led.epoch, led.written.offers, tuple(led.written.stops), links)
@@ -208,40 +222,67 @@ class Leadership:
         One that was killed in the middle of writing hides only the last of it: that transaction
         is ended by the next leader, which may be this worker, so nobody may wait for its end.
         """
-        if not self.questions.is_open(_LEADER) and now_ms - self._standby_ms < STANDBY_RETRY_MS:
-            return
-        self._standby_ms = now_ms
         place = TopicPartition(TopicNames(self.topology.prefix).control(self.node), 0)
-        records = self.questions.answer((_LEADER,), partial(self.recall.decided, place))
+        records = self._asked(("who",), partial(self.recall.decided, place), now_ms)
         written = read_written(records or ())
         if written.identity is not None:
             self.uuid = written.identity.uuid
 
+    def _asked(self, key: tuple[str], ask: Callable[[], T], now_ms: int) -> T | None:
+        """Return what was asked beside the loop, now and then again, as soon as it is answered."""
+        if not self.questions.is_open(*key):
+            if now_ms - self._asked_ms < RETRY_MS:
+                return None
+            self._asked_ms = now_ms
+        try:
+            return self.questions.answer(key, ask)
+        except TransportError as error:
+            log.warning("leader.not_told", about=key[0], fault=str(error))
+            return None
+
     def relink(self, relinked: Relinked, now_ms: int) -> None:  # noqa: ARG002
         """Tell of other outboxes who this node is."""
         self.topology = relinked.topology
-        self._is_other = True
+        self.questions.forget("identity")
+        self._is_other, self._asked_ms = True, -RETRY_MS
 
     def ask(self, write: Write) -> None:
         """Have something written at the end of this turn, unless somebody else leads by now."""
         if self._control is not None:
             self._writes.append(write)
 
-    def write(self) -> Iterator[Input]:
+    def write(self, now_ms: int) -> Iterator[Input]:
         """Write what was asked for in this turn, in one transaction. Spec: K23."""
-        if self._control is None or not self._writes:
+        if self._control is None or not (self._writes or self._is_other):
             return
+        told = self._told_of_others(now_ms) if self._is_other else None
         writes, self._writes = self._writes, []
         try:
-            if self._is_other and self.uuid is not None:
-                self._is_other = False
-                told = identity_of(self.topology, self.node, self.home, self.uuid, self._epoch)
+            if told is not None:
                 self._control.introduce(told)
-            self._control.write(writes)
+            if writes:
+                self._control.write(writes)
         except TransportError as error:
             # The next leader, perhaps this worker, compares what is written with what should be.
             log.warning("control.lost", fault=str(error))
             yield from self.stop()
+
+    def _told_of_others(self, now_ms: int) -> Identity | None:
+        """Return who this node is by its new links, once, as soon as their topics are looked up."""
+        if self.uuid is None:
+            return None
+        ask = partial(
+            identity_of,
+            self.topology,
+            self.node,
+            self.home,
+            self.cluster_id,
+            self.uuid,
+            self._epoch,
+        )
+        told = self._asked(("identity",), ask, now_ms)
+        self._is_other = told is None
+        return told
 
     def stop(self) -> Iterator[Input]:
         """Lead no more."""
@@ -251,6 +292,7 @@ class Leadership:
 
     def close(self) -> None:
         """Release the control topics."""
+        self.questions.forget("identity")
         if self._control is not None:
             self._control.writer.close()
             self._control = None

@@ -76,12 +76,10 @@ from mesh.model.effects import (
     WriteSubscribed,
 )
 from mesh.model.frames import MessageClass
-from mesh.model.inputs import Input, LinkDisabled, NeighbourUnreachable
 from mesh.model.links import NodeLinks
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.runtime.host.recall import Recall
-from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
+from mesh.transport.port import KafkaCluster, Record, Writer
 
 Write = (
     WriteAdvert
@@ -324,19 +322,8 @@ def _learned_parts(
     return {scope: parts for scope, parts in found.items() if 0 in parts}
 
 
-def with_learned(input_: Input, recall: Recall, names: TopicNames, node: str) -> Input:
-    """Add to the news that a neighbour is not read what it wanted at last. Spec: K21."""
-    if not isinstance(input_, NeighbourUnreachable | LinkDisabled):
-        return input_
-    records = recall.records(TopicPartition(names.learned(node), 0))
-    learned = read_learned(records, input_.neighbour)
-    if isinstance(input_, NeighbourUnreachable):
-        return NeighbourUnreachable(input_.neighbour, learned)
-    return LinkDisabled(input_.neighbour, learned, learned_versions(records, input_.neighbour))
-
-
 def identity_of(
-    topology: Topology, node: str, kafka: KafkaCluster, uuid: str, epoch: int
+    topology: Topology, node: str, kafka: KafkaCluster, cluster_id: str, uuid: str, epoch: int
 ) -> Identity:
     """Return the identity record of a node, with the topics that exist now. Spec: K4."""
     names = TopicNames(topology.prefix)
@@ -350,7 +337,7 @@ def identity_of(
         node=node,
         uuid=uuid,
         epoch=epoch,
-        cluster_id=kafka.admin().cluster_id(),
+        cluster_id=cluster_id,
         lanes=topology.nodes[node].lanes,
         topics=tuple(
             TopicIdentity(info.name, info.topic_id, info.partitions) for info in described.values()

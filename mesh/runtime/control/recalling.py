@@ -17,12 +17,11 @@ from functools import partial
 import structlog
 
 from mesh.errors import TransportError
-from mesh.model.control import Scope
 from mesh.model.inputs import NeighbourAwaited, NeighbourLags
 from mesh.model.topics import TopicNames
 from mesh.node.rounds import CLIENTS, input_name
-from mesh.runtime.control.leading import learned_versions, read_learned
 from mesh.runtime.control.listening import Listener
+from mesh.runtime.control.unread import Kept, kept_of
 from mesh.runtime.host.questions import Questions
 from mesh.runtime.host.recall import Recall
 from mesh.runtime.lanes.owned import Lanes
@@ -132,13 +131,7 @@ class Recalling:
                 learner.void(CLIENTS, version)
 
 
-_Kept = tuple[Mapping[Scope, Sequence[str]], Mapping[Scope, tuple[int, int]]]
-"""What a neighbour wanted, and at which version that was, by scope."""
-
-
-def _kept(recall: Recall, place: TopicPartition, neighbours: Sequence[str]) -> Mapping[str, _Kept]:
+def _kept(recall: Recall, place: TopicPartition, neighbours: Sequence[str]) -> Mapping[str, Kept]:
     """Return what the node has kept of neighbours."""
     records = recall.records(place)
-    return {
-        name: (read_learned(records, name), learned_versions(records, name)) for name in neighbours
-    }
+    return {name: kept_of(records, name) for name in neighbours}

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from mesh.model.topics import TopicNames
+from mesh.runtime.host.questions import Questions
 from mesh.transport.port import KafkaCluster, Membership
 
 PREPARE_MS = 10_000
@@ -25,6 +27,7 @@ class Admission:
     Attributes:
         home: The node's own Kafka cluster.
         names, node: Whose workers.
+        questions: Asks beside the loop.
         began_ms: When it started.
         giving_up: Called with lanes that are to move away; see the port.
         membership: None before it is a member.
@@ -33,6 +36,7 @@ class Admission:
     home: KafkaCluster
     names: TopicNames
     node: str
+    questions: Questions
     began_ms: int
     giving_up: Callable[[frozenset[int]], None]
     membership: Membership | None = None
@@ -51,6 +55,7 @@ class Admission:
         if self.membership is None:
             if not (is_prepared or self._may_enter(now_ms)):
                 return frozenset()
+            self.questions.forget("members")
             group, topic = self.names.lanes_group(self.node), self.names.lanes(self.node)
             self.membership = self.home.membership("lanes", group, topic)
             self.membership.giving_up = self.giving_up
@@ -60,10 +65,13 @@ class Admission:
     def _may_enter(self, now_ms: int) -> bool:
         if now_ms - self.began_ms >= PREPARE_MS:
             return True
-        if now_ms - self._asked_ms < ASK_MS:
-            return False
-        self._asked_ms = now_ms
-        return not self.home.admin().has_members(self.names.lanes_group(self.node))
+        if not self.questions.is_open("members"):
+            if now_ms - self._asked_ms < ASK_MS:
+                return False
+            self._asked_ms = now_ms
+        group = self.names.lanes_group(self.node)
+        ask = partial(self.home.admin().has_members, group)
+        return self.questions.answer(("members",), ask) is False
 
     def close(self) -> None:
         """Leave the group at once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
 from mesh.errors import TransportDeniedError
@@ -79,10 +79,12 @@ class RealKafka:
         self._made: list[KafkaReader | KafkaWriter | KafkaMembership | KafkaConsumer] = []
         self._pulse = Pulse(self._transactional)
 
-    def reader(self, name: str, *, patience_ms: int = PATIENCE_MS) -> KafkaReader:
-        """Return a new reader; see the port for its patience."""
+    def reader(
+        self, name: str, *, patience_ms: int = PATIENCE_MS, topics: Collection[str] = ()
+    ) -> KafkaReader:
+        """Return a new reader; see the port for its patience, and for topics told early."""
         settings = reader_settings(self._options, f"{self._prefix}-{name}", patience_ms)
-        return self._keep(KafkaReader(self._site, name, settings, self._health))
+        return self._keep(KafkaReader(self._site, name, settings, self._health, topics))
 
     def writer(
         self, name: str, transactional_id: str | None = None, *, tells: bool = False

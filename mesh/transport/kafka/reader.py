@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import cast
 
@@ -38,7 +38,14 @@ class KafkaReader:
     running one, within `SLICE_S`) acts on, so they never wait.
     """
 
-    def __init__(self, site: Site, name: str, settings: Settings, health: Health) -> None:
+    def __init__(
+        self,
+        site: Site,
+        name: str,
+        settings: Settings,
+        health: Health,
+        topics: Collection[str] = (),
+    ) -> None:
         self.name = name
         self.is_closed = False
         self.noted = 0
@@ -60,6 +67,8 @@ class KafkaReader:
         self._asked: set[str] = set()
         self._behind: Mapping[TopicPartition, int] = {}
         self._behind_s = -BEHIND_S
+        if topics:
+            self._find_leaders(set(topics))
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Add partitions from these offsets; one that is assigned already is moved there."""

@@ -6,7 +6,8 @@ import itertools
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.topics import TopicNames
-from mesh.runtime.control.leadership import STANDBY_RETRY_MS, Leadership, take_control
+from mesh.runtime.control.leadership import RETRY_MS, Leadership, take_control
+from mesh.runtime.control.unread import Unread
 from mesh.runtime.host.errands import SteppedErrands
 from mesh.runtime.host.questions import Questions
 from mesh.runtime.host.recall import Recall
@@ -25,8 +26,19 @@ def standby(kafka: MemoryKafka, looks: int) -> Leadership:
     clock = itertools.count(0, DEADLINE_MS)
     errands = SteppedErrands(lambda: looks)
     recall = Recall(kafka, [CONTROL], lambda: next(clock))
+    questions = Questions(errands)
+    unread = Unread(TopicPartition(TopicNames().learned("a"), 0), recall, questions)
     return Leadership(
-        TOPOLOGY, "a", kafka, recall, errands, Questions(errands), lambda: "other", lambda _: ()
+        TOPOLOGY,
+        "a",
+        kafka,
+        "id-of-k",
+        recall,
+        errands,
+        questions,
+        lambda: "other",
+        lambda _: (),
+        unread,
     )
 
 
@@ -34,7 +46,7 @@ def led_and_killed(kafka: MemoryKafka) -> None:
     """Have the node led by a worker that dies between a write and its commit."""
     kafka.admin().create(node_topics(TOPOLOGY, "a"))
     recall = Recall(kafka, [], lambda: 0)
-    taking = take_control(TOPOLOGY, "a", kafka, recall, lambda: "uuid-of-a")
+    taking = take_control(TOPOLOGY, "a", kafka, "id-of-k", recall, lambda: "uuid-of-a")
     try:
         while True:
             next(taking)
@@ -60,7 +72,7 @@ def test_the_loop_goes_on_while_it_is_asked_who_the_node_is() -> None:
     leadership = standby(kafka, looks=3)
     list(leadership.follow(is_due=False, now_ms=0))
     assert leadership.uuid is None
-    for now_ms in range(1, STANDBY_RETRY_MS):
+    for now_ms in range(1, RETRY_MS):
         list(leadership.follow(is_due=False, now_ms=now_ms))
     assert leadership.uuid == "uuid-of-a"
     assert not leadership.questions.are_open

@@ -104,7 +104,7 @@ class SwarmFaults(MemoryFaults):
         """Add up what a turn waits for; its commits are left out: they wait in the loop still."""
         if what == "commit":
             self.reached["commit waited for a leader"] += 1
-        elif not self.beside:
+        elif not (self.beside or what.startswith("read mesh-")):  # the intake has its own thread
             self.waited_ms += ms
 
     def appended(self, topic: str, partition: int) -> None:
