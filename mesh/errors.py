@@ -175,6 +175,18 @@ class TransportUnknownError(TransportError):
     """
 
 
+class TransportUnreadableError(TransportError):
+    """What a node wrote for itself stands there no more, or in words of a newer program.
+
+    Attributes:
+        offset: Of the record that stands in its place.
+    """
+
+    def __init__(self, text: str, *, offset: int) -> None:
+        self.offset = offset
+        super().__init__(text)
+
+
 class TransportMovedError(TransportError):
     """A consumer group has given partitions to another member; nothing was committed."""
 

@@ -340,19 +340,23 @@ class StopReason(StrEnum):
     TRUNCATED = "truncated"
     RECREATED = "recreated"
     VERSION = "version"
+    UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
     """A guaranteed source that is read no further until an operator accepts what is lost.
 
+    Or a whole lane: then it is the record of `progress` that hides where the lane stood.
+
     Attributes:
-        topic, partition: The ingress or outbox.
+        topic, partition: The ingress or outbox; a lane's progress.
         topic_id: Its id when it was read last.
         reason: A `StopReason`; `retention`: the range was deleted before it was read;
             `truncated`: the log ends at `first`, although it was read up to `next`; `recreated`:
             the topic is another one, and what stood in the former from `first` on was not read;
-            `version`: the record at `first` is of a version that this program cannot read.
+            `version`: the record at `first` is of a version that this program cannot read;
+            `unreadable`: nothing reads it, and it stands where a lane kept its position.
         first: First offset of the range.
         next: First offset after it, or -1 if nobody can know.
         generation: Of the offsets: the same ones may be lost again, and that is another loss.

@@ -227,8 +227,8 @@ class Worker:
 
     @property
     def refused(self) -> int:
-        """How many control records it could not read."""
-        return self._listener.refused
+        """How many records of control topics and of its lanes' progress it could not read."""
+        return self._listener.refused + (0 if self._lanes is None else self._lanes.strays)
 
     @property
     def is_ready(self) -> bool:
@@ -275,7 +275,8 @@ class Worker:
             for change in self._changing.follow(self._listener.orders.word, now):
                 self._step(change)
             if self._targets is not None and self._targets.may_begin(now):
-                lanes.follow(assigned, now)
+                for told in lanes.follow(assigned, now):
+                    self._step(told)
         if self._targets is not None:
             for made in self._targets.see_to(now):
                 self._step(made)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mesh.codec.state import decode_dead_letter
 from mesh.errors import ProtocolError, TransportError
-from mesh.model.control import FULL, HELD, LOSSY, REFUSED
+from mesh.model.control import FULL, HELD, LOSSY, REFUSED, StopReason
 from mesh.model.frames import MessageClass
 from mesh.model.headers import MESH_HEADER
 from mesh.model.topics import TopicNames
@@ -135,13 +135,23 @@ def _stops(at: Examination, node: str) -> Check:
         if stop.topic in neighbours
         else f"mesh node resume {node}": None
         for stop in stops
+        if stop.reason != StopReason.UNREADABLE
     }
+    hints = [
+        f"{' and '.join(commands)} shows what is lost; with --accept-gap it is announced and "
+        "reading goes on"
+        if commands
+        else "",
+        "the log of the node's worker says which record of its progress hides where the lane "
+        "stood, and what to do"
+        if any(stop.reason == StopReason.UNREADABLE for stop in stops)
+        else "",
+    ]
     return judged(
         Category.DELIVERY,
         f"{node} reads all its sources",
         first_of(str(stop) for stop in stops),
-        f"{' and '.join(commands)} shows what is lost; with --accept-gap it is announced and "
-        "reading goes on",
+        "; ".join(filter(None, hints)),
     )
 
 

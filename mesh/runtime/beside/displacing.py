@@ -17,7 +17,7 @@ from typing import Any
 import structlog
 
 from mesh.codec.keys import progress_key
-from mesh.codec.state import decode_progress, encode_ledger, encode_progress
+from mesh.codec.state import encode_ledger, encode_progress
 from mesh.errors import DecodeError, TransportError
 from mesh.model.frames import MessageClass
 from mesh.model.headers import GAP_HEADER
@@ -25,6 +25,7 @@ from mesh.model.state import DeadLetter, Dropped, Ledger, Progress, ProgressKind
 from mesh.runtime.beside.quarantine import PutAside, delivered_aside, loss_header
 from mesh.runtime.host.errands import Errand, Steps
 from mesh.runtime.host.recall import Recall
+from mesh.runtime.lane.kept import kept_in
 from mesh.runtime.lane.lane import Lane
 from mesh.runtime.lane.overfull import Overfull
 from mesh.runtime.lanes.owned import Lanes
@@ -290,10 +291,8 @@ def _open(
 def _passed(records: Sequence[Record], at: TopicPartition, topic_id: bytes) -> int:
     """Return how far records of this very topic became dead letters already, by progress."""
     found = 0
-    for record in records:
-        value = record.value()
-        progress = decode_progress(value) if value is not None else None
-        if progress is None or progress.kind is not ProgressKind.SOURCE:
+    for progress in kept_in(records).progress:
+        if progress.kind is not ProgressKind.SOURCE:
             continue
         if (progress.topic, progress.partition, progress.topic_id) == (
             at.topic,

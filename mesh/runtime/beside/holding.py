@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 import structlog
 
 from mesh.codec.keys import progress_key
-from mesh.codec.state import decode_progress, encode_progress
+from mesh.codec.state import encode_progress
 from mesh.core.routing import LocalLink
 from mesh.errors import PoisonError, TransportError, TransportRecordError
 from mesh.model.inputs import Input
+from mesh.model.state import Progress
 from mesh.runtime.beside.catching_up import (
     CHUNK,
     Begins,
@@ -41,11 +42,12 @@ from mesh.runtime.lane.held import (
     sent_progress,
     sources_of,
 )
+from mesh.runtime.lane.kept import kept_in
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.lane.positions import ENDED, Hold, Positions
 from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.messages.gaps import announce, came_before
-from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
+from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 
 RETRY_MS = 5_000
 """How long a catch-up that failed rests."""
@@ -109,7 +111,7 @@ class _Second:
     """The second writer of a lane, and what it and its predecessors have told before."""
 
     writer: Writer
-    told: Sequence[Record] = ()
+    told: Sequence[Progress] = ()
 
     def close(self) -> None:
         self.writer.close()
@@ -321,9 +323,8 @@ class Holds:
         lane, target = opening.lane, opening.target
         if opening.second is None or not self.lanes.owns(lane):
             return False
-        for record in opening.second.told:
-            if (value := record.value()) is not None:
-                lane.positions.recover_caught_up(decode_progress(value))
+        for progress in opening.second.told:
+            lane.positions.recover_caught_up(progress)
         opening.hold = hold = lane.positions.holds.get(target)
         if hold is None:
             forget_ended(lane, now_ms)
@@ -514,7 +515,7 @@ def _opening_second(
     writer = kafka.writer(name, id_)
     try:
         yield
-        return _Second(writer, recall.records(place))
+        return _Second(writer, list(kept_in(recall.records(place)).progress))
     except BaseException:
         writer.close()
         raise

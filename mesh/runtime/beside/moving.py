@@ -16,7 +16,7 @@ import structlog
 from mesh.codec.deliveries import delivery_of
 from mesh.codec.frames import assemble_value, encode_ext, encode_tail, key_tail, relay_key
 from mesh.codec.keys import progress_key
-from mesh.codec.state import decode_progress, encode_ledger, encode_progress
+from mesh.codec.state import encode_ledger, encode_progress
 from mesh.core.moving import MEMBER
 from mesh.core.redelivery import Share
 from mesh.core.routing import LocalLink
@@ -37,6 +37,7 @@ from mesh.runtime.beside.catching_up import caught_up_partition
 from mesh.runtime.host.errands import Steps
 from mesh.runtime.host.recall import Recall
 from mesh.runtime.lane.held import sent_progress
+from mesh.runtime.lane.kept import kept_in
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.messages.outgoing import Came, hop_over
 from mesh.runtime.messages.refusing import write_letter
@@ -402,10 +403,8 @@ def _ext(delivery: Delivery, headers: Headers) -> bytes:
 def _sent_before(records: Sequence[Record], topic_id: bytes) -> _Sent:
     """Return what movers of a lane have sent of a topic so far, by its progress."""
     sent: _Sent = {}
-    for record in records:
-        value = record.value()
-        told = decode_progress(value) if value is not None else None
-        if told is None or told.kind is not ProgressKind.SENT or told.topic_id != topic_id:
+    for told in kept_in(records).progress:
+        if told.kind is not ProgressKind.SENT or told.topic_id != topic_id:
             continue
         outbox = TopicPartition(told.topic, told.partition)
         sent[outbox, SourcePartition(topic_id, told.source_partition)] = told.offset

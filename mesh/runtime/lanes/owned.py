@@ -7,10 +7,15 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from mesh.errors import PoisonError, TransportError, UnknownVersionError
-from mesh.model.control import OutboxPosition, Stop
+from mesh.errors import (
+    PoisonError,
+    TransportError,
+    TransportUnreadableError,
+    UnknownVersionError,
+)
+from mesh.model.control import NO_TOPIC, OutboxPosition, Stop, StopReason
 from mesh.model.effects import Relinked
-from mesh.model.inputs import Input, LaneApplied
+from mesh.model.inputs import Input, LaneApplied, SourceResumed, SourceStopped
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.machine import NodeMachine
@@ -47,6 +52,9 @@ brokers are busy, batches grow instead of the queue of transactions."""
 HOLD_AFTER, HOLD_WITHIN_MS = 3, 60_000
 """A target that refused a lane's records so often within such a time is held. Spec: K20."""
 
+UNREADABLE_RETRY_MS = 5_000
+"""How often a lane is tried again of which nobody can read where it stood: people mend that."""
+
 RESUME_MS = 1_000
 """How often a source that stopped is tried again once its loss is accepted."""
 
@@ -72,6 +80,7 @@ class Lanes:
         pushed_out: By endpoint: how many did since this worker began.
         accounts: What its lanes have committed since this worker began.
         taken: How many it has taken since.
+        strays: Records of strangers that it has found in their progress since.
         poison: Finds the records that break the routing.
         closed: Where nothing may be written now.
         has_failed: A lane has failed since somebody last looked at its targets.
@@ -92,11 +101,13 @@ class Lanes:
     pushed_out: dict[str, int] = field(default_factory=dict)
     accounts: Accounts = field(default_factory=Accounts)
     taken: int = 0
+    strays: int = 0
     poison: Poison = field(default_factory=Poison)
     closed: Closed = OPEN
     has_failed: bool = False
     names: TopicNames = field(init=False)
     _takings: dict[int, Errand[Taken]] = field(default_factory=dict)
+    _unreadable: dict[int, int] = field(default_factory=dict)
     _committed_ms: int = -COMMIT_GAP_MS
     _former: dict[int, tuple[int, Mapping[TopicPartition, int]]] = field(default_factory=dict)
     _refusals: dict[tuple[int, str], list[int]] = field(default_factory=dict)
@@ -109,14 +120,20 @@ class Lanes:
         """Look up what stays the same."""
         self.names = TopicNames(self.topology.prefix)
 
-    def follow(self, assigned: frozenset[int], now: int) -> None:
-        """Take the lanes that the group gave to this worker; see to what they read."""
+    def follow(self, assigned: frozenset[int], now: int) -> Iterator[Input]:
+        """Take the lanes that the group gave to this worker; see to what they read.
+
+        Yields:
+            What stands in the way of taking one, and that it does no more.
+        """
         if not self.machine.has_routed:
             return
         for lane in list(self.owned.values()):
             if lane.spent is not None:
                 self._give_up(lane, lane.spent)
         for number in sorted(assigned - self.owned.keys() - self._takings.keys()):
+            if now < self._unreadable.get(number, now):
+                continue
             node, home = self.machine.node, self.home
             steps = take_lane(self.topology, node, number, home, self.recall, self.clock)
             self._takings[number] = self.errands.begin(steps)
@@ -124,12 +141,19 @@ class Lanes:
             if errand.has_ended():
                 del self._takings[number]
                 if not errand.is_off:
-                    self._end_taking(number, errand, now)
+                    yield from self._end_taking(number, errand, now)
         self.sources.find(self.owned, now)
 
-    def _end_taking(self, number: int, errand: Errand[Taken], now: int) -> None:
+    def _end_taking(self, number: int, errand: Errand[Taken], now: int) -> Iterator[Input]:
+        topic = self.names.progress(self.machine.node)
         try:
             taken = errand.result()
+        except TransportUnreadableError as error:
+            self._unreadable[number] = now + UNREADABLE_RETRY_MS
+            log.error("lane.unreadable", lane=number, fault=str(error))  # noqa: TRY400 - for people
+            offset, reason = error.offset, StopReason.UNREADABLE
+            yield SourceStopped("", Stop(topic, number, NO_TOPIC, reason, offset, offset + 1))
+            return
         except TransportError as error:
             log.warning("lane.not_taken", lane=number, fault=str(error))
             return
@@ -137,6 +161,9 @@ class Lanes:
         lane = Lane(self.topology, node, number, learner, taken.writer, taken.positions)
         lane.taken_ms, lane.accounts = taken.taken_ms, self.accounts
         self.taken += 1
+        self.strays += taken.strays
+        if self._unreadable.pop(number, None) is not None:
+            yield SourceResumed(topic, number)
         lane.followed, lane.awaited = lane.positions.followed, lane.positions.in_force
         epoch, handed_on = self._former.pop(number, (0, {}))
         if epoch + 1 == lane.positions.epoch:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import structlog
+
 from mesh.codec.keys import progress_key
-from mesh.codec.state import decode_progress, encode_progress
+from mesh.codec.state import encode_progress
+from mesh.errors import TransportUnreadableError
 from mesh.model.state import Progress, ProgressKind
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.runtime.host.clock import Clock
 from mesh.runtime.host.errands import Steps
 from mesh.runtime.host.recall import Recall
+from mesh.runtime.lane.kept import kept_in
 from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lanes.ended import Ended
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
+
+log = structlog.get_logger()
 
 
 @dataclass(slots=True)
@@ -26,12 +32,14 @@ class Taken:
         writer: Writes its transactions.
         positions: Where it stands.
         taken_ms: When that was; its former owner was fenced before.
+        strays: Records in its progress that nobody can read.
     """
 
     number: int
     writer: Writer
     positions: Positions
     taken_ms: int
+    strays: int = 0
 
     def close(self) -> None:
         """Release it: it was taken for nothing."""
@@ -53,6 +61,7 @@ def take_lane(
     lane between two steps, this one is fenced itself and cannot raise the epoch.
 
     Raises:
+        TransportUnreadableError: Where it stood cannot be read.
         TransportError: It cannot be taken now.
     """
     names = TopicNames(topology.prefix)
@@ -61,10 +70,9 @@ def take_lane(
         yield
         place = TopicPartition(names.progress(node), number)
         positions, ended = Positions(), Ended(topology, node)
-        for record in recall.records(place):
-            value = record.value()
-            progress = None if value is None else decode_progress(value)
-            ended.see(record.key() or b"", progress)
+        kept = kept_in(recall.records(place))
+        for key, progress in kept.told:
+            ended.see(key, progress)
             if progress is not None:
                 positions.recover(progress)
         if positions.holds:
@@ -81,7 +89,7 @@ def take_lane(
     except BaseException:
         writer.close()
         raise
-    return Taken(number, writer, positions, clock.now_ms())
+    return Taken(number, writer, positions, clock.now_ms(), kept.strays)
 
 
 def _recover_caught_up(
@@ -95,10 +103,15 @@ def _recover_caught_up(
 ) -> None:
     """Learn how far targets that are held were written beside the lane. Spec: K16, K20.
 
-    Its writer is fenced first, so that what is read afterwards cannot change any more.
+    Its writer is fenced first, so that what is read afterwards cannot change any more. Where that
+    cannot be read these targets stay held: whoever is to catch them up reads it again.
     """
     kafka.writer(f"held-{number}", names.held_transactions(node, number)).close()
     place = TopicPartition(names.progress(node), topology.nodes[node].lanes + number)
-    for record in recall.records(place):
-        if (value := record.value()) is not None:
-            positions.recover_caught_up(decode_progress(value))
+    try:
+        caught_up = kept_in(recall.records(place))
+    except TransportUnreadableError as error:
+        log.error("targets.not_recovered", fault=str(error))  # noqa: TRY400 - one line for people
+        return
+    for progress in caught_up.progress:
+        positions.recover_caught_up(progress)

@@ -1,0 +1,97 @@
+"""What a lane has kept of itself, read back; whatever else stands there is data too.
+
+A record that nobody can read says nothing. Under a key that no lane writes it is a stranger's.
+Under a lane's key, behind what the lane wrote there, it is one as well, and the lane's own word
+holds: nobody else moves its positions. But where compaction has taken that word away, or a newer
+program wrote it, nobody knows where the lane stood. To go on from elsewhere would lose messages or
+double them, so then nothing goes on there before a person has looked. Spec: K12, R12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import structlog
+
+from mesh.codec.state import decode_progress
+from mesh.codec.varint import read_zigzag
+from mesh.errors import ProtocolError, TransportUnreadableError, UnknownVersionError
+from mesh.model.state import Progress, ProgressKind
+from mesh.transport.port import Record
+from schemas import VERSION
+
+LANE_KEYS = frozenset(kind.value.encode() for kind in ProgressKind)
+"""First words of the keys under which lanes write."""
+
+NEWER = range(VERSION + 1, VERSION + 15)
+"""Versions of programs to come: no text begins with the byte of one of these."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Kept:
+    """The records of one partition of `progress`, judged.
+
+    Attributes:
+        told: Key and content of each that can be read, in order; no content is the end of a key.
+        strays: How many cannot be read and hide nothing.
+    """
+
+    told: list[tuple[bytes, Progress | None]] = field(default_factory=list)
+    strays: int = 0
+
+    @property
+    def progress(self) -> Iterator[Progress]:
+        """What they say, in order."""
+        return (progress for _, progress in self.told if progress is not None)
+
+
+def kept_in(records: Iterable[Record]) -> Kept:
+    """Return what can be read of a partition of `progress`, all of it.
+
+    Raises:
+        TransportUnreadableError: A record hides where its lane stood.
+    """
+    kept = Kept()
+    known: set[bytes] = set()
+    hiding: dict[bytes, tuple[Record, ProtocolError]] = {}
+    for record in records:
+        key, value = record.key() or b"", record.value()
+        try:
+            kept.told.append((key, None if value is None else decode_progress(value)))
+        except ProtocolError as error:
+            may_hide = key not in known or _is_newer(value or b"", error)
+            if may_hide and key.partition(b" ")[0] in LANE_KEYS:
+                hiding[key] = record, error
+                continue
+            kept.strays += 1
+            log.warning("progress.stray", **_place(record), key=_text(key), fault=str(error))
+        else:
+            known.add(key)
+            hiding.pop(key, None)
+    for key, (record, fault) in hiding.items():
+        raise TransportUnreadableError(
+            f"{record.topic()}[{record.partition()}] offset {record.offset()}, key {_text(key)}: "
+            f"{fault}; nobody knows where the lane stood: look who writes there besides the node; "
+            "a record with this key and no value has it begin there as if it had never been",
+            offset=record.offset(),
+        )
+    return kept
+
+
+def _is_newer(value: bytes, error: ProtocolError) -> bool:
+    return isinstance(error, UnknownVersionError) and read_zigzag(value, 0)[0] in NEWER
+
+
+def _place(record: Record) -> dict[str, object]:
+    return {
+        "topic": record.topic(),
+        "partition": record.partition(),
+        "offset": record.offset(),
+    }
+
+
+def _text(key: bytes) -> str:
+    return key[:200].decode(errors="backslashreplace")
