@@ -6,19 +6,38 @@ give one answer. Spec: DESIGN 6, EMS-12, UM-7.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from mesh.core.controls import controls_barring
-from mesh.core.matcher import ShapeIndex
+from mesh.core.matcher import Shape, ShapeIndex
 from mesh.core.walks import Walk, walks_from
 from mesh.model.frames import MessageClass
 from mesh.model.queues import Attraction, MemberKind
 from mesh.model.topology import Topology
 
 QUEUE_SHAPES_MAX = 64
-"""Most wildcard shapes among the filters of one node's queues. One more subscription is refused."""
+"""Most wildcard shapes among the filters of one node's queues; others attract nothing."""
+
+
+def shapes_within(wanted: Mapping[str, Collection[Shape]], most: int) -> frozenset[Shape]:
+    """Return the wildcard shapes that count, of more than a node may have for its queues.
+
+    What is wanted alone decides, never in which order it came: workers of one node, and one that
+    restarts, read `clients` as far compacted as it is then. The queues take turns, so one with many
+    shapes crowds out no other.
+
+    Args:
+        wanted: By queue, all that its filters have.
+        most: How many count.
+    """
+    turns = sorted(
+        (turn, queue, shape)
+        for queue, shapes in wanted.items()
+        for turn, shape in enumerate(sorted(shapes))
+    )
+    return frozenset(list(dict.fromkeys(shape for _, _, shape in turns))[:most])
 
 
 @dataclass(slots=True)

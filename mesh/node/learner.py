@@ -134,7 +134,7 @@ class Learner:
             return
         if self.queues.left.pop(endpoint, None) is not None:
             self.own.forget(endpoint)
-        if (full := self.own.full((endpoint, filter_), subscription.kind)) is not None:
+        if (full := self.own.full((endpoint, filter_))) is not None:
             yield Note("subscription.refused", full)
             return
         if endpoint not in self.own.endpoints:

@@ -6,10 +6,11 @@ declares of them, decides as well. Spec: DESIGN 6, K13.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.interest import InterestTable, Member
+from mesh.core.queues import QUEUE_SHAPES_MAX
 from mesh.model.control import REFUSED, EndpointKind, EndpointStatus, Interest, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.names import fold
@@ -33,6 +34,11 @@ and what was sent before has come by then. Later copies would be counted as `que
 
 LEFT_MAX_MS = 7 * 24 * LEFT_MS
 """How long it keeps it at most, while a node that is down or cut off does not know of it."""
+
+SURPLUS = (
+    "the filters of this node's queues have more than "
+    f"{QUEUE_SHAPES_MAX} wildcard shapes: {{}} of queue {{}} attracts nothing; take out others"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +115,7 @@ class OwnQueues:
         if not queues and not self.left and not self._placed:
             return
         self.refused.clear()
-        wanted = dict(self._wanted(queues, table))
+        wanted = dict(self._wanted(queues, own.surplus(), table))
         for endpoint, leaving in self.left.items():
             if self.is_shared(endpoint, leaving.wanted):
                 interest = Interest(durable=leaving.wanted.message_class is MessageClass.GUARANTEED)
@@ -143,7 +149,7 @@ class OwnQueues:
             yield EndpointStatus(endpoint, REFUSED, text)
 
     def _wanted(
-        self, queues: Mapping[Key, Subscription], table: InterestTable
+        self, queues: Mapping[Key, Subscription], surplus: Collection[Key], table: InterestTable
     ) -> Iterator[tuple[tuple[str, Member], Interest]]:
         policies: dict[str, QueuePolicy] = {}
         for (endpoint, filter_), subscription in queues.items():
@@ -152,6 +158,8 @@ class OwnQueues:
             kind = member_kind(policy)
             if kind is MemberKind.HOME and fault is None:
                 kind, fault = self._beside_home(endpoint, table)
+            if (endpoint, filter_) in surplus:
+                fault = SURPLUS.format(filter_, endpoint)
             if fault is not None:
                 self.refused[endpoint, filter_] = fault
                 continue

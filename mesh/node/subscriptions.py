@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from mesh.core.matcher import Shape
-from mesh.core.queues import QUEUE_SHAPES_MAX
+from mesh.core.queues import QUEUE_SHAPES_MAX, shapes_within
 from mesh.model.control import EndpointKind, Subscription
 
 Key = tuple[str, str]
@@ -63,17 +63,21 @@ class OwnSubscriptions:
                 self._ends = [(end, known) for known, end in self._leases.items()]
                 heapq.heapify(self._ends)
 
-    def full(self, key: Key, kind: EndpointKind) -> str | None:
+    def surplus(self) -> frozenset[Key]:
+        """Return the subscriptions of queues whose shapes are more than a node may have."""
+        if sum(not one.is_literal for one in self._shapes) <= QUEUE_SHAPES_MAX:
+            return frozenset()
+        shapes = {key: shape for key in self.queues if not (shape := Shape.of(key[1])).is_literal}
+        wanted: dict[str, set[Shape]] = {}
+        for (endpoint, _), shape in shapes.items():
+            wanted.setdefault(endpoint, set()).add(shape)
+        kept = shapes_within(wanted, QUEUE_SHAPES_MAX)
+        return frozenset(key for key, shape in shapes.items() if shape not in kept)
+
+    def full(self, key: Key) -> str | None:
         """Return why one more subscription is refused, in words, or None if it is not."""
         if key in self.asked:
             return None
-        shape = Shape.of(key[1])
-        is_new = kind is EndpointKind.QUEUE and not shape.is_literal and shape not in self._shapes
-        if is_new and sum(not one.is_literal for one in self._shapes) >= QUEUE_SHAPES_MAX:
-            return (
-                f"queue {key[0]}, filter {key[1]}: the filters of this node's queues have "
-                f"{QUEUE_SHAPES_MAX} wildcard shapes already"
-            )
         if self._filters[key[0]] >= ENDPOINT_MAX:
             return f"endpoint {key[0]} has {ENDPOINT_MAX} subscriptions already"
         if len(self.asked) >= NODE_MAX:

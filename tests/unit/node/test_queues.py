@@ -66,6 +66,26 @@ def test_an_address_is_wanted_as_long_as_any_filter_is() -> None:
     assert settled(own, table, y=queue("any")) == ["$queue/q/a", "$queue/q/a/any/y"]
 
 
+def test_filters_of_too_many_shapes_attract_nothing_and_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They count again once others are taken out. Spec: DESIGN 3."""
+    monkeypatch.setattr("mesh.node.subscriptions.QUEUE_SHAPES_MAX", 1)
+    own, table = OwnQueues("a"), InterestTable()
+    wanted = {"x/*": queue("any"), "x": queue("any"), "x/y/*": queue("any")}
+    assert settled(own, table, **wanted) == [
+        "$queue/q/a",
+        "$queue/q/a/any/x",
+        "$queue/q/a/any/x/*",
+    ]
+    (status,) = own.statuses()
+    assert (status.endpoint, status.state) == ("q", REFUSED)
+    assert "x/y/* of queue q attracts nothing" in status.reason
+    del wanted["x/*"]
+    assert "$queue/q/a/any/x/y/*" in settled(own, table, **wanted)
+    assert not own.refused
+
+
 def test_a_direct_queue_is_not_waited_for() -> None:
     own, table = OwnQueues("a"), InterestTable()
     settled(own, table, x=queue("any", MessageClass.DIRECT))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
@@ -96,30 +98,59 @@ def test_subscriptions_have_a_limit(own: OwnSubscriptions, monkeypatch: pytest.M
     monkeypatch.setattr("mesh.node.subscriptions.ENDPOINT_MAX", 2)
     monkeypatch.setattr("mesh.node.subscriptions.NODE_MAX", 3)
     for key in (("s", "x"), ("s", "y"), ("t", "x")):
-        assert own.full(key, EndpointKind.CHANNEL) is None
+        assert own.full(key) is None
         own.put(key, Subscription(), now=0)
-    assert own.full(("s", "x"), EndpointKind.CHANNEL) is None
-    assert own.full(("s", "z"), EndpointKind.CHANNEL) == "endpoint s has 2 subscriptions already"
-    assert own.full(("t", "z"), EndpointKind.CHANNEL) == "the node has 3 subscriptions already"
+    assert own.full(("s", "x")) is None
+    assert own.full(("s", "z")) == "endpoint s has 2 subscriptions already"
+    assert own.full(("t", "z")) == "the node has 3 subscriptions already"
     own.pop(("s", "x"))
-    assert own.full(("t", "z"), EndpointKind.CHANNEL) is None
+    assert own.full(("t", "z")) is None
+
+
+QUEUE = Subscription(EndpointKind.QUEUE, MessageClass.GUARANTEED)
+
+
+def surplus(*keys: tuple[str, str]) -> frozenset[tuple[str, str]]:
+    own = OwnSubscriptions()
+    for key in keys:
+        own.put(key, QUEUE, 0)
+    return own.surplus()
 
 
 def test_queues_of_a_node_have_so_many_wildcard_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each costs a step per new subject, wherever it is published. Spec: DESIGN 3."""
     monkeypatch.setattr("mesh.node.subscriptions.QUEUE_SHAPES_MAX", 2)
     own = OwnSubscriptions()
-    queue = Subscription(EndpointKind.QUEUE, MessageClass.GUARANTEED)
-    channel = Subscription(EndpointKind.CHANNEL, MessageClass.GUARANTEED)
-    for key in (("q", "a/*"), ("r", "b/*"), ("q", "c/>"), ("q", "plain")):
-        assert own.full(key, queue.kind) is None
-        own.put(key, queue, 0)
-    assert "2 wildcard shapes already" in str(own.full(("q", "*/d"), queue.kind))
-    assert own.full(("q", "d/*"), queue.kind) is None
-    assert own.full(("s", "*/d"), channel.kind) is None
-    own.put(("q", "c/>"), queue, 0)  # renewed: no more than before
+    for key in (("q", "a/*"), ("r", "b/*"), ("q", "c/>"), ("q", "plain"), ("q", "d/*")):
+        own.put(key, QUEUE, 0)
+    assert own.surplus() == frozenset()
+    own.put(("s", "*/d/x"), Subscription(EndpointKind.CHANNEL, MessageClass.GUARANTEED), 0)
+    assert own.surplus() == frozenset()
+    own.put(("q", "e/f/*"), QUEUE, 0)
+    assert own.surplus() == {("q", "e/f/*")}
+    own.put(("q", "c/>"), QUEUE, 0)  # renewed: no more than before
     own.pop(("q", "c/>"))
-    assert own.full(("q", "*/d"), queue.kind) is None
+    assert own.surplus() == frozenset()
+
+
+@given(st.permutations(range(7)))
+def test_which_of_them_count_hangs_on_no_order(order: Sequence[int]) -> None:
+    """A worker that restarts, and a mate, read `clients` compacted. Spec: K13."""
+    keys = [("q", "/".join(["x"] * number + ["*"])) for number in range(1, 6)]
+    keys += [("r", "*/y/>"), ("s", "z/>")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mesh.node.subscriptions.QUEUE_SHAPES_MAX", 4)
+        assert surplus(*(keys[one] for one in order)) == frozenset(keys[2:5])
+
+
+def test_a_queue_with_many_shapes_crowds_out_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the offender lacks something, wherever its name stands."""
+    monkeypatch.setattr("mesh.node.subscriptions.QUEUE_SHAPES_MAX", 8)
+    hostile = [("a", "/".join(["*"] * 1 + ["x"] * number)) for number in range(1, 100)]
+    honest = [(name, "/".join(["x"] * number + ["*"])) for number, name in enumerate("xyz", 1)]
+    left = surplus(*hostile, *honest)
+    assert {endpoint for endpoint, _ in left} == {"a"}
+    assert len(left) == 99 - 5
 
 
 def test_a_lease_that_is_renewed_for_days_takes_no_more_room(own: OwnSubscriptions) -> None:
