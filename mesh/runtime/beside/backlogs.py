@@ -85,7 +85,7 @@ class Backlogs:
         if not self._limits and self._asked is not None:
             self._asked = None
             self.lanes.sources.questions.forget("backlogs")
-        if not self._limits and not self._endpoints.has_work and not self.full:
+        if not (self._limits or self.full or self._endpoints.has_work or self._endpoints.is_asking):
             return
         is_due = now_ms - self._looked_ms >= LOOK_MS
         if not (is_due or self._asked is not None or self._endpoints.is_asking):

@@ -137,7 +137,7 @@ class Movers:
     _waiting: Mapping[str, int] = field(default_factory=dict)
     _wanted: _Wanted | None = None
     _opening: tuple[tuple[int, str], Lane, Errand[Opened]] | None = None
-    _leaving: list[Errand[Mover]] = field(default_factory=list)
+    _leaving: list[tuple[Errand[Mover], Mover]] = field(default_factory=list)
     _marking: dict[tuple[int, str], Sequence[TopicPartition]] = field(default_factory=dict)
 
     @property
@@ -147,8 +147,9 @@ class Movers:
 
     @property
     def members(self) -> Sequence[Consumer]:
-        """The memberships of groups of queues that it has just now."""
-        return [one.consumer for one in self._movers.values()]
+        """The memberships of groups of queues that it has just now, or is giving up."""
+        leaving = [mover for _, mover in self._leaving]
+        return [one.consumer for one in [*self._movers.values(), *leaving]]
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
         """Go by another topology, from the next look on."""
@@ -173,7 +174,7 @@ class Movers:
         """
         if not self.lanes.machine.has_routed:
             return
-        self._leaving = [one for one in self._leaving if not one.has_ended()]
+        self._leaving = [one for one in self._leaving if not one[0].has_ended()]
         if self._wanted is not None or now_ms - self._looked_ms >= LOOK_MS:
             try:
                 is_told = self._look(now_ms)
@@ -199,9 +200,11 @@ class Movers:
         if self._opening is not None:
             self._opening[2].call_off()
             self._opening = None
-        for one in self._movers.values():
+        # Whoever looks after leaving may have been called off before it began.
+        for one in [*self._movers.values(), *(mover for _, mover in self._leaving)]:
             one.close()
         self._movers.clear()
+        self._leaving.clear()
 
     def _leave(self, key: tuple[int, str]) -> None:
         """Have a mover leave its group, which may wait for who looks after that."""
@@ -214,7 +217,7 @@ class Movers:
     def _close(self, mover: Mover) -> None:
         errand = self.lanes.errands.begin(_closing(mover))
         if not errand.has_ended():
-            self._leaving.append(errand)
+            self._leaving.append((errand, mover))
 
     # -- who consumes -----------------------------------------------------------------------
 

@@ -6,9 +6,11 @@ import pytest
 
 from mesh.codec.deliveries import decode_delivery
 from mesh.codec.state import decode_progress
+from mesh.model.frames import MessageClass
 from mesh.model.headers import MESH_HEADER
 from mesh.model.state import ProgressKind
 from tests.component.runtime.conftest import SmallMesh, subject
+from tests.component.runtime.gates import Gate
 
 STUCK = "mesh.c.ep.s"
 OUTBOX = "mesh.b.to.c.g"
@@ -116,3 +118,34 @@ def test_a_link_can_be_held_too(mesh: SmallMesh) -> None:
     assert numbers(mesh, STUCK) == list(range(10))
     requests = [r for r in mesh.read("mesh.c.to.b.c") if r.key().startswith(b"repair ")]
     assert requests == []
+
+
+def test_a_source_that_comes_while_a_target_is_caught_up_is_written_too() -> None:
+    """The lane leaves it out as well, and the catch-up knew nothing of it. Spec: K20."""
+    gate = Gate("_opening")
+    mesh = SmallMesh(errands=lambda: gate)
+    mesh.world.kill("b")
+    outboxes = [mesh.names.outbox("b", "c", one) for one in MessageClass]
+    mesh.kafka.admin().delete(outboxes)  # as if b had never been linked to c
+    mesh.world.kill("c")
+    mesh.world.start("c")
+    mesh.run(20_000)
+    own = mesh.names.ingress("c", MessageClass.GUARANTEED)
+    refuse(mesh, STUCK, is_refusing=True)
+    mesh.write(own, b"0", headers=[subject("x")])
+    mesh.run(10_000)
+    holds = mesh.world.workers["c"].beside.holds
+    refuse(mesh, STUCK, is_refusing=False)
+    gate.is_shut = True
+    mesh.run(10_000)
+    assert holds._opening is not None
+    assert holds._opening.begins is not None
+    mesh.world.start("b")
+    mesh.run(10_000)
+    publish(mesh, 1, 2, 3)
+    mesh.run(10_000)
+    assert numbers(mesh, STUCK) == []
+    gate.is_shut = False
+    mesh.run(20_000)
+    assert not is_held(mesh, "c", STUCK)
+    assert numbers(mesh, STUCK) == [0, 1, 2, 3]
