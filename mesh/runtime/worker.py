@@ -185,7 +185,11 @@ class Worker:
             self._read_positions,
             self._unread,
         )
-        now = self.clock.now_ms()
+        self._listen()
+        self._host_trees()
+
+    def _listen(self) -> None:
+        """Follow what neighbours, operators and clients write."""
         self._listener = Listener(
             self.topology,
             self.node,
@@ -193,11 +197,10 @@ class Worker:
             self.readers,
             self.intake,
             self._questions,
-            now,
+            self.clock.now_ms(),
         )
         self._recalling = Recalling(self.node, self._recall, self._questions, self._listener)
         self._changing.parts += [self._listener, self._leadership, self._unread]
-        self._host_trees()
 
     def _host_trees(self) -> None:
         """Be ready to host the node's tree layer, if this worker is to."""

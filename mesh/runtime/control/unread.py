@@ -1,8 +1,9 @@
 """What a neighbour wanted at last, for the news that it is not read. Spec: K21, DMR-10.
 
 The node has kept that in its own Kafka cluster, which may be slow or away itself: it is read beside
-the loop, and the news waits for it. What an open transaction hides nobody has acknowledged. A worker that has just taken the leadership has read it by
-then, so that its first word says no less than its predecessor's last.
+the loop, and the news waits for it. What an open transaction hides nobody has acknowledged. A
+worker that has just taken the leadership has read all of it by then, so that its first word says
+no less than its predecessor's last.
 """
 
 from __future__ import annotations
