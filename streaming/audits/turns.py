@@ -18,6 +18,10 @@ TRUNCATED = "truncated"
 """Why a reader stopped: after this its offsets come again."""
 
 
+AHEAD_MAX = 1_000
+"""So many losses may have been accepted that nobody told of; a stranger's number is higher."""
+
+
 class Turn(NamedTuple):
     """A generation, and the first offset that it has; 0 where nobody has told that."""
 
@@ -48,6 +52,8 @@ class Turns:
     def tell(self, source: SourceKey, generation: int, first: int = 0) -> bool:
         """Take that a reader works by a generation, or will; say whether it is news."""
         known = dict(self.of(source))
+        if generation > max(known) + AHEAD_MAX:
+            return False
         more = dict(known)
         for number in range(1, generation + 1):
             more.setdefault(number, 0)

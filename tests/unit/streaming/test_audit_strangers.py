@@ -119,6 +119,26 @@ def test_the_same_records_about_topics_of_the_mesh_are_taken() -> None:
     assert state.interest.cuts
 
 
+def test_a_generation_that_no_reader_can_have_reached_is_none() -> None:
+    """All below it count as told: two thousand million of them would fill the memory."""
+    state = State.of(chain_topology())
+    stop = Stop("mesh.a.in.g", 0, ID, "truncated", 3, generation=2**31 - 1)
+    progress = Progress(
+        kind=ProgressKind.SOURCE,
+        offset=5,
+        topic="mesh.a.in.g",
+        partition=0,
+        topic_id=ID,
+        generation=2**31 - 1,
+    )
+    rows = [
+        small("mesh.a.control", "stop x 0", encode_stop(stop)),
+        small("mesh.a.progress", "source x", encode_progress(progress)),
+    ]
+    take_batch(state, Batch(small=rows), 1.0)
+    assert state.passing.turns.told == {}
+
+
 @pytest.mark.parametrize("number", ["9" * 5_000, "-1", "x", ""])
 def test_a_request_for_a_repair_of_no_partition_is_none(number: str) -> None:
     state = State.of(chain_topology())
