@@ -17,8 +17,8 @@ import pytest
 from mesh.local.jars import BROKER_JARS, cache_folder
 from mesh.local.processes import Process, spawn
 
-INFRA = Path(__file__).parents[1] / "infra"
-KAFKA_INPUTS = ("Dockerfile.kafka", "kafka-entrypoint.sh", "build-base.sh", "build-images.sh")
+RECIPES = Path(__file__).parents[1] / "mesh" / "testing" / "images"
+KAFKA_INPUTS = ("Dockerfile.kafka", "kafka-entrypoint.sh", "build-base.sh")
 ENGINE_DEADLINE_S = 60
 
 
@@ -87,7 +87,7 @@ def kafka_image(docker_engine: None, request: pytest.FixtureRequest) -> str:
     request.getfixturevalue("kafka_software")  # the jars, fetched under their own messages
     content = hashlib.sha256(BROKER_JARS.folder_name().encode())
     for name in KAFKA_INPUTS:
-        content.update((INFRA / name).read_bytes())
+        content.update((RECIPES / name).read_bytes())
     tag = content.hexdigest()[:12]
     look = ["docker", "image", "inspect", f"trellis-kafka:{tag}"]
     if subprocess.run(look, capture_output=True, check=False).returncode != 0:
@@ -117,5 +117,5 @@ def audit_image(docker_engine: None) -> str:
 
 def build(image: str, tag: str) -> None:
     """Build an image as users do; a failure is a failure, never a skip."""
-    env = {**os.environ, "TAG": tag, "PYTHON": sys.executable}
-    subprocess.run([INFRA / "build-images.sh", image], env=env, check=True)
+    command = [sys.executable, "-m", "mesh.testing", "build", image, "--tag", tag]
+    subprocess.run(command, check=True)

@@ -1,6 +1,6 @@
 """A mesh in containers of our images, under testcontainers: a broker per Kafka cluster, and nodes.
 
-Images are `trellis-kafka:dev` and `trellis-node:dev`, which `infra/build-images.sh` makes;
+Images are `trellis-kafka:dev` and `trellis-node:dev`, which `python -m mesh.testing build` makes;
 `MESH_KAFKA_IMAGE` and `MESH_NODE_IMAGE` name others. Safe beside other tests: names and ports are
 the engine's own choice.
 """

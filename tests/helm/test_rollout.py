@@ -106,6 +106,10 @@ def test_who_does_not_serve_comes_first(monkeypatch: pytest.MonkeyPatch) -> None
             {"containerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]},
             "CrashLoopBackOff: see `kubectl logs a-0`",
         ),
+        (
+            {"containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}]},
+            "its volumes are not there, a Secret for one; see `kubectl describe pod a-0`",
+        ),
         ({}, "it is not ready; see `kubectl logs a-0`"),
     ],
     ids=lambda one: one if isinstance(one, str) else "",

@@ -285,6 +285,21 @@ def test_a_worker_that_cannot_start_stops_the_upgrade(kube: Kube, client: str) -
     assert [name for name in mended if mended[name] != before[name]] == [pod("tk1")]
 
 
+def test_a_secret_that_is_not_there_stops_the_upgrade(kube: Kube) -> None:
+    """One worker waits for it, the job says where to look, and a rollback mends it."""
+    before, good = ages(kube.workers()), revision(kube)
+    lacking = {"tk1": {"credentials": {"tokyo": {"existingSecret": "nobody-made-it"}}}}
+    wrong = values(nodes={**lacking, "ny1": None, "pa1": None}, rollout={"podSeconds": 20})
+    assert kube.try_helm("upgrade", RELEASE, wrong).returncode == 1
+    after = ages(kube.workers())
+    assert [name for name in before if after.get(name) != before[name]] == [pod("tk1")]
+    [told] = kube.objects("pods", component="rollout")
+    said = kube.kubectl("logs", told["metadata"]["name"])
+    assert f"{pod('tk1')} is not ready after 20 s: its volumes are not there, a Secret" in said
+    kube.helm("rollback", RELEASE, None, good)
+    all_ready(kube, 6)
+
+
 def test_lost_workers_are_taken_over(kube: Kube, client: str) -> None:
     """`kill -9` of a worker and the loss of a pod under load: its mate has its lanes in time."""
     with load(kube, client) as said:

@@ -85,7 +85,10 @@ def trouble_of(pod: Any) -> str:
     ]:
         state = container.get("state", {})
         waiting = state.get("waiting") or state.get("terminated") or {}
-        if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing", "Completed"):
+        if waiting.get("reason") == "ContainerCreating":
+            name = pod["metadata"]["name"]
+            return f"its volumes are not there, a Secret for one; see `kubectl describe pod {name}`"
+        if waiting.get("reason") not in (None, "PodInitializing", "Completed"):
             told = waiting.get("message") or f"see `kubectl logs {pod['metadata']['name']}`"
             return f"{waiting['reason']}: {' '.join(told.split())}"
     for condition in status.get("conditions", []):

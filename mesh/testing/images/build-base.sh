@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes base images of Debian 12 where none can be pulled: one with Python 3.11, and one with Java 17
-# besides. Needs root, debootstrap and a Docker engine.   usage: infra/build-base.sh
+# besides. Needs root, debootstrap and a Docker engine.   usage: bash build-base.sh
 set -euo pipefail
 python=trellis-python:bookworm
 java=trellis-base:bookworm

@@ -1,0 +1,58 @@
+"""`python -m mesh.testing build`: the images that `mesh.testing.containers` and the chart run."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from mesh.errors import MeshError
+
+
+class Image(StrEnum):
+    """What can be built."""
+
+    KAFKA = "kafka"
+    NODE = "node"
+    AUDIT = "audit"
+
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.callback()
+def testing() -> None:
+    """What tests on a mesh in containers need."""
+
+
+@app.command()
+def build(
+    images: Annotated[list[Image] | None, typer.Argument(help="Which; all without a name.")] = None,
+    tag: Annotated[str, typer.Option(help="Tag of the images.")] = "dev",
+    base: Annotated[
+        str | None,
+        typer.Option(
+            help="Image to build on; default: one that is here, Debian 12, or one made here."
+        ),
+    ] = None,
+) -> None:
+    """Make trellis-kafka, trellis-node and trellis-audit of what is installed here."""
+    from mesh.testing import building
+
+    for image in images or list(Image):
+        try:
+            name = building.build(image, tag=tag, base=base, progress=_say)
+        except MeshError as error:
+            _say(f"error: {error}")
+            raise typer.Exit(1) from error
+        print(name)  # noqa: T201 - what was asked for
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,189 @@
+"""Our images, made of what is installed here: Dockerfiles lie beside this module, in the wheel.
+
+What goes into an image is fetched on this machine (packages by pip, in the versions that this very
+interpreter has; jars into the cache), so `docker build` needs no network where its base has Java
+and Python already. Bases are made by debootstrap where none can be pulled.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from mesh.errors import StartError
+from mesh.local.jars import Progress, cache_folder, find_kafka
+
+DISTRIBUTION = "trellis-mesh"
+PACKAGES = ("mesh", "streaming", "schemas")
+PUBLIC_BASE = "debian:bookworm-slim"
+OWN_BASES = {"node": "trellis-python:bookworm"}
+OWN_BASE = "trellis-base:bookworm"
+PYTHON = "3.11"
+"""What Debian 12 has."""
+
+START = "#!/usr/bin/python3\nfrom mesh.__main__ import main\nmain()\n"
+FETCH_SPARK = (
+    "import sys; from pathlib import Path; from streaming.connectors.session import start_session; "
+    "start_session(Path(sys.argv[1]), cores=1).stop()"
+)
+
+
+def build(
+    image: str, *, tag: str = "dev", base: str | None = None, progress: Progress = print
+) -> str:
+    """Make an image and return its name.
+
+    Args:
+        image: `kafka`, `node` or `audit`.
+        tag: Of `trellis-kafka`, `trellis-node` or `trellis-audit`.
+        base: Image to build on; None takes what is here, can be pulled, or can be made.
+        progress: Told what is going on.
+
+    Raises:
+        StartError: No Docker engine, a package is not installed, or a step failed.
+    """
+    if shutil.which("docker") is None:
+        raise StartError("docker not found: install docker.io, or Docker")
+    with (
+        as_file(files("mesh.testing") / "images") as recipes,
+        tempfile.TemporaryDirectory(prefix="trellis-image-") as folder,
+    ):
+        context = Path(folder)
+        stages[image](context, progress)
+        shutil.copy(recipes / "kafka-entrypoint.sh", context)
+        on = base or _base(image, recipes)
+        name = f"trellis-{image}:{tag}"
+        progress(f"building {name} on {on}")
+        version = f"VERSION={metadata.version(DISTRIBUTION)}"
+        command = ["docker", "build", "--quiet", "--build-arg", f"BASE={on}"]
+        command += ["--build-arg", version, "-t", name, "-f", str(recipes / f"Dockerfile.{image}")]
+        _run([*command, folder], env={"DOCKER_BUILDKIT": str(int(_has_buildkit()))})
+    return name
+
+
+def _stage_kafka(context: Path, progress: Progress) -> None:
+    software = find_kafka(cache=_cache(), progress=progress)
+    shutil.copytree(software.jars, context / "jars")
+
+
+def _stage_node(context: Path, progress: Progress) -> None:
+    """Packages for the image's Python without an installer, and this one as it is here."""
+    progress("fetching packages")
+    site = context / "site"
+    distribution = metadata.distribution(DISTRIBUTION)
+    needed = [one for one in map(Requirement, distribution.requires or ()) if _is_needed(one)]
+    _install(site, [f"{one.name}{one.specifier}" for one in needed], context)
+    for package in PACKAGES:
+        with as_file(files(package)) as source:
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(source, site / package, ignore=ignored)
+    about = site / f"{DISTRIBUTION.replace('-', '_')}-{distribution.version}.dist-info"
+    about.mkdir()
+    for name in ("METADATA", "entry_points.txt"):
+        (about / name).write_text(distribution.read_text(name) or "", encoding="utf-8")
+    (context / "mesh").write_text(START, encoding="utf-8")
+    (context / "mesh").chmod(0o755)
+
+
+def _stage_audit(context: Path, progress: Progress) -> None:
+    """What a node has; PySpark, which is built of its sources; and the jars that Spark fetches."""
+    _stage_node(context, progress)
+    spark = [f"{name}=={_version(name)}" for name in ("pyspark", "py4j")]
+    wheels = context / "wheels"
+    _pip("wheel", "--no-deps", "-w", str(wheels), *spark)
+    _install(
+        context / "audit-site", ["--no-deps", *map(str, sorted(wheels.glob("*.whl")))], context
+    )
+    shutil.rmtree(wheels)
+    progress("fetching Spark's jars, by starting Spark once")
+    _run([sys.executable, "-c", FETCH_SPARK, str(_cache())])
+    shutil.copytree(_cache() / "ivy-spark", context / "ivy-spark")
+
+
+stages: Mapping[str, Callable[[Path, Progress], None]] = {
+    "kafka": _stage_kafka,
+    "node": _stage_node,
+    "audit": _stage_audit,
+}
+"""What is laid beside each Dockerfile, by image."""
+
+
+def _is_needed(requirement: Requirement) -> bool:
+    """Say whether a node wants it: with what `mesh dashboard` takes."""
+    marker = requirement.marker
+    return marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", "api"))
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        message = f"{package} is not installed: pip install '{DISTRIBUTION}[audit]'"
+        raise StartError(message) from None
+
+
+def _install(site: Path, what: Sequence[str], context: Path) -> None:
+    """Install for the image's Python and this machine's kind, in the versions that are here."""
+    constraints = context / "constraints.txt"
+    here = {one.metadata["Name"]: one.version for one in metadata.distributions()}
+    here.pop(DISTRIBUTION, None)
+    lines = [f"{name}=={version}\n" for name, version in sorted(here.items())]
+    constraints.write_text("".join(lines), encoding="utf-8")
+    kinds = ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
+    platforms = [word for kind in kinds for word in ("--platform", f"{kind}_{platform.machine()}")]
+    options = ["--target", str(site), "-c", str(constraints), "--no-compile"]
+    options += ["--python-version", PYTHON, "--implementation", "cp", "--only-binary=:all:"]
+    _pip("install", "--root-user-action", "ignore", *options, *platforms, *what)
+    shutil.rmtree(site / "bin", ignore_errors=True)
+
+
+def _base(image: str, recipes: Path) -> str:
+    """Return what to build on: what is here, else what can be pulled, else what is made here."""
+    own = OWN_BASES.get(image, OWN_BASE)
+    for name, ask in ((own, ["image", "inspect"]), (PUBLIC_BASE, ["image", "inspect"])):
+        if _succeeds(["docker", *ask, name]):
+            return name
+    if _succeeds(["docker", "pull", "--quiet", PUBLIC_BASE]):
+        return PUBLIC_BASE
+    _run(["bash", str(recipes / "build-base.sh")])
+    return own
+
+
+def _has_buildkit() -> bool:
+    return _succeeds(["docker", "buildx", "version"])
+
+
+def _cache() -> Path:
+    return cache_folder(os.environ.get("MESH_CACHE"))
+
+
+def _succeeds(command: Sequence[str]) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def _pip(*arguments: str) -> None:
+    _run([sys.executable, "-m", "pip", *arguments, "--quiet", "--disable-pip-version-check"])
+
+
+def _run(command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
+    """Run a step; what it has to say is on standard error.
+
+    Raises:
+        StartError: It failed.
+    """
+    done = subprocess.run(
+        command, stdout=sys.stderr, env={**os.environ, **(env or {})}, check=False
+    )
+    if done.returncode != 0:
+        shown = " ".join(Path(word).name if "/" in word else word for word in command[:4])
+        raise StartError(f"`{shown} ...` failed with exit code {done.returncode}: see above")
