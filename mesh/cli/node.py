@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +12,7 @@ import typer
 
 from mesh.cli.faults import wrong_input
 from mesh.cli.target import addresses_of, check_addresses
+from mesh.errors import StartError
 
 
 def run(
@@ -32,6 +35,13 @@ def run(
     log_level: Annotated[
         str, typer.Option(help="debug, info, warning or error: what is logged.")
     ] = "info",
+    traces: Annotated[
+        bool,
+        typer.Option(
+            "--traces",
+            help="Send a span per committed batch to OTEL_EXPORTER_OTLP_ENDPOINT.",
+        ),
+    ] = False,
     cuts_file: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Serve a node until SIGTERM. Several workers may serve one node."""
@@ -62,15 +72,24 @@ def run(
 
         port = Port(node)
         port.start(listen)
-    Serving(
-        topology,
-        node,
-        os.environ,
-        ready_file=ready_file,
-        cuts_file=cuts_file,
-        port=port,
-        read_file=lambda: load_topology(file).kafka,
-    ).run()
+    with ExitStack() as opened:
+        spans = None
+        if traces:
+            if find_spec("opentelemetry") is None:
+                raise StartError("OpenTelemetry is not installed: pip install 'trellis-mesh[otel]'")
+            from mesh.runtime.port.spans import exported_spans
+
+            spans = opened.enter_context(exported_spans(node, os.environ))
+        Serving(
+            topology,
+            node,
+            os.environ,
+            ready_file=ready_file,
+            cuts_file=cuts_file,
+            port=port,
+            read_file=lambda: load_topology(file).kafka,
+            traces=spans,
+        ).run()
 
 
 def level_of(text: str) -> int:

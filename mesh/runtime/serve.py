@@ -29,6 +29,7 @@ from mesh.runtime.host.credentials import Clients, Renewal, turn_ms
 from mesh.runtime.host.drills import Drill, SlowIntake, WallClock, read_drill
 from mesh.runtime.host.errands import ThreadedErrands
 from mesh.runtime.host.intake import Intake, ThreadedIntake
+from mesh.runtime.lane.traces import Traces
 from mesh.runtime.port.server import Port
 from mesh.runtime.topics.provision import HEADROOM_BYTES, refuse_aliases
 from mesh.runtime.worker import Worker
@@ -68,6 +69,7 @@ class Serving:
         port: Tells others how this process is; None for nobody.
         read_file: Reads the Kafka clusters of the node's file anew: a change may bring some that
             it did not have at the start.
+        traces: Told of each batch; None if nobody follows traces.
     """
 
     topology: Topology
@@ -77,6 +79,7 @@ class Serving:
     cuts_file: Path | None = None
     port: Port | None = None
     read_file: Callable[[], Mapping[str, Declared]] = dict
+    traces: Traces | None = None
     _stopping: bool = False
     _was_ready: bool = False
     _drill: Drill | None = None
@@ -233,6 +236,7 @@ class Serving:
                 connect=self._connect,
                 trees=TreeSettings(trees_max=TREES_MAX),
                 name=f"{socket.gethostname()}-{os.getpid()}",
+                traces=self.traces,
             )
             opened.pop_all()
         return worker

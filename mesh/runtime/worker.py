@@ -55,6 +55,7 @@ from mesh.runtime.host.intake import Intake, by_partition
 from mesh.runtime.host.questions import Questions
 from mesh.runtime.host.recall import Recall
 from mesh.runtime.lane.direct import LEAVE_S, DirectCopies
+from mesh.runtime.lane.traces import Traces
 from mesh.runtime.lanes.admission import Admission
 from mesh.runtime.lanes.looks import Looks
 from mesh.runtime.lanes.owned import Lanes
@@ -97,6 +98,7 @@ class Worker:
         trees: Settings of the tree layer; None for a worker without.
         name: Tells it from the node's other workers, for people; without one it does not tell what
             it has heard while it stands by.
+        traces: Told of each batch that its lanes commit; None if nobody follows traces.
     """
 
     topology: Topology
@@ -111,6 +113,7 @@ class Worker:
     connect: Connect | None = None
     trees: TreeSettings | None = None
     name: str = ""
+    traces: Traces | None = None
     _changing: Changing = field(init=False)
     _home: KafkaCluster = field(init=False)
     _names: TopicNames = field(init=False)
@@ -409,6 +412,7 @@ class Worker:
             DirectCopies(self._direct, self.clock),
             self.clock,
             self.errands,
+            traces=self.traces,
         )
         self._looks = Looks(self._lanes)
         home = self.topology.nodes[self.node].kafka

@@ -25,6 +25,9 @@ from mesh.local.jars import Progress, cache_folder, find_kafka
 
 DISTRIBUTION = "trellis-mesh"
 PACKAGES = ("mesh", "streaming", "schemas")
+EXTRAS = ("", "api", "otel")
+"""A node's image has what `mesh dashboard` and `mesh node run --traces` take."""
+
 PUBLIC_BASE = "debian:bookworm-slim"
 OWN_BASES = {"node": "trellis-python:bookworm"}
 OWN_BASE = "trellis-base:bookworm"
@@ -119,9 +122,9 @@ stages: Mapping[str, Callable[[Path, Progress], None]] = {
 
 
 def _is_needed(requirement: Requirement) -> bool:
-    """Say whether a node wants it: with what `mesh dashboard` takes."""
+    """Say whether a node wants it."""
     marker = requirement.marker
-    return marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", "api"))
+    return marker is None or any(marker.evaluate({"extra": extra}) for extra in EXTRAS)
 
 
 def _version(package: str) -> str:

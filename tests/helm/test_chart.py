@@ -115,6 +115,7 @@ EVERYTHING: Mapping[str, Any] = {
             "annotations": {"a": "b"},
         },
     },
+    "traces": {"enabled": True, "endpoint": "http://collector.observe:4318"},
     "test": {"waitSeconds": 5, "extraArgs": ["--category", "kafka"]},
 }
 ROUTED: Mapping[str, Any] = {
@@ -342,6 +343,18 @@ def test_workers_get_a_command_line_that_exists(render: Render) -> None:
     assert {level_of(str(parsed["log_level"]))} == {logging.INFO}
 
 
+def test_workers_send_spans_where_they_are_told(render: Render) -> None:
+    """And a policy lets them; without it they neither make nor send any."""
+    manifests = render(EVERYTHING)
+    container = worker(manifests)
+    assert parsed_by(["node", "run"], container["command"][3:])["traces"]
+    env = {one["name"]: one.get("value") for one in container["env"]}
+    assert env["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://collector.observe:4318"
+    egress = of_kind(manifests, "NetworkPolicy")["rel-trellis-mesh"]["spec"]["egress"]
+    assert {"protocol": "TCP", "port": 4318} in [port for one in egress for port in one["ports"]]
+    assert "--traces" not in worker(render(BASE))["command"]
+
+
 def test_probes_ask_what_the_port_answers(render: Render) -> None:
     """A path that the port does not know would never be well."""
     container = worker(render(EVERYTHING))
@@ -360,6 +373,7 @@ def test_each_node_has_its_own_secrets_environment_and_place(render: Render) -> 
     """Least privilege: no worker mounts what another one needs."""
     values = {
         **EVERYTHING,
+        "traces": {"enabled": False},
         "credentials": {"tokyo": {"existingSecret": "all"}},
         "nodes": {
             "tk1": {

@@ -72,6 +72,7 @@ class Batch:
         left: Sources that are read no further, and the word for why.
         needless: Copies that are needless at most, by link or endpoint: a wider filter than it
             asked for selects them. Spec: DESIGN 3.
+        parents: Traces of applications that are followed; see `mesh.runtime.lane.traces`.
     """
 
     node: str
@@ -91,6 +92,7 @@ class Batch:
     _delivered: Counter[tuple[str, MessageClass]] = field(default_factory=Counter)
     _refused: Counter[tuple[str, Reason, MessageClass]] = field(default_factory=Counter)
     needless: Counter[str] = field(default_factory=Counter)
+    parents: dict[bytes, None] = field(default_factory=dict)
     _dropped: Counter[tuple[str, TopicPartition]] = field(default_factory=Counter)
 
     def read(

@@ -30,6 +30,7 @@ from mesh.runtime.lane.closed import OPEN, Closed
 from mesh.runtime.lane.plan import Plan
 from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lane.refused import NOT_TAKEN, RefusedFrames
+from mesh.runtime.lane.traces import Traces
 from mesh.transport.port import BEGINNING, Row, TopicPartition, Writer
 
 Known = dict[tuple[str, bytes | None], tuple[str, Route]]
@@ -99,6 +100,7 @@ class Lane:
         followed: How far it has followed changes of the topology, here or at its former owner.
         awaited: What its former owner knew: it reads nothing before that is known here too.
         closed: Where nothing may be written now.
+        traces: Told of each batch that was committed; None if nobody follows traces.
     """
 
     topology: Topology
@@ -126,6 +128,7 @@ class Lane:
     followed: tuple[int, int] = UNCHANGED
     awaited: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     closed: Closed = OPEN
+    traces: Traces | None = None
     names: TopicNames = field(init=False)
     partitions: int = field(init=False)
     _known: dict[MessageClass, Known] = field(default_factory=dict)
@@ -182,6 +185,9 @@ class Lane:
         account = batch.finish(self.writer, self.number, ahead, generations, numbers)
         self.writer.commit()
         self.accounts.add(account, batch.needless)
+        if self.traces is not None:
+            open_ms = now_ms - batch.opened_ms
+            self.traces.committed(self.number, open_ms, account, batch.parents)
         positions.in_force = self._in_force
         for at, reading in batch.readings.items():
             positions.next[at] = reading.next

@@ -29,6 +29,7 @@ from mesh.runtime.lane.held import endpoint_of, forget_ended, held_offsets, hold
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.lane.overfull import Overfull
 from mesh.runtime.lane.relinking import end_removed, relink_lane
+from mesh.runtime.lane.traces import Traces
 from mesh.runtime.lane.troubles import recovered
 from mesh.runtime.lanes.sources import Sources
 from mesh.runtime.lanes.stillness import Bucket, buckets_of
@@ -84,6 +85,7 @@ class Lanes:
         poison: Finds the records that break the routing.
         closed: Where nothing may be written now.
         has_failed: A lane has failed since somebody last looked at its targets.
+        traces: Told of each batch; None if nobody follows traces.
     """
 
     topology: Topology
@@ -105,6 +107,7 @@ class Lanes:
     poison: Poison = field(default_factory=Poison)
     closed: Closed = OPEN
     has_failed: bool = False
+    traces: Traces | None = None
     names: TopicNames = field(init=False)
     _takings: dict[int, Errand[Taken]] = field(default_factory=dict)
     _unreadable: dict[int, int] = field(default_factory=dict)
@@ -160,6 +163,7 @@ class Lanes:
         node, learner = self.machine.node, self.machine.learner
         lane = Lane(self.topology, node, number, learner, taken.writer, taken.positions)
         lane.taken_ms, lane.accounts = taken.taken_ms, self.accounts
+        lane.traces = self.traces
         self.taken += 1
         self.strays += taken.strays
         if self._unreadable.pop(number, None) is not None:

@@ -11,6 +11,7 @@ from mesh.model.headers import SUBJECT_HEADER, is_reserved
 from mesh.model.subject import matches, subject_fault
 from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
+from mesh.runtime.lane.traces import see
 from mesh.runtime.messages.addressing import by_address
 from mesh.runtime.messages.delivering import deliver
 from mesh.runtime.messages.outgoing import Came, Stretch, count_routes, send_stretch
@@ -148,6 +149,8 @@ def _gather(lane: Lane, batch: Batch, source: Source, records: Sequence[Record])
         kepts.append(kept)
         found.append(learnt)
         tails.append(tail)
+    if lane.traces is not None:
+        see(batch, kepts)
     subjects, routes = zip(*found, strict=True) if found else ((), ())
     return _Gathered(taken, kepts, subjects, routes, tails)
 

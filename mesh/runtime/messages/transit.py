@@ -33,6 +33,7 @@ from mesh.runtime.lane.batch import Batch
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.lane.plan import Plan
 from mesh.runtime.lane.refused import NOT_TAKEN
+from mesh.runtime.lane.traces import see_frame
 from mesh.runtime.lane.troubles import (
     ask_again,
     ask_repair,
@@ -151,6 +152,8 @@ def _take_frame(
         relay_gap(lane, batch, source, came, arrival, peeked, _tail(lane, came, peeked))
         return
     value = record.value() or b""
+    if lane.traces is not None:
+        see_frame(batch, value)
     if plan.only is not None and after == NONE_OFFSET:
         _relay(lane, batch, source, came, peeked, value, plan.only)
     else:
