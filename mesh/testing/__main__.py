@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -37,13 +39,22 @@ def build(
             help="Image to build on; default: one that is here, Debian 12, or one made here."
         ),
     ] = None,
+    bill: Annotated[
+        Path | None,
+        typer.Option(help="Folder for a bill of materials of each image (CycloneDX, JSON)."),
+    ] = None,
 ) -> None:
     """Make trellis-kafka, trellis-node and trellis-audit of what is installed here."""
     from mesh.testing import building
+    from mesh.testing.contents import bill_of
 
     for image in images or list(Image):
         try:
             name = building.build(image, tag=tag, base=base, progress=_say)
+            if bill is not None:
+                bill.mkdir(parents=True, exist_ok=True)
+                text = json.dumps(bill_of(name), indent=1)
+                (bill / f"trellis-{image}.cdx.json").write_text(text, encoding="utf-8")
         except MeshError as error:
             _say(f"error: {error}")
             raise typer.Exit(1) from error

@@ -6,12 +6,15 @@ import json
 import urllib.request
 import uuid
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from mesh.local.jars import KAFKA_VERSION
 from mesh.testing.containers import KafkaContainer, MeshContainers
+from mesh.testing.contents import bill_of
 
 # Without images at hand the first run makes a whole Debian.
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
@@ -120,3 +123,16 @@ def test_commands_and_the_port_work_in_an_image(mesh: MeshContainers) -> None:
     assert 'mesh_link_up{link="ny1-tk1",node="ny1",zone="WORLD"} 1.0' in text
     assert mesh.get_bootstrap_server("tk").count(":") == 1
     assert "node.ready" in mesh.logs()["pa1"]
+
+
+def test_an_image_says_what_it_consists_of(node_image: str, kafka_image: str) -> None:
+    """Every package in the version that is in it: of Debian, of Python, and jars."""
+    node, kafka = (
+        {one["name"]: one for one in bill_of(image)["components"]}
+        for image in (node_image, kafka_image)
+    )
+    assert node["confluent-kafka"]["version"] == version("confluent-kafka")
+    assert node["trellis-mesh"]["version"] == version("trellis-mesh")
+    assert node["libc6"]["purl"].startswith("pkg:deb/debian/libc6@")
+    assert "openjdk-17-jre-headless" in kafka.keys() - node.keys()
+    assert kafka["kafka-clients"]["version"] == KAFKA_VERSION
