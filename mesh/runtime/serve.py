@@ -130,11 +130,13 @@ class Serving:
         log.info("node.stopped")
 
     def _renewal(self, clock: Clock) -> Renewal:
-        files = [
-            Path(file)
+        by_kafka = {
+            name: [Path(file) for file in files_of(self.topology.kafka[name].options)]
             for name in self._reached()
-            for file in files_of(self.topology.kafka[name].options)
-        ]
+        }
+        if self.port is not None:
+            self.port.certificates = by_kafka
+        files = [file for some in by_kafka.values() for file in some]
         wait_ms = turn_ms(socket.gethostname(), self.node)
         own = self.topology.nodes[self.node].kafka
         return Renewal(files, own, wait_ms, clock.now_ms, self._clusters)

@@ -6,13 +6,15 @@ number grows with use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from mesh.config.certificates import end_s
 from mesh.runtime.port.figures import Figures
 from mesh.runtime.trees.service import TreeFigures
 
@@ -38,6 +40,39 @@ OWN = "ingress"
 def link_name(one: str, other: str) -> str:
     """Return the name of the link between two nodes, the same at both ends."""
     return "-".join(sorted((one, other)))
+
+
+class CertificateMetrics(Collector):
+    """Tells when the certificates end that a worker shows and trusts, as their files are now.
+
+    Args:
+        node: Whom the worker serves.
+        files: Returns files by Kafka cluster; those that hold no certificate are left out.
+    """
+
+    def __init__(self, node: str, files: Callable[[], Mapping[str, Sequence[Path]]]) -> None:
+        self._node = node
+        self._files = files
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield one figure per Kafka cluster with certificates."""
+        ends = GaugeMetricFamily(
+            "mesh_tls_certificate_end_seconds",
+            "When the first certificate for a Kafka cluster ends, since 1970.",
+            labels=["node", "kafka"],
+        )
+        for kafka, files in self._files().items():
+            found = [end for end in map(_end_of, files) if end is not None]
+            if found:
+                ends.add_metric([self._node, kafka], min(found))
+        yield ends
+
+
+def _end_of(file: Path) -> float | None:
+    try:
+        return end_s(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
 
 
 class WorkerMetrics(Collector):

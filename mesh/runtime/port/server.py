@@ -9,10 +9,11 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import ClassVar
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -20,7 +21,7 @@ from prometheus_client.process_collector import ProcessCollector
 
 from mesh.errors import ConfigError, Problem, StartError
 from mesh.runtime.port.figures import Figures, figures_of
-from mesh.runtime.port.metrics import WorkerMetrics
+from mesh.runtime.port.metrics import CertificateMetrics, WorkerMetrics
 from mesh.runtime.worker import Worker
 
 LIVE_S = 25.0
@@ -59,11 +60,13 @@ class Port:
         node: Whom the worker serves.
         now_s: Monotonic clock.
         figures: The newest; None before the worker has begun.
+        certificates: Files that may hold certificates, by Kafka cluster.
     """
 
     node: str
     now_s: Callable[[], float] = time.monotonic
     figures: Figures | None = None
+    certificates: Mapping[str, Sequence[Path]] = field(default_factory=dict)
     _progressed_s: float = field(init=False)
     _seen_s: float = field(init=False)
     _server: ThreadingHTTPServer | None = None
@@ -75,6 +78,7 @@ class Port:
         self._seen_s = self._progressed_s - FIGURES_S
         latest = lambda: self.figures or Figures()  # noqa: E731
         self._registry.register(WorkerMetrics(self.node, latest, self.idle_s))
+        self._registry.register(CertificateMetrics(self.node, lambda: self.certificates))
         ProcessCollector(registry=self._registry)
 
     def progressed(self) -> None:

@@ -31,6 +31,9 @@ ALERTS = ROOT / "infra" / "prometheus" / "alerts.yaml"
 DASHBOARDS = sorted((ROOT / "infra" / "grafana").glob("*.json"))
 RUNBOOKS = ROOT / "docs" / "runbooks.md"
 
+CERTIFIED = Path(__file__).with_name("certificate.crt")
+"""One that ends in a hundred years."""
+
 Scrape = dict[str, float]
 
 
@@ -48,6 +51,8 @@ class Scraped:
         self.mesh = SmallMesh()
         self.now = Now()
         self.ports = {node: Port(node, self.now) for node in "abc"}
+        for port in self.ports.values():
+            port.certificates = {"k": [CERTIFIED]}
         self.audit_now = Now()
         self.audit: AuditPort | None = AuditPort(self.audit_now)
         self.audit_tells()
@@ -230,6 +235,7 @@ def test_alerts_fire_where_the_trouble_is_and_nowhere_else(
     assert sorted(found) == sorted(MESHES[trouble]), "\n".join(found.values())
 
 
+CERTIFICATE = 'mesh_tls_certificate_end_seconds{kafka="k",node="a"}'
 EVERY_STATE = {
     "down": "MeshLinkDown",
     "frozen": "MeshLinkFrozen",
@@ -253,6 +259,7 @@ EVERY_STATE = {
         ({'mesh_control_lag_records{node="a"}': 5_000.0}, "MeshControlLag"),
         ({'mesh_endpoints_unwell{node="a",state="held"}': 1.0}, "MeshEndpointUnwell"),
         ({'mesh_lane_takings_total{node="a"}': 9.0}, "MeshLanesMove"),
+        ({CERTIFICATE: 13 * 86_400.0}, "MeshCertificateEnds"),
     ],
 )
 def test_alerts_fire_on_the_samples_that_a_worker_exports(
@@ -268,7 +275,7 @@ def test_every_alert_is_tried_and_has_a_runbook() -> None:
     names = [rule["alert"] for rule in alerts()]
     tried = {name for found in MESHES.values() for name in found} | set(EVERY_STATE.values())
     tried |= {"MeshNodeNotReady", "MeshNodeWithoutLeader", "MeshLanesUntaken", "MeshControlLag"}
-    tried |= {"MeshEndpointUnwell", "MeshLanesMove"}
+    tried |= {"MeshEndpointUnwell", "MeshLanesMove", "MeshCertificateEnds"}
     assert tried == set(names)
     headings = [line[3:] for line in RUNBOOKS.read_text().splitlines() if line.startswith("## ")]
     assert headings == names

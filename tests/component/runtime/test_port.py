@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from http import HTTPStatus
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -17,6 +18,8 @@ from mesh.errors import ConfigError, StartError
 from mesh.runtime.port.server import LIVE_S, Port, parse_address
 from mesh.runtime.worker import Worker
 from tests.component.runtime.conftest import SmallMesh, subject
+
+CERTIFICATE = Path(__file__).with_name("certificate.crt")
 
 
 class Now:
@@ -165,3 +168,17 @@ def test_figures_can_be_written_as_json(mesh: SmallMesh) -> None:
     mesh.publish(b"x", [subject("acme/eu")])
     mesh.run()
     assert figures.accounts.forwarded == before
+
+
+def test_certificates_are_told_by_their_end_and_followed_when_they_are_replaced(
+    tmp_path: Path,
+) -> None:
+    """The first to end counts; what is no certificate, or not there, is no figure."""
+    port, file = Port("a"), tmp_path / "user.crt"
+    name = ("mesh_tls_certificate_end_seconds", "k")
+    port.certificates = {"k": [tmp_path / "gone", file], "other": [tmp_path / "password"]}
+    (tmp_path / "password").write_text("secret")
+    assert name not in samples(port)
+    file.write_text(CERTIFICATE.read_text(encoding="utf-8"))
+    assert samples(port)[name] > 4e9
+    assert ("mesh_tls_certificate_end_seconds", "other") not in samples(port)
