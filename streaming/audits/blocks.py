@@ -24,6 +24,9 @@ PARKED_MAX = 10_000
 RETAIN_S = 10.0
 """How long a certified block is kept for late cuts and late deliveries, in seconds."""
 
+LATE_MAX = 1_000
+"""Blocks and endpoints of which late deliveries wait at most; then they are judged at once."""
+
 RETAIN_FAULTY_S = 600.0
 """How long a block with a fault is kept, in case that what is missing comes after all."""
 
@@ -139,6 +142,16 @@ class Block:
     cleared: dict[EndpointKey, tuple[int, int]] = field(default_factory=dict)
     settled: dict[EndpointKey, tuple[int, int]] = field(default_factory=dict)
 
+    def publish(self, row: IngressRow) -> None:
+        """Take messages of one subject."""
+        self.last = max(self.last, row.last)
+        if row.subject is None:
+            return
+        tally = self.subjects.setdefault(row.subject, Tally(NOTHING, row.first, row.last))
+        tally.digest += row.digest
+        tally.first = min(tally.first, row.first)
+        tally.last = max(tally.last, row.last)
+
     def touch(self, now_s: float) -> None:
         """Note that something has changed."""
         self.stamp += 1
@@ -175,6 +188,31 @@ class Stranger:
     rows: list[DeliveryRow] = field(default_factory=list)
 
 
+class LateKey(NamedTuple):
+    """Deliveries to one endpoint of a block that was certified for good."""
+
+    place: TopicPartition
+    block: int
+    endpoint: EndpointKey
+
+
+@dataclass(slots=True)
+class Late:
+    """These deliveries.
+
+    Attributes:
+        since_s: When the first was read, on the auditor's clock.
+        first: Lowest source offset.
+        last: Highest one.
+        receipt: What came.
+    """
+
+    since_s: float
+    first: int
+    last: int
+    receipt: Receipt = field(default_factory=Receipt)
+
+
 @dataclass(slots=True)
 class Blocks:
     """Blocks that are not yet certified for good.
@@ -183,7 +221,9 @@ class Blocks:
         prefix: Start of every topic name.
         open: By ingress partition and number.
         parked: Deliveries whose source nobody has named yet.
-        dropped: Highest block that is not judged any more, per ingress partition.
+        dropped: Highest block that was certified for good, per ingress partition.
+        skipped: Highest block that is not judged, for not all of it could be read.
+        late: Deliveries of blocks that were certified for good.
         mislabelled: Deliveries that say another class than that of their ingress, to be told.
     """
 
@@ -191,6 +231,8 @@ class Blocks:
     open: dict[TopicPartition, dict[int, Block]] = field(default_factory=dict)
     parked: dict[StrangerKey, Stranger] = field(default_factory=dict)
     dropped: dict[TopicPartition, int] = field(default_factory=dict)
+    skipped: dict[TopicPartition, int] = field(default_factory=dict)
+    late: dict[LateKey, Late] = field(default_factory=dict)
     mislabelled: list[Finding] = field(default_factory=list)
 
     def publish(self, rows: Sequence[IngressRow], now_s: float) -> None:
@@ -198,19 +240,8 @@ class Blocks:
         for row in rows:
             if place_of(self.prefix, row.place.topic).letter != GUARANTEED:
                 continue
-            if row.block <= self.dropped.get(row.place, -1):
-                continue
-            block = self._block(row.place, row.block, now_s)
-            block.last = max(block.last, row.last)
-            if row.subject is None:
-                continue
-            tally = block.subjects.get(row.subject)
-            if tally is None:
-                block.subjects[row.subject] = Tally(row.digest, row.first, row.last)
-            else:
-                tally.digest += row.digest
-                tally.first = min(tally.first, row.first)
-                tally.last = max(tally.last, row.last)
+            if row.block > self._done(row.place):
+                self._block(row.place, row.block, now_s).publish(row)
 
     def deliver(self, rows: Sequence[DeliveryRow], names: Names, now_s: float) -> None:
         """Take what was delivered in a batch, and what was parked before."""
@@ -224,11 +255,21 @@ class Blocks:
                 continue
             if row.message_class != CLASSES.get(place_of(self.prefix, place.topic).letter):
                 self.mislabelled.append(_mislabelled(self.prefix, place, row))
-            if row.source.topic_id not in names.former and self._is_certified(place, row):
-                topic = place_of(self.prefix, row.place.topic)
-                block = self._block(place, row.block, now_s)
-                endpoint = EndpointKey(topic.node, topic.other)
-                block.receipts.setdefault(endpoint, Receipt()).take(row)
+            is_former = row.source.topic_id in names.former
+            if place_of(self.prefix, place.topic).letter == GUARANTEED and not is_former:
+                self._deliver(place, row, now_s)
+
+    def _deliver(self, place: TopicPartition, row: DeliveryRow, now_s: float) -> None:
+        topic = place_of(self.prefix, row.place.topic)
+        endpoint = EndpointKey(topic.node, topic.other)
+        if row.block > self._done(place):
+            block = self._block(place, row.block, now_s)
+            block.receipts.setdefault(endpoint, Receipt()).take(row)
+        elif row.block > self.skipped.get(place, -1):
+            key = LateKey(place, row.block, endpoint)
+            late = self.late.setdefault(key, Late(now_s, row.first, row.last))
+            late.first, late.last = min(late.first, row.first), max(late.last, row.last)
+            late.receipt.take(row)
 
     def take_mislabelled(self) -> Sequence[Finding]:
         """Return the deliveries that say another class than that of their ingress, once."""
@@ -244,9 +285,18 @@ class Blocks:
             if is_full or now_s - stranger.since_s >= PARKED_S:
                 yield _forged(self.prefix, key, self.parked.pop(key).rows)
 
-    def _is_certified(self, place: TopicPartition, row: DeliveryRow) -> bool:
-        is_guaranteed = place_of(self.prefix, place.topic).letter == GUARANTEED
-        return is_guaranteed and row.block > self.dropped.get(place, -1)
+    def ripe(self, now_s: float) -> Mapping[LateKey, Late]:
+        """Return what came too late for its block, once who asks for it must have been read."""
+        is_full = len(self.late) > LATE_MAX
+        for one in self.late.values():
+            one.since_s = min(one.since_s, now_s)
+        return {
+            key: one for key, one in self.late.items() if is_full or now_s - one.since_s >= RETAIN_S
+        }
+
+    def _done(self, place: TopicPartition) -> int:
+        """Return the highest block of which nothing more is taken."""
+        return max(self.dropped.get(place, -1), self.skipped.get(place, -1))
 
     def _block(self, place: TopicPartition, number: int, now_s: float) -> Block:
         blocks = self.open.setdefault(place, {})
@@ -285,7 +335,7 @@ class Blocks:
             first: Lowest source offset.
         """
         number = first // BLOCK_OFFSETS
-        if number <= self.dropped.get(place, -1):
+        if number <= self._done(place):
             return 0  # what is certified for good is not known any more
         topic = place_of(self.prefix, target.topic)
         endpoint = EndpointKey(topic.node, topic.other)
@@ -302,7 +352,7 @@ class Blocks:
     def skip(self, place: TopicPartition, last: int) -> None:
         """Judge nothing up to a source offset, to the end of its block: it was not all read."""
         number = last // BLOCK_OFFSETS
-        self.dropped[place] = max(number, self.dropped.get(place, -1))
+        self.skipped[place] = max(number, self.skipped.get(place, -1))
         blocks = self.open.get(place, {})
         for skipped in [one for one in blocks if one <= number]:
             del blocks[skipped]
@@ -314,8 +364,9 @@ class Blocks:
             place: A partition of it, whether an ingress or another.
             unread: So many records of the new one were not read.
         """
-        self.open.pop(place, None)
-        self.dropped.pop(place, None)
+        for known in (self.open, self.dropped, self.skipped):
+            known.pop(place, None)
+        self.late = {key: one for key, one in self.late.items() if key.place != place}
         if unread and place_of(self.prefix, place.topic).role == INGRESS:
             self.skip(place, unread - 1)
         for _, _, block in self.walk():

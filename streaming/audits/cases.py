@@ -10,6 +10,9 @@ from streaming.audits.interest import EndpointKey
 from streaming.audits.turns import FIRST, Turn
 from streaming.tables.rows import SourceKey, TopicPartition
 
+Came = Mapping[EndpointKey, Mapping[int, tuple[int, int]]]
+"""Endpoint -> of each partition of its topic the lowest and highest offset of what came."""
+
 
 @dataclass(frozen=True, slots=True)
 class Want:
@@ -53,13 +56,13 @@ class Case:
     last: int
     delivered_last: int
     wants: tuple[Want, ...]
-    records: Mapping[EndpointKey, Mapping[int, tuple[int, int]]]
+    records: Came
     is_passed: bool
     generation: int = 0
     is_own: bool = False
     is_sure: bool = True
     turns: tuple[Turn, ...] = (FIRST,)
-    evidence: tuple[str, ...] = ()
+    evidence: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

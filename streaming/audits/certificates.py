@@ -11,7 +11,7 @@ from math import inf
 
 from mesh.model.topics import TopicNames
 from streaming.audits.blocks import Block, Blocks, Certificate
-from streaming.audits.cases import Case, Outcome, case_findings, fault
+from streaming.audits.cases import Came, Case, Outcome, case_findings, fault
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.eras import Eras
 from streaming.audits.findings import FindingKind, Register, records
@@ -450,8 +450,8 @@ def _case(
     last = block.last if ticket is None else min(block.last, ticket.bound)
     is_own = endpoint in judgement.owners
     wants = wants_of(block, claims, number * BLOCK_OFFSETS, end)
-    receipts = {one: block.receipts[one] for one in members if one in block.receipts}
-    names, source = TopicNames(world.passing.prefix), world.names.key(judgement.place)
+    came = {one: dict(block.receipts[one].records) for one in members if one in block.receipts}
+    source = world.names.key(judgement.place)
     is_quiet = not 0 <= now_s - block.changed_s < QUIET_S
     return Case(
         place=judgement.place,
@@ -462,15 +462,21 @@ def _case(
         last=last,
         delivered_last=end if is_quiet and is_whole else last,
         wants=tuple(want for want in wants if not (is_own and want.is_must)),
-        records={one: dict(receipt.records) for one, receipt in receipts.items()},
+        records=came,
         is_passed=ticket is not None,
         generation=world.passing.generations.get(judgement.place, 0),
         is_own=is_own,
         is_sure=is_proof(block, members, claims),
         turns=tuple(world.passing.turns.of(source)),
-        evidence=tuple(
-            records(TopicPartition(names.endpoint(one.node, one.name), partition), *range_)
-            for one, receipt in receipts.items()
-            for partition, range_ in sorted(receipt.records.items())
-        ),
+        evidence=evidence_of(world.passing.prefix, came),
+    )
+
+
+def evidence_of(prefix: str, came: Came) -> Sequence[str]:
+    """Return where deliveries are, as findings spell it."""
+    names = TopicNames(prefix)
+    return tuple(
+        records(TopicPartition(names.endpoint(one.node, one.name), partition), *range_)
+        for one, ranges in came.items()
+        for partition, range_ in sorted(ranges.items())
     )

@@ -20,10 +20,11 @@ from pyspark.sql import DataFrame
 from mesh.errors import ConfigError, Problem, TransportUnavailableError
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from streaming.audits.cases import Case, Outcome
+from streaming.audits.cases import Case, Outcome, case_findings
 from streaming.audits.certificates import World
 from streaming.audits.eras import OF_THE_FILE
 from streaming.audits.findings import Finding, FindingKind, records
+from streaming.audits.late import late_cases, unreadable
 from streaming.audits.queues import QueueRules
 from streaming.audits.untaken import untaken
 from streaming.audits.unwanted import wanted
@@ -302,6 +303,7 @@ class Auditor:
             state.register.add(finding)
         for finding in state.marks.judge(state.interest, state.names, now_s):
             state.register.add(finding)
+        self._look_at_late(world, now_s)
         for finding in state.unwanted.judge(state.interest, state.names, now_s):
             state.register.add(finding)
         tickets = [ticket for _, _, block in blocks.walk() for ticket in block.tickets.values()]
@@ -313,6 +315,34 @@ class Auditor:
             self.looked_s = now_s
             news = untaken(blocks, world, state.splits, now_s)
             state.stalls.judge_interest(news, now_s, state.register)
+
+    def _look_at_late(self, world: World, now_s: float) -> None:
+        """Read again what came of blocks that were certified for good: it may be nobody's."""
+        state, blocks = self.state, self.state.certifier.blocks
+        late = {
+            key: one
+            for key, one in blocks.ripe(now_s).items()
+            if self.sources.can_read([key.place])
+        }
+        if not late:
+            return
+        begins = self.sources.beginnings({key.place: None for key in late})
+        for key, finding in unreadable(late, begins):
+            state.register.add(finding)
+            del late[key], blocks.late[key]
+        ranges: dict[TopicPartition, tuple[int, int]] = {}
+        for key, one in late.items():
+            first, end = ranges.get(key.place, (one.first, one.last + 1))
+            ranges[key.place] = (min(first, one.first), max(end, one.last + 1))
+        try:
+            cases = late_cases(late, self.rereader.published(ranges), world)
+        except TransportUnavailableError:
+            return  # it is asked again
+        for key, case, outcome in zip(late, cases, self._outcomes(cases), strict=True):
+            for finding in () if outcome is None else case_findings(case, outcome):
+                state.register.add(finding)
+            if outcome is not None:
+                del blocks.late[key]
 
     def _outcomes(self, cases: Sequence[Case]) -> Sequence[Outcome | None]:
         """Read cases message by message; None for those that cannot be read just now."""

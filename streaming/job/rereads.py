@@ -23,8 +23,9 @@ from streaming.audits.origins import FrameSuspicion
 from streaming.connectors import source
 from streaming.job.sources import Sources
 from streaming.tables import exact
+from streaming.tables.aggregates import ingress_rows
 from streaming.tables.columns import parsed
-from streaming.tables.rows import SourceKey, TopicPartition
+from streaming.tables.rows import IngressRow, SourceKey, TopicPartition, read_batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +150,12 @@ class Rereader:
         outcomes = {fields["case"]: _outcome(fields) for fields in _answers(answers)}
         return [outcomes[number] for number in range(len(cases))]
 
+    def published(self, ranges: source.Ranges) -> Sequence[IngressRow]:
+        """Return what ranges of ingress partitions hold, by block and subject."""
+        if not ranges:
+            return ()
+        return read_batch(_lines(ingress_rows(self._parsed(ranges)))).ingress
+
     def deliveries(
         self, doubts: Sequence[DeliverySuspicion], begins: Sequence[int]
     ) -> Sequence[Sequence[Repeats]]:
@@ -215,8 +222,12 @@ def _widen(
 
 
 def _answers(frame: DataFrame) -> Sequence[Mapping[str, Any]]:
+    return [json.loads(line) for line in _lines(frame)]
+
+
+def _lines(frame: DataFrame) -> Sequence[str]:
     try:
-        return [json.loads(row[0]) for row in frame.collect()]
+        return [row[0] for row in frame.collect()]
     except (PySparkException, Py4JError) as error:
         reason = str(error).strip().split("\n")[0][:300]
         raise TransportUnavailableError(f"could not read again: {reason}") from error

@@ -179,6 +179,23 @@ def test_deliveries_that_nobody_asked_for_or_published_are_unexpected(bench, pla
     assert finding.ids == tuple(f"mesh.a.in.g/0/0/{offset}" for offset in (4, 5, 40))
 
 
+def test_what_comes_of_a_block_that_was_certified_for_good_is_judged(bench, plant):
+    """Its messages are read again for it: it was dropped without a word."""
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.cuts_everywhere("c", plant.subscribe("c", "s2", "acme/>"))
+    plant.carry(5, ["c/s1"])
+    plant.deliver("c/s2", range(3), ["a", "b", "c"])
+    bench.settle()
+    blocks, place = bench.auditor.state.certifier.blocks, TopicPartition("mesh.a.in.g", 0)
+    del blocks.open[place][0]
+    blocks.dropped[place] = 0
+    bench.auditor.state.register.findings.clear()
+    plant.deliver("c/s2", [3, 4], ["a", "b", "c"])
+    plant.deliver("c/spy", [1, 2], ["a", "b", "c"])
+    assert found(bench) == [("unexpected", "c/spy", "", 1, 2)]
+    assert blocks.late == {}
+
+
 def test_records_that_are_no_deliveries_and_no_frames_are_unexpected(bench, plant):
     plant.put("b.ep.s1", 0, b"k", b"by hand")
     plant.put("a.to.b.g", 1, b"not avro", b"")

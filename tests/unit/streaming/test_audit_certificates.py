@@ -7,13 +7,14 @@ import pytest
 from mesh.model.control import Stop, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.state import Cut, Progress, ProgressKind
-from streaming.audits.blocks import CLASSES, Blocks
+from streaming.audits.blocks import CLASSES, RETAIN_S, Blocks
 from streaming.audits.cases import Outcome
 from streaming.audits.certificates import RENEW_MS, Certifier, World
 from streaming.audits.eras import Eras
 from streaming.audits.findings import Register
 from streaming.audits.hours import HOUR_MS
 from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.late import late_cases, unreadable
 from streaming.audits.names import Names
 from streaming.audits.passing import Passing
 from streaming.tables.digest import Digest
@@ -23,6 +24,7 @@ PLACE = TopicPartition("mesh.a.in.g", 0)
 SOURCE = SourceKey("aa", 0)
 ENDPOINT = EndpointKey("a", "s1")
 TARGET = TopicPartition("mesh.a.ep.s1", 0)
+SPY = TopicPartition("mesh.a.ep.spy", 0)
 
 
 def digest(*offsets: int) -> Digest:
@@ -275,6 +277,59 @@ def test_a_block_that_was_read_to_its_end_is_closed_and_forgotten(table):
     assert table.certifier.blocks.dropped == {PLACE: 0}
 
 
+def closed(table) -> None:
+    """Have block 0, of five messages, certified for good."""
+    table.publish(*range(5))
+    table.deliver(*range(5))
+    table.publish(4096)
+    table.deliver(4096)
+    table.judge()
+    table.judge(11.0)
+    assert table.certifier.blocks.dropped == {PLACE: 0}
+    table.issued()
+
+
+def late_cases_of(table, *published: str) -> list:
+    """Return the cases that what came late makes, where the block held these subjects."""
+    rows = [
+        IngressRow(PLACE, 0, subject, digest(offset), offset, offset)
+        for offset, subject in enumerate(published)
+    ]
+    ripe = table.certifier.blocks.ripe(table.at_s + RETAIN_S)
+    return list(late_cases(ripe, rows, table.world))
+
+
+def test_what_comes_of_a_block_that_was_forgotten_is_asked_whose_it_is(table):
+    """It was dropped without a word, also at an endpoint that had asked for nothing."""
+    closed(table)
+    table.deliver(*range(3), to=SPY)
+    table.deliver(2, 4)
+    assert table.certifier.blocks.ripe(table.at_s + RETAIN_S - 1) == {}
+    spy, known = late_cases_of(table, *["acme/x"] * 5)
+    assert (str(spy.endpoint), spy.first, spy.last, spy.wants) == ("a/spy", 0, 2, ())
+    assert list(spy.records) == [EndpointKey("a", "spy")]
+    assert (known.first, known.last, known.delivered_last) == (2, 4, 4)
+    assert [(want.subject, want.is_must) for want in known.wants] == [("acme/x", False)]
+    assert spy.evidence == ("mesh.a.ep.spy/0@0-9",)
+
+
+def test_what_comes_late_and_cannot_be_read_any_more_is_unproven(table):
+    closed(table)
+    table.deliver(2, to=SPY)
+    ripe = table.certifier.blocks.ripe(table.at_s + RETAIN_S)
+    assert list(unreadable(ripe, {PLACE: 2})) == []
+    ((key, finding),) = unreadable(ripe, {PLACE: 3})
+    assert (key.block, finding.kind, finding.endpoint) == (0, "unproven", "a/spy")
+
+
+def test_what_was_not_all_read_is_not_judged_late_either(table):
+    """That it is unproven has been told."""
+    table.certifier.blocks.skip(PLACE, 5000)
+    table.deliver(4097, to=SPY)
+    table.publish(1)
+    assert table.certifier.blocks.late == table.certifier.blocks.open == {}
+
+
 def test_a_full_block_is_kept_until_all_kafka_clusters_are_read_so_far(table):
     """Who asks for it, and what came of it, may be read later: it used to be forgotten uncertified.
 
@@ -452,9 +507,6 @@ def test_what_came_of_a_subscription_of_which_only_the_end_is_left_is_expected(t
     table.pass_to(9)
     assert table.judge(5.0) == table.judge(5.0) == []
     assert not table.world.register.findings
-
-
-SPY = TopicPartition("mesh.a.ep.spy", 0)
 
 
 @pytest.mark.parametrize("filter_", ["other/>", None], ids=["something else", "nothing"])

@@ -1,0 +1,81 @@
+"""Deliveries of blocks that were certified for good: whose they are is asked all the same.
+
+Nothing is owed of such a block any more, and what it held is forgotten: it is read again for the
+little that came late. Whether that is there twice the order of deliveries tells. Spec: K29, K31.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from streaming.audits.blocks import Block, Late, LateKey
+from streaming.audits.cases import Case
+from streaming.audits.certificates import World, claims_of, evidence_of
+from streaming.audits.findings import Finding, FindingKind
+from streaming.audits.verdicts import wants_of
+from streaming.tables.rows import IngressRow, TopicPartition
+
+
+def late_cases(
+    late: Mapping[LateKey, Late], published: Sequence[IngressRow], world: World
+) -> Sequence[Case]:
+    """Return what came late as cases, in order: nothing must come, and some of it may.
+
+    Args:
+        late: What came.
+        published: What the ingress partitions hold of these blocks.
+        world: The other audits.
+    """
+    blocks: dict[tuple[TopicPartition, int], Block] = {}
+    for row in published:
+        blocks.setdefault((row.place, row.block), Block()).publish(row)
+    nothing = Block()
+    return [
+        _case(key, one, blocks.get((key.place, key.block), nothing), world)
+        for key, one in late.items()
+    ]
+
+
+def _case(key: LateKey, late: Late, block: Block, world: World) -> Case:
+    claims = claims_of(key.place, key.endpoint, world)
+    wants = wants_of(block, claims, late.first, late.last)
+    source = world.names.key(key.place)
+    records = {key.endpoint: dict(late.receipt.records)}
+    return Case(
+        place=key.place,
+        source=source,
+        block=key.block,
+        endpoint=key.endpoint,
+        first=late.first,
+        last=late.last,
+        delivered_last=late.last,
+        wants=tuple(want for want in wants if not want.is_must),
+        records=records,
+        is_passed=True,
+        generation=world.passing.generations.get(key.place, 0),
+        turns=tuple(world.passing.turns.of(source)),
+        evidence=evidence_of(world.passing.prefix, records),
+    )
+
+
+def unreadable(
+    late: Mapping[LateKey, Late], begins: Mapping[TopicPartition, int]
+) -> Iterator[tuple[LateKey, Finding]]:
+    """Yield what cannot be judged, for the ingress does not hold it any more, as news."""
+    for key, one in list(late.items()):
+        if begins.get(key.place, 0) > one.first:
+            yield (
+                key,
+                Finding(
+                    kind=FindingKind.UNPROVEN,
+                    text=f"{key.endpoint} got messages of {key.place} that are deleted there:"
+                    " whether they were for it is not known",
+                    endpoint=str(key.endpoint),
+                    source=str(key.place),
+                    first=one.first,
+                    last=one.last,
+                    count=one.receipt.digest.count,
+                    anchor=f"late {key.block}",
+                    node=key.endpoint.node,
+                ),
+            )
