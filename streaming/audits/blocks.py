@@ -118,6 +118,8 @@ class Block:
         subjects: What was published, by subject.
         receipts: What was delivered, by endpoint.
         last: Highest offset published, refused messages included; -1 for none.
+        is_routed: Whether the lane of the ingress has gone past it: before, nobody knows who will
+            get it.
         stamp: Rises with every change.
         changed_s: Time of the last change.
         judged_s: Time of the last judgement; of the first sight before that.
@@ -132,6 +134,7 @@ class Block:
     subjects: dict[str, Tally] = field(default_factory=dict)
     receipts: dict[EndpointKey, Receipt] = field(default_factory=dict)
     last: int = -1
+    is_routed: bool = False
     stamp: int = 0
     changed_s: float = 0.0
     judged_s: float = 0.0
@@ -145,6 +148,7 @@ class Block:
     def publish(self, row: IngressRow) -> None:
         """Take messages of one subject."""
         self.last = max(self.last, row.last)
+        self.is_routed = False
         if row.subject is None:
             return
         tally = self.subjects.setdefault(row.subject, Tally(NOTHING, row.first, row.last))
@@ -380,6 +384,18 @@ class Blocks:
             for number, block in sorted(blocks.items()):
                 yield place, number, block
 
+    def route(self, place: TopicPartition, position: int, now_s: float) -> None:
+        """Note how far the lane of an ingress partition has come; what it wrote is read by and by.
+
+        Args:
+            place: The ingress partition.
+            position: Next offset that its lane reads.
+            now_s: The auditor's clock, in seconds.
+        """
+        for block in self.open.get(place, {}).values():
+            if not block.is_routed and position > block.last:
+                block.is_routed, block.changed_s = True, now_s
+
     def forget(
         self, now_s: float, read: Mapping[TopicPartition, int], read_s: float
     ) -> Iterator[Certificate]:
@@ -399,7 +415,7 @@ class Blocks:
                 is_settled = block.judged[0] == block.stamp and not block.tickets
                 is_known = block.changed_s < read_s
                 is_closed = self.is_closed(place, number, read.get(place, 0))
-                if not (is_old and is_known and is_settled and is_closed):
+                if not (is_old and is_known and is_settled and is_closed and block.is_routed):
                     break
                 del blocks[number]
                 self.dropped[place] = number

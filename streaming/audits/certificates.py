@@ -299,6 +299,8 @@ class Certifier:
                     world.passing.advance(block.tickets[node], world.sight())
                 reason = world.passing.where(block.tickets[node], world.read)
                 self._wait(judgement, endpoint, reason)
+        for place in self.blocks.open:
+            self.blocks.route(place, world.passing.position(place), now_s)
         now_ms = world.register.now_ms
         for certificate in self.blocks.forget(now_s, world.read, world.read_s):
             self.hours.close(certificate, now_ms)

@@ -165,6 +165,11 @@ class Passing:
             if self.of.get(key) != topic_id:
                 del self.positions[key]
 
+    def position(self, place: TopicPartition) -> int:
+        """Return the next offset that the lane of an ingress partition reads."""
+        origin = place_of(self.prefix, place.topic).node
+        return self.positions.get(PositionKey(origin, place), 0)
+
     def open(self, place: TopicPartition, bound: int, node: str = EVERYONE) -> Ticket:
         """Return a ticket for the messages of an ingress partition up to an offset, to a node."""
         origin = place_of(self.prefix, place.topic).node

@@ -238,6 +238,7 @@ def test_a_full_block_is_closed_and_forgotten_but_what_comes_late_is_not_lost(ta
     table.deliver(0, 1)
     table.publish(4096)
     table.deliver(4096)
+    table.pass_to(4097)
     table.judge()
     assert table.issued() == [(2, 2, True, False), (1, 1, True, True)]
     table.judge(20.0)
@@ -271,10 +272,27 @@ def test_a_block_that_was_read_to_its_end_is_closed_and_forgotten(table):
     table.publish(0, 1)
     table.deliver(0, 1)
     table.world.read[PLACE] = 4096
+    table.pass_to(2)
     table.judge()
     assert table.issued() == [(2, 2, True, False)]
     table.judge(20.0)
     assert table.certifier.blocks.dropped == {PLACE: 0}
+
+
+def test_a_block_is_not_forgotten_before_its_lane_has_routed_it(table):
+    """A lane that stands still may yet learn of a subscription, and owe it all of the block."""
+    table = Table()
+    table.publish(0, 1)
+    table.publish(4096)
+    for _ in range(5):
+        table.judge(20.0)
+    assert table.issued() == []
+    table.cut(0)
+    table.pass_to(4097)
+    table.judge(20.0)
+    lost = Outcome(2, 0, missing=2, missing_offsets=(0, 1))
+    cases = [case for _ in range(3) for case in table.judge(5.0, lost)]
+    assert [(case.block, case.is_passed) for case in cases] == [(0, True), (1, True)]
 
 
 def closed(table) -> None:
@@ -283,6 +301,7 @@ def closed(table) -> None:
     table.deliver(*range(5))
     table.publish(4096)
     table.deliver(4096)
+    table.pass_to(4097)
     table.judge()
     table.judge(11.0)
     assert table.certifier.blocks.dropped == {PLACE: 0}
@@ -339,6 +358,7 @@ def test_a_full_block_is_kept_until_all_kafka_clusters_are_read_so_far(table):
     table.world.read_s = table.at_s
     table.publish(0, 1)
     table.publish(4096)
+    table.pass_to(2)
     table.judge()
     table.judge(100.0)
     assert list(table.certifier.blocks.open[PLACE]) == [0, 1]
@@ -356,6 +376,7 @@ def test_the_rest_of_a_block_begins_anew_in_another_process(table):
     """Its clock may be far behind."""
     table.publish(0, subject="other/x")
     table.publish(4096, subject="other/x")
+    table.pass_to(4097)
     table.judge()
     table.at_s = 3.0
     table.certifier.blocks.rest(table.at_s)
@@ -372,6 +393,7 @@ def test_closed_blocks_are_summed_up_by_the_hour(table):
     table.deliver(0, 1)
     table.publish(4096)
     table.deliver(4096)
+    table.pass_to(4097)
     table.judge()
     hours = table.certifier.hours
     assert list(hours.take(table.world.register.now_ms)) == []
