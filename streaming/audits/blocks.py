@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mesh.model.frames import MessageClass
+from streaming.audits.cases import Proven
 from streaming.audits.findings import EVIDENCE_MAX, Finding, FindingKind, message_range, records
 from streaming.audits.interest import EndpointKey
 from streaming.audits.names import Names
 from streaming.audits.passing import Ticket
+from streaming.audits.queues import EVERYWHERE
 from streaming.tables.digest import BLOCK_OFFSETS, NOTHING, Digest
 from streaming.tables.rows import DeliveryRow, IngressRow, SourceKey, TopicPartition
 from streaming.tables.topics import GUARANTEED, INGRESS, place_of
@@ -126,6 +128,7 @@ class Block:
         judged: Stamp and version of interest that all is settled for.
         tickets: The way of what is late, while it is followed, by the node where it is late.
         issued: Newest certificate per endpoint.
+        proven: Per endpoint, the beginning that was read and found equal.
         looked: Per endpoint, the stamp and version that were read message by message.
         cleared: Of these, the ones that turned out to be equal.
         settled: Of these, the ones that were read when every hop had passed all of the block.
@@ -141,6 +144,7 @@ class Block:
     judged: tuple[int, int] = (-1, -1)
     tickets: dict[str, Ticket] = field(default_factory=dict)
     issued: dict[EndpointKey, Certificate] = field(default_factory=dict)
+    proven: dict[EndpointKey, Proven] = field(default_factory=dict)
     looked: dict[EndpointKey, tuple[int, int]] = field(default_factory=dict)
     cleared: dict[EndpointKey, tuple[int, int]] = field(default_factory=dict)
     settled: dict[EndpointKey, tuple[int, int]] = field(default_factory=dict)
@@ -149,12 +153,25 @@ class Block:
         """Take messages of one subject."""
         self.last = max(self.last, row.last)
         self.is_routed = False
+        self.doubt(row.first)
         if row.subject is None:
             return
         tally = self.subjects.setdefault(row.subject, Tally(NOTHING, row.first, row.last))
         tally.digest += row.digest
         tally.first = min(tally.first, row.first)
         tally.last = max(tally.last, row.last)
+
+    def doubt(self, first: int, endpoint: EndpointKey | None = None) -> None:
+        """Take nothing for proven that news from an offset on may change.
+
+        Args:
+            first: Lowest offset of the news.
+            endpoint: Who got them; None: they were published.
+        """
+        for key in [one for one, known in self.proven.items() if known.last >= first]:
+            together = EndpointKey(EVERYWHERE, "" if endpoint is None else endpoint.name.casefold())
+            if endpoint is None or key in (endpoint, together):
+                del self.proven[key]
 
     def touch(self, now_s: float) -> None:
         """Note that something has changed."""
@@ -269,6 +286,7 @@ class Blocks:
         if row.block > self._done(place):
             block = self._block(place, row.block, now_s)
             block.receipts.setdefault(endpoint, Receipt()).take(row)
+            block.doubt(row.first, endpoint)
         elif row.block > self.skipped.get(place, -1):
             key = LateKey(place, row.block, endpoint)
             late = self.late.setdefault(key, Late(now_s, row.first, row.last))

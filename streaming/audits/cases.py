@@ -25,6 +25,23 @@ class Want:
 
 
 @dataclass(frozen=True, slots=True)
+class Proven:
+    """The beginning of a block that was read and found equal: it need not be there any more.
+
+    Attributes:
+        last: Last source offset of it.
+        expected: Messages that had to come, and those that came and were allowed to.
+        delivered: Records that came.
+        musts: What was claimed of it; once that is more, it is read again.
+    """
+
+    last: int
+    expected: int
+    delivered: int
+    musts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """One block and endpoint to be read again message by message.
 
@@ -46,6 +63,8 @@ class Case:
         is_sure: Whether no selector can have refused what did not come.
         turns: Generations that were told of: deliveries of others are no copies of anything.
         evidence: Where the deliveries are.
+        before: What was found equal before `first`.
+        musts: What is claimed up to `last`.
     """
 
     place: TopicPartition
@@ -63,11 +82,16 @@ class Case:
     is_sure: bool = True
     turns: tuple[Turn, ...] = (FIRST,)
     evidence: Sequence[str] = ()
+    before: Proven | None = None
+    musts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What reading a case message by message gave; offsets in order, at most `IDS_MAX` each."""
+    """What reading a case message by message gave; offsets in order, at most `IDS_MAX` each.
+
+    `begin` is the first source offset that the ingress still had.
+    """
 
     expected: int
     delivered: int
@@ -79,6 +103,7 @@ class Outcome:
     unexpected_offsets: tuple[int, ...] = ()
     corrupt: int = 0
     corrupt_offsets: tuple[int, ...] = ()
+    begin: int = 0
 
     @property
     def is_equal(self) -> bool:
@@ -99,6 +124,22 @@ def case_findings(case: Case, outcome: Outcome) -> Iterator[Finding]:
             evidence = () if kind is FindingKind.MISSING else case.evidence
             told = (case.endpoint, count, offsets, case.generation, evidence)
             yield fault(kind, case.place, case.block, *told)
+
+
+def trimmed(case: Case, begin: int) -> Finding:
+    """Return that the ingress does not hold the beginning of a case any more: news."""
+    return Finding(
+        kind=FindingKind.UNPROVEN,
+        text=f"{case.place} was deleted up to {begin - 1} before it could be read again for"
+        f" {case.endpoint}: nothing is certified about that",
+        endpoint=str(case.endpoint),
+        source=str(case.place),
+        first=case.first,
+        last=begin - 1,
+        count=begin - case.first,
+        anchor=f"trimmed {case.block}",
+        node=case.endpoint.node,
+    )
 
 
 _TEXTS = {

@@ -11,7 +11,7 @@ from math import inf
 
 from mesh.model.topics import TopicNames
 from streaming.audits.blocks import Block, Blocks, Certificate
-from streaming.audits.cases import Came, Case, Outcome, case_findings, fault
+from streaming.audits.cases import Came, Case, Outcome, Proven, case_findings, fault, trimmed
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.eras import Eras
 from streaming.audits.findings import FindingKind, Register, records
@@ -20,7 +20,7 @@ from streaming.audits.interest import Carriers, Claim, EndpointKey, Interest
 from streaming.audits.matching import is_subject
 from streaming.audits.names import Names
 from streaming.audits.passing import Ends, Passing, Sight, Ticket
-from streaming.audits.verdicts import Verdict, compare, is_proof, wants_of
+from streaming.audits.verdicts import Verdict, compare, is_proof, musts_of, wants_of
 from streaming.tables.digest import BLOCK_OFFSETS
 from streaming.tables.rows import TopicPartition
 from streaming.tables.topics import place_of
@@ -234,17 +234,26 @@ class Certifier:
         is_all_there = bool(outcome.corrupt) and not outcome.missing
         if not (outcome.is_equal or case.is_passed or is_all_there):
             return
+        before = Proven(-1, 0, 0, ()) if case.before is None else case.before
+        expected = before.expected + outcome.expected
+        delivered = before.delivered + outcome.delivered
         self._issue(
             judgement,
             case.endpoint,
             case.last,
-            outcome.expected,
-            outcome.delivered,
+            expected,
+            delivered,
             world,
             tuple(case.records),
             is_equal=outcome.is_equal,
             is_sure=case.is_sure,
+            first=outcome.begin if case.before is None else 0,
         )
+        if outcome.begin > case.first:
+            world.register.add(trimmed(case, outcome.begin))
+        if outcome.is_equal and outcome.begin <= case.first:
+            proven = Proven(case.last, expected, delivered, case.musts)
+            judgement.block.proven[case.endpoint] = proven
         findings = list(case_findings(case, outcome))
         for finding in findings:
             world.register.replace(finding)
@@ -326,6 +335,7 @@ class Certifier:
         *,
         is_equal: bool = True,
         is_sure: bool = True,
+        first: int = 0,
     ) -> None:
         place, number, issued = judgement.place, judgement.number, judgement.block.issued
         stamp = (judgement.block.stamp, world.interest.version)
@@ -339,7 +349,7 @@ class Certifier:
         certificate = Certificate(
             source=str(place),
             block=number,
-            first=number * BLOCK_OFFSETS,
+            first=max(first, number * BLOCK_OFFSETS),
             last=end if is_closed and last == judgement.block.last else last,
             endpoint=str(endpoint),
             expected=expected,
@@ -451,16 +461,21 @@ def _case(
     is_whole = ticket is None or ticket.bound >= block.last
     last = block.last if ticket is None else min(block.last, ticket.bound)
     is_own = endpoint in judgement.owners
-    wants = wants_of(block, claims, number * BLOCK_OFFSETS, end)
-    came = {one: dict(block.receipts[one].records) for one in members if one in block.receipts}
     source = world.names.key(judgement.place)
+    turns = tuple(world.passing.turns.of(source))
+    before = None if is_own else block.proven.get(endpoint)
+    if before is not None and before.musts != musts_of(claims, before.last, turns):
+        before = None
+    first = number * BLOCK_OFFSETS if before is None else before.last + 1
+    wants = wants_of(block, claims, first, end)
+    came = {one: dict(block.receipts[one].records) for one in members if one in block.receipts}
     is_quiet = not 0 <= now_s - block.changed_s < QUIET_S
     return Case(
         place=judgement.place,
         source=source,
         block=number,
         endpoint=endpoint,
-        first=number * BLOCK_OFFSETS,
+        first=first,
         last=last,
         delivered_last=end if is_quiet and is_whole else last,
         wants=tuple(want for want in wants if not (is_own and want.is_must)),
@@ -469,8 +484,10 @@ def _case(
         generation=world.passing.generations.get(judgement.place, 0),
         is_own=is_own,
         is_sure=is_proof(block, members, claims),
-        turns=tuple(world.passing.turns.of(source)),
+        turns=turns,
         evidence=evidence_of(world.passing.prefix, came),
+        before=before,
+        musts=musts_of(claims, last, turns),
     )
 
 

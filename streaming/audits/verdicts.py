@@ -9,6 +9,7 @@ from streaming.audits.blocks import Block
 from streaming.audits.cases import Want
 from streaming.audits.interest import Claim, EndpointKey, Level
 from streaming.audits.matching import is_subject
+from streaming.audits.turns import Turn
 from streaming.tables.digest import NOTHING, Digest
 
 
@@ -74,6 +75,19 @@ def _level(claims: Sequence[Claim], subject: str, first: int, last: int) -> Leve
         if claim.concerns(subject)
     ]
     return max(levels, default=Level.NONE)
+
+
+def musts_of(claims: Sequence[Claim], last: int, turns: Sequence[Turn]) -> tuple[str, ...]:
+    """Return what is owed up to an offset, as words that can be compared."""
+    spans = [(claim, claim.span) for claim in claims if claim.span is not None]
+    owed = {
+        f"{claim.filter} {claim.between} {span.first}-"
+        f"{last if span.last is None else min(last, span.last)}": None
+        for claim, span in spans
+        if span.first <= last
+    }
+    again = [f"{turn}" for turn in turns if turn.first <= last]
+    return (*sorted(owed), *again)
 
 
 def wants_of(block: Block, claims: Sequence[Claim], first: int, last: int) -> Iterator[Want]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -120,6 +120,7 @@ class Rereader:
     def cases(self, cases: Sequence[Case]) -> Sequence[Outcome]:
         """Return the outcome of each case, in order."""
         names = TopicNames(self.topology.prefix)
+        begins = self.sources.beginnings({case.place: None for case in cases})
         ranges: dict[TopicPartition, tuple[int, int]] = {}
         rows: list[tuple[Any, ...]] = []
         wants: list[tuple[Any, ...]] = []
@@ -127,15 +128,16 @@ class Rereader:
         for number, case in enumerate(cases):
             topics = {one: names.endpoint(one.node, one.name) for one in case.records}
             source_id = "" if case.source is None else case.source.topic_id
-            span = (case.first, case.last, case.delivered_last)
+            first = max(case.first, begins.get(case.place, 0))
+            span = (first, case.last, case.delivered_last)
             told = " ".join(["", *sorted(topics.values()), ""])
             rows.append((number, *case.place, *span, told, source_id, case.is_own))
             wants.extend(
                 (number, want.subject, want.first, want.last, want.is_must) for want in case.wants
             )
             turns.extend((number, *turn) for turn in case.turns)
-            if case.last >= case.first:
-                _widen(ranges, case.place, case.first, case.last + 1)
+            if case.last >= first:
+                _widen(ranges, case.place, first, case.last + 1)
             for endpoint, records in case.records.items():
                 for partition, (first, last) in records.items():
                     _widen(ranges, TopicPartition(topics[endpoint], partition), first, last + 1)
@@ -148,7 +150,10 @@ class Rereader:
             self._requests(turns, exact.TURNS),
         )
         outcomes = {fields["case"]: _outcome(fields) for fields in _answers(answers)}
-        return [outcomes[number] for number in range(len(cases))]
+        return [
+            replace(outcomes[number], begin=begins.get(case.place, 0))
+            for number, case in enumerate(cases)
+        ]
 
     def published(self, ranges: source.Ranges) -> Sequence[IngressRow]:
         """Return what ranges of ingress partitions hold, by block and subject."""

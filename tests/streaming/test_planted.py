@@ -299,6 +299,19 @@ def test_what_was_deleted_before_it_could_be_read_is_unproven(bench, plant):
     assert found(bench) == [("unproven", "", "", 5, 7)]
 
 
+def test_what_is_deleted_before_it_is_read_again_is_unproven_and_not_unexpected(bench, plant):
+    """A block that stays open for days is read again for what is new alone."""
+    plant.carry(2, [])
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.deliver("c/s1", [0], ["a", "b", "c"])
+    plant.carry(2, ["c/s1"])
+    assert found(bench) == []
+    bench.begins[TopicPartition("mesh.a.in.g", 0)] = 4
+    plant.carry(2, ["c/s1"])
+    assert found(bench) == []
+    assert [(one.expected, one.equal) for one in bench.certificates.values()] == [(5, True)]
+
+
 def test_a_fresh_auditor_on_an_old_mesh_judges_nothing_that_it_could_not_read(bench, plant):
     """Ingress is trimmed, deliveries of what was there are not. Spec: K5."""
     plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))

@@ -457,6 +457,56 @@ def test_a_case_that_cannot_be_read_just_now_is_put_off(table):
     assert table.issued() == [(2, 1, False, True)]
 
 
+def mixed(table) -> None:
+    """Have a subscription begin in the middle of a block, and two messages around it read."""
+    table.cut(3)
+    table.publish(0, 1, 2, 3)
+    table.deliver(1, 3)
+    (case,) = table.judge(3.0, Outcome(2, 2))
+    assert (case.first, case.before) == (0, None)
+    table.publish(4)
+    table.deliver(4)
+
+
+def test_what_was_found_equal_is_not_read_again(table):
+    """Its records are trimmed while the block stays open, and all of it was unexpected then."""
+    table = Table()
+    mixed(table)
+    (case,) = table.judge(3.0, Outcome(1, 1, begin=4))
+    assert (case.first, case.last, case.before.last) == (4, 4, 3)
+    assert [(want.first, want.is_must) for want in case.wants] == [(4, False), (4, True)]
+    assert table.issued() == [(3, 3, True, True)]
+    assert table.world.register.findings == {}
+
+
+@pytest.mark.parametrize("news", ["delivery", "cut", "generation", "publication"])
+def test_news_of_what_was_found_equal_have_it_read_again(news):
+    table = Table()
+    mixed(table)
+    if news == "delivery":
+        table.deliver(0)
+    elif news == "publication":
+        table.publish(3)
+    elif news == "cut":
+        table.world.interest.subscribe(ENDPOINT, "*/x", Subscription(), 1)
+        table.cut(3, 1)
+    else:
+        table.world.passing.turns.tell(SOURCE, 1, 3)
+    (case,) = table.judge(3.0, Outcome(4, 4))
+    assert (case.first, case.before) == (0, None)
+
+
+def test_what_is_trimmed_before_it_can_be_read_again_is_unproven_and_not_unexpected(table):
+    table = Table()
+    mixed(table)
+    table.deliver(0)
+    assert len(table.judge(3.0, Outcome(2, 2, begin=3))) == 1
+    (finding,) = table.world.register.findings.values()
+    assert (finding.kind, finding.first, finding.last, finding.count) == ("unproven", 0, 2, 3)
+    assert [one.first for one in table.certifier.unpublished.values()] == [3]
+    assert table.certifier.blocks.open[PLACE][0].proven == {}
+
+
 def test_what_is_read_again_begins_where_its_blocks_began(table):
     """Not at the beginning of the endpoint's log, as long as that is known."""
     blocks = table.certifier.blocks
