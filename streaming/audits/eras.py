@@ -15,6 +15,7 @@ from mesh.errors import ConfigError
 from mesh.model.control import Change, Stage
 from mesh.model.state import Cut
 from mesh.model.topology import Topology
+from streaming.audits.findings import Finding, FindingKind
 from streaming.audits.paths import LinkPlan
 from streaming.audits.ways import NOTHING, Between, Ways
 from streaming.tables.rows import TopicPartition
@@ -201,6 +202,33 @@ class Eras:
     def numbers_of(self, place: TopicPartition) -> Sequence[int]:
         """Return the numbers of the topologies that a source partition was routed by, rising."""
         return [OF_THE_FILE, *(number for number, _ in self.begins.get(place, ()))]
+
+    def unjudged(self, fault: Finding) -> Finding | None:
+        """Return what is told instead of a fault of a way that nobody can judge, as news.
+
+        What was routed before the first topology that `mesh.config` still tells went by one that
+        is forgotten.
+        """
+        numbers = sorted(self.texts)
+        if fault.kind is not FindingKind.UNPLANNED_PATH or numbers[:1] in ([], [OF_THE_FILE]):
+            return None
+        known_from = {
+            str(place): dict(begins).get(numbers[0], 0) for place, begins in self.begins.items()
+        }
+        if not fault.endpoint or (fault.last or 0) >= known_from.get(fault.source, 0):
+            return None
+        text = f"{fault.endpoint} got messages of {fault.source} by a topology that is forgotten:"
+        return Finding(
+            kind=FindingKind.UNPROVEN,
+            text=f"{text} their way is not judged",
+            endpoint=fault.endpoint,
+            source=fault.source,
+            first=fault.first,
+            last=fault.last,
+            count=fault.count,
+            anchor="way",
+            node=fault.node,
+        )
 
     def stretches(self, place: TopicPartition, origin: str, reader: str) -> Sequence[Stretch]:
         """Return where in a source partition messages can come to a reader, in order.

@@ -145,7 +145,9 @@ def _take_ledger(state: State, node: str, row: SmallRow) -> None:
         return
     for cut in ledger.cuts:
         if cut.uuid == CHANGED:
-            state.interest.version += state.eras.cut(cut)
+            if state.eras.cut(cut):
+                state.interest.version += 1
+                _judge_ways_again(state)
         else:
             era = state.eras.numbers_of(TopicPartition(cut.topic, cut.partition))[-1]
             state.interest.cut(cut, era)
@@ -167,7 +169,15 @@ def _take_paths(
 
 def _report(state: State, faults: Sequence[Finding | None]) -> None:
     if faults and faults[0] is not None and None not in faults:
-        state.register.add(faults[0])
+        state.register.add(state.eras.unjudged(faults[0]) or faults[0])
+
+
+def _judge_ways_again(state: State) -> None:
+    """Take back what was said of ways before it was known that their topology is forgotten."""
+    for finding in list(state.register.findings.values()):
+        if (news := state.eras.unjudged(finding)) is not None:
+            state.register.withdraw(finding.id)
+            state.register.add(news)
 
 
 def _take_config(state: State, row: SmallRow, value: bytes | None, now_s: float) -> None:

@@ -238,6 +238,25 @@ def test_a_frame_is_judged_by_the_topology_that_it_names(state: State) -> None:
     assert kinds(state) == [FindingKind.UNPLANNED_PATH] * 2
 
 
+@pytest.mark.parametrize("is_read_late", [False, True])
+def test_the_way_of_messages_of_before_a_change_is_unproven_to_a_fresh_auditor(
+    is_read_late: bool,
+) -> None:
+    """It reads what compaction has left of `mesh.config`: the link may have been there then."""
+    state = State.of(AFTER)
+    state.names.topics["aa"] = PLACE.topic
+    began = encode_ledger(Ledger(node="a", lane=0, lane_epoch=1, cuts=(cut(CHANGED, 5, 2),)))
+    ledger = Batch(ledgers=[SmallRow(TopicPartition("mesh.a.ledger", 0), 0, "", began, 0)])
+    old = Batch(deliveries=[delivery("a", "b", "c")])
+    take(state, Batch(small=[in_force(2, AFTER)]), 0.0)
+    for batch in (old, ledger) if is_read_late else (ledger, old):
+        take(state, batch, 1.0)
+    assert kinds(state) == [FindingKind.UNPROVEN]
+    new = replace(delivery("a", "b", "c"), block=0, first=5, last=5)
+    take(state, Batch(deliveries=[new]), 2.0)
+    assert kinds(state) == [FindingKind.UNPROVEN, FindingKind.UNPLANNED_PATH]
+
+
 def test_a_change_that_is_aborted_counts_for_nothing(state: State) -> None:
     """Spec: K28."""
     rows = [told(Change(2, stage, published_text(AFTER))) for stage in (Stage.HOLD, Stage.ABORT)]
