@@ -224,6 +224,12 @@ class Learner:
             neighbour.marks[scope] = mark  # an old one would prove what was long ago
             return
         self._marked(name, scope, reader, mark)
+        self._proven(neighbour)
+
+    def _proven(self, neighbour: Neighbour) -> None:
+        """Go by what a neighbour says itself from here on, if all that it offers is proven."""
+        if neighbour.is_proven:
+            neighbour.frozen = False
         open_if_proven(neighbour, self.router)
 
     def _marked(self, name: str, scope: Scope, reader: ScopeReader, mark: Mark) -> None:
@@ -248,7 +254,7 @@ class Learner:
         for scope, mark in neighbour.marks.items():
             self._marked(name, scope, neighbour.scopes[scope], mark)
         neighbour.marks.clear()
-        open_if_proven(neighbour, self.router)
+        self._proven(neighbour)
 
     def freeze(
         self, name: str, learned: Mapping[Scope, Sequence[str]], versions: Versions | None = None
@@ -352,8 +358,7 @@ class Learner:
     def is_behind(self, in_force: Mapping[str, tuple[int, int]]) -> bool:
         """Say whether somebody routed by more than this worker does yet. Spec: K16, K25.
 
-        What it will not read counts not: links that are frozen or shut, and what is offered no
-        more.
+        What it will not read counts not: links that are shut, and what is offered no more.
         """
         return self.lacks_clients(in_force) or bool(self.lagging(in_force))
 
@@ -370,7 +375,7 @@ class Learner:
         late = [source for source, version in in_force.items() if self._is_late(source, version)]
         found = []
         for name, neighbour in self.neighbours.items():
-            is_read = not neighbour.frozen and neighbour.closed is None and neighbour.gate is None
+            is_read = neighbour.closed is None and neighbour.gate is None
             if is_read and any(input_name(name, one) in late for one in self._scopes_of(name)):
                 found.append(name)
         return found

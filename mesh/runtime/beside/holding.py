@@ -213,9 +213,7 @@ class Holds:
 
     def step(self, now_ms: int) -> Iterator[Input]:
         """Write some more of what is held; yield what commits of the lane tell."""
-        if self._active is not None and not self._may_go_on(
-            self._active.again.lane, self._active.target
-        ):
+        if self._active is not None and not self._is_valid(self._active):
             self._leave()
         if self._active is None and self._opening is None:
             self._displacing.step()
@@ -253,6 +251,15 @@ class Holds:
         is_out = (lane.number, target) in self.lanes.full
         is_out = is_out or self._is_closed(lane, target)
         return self.lanes.owns(lane) and is_held and not is_out
+
+    def _is_valid(self, active: _CatchUp) -> bool:
+        """Say whether a catch-up still is what its target needs.
+
+        One whose endpoint was subscribed again meanwhile, or ended, would write what nobody is
+        owed, or leave out what somebody is.
+        """
+        lane, target = active.again.lane, active.target
+        return self._may_go_on(lane, target) and endpoint_of(lane, target) == active.endpoint
 
     def _is_closed(self, lane: Lane, target: str) -> bool:
         """Say whether a look has found that nothing can be written there now."""
@@ -385,7 +392,9 @@ class Holds:
 
         Its records would be taken for written when the target is released.
         """
-        present = sources_of(active.again.lane, active.target) or ()
+        present = sources_of(active.again.lane, active.target)
+        if present is None:
+            return True  # one that was left out cannot be read just now: it may be that one
         known = {source.identity for source in active.again.sources}
         return any(source.identity not in known for source in present)
 

@@ -31,6 +31,7 @@ from mesh.runtime.control.unread import Unread
 from mesh.runtime.host.errands import Errand, Errands, Steps
 from mesh.runtime.host.questions import Questions
 from mesh.runtime.host.recall import Recall
+from mesh.runtime.topics.provision import node_topics
 from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
 from mesh.transport.reading import read_tail
 
@@ -100,7 +101,12 @@ def take_control(
     writer = home.writer("control", names.control_transactions(node))
     try:
         yield
-        topic_ids = restored(home.admin(), control_topics(topology, node))
+        specs = control_topics(topology, node)
+        log_spec = [
+            one for one in node_topics(topology, node) if one.name == names.control_log(node)
+        ]
+        found = restored(home.admin(), [*specs, *log_spec])
+        topic_ids = {one.name: found[one.name] for one in specs}
         written = read_written(recall.records(TopicPartition(names.control(node), 0)))
         yield
         logged = TopicPartition(names.control_log(node), 0)
@@ -152,6 +158,7 @@ class Leadership:
     _taking: Errand[Led] | None = None
     _writes: list[Write] = field(default_factory=list)
     _asked_ms: int = -RETRY_MS
+    _failed_ms: int = -RETRY_MS
     _is_other: bool = False
     _epoch: int = 0
 
@@ -178,12 +185,10 @@ class Leadership:
         Args:
             is_due: Whether this worker is to lead.
             now_ms: The present moment.
-
-        Raises:
-            TransportError: They cannot be taken.
         """
         taking = self._taking
-        if is_due and taking is None and self._control is None:
+        is_rested = now_ms - self._failed_ms >= RETRY_MS
+        if is_due and taking is None and self._control is None and is_rested:
             self.questions.forget("who")
             steps = take_control(
                 self.topology,
@@ -201,11 +206,21 @@ class Leadership:
             if taking.has_ended():
                 self._taking = None
                 if not taking.is_off:
-                    yield self._lead(taking.result())
+                    yield from self._end_taking(taking, now_ms)
         if not is_due:
             yield from self.stop()
             if self.uuid is None:
                 self._stand_by(now_ms)
+
+    def _end_taking(self, taking: Errand[Led], now_ms: int) -> Iterator[LeadershipTaken]:
+        """Lead, or try again later: what a broker refuses now it may take then."""
+        try:
+            led = taking.result()
+        except TransportError as error:
+            self._failed_ms = now_ms
+            log.warning("node.not_led", fault=str(error))
+            return
+        yield self._lead(led)
 
     def _lead(self, led: Led) -> LeadershipTaken:
         self._control = ControlWriter(

@@ -19,7 +19,8 @@ import structlog
 from mesh.errors import TransportError
 from mesh.model.inputs import NeighbourAwaited, NeighbourLags
 from mesh.model.topics import TopicNames
-from mesh.node.rounds import CLIENTS, input_name
+from mesh.node.learner import Learner
+from mesh.node.rounds import CLIENTS, input_name, neighbour_of
 from mesh.runtime.control.listening import Listener
 from mesh.runtime.control.unread import Kept, kept_of
 from mesh.runtime.host.questions import Questions
@@ -94,15 +95,25 @@ class Recalling:
             if learner.can_recall(name, sure):
                 log.warning("neighbour.recalled", neighbour=name)
                 yield NeighbourLags(name, learned, sure)
+            elif learner.neighbours[name].frozen:
+                # Nobody knows when it can be reached, and the node starts without it: by what it
+                # has acknowledged, which is all that it owes.
+                self._void(learner, name, versions)
             elif self.listener.has_read_all(name):
                 # Its control topic has lost its end, or is another one, and nobody was there then.
                 log.warning("neighbour.shorter", neighbour=name)
-                for scope in learner.neighbours[name].scopes:
-                    learner.void(source := input_name(name, scope), versions.get(source, NEVER))
+                self._void(learner, name, versions)
             elif name not in self._awaited:
                 self._awaited[name] = None
                 log.warning("neighbour.awaited", neighbour=name, text="lanes read nothing before")
                 yield NeighbourAwaited(name, is_awaited=True)
+
+    @staticmethod
+    def _void(learner: Learner, name: str, versions: Mapping[str, tuple[int, int]]) -> None:
+        """Wait for nothing more of what somebody has routed by."""
+        for source in versions:
+            if neighbour_of(source) == name:
+                learner.void(source, versions[source])
 
     def _heard(self, names: Iterable[str]) -> Iterator[NeighbourAwaited]:
         """Wait for neighbours no more."""

@@ -260,6 +260,7 @@ class Lane:
                 topic=at.topic,
                 partition=at.partition,
                 topic_id=positions.topic_ids[at],
+                generation=positions.generations.get(at, 0),
             )
         )
 

@@ -88,7 +88,12 @@ def give_up_if_hopeless(lane: Lane, source: Source, of: SourcePartition) -> None
     """Have the next frame of a chain accepted as it is if repairs bring what nobody can read.
 
     What is missing before it is announced as lost then. Spec: K20, DESIGN 4 rule 4.
+
+    Not while the lane leaves a target out: who catches that up judges no chains, and would not
+    announce it there.
     """
+    if lane.positions.holds:
+        return
     _, attempt = lane.positions.gaps.get((source.at, of), (NONE_OFFSET, 0))
     if attempt + 1 >= REPAIRS_MAX and source.at in lane.unreadable:
         lane.chains(source.at).given_up.add(of)

@@ -160,20 +160,36 @@ class Lanes:
         except TransportError as error:
             log.warning("lane.not_taken", lane=number, fault=str(error))
             return
-        node, learner = self.machine.node, self.machine.learner
-        lane = Lane(self.topology, node, number, learner, taken.writer, taken.positions)
+        lane = Lane(
+            self.topology,
+            self.machine.node,
+            number,
+            self.machine.learner,
+            taken.writer,
+            taken.positions,
+        )
         lane.taken_ms, lane.accounts = taken.taken_ms, self.accounts
         lane.traces = self.traces
         self.taken += 1
         self.strays += taken.strays
         if self._unreadable.pop(number, None) is not None:
             yield SourceResumed(topic, number)
+        self.owned[number] = lane
+        try:
+            self._begin_with(lane, now)
+        except TransportError as error:
+            self._give_up(lane, error)  # the others, and who leads, have nothing to do with it
+            return
+        log.info("lane.taken", lane=number, epoch=lane.positions.epoch)
+
+    def _begin_with(self, lane: Lane, now: int) -> None:
+        """Have a lane go on from where it was left."""
+        number = lane.number
         lane.followed, lane.awaited = lane.positions.followed, lane.positions.in_force
         epoch, handed_on = self._former.pop(number, (0, {}))
         if epoch + 1 == lane.positions.epoch:
             # Nobody had it in between: how far direct copies went is known exactly.
             self._go_on_behind(lane, handed_on, now)
-        self.owned[number] = lane
         if number not in self._buckets:
             self._buckets[number] = self._new_buckets()
         lane.paused = self.sources.still.filters
@@ -183,8 +199,7 @@ class Lanes:
         self._hold_refusing(lane, now)
         self._hold_closed(lane, now)
         self.sources.start(lane, now)
-        lane.cut(self.machine.in_force, learner.all_cuts(), now)
-        log.info("lane.taken", lane=number, epoch=lane.positions.epoch)
+        lane.cut(self.machine.in_force, self.machine.learner.all_cuts(), now)
 
     def _new_buckets(self) -> Mapping[str, Bucket]:
         topology, node = self.topology, self.machine.node

@@ -5,7 +5,7 @@ Spec: K5, R6.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -90,6 +90,9 @@ class Upkeep:
             if done:
                 del self._work[what]
 
+    def _outboxes_to(self, neighbour: str) -> Collection[str]:
+        return {self._names.outbox(self.node, neighbour, one) for one in MessageClass}
+
     def _topics(self) -> list[TopicSpec]:
         endpoints = self.lanes.machine.learner.own.endpoints
         return [
@@ -109,7 +112,13 @@ class Upkeep:
         consumer group cannot be asked, endpoints wait, and nothing else does.
         """
         own = {at: told.needed for at, told in self.lanes.read_positions(None).items()}
-        states = [one for state in (link_states or {}).values() for one in state.positions]
+        # A neighbour has a word on what waits for it, and on no other topic.
+        told_of = [
+            one
+            for neighbour, state in (link_states or {}).items()
+            for one in state.positions
+            if one.topic in self._outboxes_to(neighbour)
+        ]
         guaranteed = [
             self._names.endpoint(self.node, name)
             for name, one in self.lanes.machine.learner.own.endpoints.items()
@@ -125,8 +134,8 @@ class Upkeep:
             unknown: Sequence[str] = ()
             self._forget_former(admin, [*topics, *endpoints])
             passed = dict(own)
-            for told in states:
-                if self._ids.get(told.topic, told.topic_id) == told.topic_id:
+            for told in told_of:
+                if self._ids.get(told.topic) == told.topic_id:
                     passed[TopicPartition(told.topic, told.partition)] = told.needed
             try:
                 passed |= self._readership.passed(admin, endpoints) if leads else {}

@@ -310,3 +310,16 @@ def test_a_mark_of_another_topic_proves_nothing(mesh: SmallMesh) -> None:
     assert newest.proven
     assert newest.mark not in (None, mark)
     assert states(mesh, "b") == {"a": "up", "c": "up"}
+
+
+def test_a_log_of_control_records_that_is_deleted_ends_nobody() -> None:
+    """The leader's next write fails, and who takes the lead makes the topic again. Spec: K16."""
+    mesh = SmallMesh()
+    worker = mesh.world.workers["a"]
+    mesh.kafka.admin().delete([mesh.names.control_log("a")])
+    mesh.run(20_000)
+    assert mesh.world.workers["a"] is worker
+    mesh.publish(b"v", [subject("x/1")])
+    mesh.run()
+    assert [record.value() for record in mesh.delivered()] == [b"v"]
+    assert mesh.names.control_log("a") in mesh.kafka.topics

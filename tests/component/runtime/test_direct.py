@@ -7,8 +7,11 @@ from collections import Counter
 
 import pytest
 
+from mesh.codec.deliveries import decode_delivery
 from mesh.codec.state import decode_ledger, decode_progress
+from mesh.model.frames import MessageClass
 from mesh.runtime.lane.batch import RESERVED_MS
+from mesh.transport.headers import headers_of
 from mesh.transport.port import TopicPartition
 from tests.component.runtime.conftest import SmallMesh, subject
 
@@ -159,3 +162,31 @@ def test_kills_at_any_turn_double_nothing_and_every_loss_is_counted(seed: int) -
     # Of its own ingress a node counts messages; of a neighbour's outbox it skips whole frames.
     here = len(delivered(mesh, "mesh.a.ep.own"))
     assert published + 1 - here <= sum(dropped(mesh, "a").values())
+
+
+def test_a_lane_that_is_handed_back_keeps_the_generation_of_its_sources(mesh: SmallMesh) -> None:
+    """Else two messages at one offset would have one identity. Spec: K9."""
+    mesh.subscribe("c", "d", ">", b'{"class": "direct"}')
+    mesh.run()
+    topic = mesh.names.ingress("a", MessageClass.DIRECT)
+
+    def publish(value: bytes) -> None:
+        mesh.write(topic, value, headers=[subject("x")])
+        mesh.run(2_500)
+
+    for number in range(4):
+        publish(b"old%d" % number)
+    mesh.kafka.truncate(TopicPartition(topic, 0), 2)
+    mesh.run(8_000)
+    publish(b"new2")
+    mesh.world.stop("a")
+    mesh.run(1_000)
+    mesh.world.start("a")
+    mesh.run(8_000)
+    publish(b"new3")
+    got = [
+        (record.value(), header.generation, header.offset)
+        for record in mesh.read(mesh.names.endpoint("c", "d"))
+        for header in [decode_delivery(headers_of(record)[-1][1] or b"")]
+    ]
+    assert got[-2:] == [(b"new2", 1, 2), (b"new3", 1, 3)]

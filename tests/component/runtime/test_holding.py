@@ -9,6 +9,7 @@ from mesh.codec.state import decode_progress
 from mesh.model.frames import MessageClass
 from mesh.model.headers import MESH_HEADER
 from mesh.model.state import ProgressKind
+from mesh.runtime.beside.catching_up import CatchUp
 from tests.component.runtime.conftest import SmallMesh, subject
 from tests.component.runtime.gates import Gate
 
@@ -149,3 +150,41 @@ def test_a_source_that_comes_while_a_target_is_caught_up_is_written_too() -> Non
     mesh.run(20_000)
     assert not is_held(mesh, "c", STUCK)
     assert numbers(mesh, STUCK) == [0, 1, 2, 3]
+
+
+def test_an_endpoint_that_is_subscribed_again_during_its_catch_up_lacks_nothing(
+    mesh: SmallMesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The catch-up began when nobody was owed anything, and the lane leaves the rest to it."""
+    fetch, is_slow = CatchUp._fetch, [False]
+    monkeypatch.setattr(
+        CatchUp, "_fetch", lambda one, room: None if is_slow[0] else fetch(one, room)
+    )
+    mesh.subscribe("c", "t", ">")
+    mesh.run()
+    publish(mesh, 0, 1)
+    mesh.run()
+    refuse(mesh, STUCK, is_refusing=True)
+    publish(mesh, 2, 3, 4)
+    mesh.run(10_000)
+    assert is_held(mesh, "c", STUCK)
+    holds, began_ms = mesh.world.workers["c"].beside.holds, mesh.world.clock.ms
+    while holds._tried_ms.get((0, STUCK), 0) < began_ms:
+        mesh.run(100)
+    mesh.subscribe("c", "s", ">", None)
+    mesh.run(500)
+    is_slow[0] = True  # a new reader needs a while for its first record
+    mesh.run(7_000)
+    assert holds._active is not None
+    assert holds._active.endpoint == ""
+    mesh.subscribe("c", "s", ">")
+    mesh.run(3_000)
+    refuse(mesh, STUCK, is_refusing=False)
+    publish(mesh, 5, 6, 7)
+    mesh.run(2_000)
+    is_slow[0] = False
+    mesh.run(20_000)
+    publish(mesh, 8, 9)
+    mesh.run(5_000)
+    assert numbers(mesh, "mesh.c.ep.t") == list(range(10))
+    assert numbers(mesh, STUCK)[-5:] == [5, 6, 7, 8, 9]

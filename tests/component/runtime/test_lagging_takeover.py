@@ -163,3 +163,46 @@ def test_a_leader_that_lags_overwrites_nothing_that_its_predecessor_has_kept() -
     mesh.world.workers["a#2"].cut([])
     mesh.run(30_000)
     assert delivered_at_b(mesh) == [b"x/1", b"y/1", b"z/1"]
+
+
+def test_who_could_not_reach_a_neighbour_at_its_start_goes_by_what_was_acknowledged_since() -> None:
+    """It is frozen: what the node has kept of it may have grown until the lane is taken. K16, K21."""
+    mesh = SmallMesh(APART)
+    mesh.subscribe("c", "s", ">", None)
+    mesh.world.start("a", 1)
+    mesh.world.workers["a#1"].cut(["b"])
+    mesh.run(20_000)
+    assert mesh.world.workers["a#1"].machine.learner.neighbours["b"].frozen
+    subscribe_at_b(mesh, "y/>")
+    mesh.run(8_000)
+    mesh.world.kill("a", 0)
+    mesh.run(10_000)
+    mesh.publish(b"y", [subject("y/1")])
+    mesh.run(3_000)
+    mesh.world.workers["a#1"].cut([])
+    mesh.run(30_000)
+    assert delivered_at_b(mesh) == [b"y"]
+
+
+def test_who_was_frozen_and_is_heard_again_is_frozen_no_more() -> None:
+    """It lags later like any other worker, and must recall like any other. K16, K21."""
+    mesh = SmallMesh(APART)
+    mesh.subscribe("c", "s", ">", None)
+    mesh.world.start("a", 1)
+    standby = mesh.world.workers["a#1"]
+    standby.cut(["b"])
+    mesh.run(20_000)
+    standby.cut([])
+    mesh.run(8_000)
+    assert not standby.machine.learner.neighbours["b"].frozen
+    standby.cut(["b"])
+    mesh.run(500)
+    subscribe_at_b(mesh, "z/>")
+    mesh.run(8_000)
+    mesh.world.kill("a", 0)
+    mesh.run(10_000)
+    mesh.publish(b"z", [subject("z/1")])
+    mesh.run(3_000)
+    mesh.world.workers["a#1"].cut([])
+    mesh.run(30_000)
+    assert delivered_at_b(mesh) == [b"z"]

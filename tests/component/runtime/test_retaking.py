@@ -11,12 +11,13 @@ from mesh.codec.control import encode_change
 from mesh.codec.keys import change_key, subscription_key
 from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
-from mesh.errors import TransportError
+from mesh.errors import TransportError, TransportUnknownError
 from mesh.lab.world import World, kafka_of
 from mesh.model.control import Change, Stage
 from mesh.runtime.host.errands import SteppedErrands
 from mesh.runtime.host.intake import PolledIntake
 from mesh.runtime.lane.lane import Lane
+from mesh.runtime.lanes.owned import Lanes
 from mesh.runtime.worker import Worker
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import BEGINNING, TopicPartition
@@ -210,3 +211,25 @@ def test_a_zombie_hands_nothing_on_when_its_successor_has_looked(mesh: SmallMesh
     found = values(mesh.kafka, OWN)
     assert found == sorted(set(found))
     assert found[-1] == 59
+
+
+def test_a_lane_that_cannot_begin_takes_no_other_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first transaction after it was taken fails, as while brokers restart one by one. R3."""
+    mesh = SmallMesh({**CHAIN, "nodes": {"a": {"lanes": 2}, "b": {}, "c": {}}})
+    worker = mesh.world.workers["a"]
+    zero, epoch = worker._lanes.owned[0], worker._lanes.owned[1].positions.epoch
+    begin_with, failed = Lanes._begin_with, []
+
+    def fails_once(lanes: Lanes, lane: Lane, now: int) -> None:
+        if not failed:
+            failed.append(lane.number)
+            raise TransportUnknownError("a request may have been sent twice")
+        begin_with(lanes, lane, now)
+
+    monkeypatch.setattr(Lanes, "_begin_with", fails_once)
+    worker._lanes._give_up(worker._lanes.owned[1], TransportError("a connection was lost"))
+    mesh.run(6_000)
+    assert failed == [1]
+    assert mesh.world.workers["a"] is worker
+    assert worker._lanes.owned[0] is zero
+    assert worker._lanes.owned[1].positions.epoch == epoch + 2

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from mesh.codec.control import encode_link_state
+from mesh.codec.keys import link_key
+from mesh.model.control import LinkState, OutboxPosition
+from mesh.model.frames import MessageClass
 from mesh.runtime.topics.retention import CHECK_MS, Retention
-from mesh.transport.port import TopicPartition
-from tests.component.runtime.conftest import SmallMesh, subject
+from mesh.transport.port import TopicPartition, TopicSpec
+from tests.component.runtime.conftest import CHAIN, SmallMesh, subject
 
 PLACE = TopicPartition("mesh.a.in.g", 0)
 
@@ -100,3 +104,26 @@ def test_what_is_remembered_of_readers_is_as_much_as_there_are(mesh: SmallMesh) 
         retention.passed({TopicPartition(f"gone-{at}", 0): 5}, 1_000)
     retention.deletable(2_000)
     assert retention._passed == {}
+
+
+def test_a_neighbour_has_a_word_on_its_own_outbox_alone() -> None:
+    """Whatever it claims to have read of other topics of this Kafka cluster, they stay. Spec: K5."""
+    mesh = SmallMesh({**CHAIN, "keep": "1s"})
+    admin, writer = mesh.kafka.admin(), mesh.kafka.writer("stranger")
+    admin.create([TopicSpec(name="payments", partitions=1)])
+    ingress = mesh.names.ingress("b", MessageClass.GUARANTEED)
+    other = mesh.names.outbox("b", "a", MessageClass.GUARANTEED)
+    mesh.world.kill("c", 0)
+    mesh.world.kill("a", 0)
+    positions = []
+    for topic in ("payments", ingress, other):
+        writer.produce(topic, b"x", None, 0)
+        assert writer.flush() == 0
+        topic_id = admin.describe([topic])[topic].topic_id
+        positions.append(OutboxPosition(topic, topic_id, 0, 10**9, 10**9))
+    state = LinkState(1, 10**6, tuple(positions))
+    writer.produce(mesh.names.to_control("c", "b"), encode_link_state(state), link_key(), 0)
+    assert writer.flush() == 0
+    mesh.run(200_000)
+    kept = [TopicPartition("payments", 0), TopicPartition(other, 0)]
+    assert list(admin.starts(kept).values()) == [0, 0]
