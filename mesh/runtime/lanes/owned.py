@@ -174,11 +174,16 @@ class Lanes:
         self.strays += taken.strays
         if self._unreadable.pop(number, None) is not None:
             yield SourceResumed(topic, number)
+        former_epoch, handed_on = self._former.get(number, (0, {}))
         self.owned[number] = lane
         try:
             self._begin_with(lane, now)
         except TransportError as error:
             self._give_up(lane, error)  # the others, and who leads, have nothing to do with it
+            if former_epoch + 1 == lane.positions.epoch:
+                # Still nobody had it in between.
+                known = {**handed_on, **lane.handed_on}
+                self._former[number] = (lane.positions.epoch, known)
             return
         log.info("lane.taken", lane=number, epoch=lane.positions.epoch)
 

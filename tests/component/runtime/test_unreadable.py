@@ -134,3 +134,38 @@ def test_marks_of_frames_end_with_the_frames(mesh: SmallMesh) -> None:
     mesh.run(5_000)
     lane = mesh.world.workers["b"]._lanes.owned[0]
     assert list(lane.positions.refused[AT]._blocks) == [1]
+
+
+@pytest.mark.parametrize("target", ["mesh.b.ep.stuck", "mesh.b.to.c.g"])
+def test_a_target_that_is_left_out_hears_of_what_nobody_can_read(
+    mesh: SmallMesh, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    """Who catches it up judges no chains: the loss waits until it is written again. Spec: K20."""
+    plain = outgoing.relay_key
+
+    def spoilt(hop: Hop, tail: bytes, *more: FrameKind) -> bytes:
+        key = plain(hop, tail, *more)
+        return key[:-1] if hop.path == ("a",) and hop.chain.first == 1 else key
+
+    monkeypatch.setattr(outgoing, "relay_key", spoilt)
+    mesh.subscribe("b", "stuck", ">")
+    mesh.subscribe("b", "fine", ">")
+    mesh.run()
+    messages = [b"%d" % number * 6_000 for number in range(4)]
+    mesh.publish(messages[0], [subject("x")])
+    mesh.run(1_500)
+    mesh.kafka.denied[target] = "no right"
+    for _ in range(4):
+        mesh.publish(b"else", [subject("x")], partition=1)
+        mesh.run(1_500)
+    for message in messages[1:3]:
+        mesh.publish(message, [subject("x")])
+        mesh.run(1_500)
+    mesh.run(60_000)
+    del mesh.kafka.denied[target]
+    mesh.run(60_000)
+    mesh.publish(messages[3], [subject("x")])
+    mesh.run(5_000)
+    for topic in ("mesh.b.ep.fine", "mesh.b.ep.stuck", "mesh.c.ep.s"):
+        got = [record.value() for record in mesh.read(topic) if record.partition() == 0]
+        assert got == [messages[0], None, *messages[2:]], topic
