@@ -118,13 +118,20 @@ class ScopeReader:
         self.recalled = max(self.recalled, version)
         return self.freeze(filters)
 
-    def begin_again(self) -> None:
-        """Expect every record anew; what is in force stays so until it is proven. Spec: K23."""
+    def begin_again(self, *, has_lost_end: bool = False) -> None:
+        """Expect every record anew; what is in force stays so until it is proven. Spec: K23.
+
+        Args:
+            has_lost_end: Whether newer records than those that are left were read: what older
+                marks prove is what was offered long ago, and ends nothing.
+        """
+        known = (-1, -1) if self.mark is None else (self.mark.epoch, self.mark.number)
         self.ghosts.update(self.view)
         self.view.clear()
         self.pending.clear()
         self.mark, self.proven, self._digest = None, False, 0
-        self.recalled = (-1, -1)  # what was acknowledged is read as well, or has been lost there
+        # Else what was acknowledged is read as well, or has been lost there for good.
+        self.recalled = max(self.recalled, known) if has_lost_end else (-1, -1)
 
     def in_force(self) -> Iterator[tuple[str, Interest]]:
         """Yield every entry in force, unproven removals included."""

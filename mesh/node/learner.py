@@ -320,7 +320,7 @@ class Learner:
             is_anew: Whether the topic has lost its end, or is another one: beats begin anew there.
         """
         neighbour = self.neighbours[name]
-        neighbour.begin_again()
+        neighbour.begin_again(has_lost_end=is_anew)
         if is_anew:
             neighbour.beat = (-1, -1)
         self._acknowledge_anew(name)

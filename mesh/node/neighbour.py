@@ -47,16 +47,20 @@ class Neighbour:
     marks: dict[Scope, Mark] = field(default_factory=dict)
     scopes: dict[Scope, ScopeReader] = field(default_factory=dict)
 
-    def begin_again(self) -> None:
+    def begin_again(self, *, has_lost_end: bool = False) -> None:
         """Have its control topic read from its beginning, and everything proven anew.
 
         Withdrawals that were written meanwhile may be gone from it by now. What is in force stays
         so until then.
+
+        Args:
+            has_lost_end: Whether the topic lacks what was read of it; its writer sees that too, and
+                writes again. What it does not is given up with the next doubt.
         """
         self.caught_up, self.is_read_again, self.heard_ms = False, True, None
         self.marks.clear()
         for reader in self.scopes.values():
-            reader.begin_again()
+            reader.begin_again(has_lost_end=has_lost_end)
 
     @property
     def is_doubtful(self) -> bool:
