@@ -103,6 +103,7 @@ def status(
             }
             for endpoint, one in found.coverage().items()
         },
+        "canaries": sorted(found.canaries, key=lambda one: str(one.get("way"))),
     }
     render(View(data=data, table=lambda: _status_table(data)), output)
     raise typer.Exit(0 if data["ok"] else EXIT_FOUND)
@@ -130,10 +131,19 @@ def _status_table(data: Mapping[str, Any]) -> RenderableType:
         )
         for endpoint, one in data["coverage"].items()
     ]
+    canaries = [
+        (
+            one.get("way"),
+            ", ".join(one.get("for", [])),
+            *(one.get(name, "") for name in ("latency_ms", "slowest_ms", "sent", "lost")),
+        )
+        for one in data["canaries"]
+    ]
     return Group(
         f"the auditor was heard {heard} s ago",
         grid(("KAFKA", "BATCH", "LAGS", "STATE"), sources),
         grid(("ENDPOINT", "CERTIFIED", "CERTIFICATES", "DIFFER", "NEWEST"), coverage),
+        *([grid(("CANARY", "FOR", "MS", "SLOWEST", "SENT", "LOST"), canaries)] if canaries else []),
         f"not certified yet: {data['uncertified']}",
         *([grid(("SOURCE", "BLOCK", "ENDPOINT", "WAITS FOR"), waiting)] if waiting else []),
     )

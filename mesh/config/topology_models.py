@@ -94,9 +94,13 @@ class LimitSpec(StrictModel):
 
 
 class AuditSpec(StrictModel):
-    """Where the auditor writes."""
+    """Where the auditor writes, and whether it times ways."""
 
     kafka: str | None = None
+    canary: bool = Field(
+        default=False,
+        description="Send a small message each way of every link, and between zones, every 10 s.",
+    )
 
 
 class MeshSpec(StrictModel):

@@ -62,7 +62,8 @@ def topology_spec(topology: Topology) -> Mapping[str, object]:
     if topology.queues:
         spec["queues"] = {name: _queue(queue) for name, queue in topology.queues.items()}
     if topology.audit_kafka:
-        spec["audit"] = {"kafka": topology.audit_kafka}
+        canary = {"canary": True} if topology.audit_canary else {}
+        spec["audit"] = {"kafka": topology.audit_kafka, **canary}
     return spec
 
 

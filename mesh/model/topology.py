@@ -277,6 +277,7 @@ class Topology:
         prefix: Start of every topic name. Spec: kafka.md 1.
         max_message_bytes: Largest message with key and headers, uncompressed. Spec: K6.
         audit_kafka: Kafka cluster that the auditor writes to; empty only without any.
+        audit_canary: Whether the auditor sends small messages that tell how long ways take.
         keep_s: How long records stay after their reader passed them, in seconds. Spec: K5.
         limits: Of links, by their two ends.
         endpoint_limits: Of endpoints; for each the one that names it most exactly is good.
@@ -301,6 +302,7 @@ class Topology:
     prefix: str = "mesh."
     max_message_bytes: int = MESSAGE_BYTES_DEFAULT
     audit_kafka: str = ""
+    audit_canary: bool = False
     keep_s: float = KEEP_DEFAULT_S
     limits: Mapping[frozenset[str], LinkLimit] = field(default_factory=dict)
     endpoint_limits: Sequence[EndpointLimit] = ()

@@ -19,6 +19,7 @@ NUMBER_MAX = 2.0**53
 NEEDED: Mapping[str, tuple[str, ...]] = {
     "findings": ("kind",),
     "certificates": ("endpoint", "equal"),
+    "canaries": ("way", "sent", "arrived", "lost"),
     "links": ("messages", "frames", "repairs", "direct", "direct_read"),
     "minutes": ("from_ms", "minutes"),
     "link-hours": ("from_ms", "minutes"),
@@ -72,13 +73,14 @@ def _is_waiting(value: object) -> bool:
 
 
 _TYPES: Mapping[Callable[[object], bool], str] = {
-    _is_text: "kind text endpoint link path source id node rule what_to_do run kafka filter class",
+    _is_text: "kind text endpoint link path source id node rule what_to_do run kafka filter class "
+    "way",
     _is_flag: "equal partial sure is_news final noexport",
     _is_number: "first last count first_seen_ms last_seen_ms block from to expected delivered "
     "first_ms last_ms at_ms uncertified batch messages frames repairs direct direct_read "
     "messages_per_s certificates differing unsure from_ms to_ms minutes guaranteed "
-    "guaranteed_bytes direct_bytes control waited",
-    _is_texts: "ids evidence endpoints",
+    "guaranteed_bytes direct_bytes control waited sent arrived lost latency_ms slowest_ms",
+    _is_texts: "ids evidence endpoints for",
     _is_counts: "dropped not_forwarded",
     _is_mappings: "sources positions",
     _is_waiting: "waiting",

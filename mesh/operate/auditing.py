@@ -19,7 +19,7 @@ Entry = Mapping[str, Any]
 FRESH_S = 15.0
 """An auditor that has said nothing for so long does not count, in seconds: it speaks every 5."""
 
-NEWS = ("split", "heal", "unproven", "stalled")
+NEWS = ("split", "heal", "unproven", "stalled", "silent-link")
 """Findings that are no faults of the mesh."""
 
 
@@ -33,6 +33,7 @@ class Audited:
         has_topics: Whether an auditor ever wrote here.
         status: How far the auditor is, in its own words; empty if it has said nothing.
         hours: What certificates of closed blocks sum up to, by source, endpoint and hour.
+        canaries: How long small messages of the auditor take, by way.
     """
 
     findings: Sequence[Entry]
@@ -40,6 +41,7 @@ class Audited:
     has_topics: bool
     status: Entry = field(default_factory=dict)
     hours: Sequence[Entry] = ()
+    canaries: Sequence[Entry] = ()
 
     def doubts(self, wall_ms: int) -> Sequence[str]:
         """Return why the mesh is not proven well, one line each; nothing if it is.
@@ -198,6 +200,7 @@ def read_audit(topology: Topology, kafka: KafkaCluster) -> Audited:
         has_topics=bool(found),
         status=next(iter(_newest(kafka, names.audit("status"))), {}),
         hours=_newest(kafka, names.audit("hours")),
+        canaries=_newest(kafka, names.audit("canaries")),
     )
 
 

@@ -15,6 +15,7 @@ from mesh.errors import ConfigError
 from mesh.model.control import Change, Stage
 from mesh.model.state import Cut
 from mesh.model.topology import Topology
+from streaming.audits.behind import Behind
 from streaming.audits.findings import Finding, FindingKind
 from streaming.audits.paths import LinkPlan
 from streaming.audits.ways import NOTHING, Between, Ways
@@ -158,6 +159,16 @@ class Eras:
         numbers = sorted(self.texts, reverse=True)
         return [number for number in numbers if number >= self.settled or number in self.seen]
 
+    @property
+    def behind(self) -> Sequence[Behind]:
+        """Return who is behind which link, by the topologies whose `plans` count just now."""
+        return [_behind(self.texts[number]) for number in self._walked()]
+
+    def behind_of(self, era: int | None) -> Sequence[Behind]:
+        """Return the same for frames that may say by which topology they go."""
+        numbers = [*self._walked(), *([] if era is None or era not in self.texts else [era])]
+        return [_behind(self.texts[number]) for number in dict.fromkeys(numbers)]
+
     def plans_of(self, era: int | None) -> Sequence[LinkPlan]:
         """Return the links that a frame may go over that says by which topology it goes."""
         text = None if era is None else self.texts.get(era)
@@ -288,6 +299,12 @@ class _Known:
 def _known(text: str) -> _Known:
     topology = published_topology(text)
     return _Known(topology, LinkPlan.of(topology), Ways(topology))
+
+
+@lru_cache(maxsize=32)
+def _behind(text: str) -> Behind:
+    known = _known(text)
+    return Behind.of(known.topology, known.plan)
 
 
 @lru_cache(maxsize=4096)

@@ -244,7 +244,7 @@ class Interest:
             known.append(KnownCut(cut.position, cut.clients_offset, era, topic_id))
             self.version += 1
 
-    def _position(
+    def position(
         self, place: TopicPartition, uuid: str, version: int, era: int = OF_THE_FILE
     ) -> int | None:
         """Return where routing at a source partition began to know a version, if it does.
@@ -366,13 +366,13 @@ class Interest:
         ways: Sequence[TopicPartition],
         stretch: Stretch,
     ) -> Span | None:
-        first = self._position(place, uuid, wish.added, stretch.era)
+        first = self.position(place, uuid, wish.added, stretch.era)
         if first is None or (stretch.last is not None and first > stretch.last):
             return None
         if wish.removed is None:
             return Span(first, stretch.last)
         last = max((self._end(way, place, source, uuid, wish.removed) for way in ways), default=-1)
-        forgotten = self._position(place, uuid, wish.removed)
+        forgotten = self.position(place, uuid, wish.removed)
         if forgotten is not None:
             last = min(last, forgotten - 1)
         if stretch.last is not None:
@@ -388,7 +388,7 @@ class Interest:
         removed: int,
     ) -> int:
         """Return the last offset of the source that came this way before the wish ended."""
-        position = self._position(way, uuid, removed)
+        position = self.position(way, uuid, removed)
         if position is None:
             return -1
         if way == place:
@@ -417,7 +417,7 @@ class Interest:
             ]
             for way in ways:
                 for version in removed:
-                    position = self._position(way, uuid or "", version)
+                    position = self.position(way, uuid or "", version)
                     if position is not None:
                         found[EndKey(way, position)] = None
         self.ends = {key: last for key, last in self.ends.items() if key in found}

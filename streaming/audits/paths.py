@@ -113,6 +113,32 @@ class LinkPlan:
                 return FindingKind.UNPLANNED_PATH, text
         return None
 
+    def reach(self, sender: str, receiver: str) -> Sequence[str]:
+        """Return the nodes that messages can come to over a link, wherever they were before.
+
+        None of a join. Every way is walked whose rules depend on nothing before the link, so these
+        are all that a message may come to.
+        """
+        crossings = self.crossings.get((sender, receiver), ())
+        if any(one.kind == "join" for one in crossings):
+            return ()
+        onward: dict[str, list[str]] = {}
+        for here, there in self.crossings:
+            onward.setdefault(here, []).append(there)
+        walks: list[tuple[tuple[str, ...], _Trail, str]] = [((sender,), _Trail(), receiver)]
+        found: dict[str, None] = {}
+        seen: dict[tuple[str, _Trail], None] = {}
+        for path, before, here in walks:
+            for crossing in self.crossings[path[-1], here]:
+                trail = _cross(before, crossing, is_guaranteed=False)
+                if isinstance(trail, str) or (here, trail) in seen:
+                    continue
+                seen[here, trail] = found[here] = None
+                visited = (*path, here)
+                further = [one for one in onward.get(here, ()) if one not in visited]
+                walks += [(visited, trail, one) for one in further]
+        return sorted(found)
+
     def is_planned(self, finding: Finding) -> bool:
         """Say whether a way that was found fault with is one of this plan."""
         sender, is_frame, receiver = finding.link.partition("->")

@@ -72,6 +72,11 @@ RULES: Mapping[FindingKind, Rule] = {
         "`mesh wait NODE` names who has not acknowledged it; `mesh links` shows links that are not"
         " up.",
     ),
+    FindingKind.NEEDLESS_COPY: Rule(
+        "A message crosses a link only if somebody behind it wants it (DESIGN 1, 3).",
+        "`mesh explain SUBJECT --from NODE` tells why it would go where; `mesh interest NODE` what"
+        " each neighbour has asked it for.",
+    ),
     FindingKind.UNACCOUNTED: Rule(
         "A direct message that is lost is counted, with a reason (DESIGN 6, K18).",
         "See the log of the node about that time, and the counts in its ledger topic: it read past"
@@ -80,6 +85,12 @@ RULES: Mapping[FindingKind, Rule] = {
     FindingKind.STALLED: Rule(
         "A hop passes on what waits for it.",
         "`mesh status` shows the node and its lanes; start it, or see its log. Nothing is lost.",
+        is_news=True,
+    ),
+    FindingKind.SILENT_LINK: Rule(
+        "Of two live neighbours each reads what the other writes (K24, K32).",
+        "`mesh links` shows how both ends see the link; look whether the reader can reach the Kafka"
+        " cluster of the other. Guaranteed messages wait there.",
         is_news=True,
     ),
     FindingKind.UNPROVEN: Rule(

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mesh.model.control import Heartbeat, LinkState
+from mesh.model.control import DISABLED, Heartbeat, LinkState
+from mesh.model.links import Gate
 from mesh.model.topology import Topology
 from streaming.audits.findings import Finding, FindingKind
 
@@ -20,6 +21,10 @@ BEHIND_MAX = 10
 SILENT_S = 5.0
 """A node not heard for so long is not asked about its links: half of what makes a link down, so
 that a node that dies is known to be dead before its links look cut."""
+
+
+SHUT = (DISABLED, str(Gate.REFUSED), str(Gate.PROBING))
+"""States of links that carry no data, as they should not."""
 
 
 class PairKey(NamedTuple):
@@ -50,6 +55,7 @@ class Splits:
         since: Beat of the neighbour when both ends were first heard together: a reader that has
             just come is not late yet.
         cut: Links that are cut.
+        shut: Links that one end says are shut on purpose: by operators, or as not lawful.
         changes: Findings so far; tells two equal splits apart.
         is_changing: Links come or go just now, so what is said of the parts may be more than true.
     """
@@ -60,6 +66,7 @@ class Splits:
     read: dict[PairKey, tuple[int, int]] = field(default_factory=dict)
     since: dict[PairKey, tuple[int, int, int]] = field(default_factory=dict)
     cut: dict[tuple[str, str], None] = field(default_factory=dict)
+    shut: dict[PairKey, None] = field(default_factory=dict)
     changes: int = 0
     is_changing: bool = False
 
@@ -90,6 +97,9 @@ class Splits:
         known = self.beats.get(node)
         if known is None or (heartbeat.epoch, heartbeat.beat) > (known.epoch, known.number):
             self.beats[node] = Beat(heartbeat.epoch, heartbeat.beat, now_s)
+            others = {pair: None for pair in self.shut if pair.reader != node}
+            shut = [one.neighbour for one in heartbeat.links if one.state in SHUT]
+            self.shut = {**others, **{PairKey(node, other): None for other in shut}}
 
     def acknowledge(self, reader: str, neighbour: str, state: LinkState) -> None:
         """Take what a node has read of a neighbour's heartbeats."""

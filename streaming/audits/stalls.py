@@ -1,11 +1,11 @@
-"""What stands still: hops that pass nothing on, subscriptions that nobody takes up.
+"""What stands still: hops that pass nothing on, silent links, subscriptions nobody takes up.
 
 Time alone never makes a loss (K30), but whoever waits wants to know for whom.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -31,10 +31,12 @@ class Stalls:
 
     Attributes:
         hops: Hop -> since when, and how it stood.
+        links: The same of links, by direction.
         untaken: The same of subscriptions.
     """
 
     hops: dict[str, tuple[float, str]] = field(default_factory=dict)
+    links: dict[str, tuple[float, str]] = field(default_factory=dict)
     untaken: dict[Untaken, float] = field(default_factory=dict)
 
     def judge_hops(self, stops: Mapping[str, Stop], now_s: float, register: Register) -> None:
@@ -45,17 +47,17 @@ class Stalls:
             now_s: The auditor's clock, in seconds.
             register: Of findings.
         """
-        for hop in [one for one in self.hops if one not in stops]:
-            del self.hops[hop]
-            register.withdraw(_stalled(hop, Stop("", "")).id)
-        for hop, stop in stops.items():
-            since_s, reason = self.hops.get(hop, (now_s, stop.reason))
-            if reason != stop.reason or now_s < since_s:
-                register.withdraw(_stalled(hop, stop).id)
-                since_s = now_s
-            self.hops[hop] = (since_s, stop.reason)
-            if now_s - since_s >= PATIENCE_S:
-                register.replace(_stalled(hop, stop))
+        _judge(self.hops, stops, _stalled, now_s, register)
+
+    def judge_links(self, stops: Mapping[str, Stop], now_s: float, register: Register) -> None:
+        """Tell of links over which nothing moves, and take back what goes on.
+
+        Args:
+            stops: Direction of a link -> how it stands, of all on which frames wait.
+            now_s: The auditor's clock, in seconds.
+            register: Of findings.
+        """
+        _judge(self.links, stops, _silent, now_s, register)
 
     def judge_interest(
         self, untaken: Mapping[Untaken, None], now_s: float, register: Register
@@ -75,6 +77,36 @@ class Stalls:
             self.untaken[one] = since_s
             if now_s - since_s >= PATIENCE_S:
                 register.replace(_untaken(one))
+
+
+def _judge(
+    known: dict[str, tuple[float, str]],
+    stops: Mapping[str, Stop],
+    finding: Callable[[str, Stop], Finding],
+    now_s: float,
+    register: Register,
+) -> None:
+    for one in [one for one in known if one not in stops]:
+        del known[one]
+        register.withdraw(finding(one, Stop("", "")).id)
+    for one, stop in stops.items():
+        since_s, reason = known.get(one, (now_s, stop.reason))
+        if reason != stop.reason or now_s < since_s:
+            register.withdraw(finding(one, stop).id)
+            since_s = now_s
+        known[one] = (since_s, stop.reason)
+        if now_s - since_s >= PATIENCE_S:
+            register.replace(finding(one, stop))
+
+
+def _silent(link: str, stop: Stop) -> Finding:
+    return Finding(
+        kind=FindingKind.SILENT_LINK,
+        text=f"nothing has come over {link} for a minute though frames wait: {stop.reason}",
+        ids=(link,),
+        node=stop.node,
+        link=link,
+    )
 
 
 def _stalled(hop: str, stop: Stop) -> Finding:

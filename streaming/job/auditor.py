@@ -25,7 +25,9 @@ from streaming.audits.certificates import World
 from streaming.audits.eras import OF_THE_FILE
 from streaming.audits.findings import Finding, FindingKind, records
 from streaming.audits.late import late_cases, unreadable
+from streaming.audits.needless import asked_over
 from streaming.audits.queues import QueueRules
+from streaming.audits.silences import silent
 from streaming.audits.untaken import untaken
 from streaming.audits.unwanted import wanted
 from streaming.connectors.sink import Output
@@ -47,7 +49,8 @@ BROKERS_EVERY_S = 60.0
 """How often the auditor asks brokers anew what was deleted or made again, in seconds."""
 
 UNTAKEN_EVERY_S = 5.0
-"""How often the auditor looks for subscriptions that nobody takes up, in seconds."""
+"""How often the auditor looks for subscriptions that nobody takes up, and for silent links, in
+seconds."""
 
 RATES_S = 2.0
 """Time over which the rates of links are measured, in seconds."""
@@ -70,10 +73,12 @@ class Auditor:
         tasks: Tasks that parse a batch side by side.
         offsets_max: Records of one Kafka cluster in one batch; a full batch means lag.
         clock: Seconds that only rise.
+        more: What else is news, to be written with what is found.
         batch_at_s: When the last batch was taken.
         lagging: Kafka clusters whose last batch was full.
         taken_s: Kafka cluster -> when its last batch was taken.
         wanted: Endpoint topic -> what was ever asked for there, as a regular expression.
+        asked: Outbox topic without its class -> what is asked for behind its link, likewise.
     """
 
     topology: Topology
@@ -85,12 +90,14 @@ class Auditor:
     tasks: int
     offsets_max: int
     clock: Callable[[], float] = time.monotonic
+    more: Callable[[], Sequence[Output]] = tuple
     state: State = field(init=False)
     batch_at_s: float = field(init=False)
     lagging: dict[str, None] = field(default_factory=dict)
     asked_s: dict[str, float] = field(default_factory=dict)
     rates_at_s: float = field(init=False)
     wanted: Mapping[str, str] = field(default_factory=dict)
+    asked: Mapping[str, str] = field(default_factory=dict)
     wanted_version: int = -1
     taken_s: dict[str, float] = field(default_factory=dict)
     looked_s: float = -UNTAKEN_EVERY_S
@@ -149,7 +156,8 @@ class Auditor:
         opened = parsed(records.coalesce(self.tasks), topology.prefix, topology.max_message_bytes)
         opened.persist()
         try:
-            return read_batch(row[0] for row in batch_rows(opened, self.wanted).collect())
+            rows = batch_rows(opened, self.wanted, self.asked)
+            return read_batch(row[0] for row in rows.collect())
         finally:
             opened.unpersist()
 
@@ -231,7 +239,9 @@ class Auditor:
         """Have the next batch matched against what is asked for by now."""
         if self.wanted_version != self.state.interest.version:
             self.wanted_version = self.state.interest.version
-            self.wanted = wanted(self.topology.prefix, self.state.interest)
+            state, prefix = self.state, self.topology.prefix
+            self.wanted = wanted(prefix, state.interest)
+            self.asked = asked_over(prefix, state.interest, state.eras)
 
     def _go_on(self, kafka: str, batch: int) -> Mapping[TopicPartition, int]:
         """Note how far a batch has read, and return how far it had been read before."""
@@ -306,6 +316,8 @@ class Auditor:
         self._look_at_late(world, now_s)
         for finding in state.unwanted.judge(state.interest, state.names, now_s):
             state.register.add(finding)
+        for finding in state.needless.judge(state.interest, state.eras, state.names, now_s):
+            state.register.add(finding)
         tickets = [ticket for _, _, block in blocks.walk() for ticket in block.tickets.values()]
         stops = {
             hop: stop for ticket in tickets for hop, stop in state.passing.stops(ticket, state.read)
@@ -315,6 +327,8 @@ class Auditor:
             self.looked_s = now_s
             news = untaken(blocks, world, state.splits, now_s)
             state.stalls.judge_interest(news, now_s, state.register)
+            silences = silent(state.splits, state.passing, state.chains, state.accounts, now_s)
+            state.stalls.judge_links(silences, now_s, state.register)
 
     def _look_at_late(self, world: World, now_s: float) -> None:
         """Read again what came of blocks that were certified for good: it may be nobody's."""
@@ -421,7 +435,7 @@ class Auditor:
             rates = state.links.take_rates(over_s)
             self.rates_at_s = self.clock()
         read = [one for one in self.sources.answering if one not in self.lagging]
-        outputs = list(take_outputs(state, names, rates, read, is_last=is_last))
+        outputs = [*take_outputs(state, names, rates, read, is_last=is_last), *self.more()]
         told = (
             state.batch,
             [(one.key, one.reason) for one in state.certifier.waiting],

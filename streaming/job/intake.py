@@ -60,6 +60,7 @@ def take_batch(state: State, batch: Batch, now_s: float) -> None:
     state.certifier.blocks.publish(batch.ingress, now_s)
     state.certifier.blocks.deliver(batch.deliveries, state.names, now_s)
     state.unwanted.absorb(batch.unwanted, now_s)
+    state.needless.absorb(batch.needless, now_s)
     state.eras.see([frame.era for frame in batch.frames], now_s)
     _take_paths(state, batch.deliveries, batch.frames)
     for stray in batch.strays:
@@ -129,6 +130,7 @@ def _take_subscription(state: State, node: str, row: SmallRow) -> None:
     endpoint = EndpointKey(node, name)
     if row.value is None:
         state.interest.unsubscribe(endpoint, filter_, row.offset, row.at_ms)
+        state.needless.end(node, filter_, row.offset)
     else:
         subscription = decode_subscription(row.value)
         state.interest.subscribe(endpoint, filter_, subscription, row.offset, row.at_ms)

@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from mesh.model.topics import TopicNames
 from streaming.audits.blocks import Certificate
+from streaming.audits.canaries import Tally, Way
 from streaming.audits.findings import Finding, Seen
 from streaming.audits.hours import HOUR_MS, Hour, HourKey
 from streaming.audits.interest import Ended
@@ -31,6 +32,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
     "minutes": {"cleanup.policy": "delete", "retention.ms": str(DAY_MS + HOUR_MS)},
     "link-hours": {"cleanup.policy": "delete", "retention.ms": str(30 * DAY_MS)},
     "subscriptions": {"cleanup.policy": "delete", "retention.ms": str(30 * DAY_MS)},
+    "canaries": {"cleanup.policy": "compact"},
     "status": {"cleanup.policy": "compact"},
 }
 """Topics `<prefix>audit.<table>`, and how long what they hold is kept."""
@@ -142,6 +144,23 @@ def status_json(
             ],
             "sources": sources,
             "positions": positions,
+        }
+    )
+
+
+def canary_json(way: Way, what: Sequence[str], tally: Tally, at_ms: int) -> str:
+    """Return how canaries fare on one way; times in milliseconds."""
+    recent = [round(seconds * 1000, 1) for seconds in tally.recent_s]
+    return _text(
+        {
+            "way": str(way),
+            "for": list(what),
+            "sent": tally.sent,
+            "arrived": tally.arrived,
+            "lost": tally.lost,
+            "latency_ms": recent[-1] if recent else None,
+            "slowest_ms": max(recent, default=None),
+            "at_ms": at_ms,
         }
     )
 

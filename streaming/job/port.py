@@ -47,6 +47,7 @@ class Port(Collector):
     _status: Mapping[str, Any] = field(default_factory=dict)
     _findings: Counter[str] = field(default_factory=Counter)
     _certificates: Counter[bool] = field(default_factory=Counter)
+    _canaries: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _server: ThreadingHTTPServer | None = None
     _registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
@@ -69,6 +70,8 @@ class Port(Collector):
                 self._findings[json.loads(one.value)["kind"]] += 1
             elif table == "certificates" and one.value is not None:
                 self._certificates[bool(json.loads(one.value)["equal"])] += 1
+            elif table == "canaries" and one.value is not None:
+                self._canaries[one.key] = json.loads(one.value)
 
     def answer(self, path: str) -> tuple[HTTPStatus, bytes, str]:
         """Return status, body and content type for a path."""
@@ -119,6 +122,18 @@ class Port(Collector):
         for is_equal in (True, False):
             certificates.add_metric([str(is_equal).lower()], self._certificates[is_equal])
         yield from (lagging, unread, published, certificates)
+        latency = GaugeMetricFamily(
+            "mesh_audit_canary_seconds", "How long the newest canary took.", labels=["way"]
+        )
+        canaries = CounterMetricFamily(
+            "mesh_audit_canaries", "Canaries, by what became of them.", labels=["way", "what"]
+        )
+        for way, told in sorted(self._canaries.items()):
+            if told["latency_ms"] is not None:
+                latency.add_metric([way], told["latency_ms"] / 1000)
+            for what in ("sent", "arrived", "lost"):
+                canaries.add_metric([way, what], told[what])
+        yield from (latency, canaries)
 
     def start(self, address: str) -> int:
         """Listen; return the port that was taken, which matters if 0 was asked for.

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from mesh.errors import MeshError, StartError, TransportUnavailableError
 from mesh.model.topics import TopicNames
+from streaming.audits.canaries import Canaries
 from streaming.config import AuditSettings
 from streaming.connectors.checkpoint import read_positions
 from streaming.connectors.logs import Logs
@@ -21,6 +22,7 @@ from streaming.connectors.options import java_options
 from streaming.connectors.session import start_session
 from streaming.connectors.sink import AuditTopics, Output
 from streaming.job.auditor import STATUS_S, Auditor
+from streaming.job.canaries import Flock
 from streaming.job.outputs import TABLES
 from streaming.job.port import Port
 from streaming.job.reading import Readings
@@ -57,12 +59,14 @@ class Supervisor:
         auditor: What the batches are for.
         readings: The queries.
         port: Told that it looks around.
+        flock: Canaries.
         blamed: Why the last judgement failed, if nobody has thought of that.
     """
 
     auditor: Auditor
     readings: Readings
     port: Port
+    flock: Flock
     blamed: str = ""
 
     def watch(self, *, until_drained: bool) -> None:
@@ -82,6 +86,7 @@ class Supervisor:
             if self.readings.lock.acquire(blocking=False):
                 try:
                     self._judge()
+                    self.flock.follow(self.auditor.state.eras.linked()[-1])
                 finally:
                     self.readings.lock.release()
                 judged_s = time.monotonic()
@@ -182,10 +187,12 @@ def _audit(
         tasks=settings.cores,
         offsets_max=settings.offsets_max,
     )
+    flock = Flock(Canaries(auditor.run), settings.kafka, stopping, say)
+    auditor.more = flock.outputs
     readings = Readings(
         session, auditor, kafka, checkpoint, settings.trigger_s, say, stopping=stopping
     )
-    supervisor = Supervisor(auditor, readings, port)
+    supervisor = Supervisor(auditor, readings, port, flock)
     say(f"reading {len(kafka)} Kafka clusters, after {auditor.state.batch + 1} batches")
     try:
         supervisor.watch(until_drained=settings.until_drained)

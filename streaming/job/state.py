@@ -18,6 +18,7 @@ from streaming.audits.links import Links
 from streaming.audits.marks import Marks
 from streaming.audits.minutes import Minutes
 from streaming.audits.names import Names
+from streaming.audits.needless import Needless
 from streaming.audits.order import DeliverySuspicion, Order
 from streaming.audits.origins import FrameSuspicion, Origins
 from streaming.audits.passing import Ends, Passing
@@ -56,6 +57,7 @@ class State:
     marks: Marks
     accounts: Accounts
     minutes: Minutes
+    needless: Needless
     stalls: Stalls = field(default_factory=Stalls)
     colours: Colours = field(default_factory=Colours)
     batch: int = -1
@@ -85,6 +87,7 @@ class State:
             marks=Marks(prefix),
             accounts=Accounts(prefix),
             minutes=Minutes(prefix),
+            needless=Needless(prefix),
         )
 
     def begin_anew(self, place: TopicPartition, topic_id: str, unread: int) -> None:

@@ -36,14 +36,18 @@ SUBJECTS_MAX = 20
 """Subjects that one row of unwanted deliveries spells out."""
 
 
-def batch_rows(records: DataFrame, wanted: Mapping[str, str]) -> DataFrame:
+def batch_rows(
+    records: DataFrame, wanted: Mapping[str, str], asked: Mapping[str, str]
+) -> DataFrame:
     """Return all small rows of a batch of parsed records, in one frame so that one job does it.
 
     Args:
         records: The batch.
         wanted: Endpoint topic -> regular expression of the subjects that were ever asked for.
+        asked: Outbox topic without its class -> the same of what is asked for behind its link.
     """
     tables = (
+        *((needless_rows(records, asked),) if asked else ()),
         unwanted_rows(records, wanted),
         ingress_rows(records),
         delivery_rows(records),
@@ -102,8 +106,7 @@ def unwanted_rows(records: DataFrame, wanted: Mapping[str, str]) -> DataFrame:
     """
     told = F.col("delivery")
     is_direct = (F.col("role") == ENDPOINT) & (told["class"] == "direct")
-    known = json.dumps([{"topic": one, "pattern": text} for one, text in wanted.items()])
-    patterns = records.sparkSession.range(1).select(F.inline(F.from_json(F.lit(known), WANTED)))
+    patterns = _patterns(records, wanted)
     found = records.where(is_direct).join(F.broadcast(patterns), on="topic", how="left")
     subject = F.col("subject")
     strange = found.where(~F.coalesce(F.rlike(subject, F.col("pattern")), F.lit(False)))
@@ -121,6 +124,40 @@ def unwanted_rows(records: DataFrame, wanted: Mapping[str, str]) -> DataFrame:
         F.slice(F.array_sort(F.collect_set(subject)), 1, SUBJECTS_MAX).alias("subjects"),
     )
     return _rows(grouped, "unwanted")
+
+
+def _patterns(records: DataFrame, of: Mapping[str, str]) -> DataFrame:
+    known = json.dumps([{"topic": one, "pattern": text} for one, text in of.items()])
+    return records.sparkSession.range(1).select(F.inline(F.from_json(F.lit(known), WANTED)))
+
+
+def needless_rows(records: DataFrame, asked: Mapping[str, str]) -> DataFrame:
+    """Subjects that crossed a link and that nobody behind it is known to ask for. Spec: DESIGN 3.
+
+    Each subject of an outbox is matched once. Copies for members of queues travel under addresses
+    of the mesh; what was moved, or passed nodes that are configured apart, follows other rules.
+    """
+    eras = F.col("header")["origin"]["eras"]
+    frames = frame_columns(records.where(F.size(eras) <= 1), "header").where(
+        (F.col("kind") == "data") & ~F.col("is_moved")
+    )
+    subjects = frames.withColumn("subject", F.explode(F.col("header")["origin"]["subjects"]))
+    grouped = subjects.groupBy(
+        *("topic", "partition", "source_id", "source_partition", "generation", "era", "subject")
+    ).agg(
+        F.count(F.lit(1)).alias("n"),
+        F.min("origin_first").alias("first"),
+        F.max("origin_last").alias("last"),
+        F.max("origin_first").alias("newest"),
+        F.min("offset").alias("record_first"),
+        F.max("offset").alias("record_last"),
+    )
+    patterns = _patterns(records, asked).withColumnRenamed("topic", "link")
+    link = F.expr("left(topic, length(topic) - 2)")  # both classes by one expression
+    known = grouped.join(F.broadcast(patterns), on=link == F.col("link"))
+    subject = F.col("subject")
+    strange = known.where(~subject.startswith("$") & ~F.rlike(subject, F.col("pattern")))
+    return _rows(strange.drop("link", "pattern"), "needless")
 
 
 def delivery_order() -> WindowSpec:

@@ -210,6 +210,37 @@ class UnwantedRow:
 
 
 @dataclass(frozen=True, slots=True)
+class NeedlessRow:
+    """Frames of one source with a subject that nobody behind their link is known to ask for.
+
+    Attributes:
+        place: Partition of the outbox.
+        source: Where the messages entered the mesh.
+        generation: Of that source.
+        era: Number of the topology by which the origin worked, if they tell one.
+        subject: The subject.
+        frames: How many; each has at least one message of it.
+        first: Lowest origin offset they speak for.
+        last: Highest one.
+        newest: Lowest origin offset that the newest of them speaks for.
+        record_first: Lowest offset in the outbox.
+        record_last: Highest one.
+    """
+
+    place: TopicPartition
+    source: SourceKey
+    generation: int
+    era: int | None
+    subject: str
+    frames: int
+    first: int
+    last: int
+    newest: int
+    record_first: int
+    record_last: int
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """All small rows of one micro-batch; those of one topic partition in offset order."""
 
@@ -221,6 +252,7 @@ class Batch:
     strays: Sequence[StrayRow] = field(default=())
     unwanted: Sequence[UnwantedRow] = ()
     minutes: Sequence[MinuteRow] = ()
+    needless: Sequence[NeedlessRow] = ()
 
     def only(self, is_wanted: Callable[[str], bool]) -> Batch:
         """Return the rows of topics that are wanted."""
@@ -252,6 +284,7 @@ def read_batch(lines: Iterable[str]) -> Batch:
         strays=[_stray(one) for one in tables.get("stray", ())],
         unwanted=[_unwanted(one) for one in tables.get("unwanted", ())],
         minutes=[_minute(one) for one in tables.get("minute", ())],
+        needless=[_needless(one) for one in tables.get("needless", ())],
     )
 
 
@@ -363,4 +396,20 @@ def _minute(fields: Fields) -> MinuteRow:
         messages=fields["messages"],
         repairs=fields["repairs"],
         size=fields["size"],
+    )
+
+
+def _needless(fields: Fields) -> NeedlessRow:
+    return NeedlessRow(
+        place=_place(fields),
+        source=SourceKey(fields["source_id"], fields["source_partition"]),
+        generation=fields["generation"],
+        era=fields.get("era"),
+        subject=fields["subject"],
+        frames=fields["n"],
+        first=fields["first"],
+        last=fields["last"],
+        newest=fields["newest"],
+        record_first=fields["record_first"],
+        record_last=fields["record_last"],
     )

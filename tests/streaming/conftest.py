@@ -234,9 +234,10 @@ class Bench:
 
 @pytest.fixture
 def plant() -> Plant:
-    """A mesh whose nodes have said who they are."""
+    """A mesh whose nodes have said who they are, and want anything, so that no copy is needless."""
     made = Plant()
     made.identities()
+    made.want_all()
     return made
 
 

@@ -104,6 +104,11 @@ class Plant:
             self.put(f"{node}.control", 0, b"identity", encode_identity(identity))
             del onward
 
+    def want_all(self) -> None:
+        """A direct endpoint at each node asks for everything; nobody owes it anything."""
+        for node in ROUTE:
+            self.subscribe(node, "all", ">", b'{"class": "direct"}')
+
     def beat(self, read: dict[tuple[str, str], int] | None = None, *nodes: str) -> None:
         """Nodes beat once, and say of their neighbours what `read` says, else the newest."""
         for node in nodes or ROUTE:

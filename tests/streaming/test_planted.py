@@ -8,11 +8,11 @@ import pytest
 
 from mesh.codec.control import encode_stop
 from mesh.codec.keys import repair_key, stop_key
-from mesh.model.control import Stop
+from mesh.model.control import Heartbeat, Stop
 from mesh.model.frames import MessageClass
 from mesh.model.state import ProgressKind
 from streaming.tables.rows import TopicPartition
-from tests.streaming.conftest import kafka_frame
+from tests.streaming.conftest import Bench, kafka_frame
 from tests.streaming.planted import Plant, topic_id
 
 pytestmark = pytest.mark.spark
@@ -135,6 +135,28 @@ def test_direct_messages_are_read_or_counted_as_discarded(bench, plant):
     plant.frame("a->b", [9], **told)
     plant.tell_read("b", "a.to.b.d", 4, 6, 1)
     assert found(bench) == [("unaccounted", "a->b", "", 4, 5)]
+
+
+def test_copies_that_nobody_behind_a_link_asked_for_are_needless(spark, tmp_path):
+    """Also on the second link, and of a filter that was left: from the cut on. DESIGN 3, K25."""
+    plant = Plant()
+    plant.identities()
+    bench = Bench(spark, plant, tmp_path)
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/*"))
+    plant.carry(3, ["c/s1"])
+    assert found(bench) == []
+    offsets = plant.publish("a", "other/x", 2)
+    at = plant.frame("a->b", offsets, path=["a"], source="a.in.g", subject="other/x")
+    assert found(bench) == [("needless-copy", "a->b", "", 3, 4)]
+    relayed = {"path": ["a", "b"], "source": "a.to.b.g", "span": (at, at), "subject": "other/x"}
+    plant.frame("b->c", offsets, **relayed)
+    needless = [("needless-copy", "a->b", "", 3, 4), ("needless-copy", "b->c", "", 3, 4)]
+    assert found(bench) == needless
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/*", None))
+    bench.take()
+    offsets = plant.publish("a", "acme/x")
+    plant.frame("b->c", offsets, path=["a", "b"], source="a.to.b.g", span=(at, at), previous=at)
+    assert found(bench) == [needless[0], ("needless-copy", "b->c", "", 3, 5)]
 
 
 def test_deliveries_twice_or_late_are_named_for_every_class(bench, plant):
@@ -287,6 +309,30 @@ def test_a_node_that_is_cut_off_is_a_split_and_its_return_a_heal(bench, plant):
     bench.take()
     findings = bench.auditor.state.register.findings.values()
     assert sorted(one.kind.value for one in findings) == ["heal", "split"]
+
+
+def test_a_link_that_is_silent_though_frames_wait_is_news(bench, plant):
+    """Both ends beat, and nobody else is apart: the way around it is no split. K24, K32."""
+    plant.frame("a->b", [0], path=["a"], source="a.in.g")
+    plant.beat()
+    bench.take()
+    state = bench.auditor.state
+
+    def live(seconds: int) -> None:
+        for _ in range(0, seconds, 4):
+            for node in "ab":
+                beat = Heartbeat(1, state.splits.beats[node].number + 1, ready=True)
+                state.splits.beat(node, beat, bench.clock_s)
+            bench.wait(4)
+
+    live(68)
+    findings = state.register.findings
+    silent = [one for one in findings.values() if one.kind == "silent-link"]
+    assert [(one.link, one.node) for one in silent] == [("a->b", "b")]
+    plant.progress("b", ProgressKind.SOURCE, "a.to.b.g", 0, 1)
+    bench.take()
+    live(8)
+    assert silent[0].id not in findings
 
 
 def test_what_was_deleted_before_it_could_be_read_is_unproven(bench, plant):

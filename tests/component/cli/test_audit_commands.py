@@ -20,7 +20,7 @@ Tell = Callable[..., None]
 def tell(chain: Chain) -> Tell:
     """Write as the auditor does; no fields: take back."""
     kafka = chain[0].world.kafka["left"]
-    tables = ("findings", "certificates", "status")
+    tables = ("findings", "certificates", "canaries", "status")
     kafka.admin().create([TopicSpec(name=f"mesh.audit.{one}", partitions=1) for one in tables])
     writer = kafka.writer("auditor")
 
@@ -105,9 +105,11 @@ def test_the_status_tells_what_is_read_what_waits_and_what_is_covered(
     fields = {"at_ms": clock.wall_ms(), "endpoints": ["c/e", "c/f"], "uncertified": 1}
     tell("status", "position", **fields, waiting=[waiting], sources=sources)
     tell("certificates", "1", endpoint="c/e", delivered=5, equal=True, at_ms=clock.wall_ms())
+    told = {"sent": 9, "arrived": 8, "lost": 1, "latency_ms": 12.5, "slowest_ms": 80.0}
+    tell("canaries", "a->b", way="a->b", **{"for": ["Z", "Z>Y"]}, **told)
     said = run("audit", "status", "-f", file)
     assert said.code == 0
-    for word in ("b stands", "left", "never"):
+    for word in ("b stands", "left", "never", "a->b", "Z, Z>Y", "12.5", "80.0"):
         assert word in said.out
     coverage = run("audit", "status", "-f", file, "-o", "json").data["coverage"]
     assert [coverage[one]["messages"] for one in ("c/e", "c/f")] == [5, 0]

@@ -100,3 +100,14 @@ def test_it_answers_over_http_and_refuses_what_it_cannot_listen_on() -> None:
         port.stop()
     with pytest.raises(ConfigError, match="write HOST:PORT"):
         other.start("8080")
+
+
+def test_canaries_are_told_by_way() -> None:
+    port = Port(Clock())
+    told = {"sent": 3, "arrived": 2, "lost": 1, "latency_ms": 250.0}
+    port.see([Output("mesh.audit.canaries", "a->b", json.dumps(told))])
+    port.see([Output("mesh.audit.canaries", "b->a", json.dumps({**told, "latency_ms": None}))])
+    found = figures(port)
+    assert found["mesh_audit_canary_seconds", "a->b"] == 0.25
+    assert ("mesh_audit_canary_seconds", "b->a") not in found
+    assert found["mesh_audit_canaries_total", "a->b,lost"] == 1

@@ -11,9 +11,10 @@ from jsonschema import Draft202012Validator
 import schemas
 from mesh.lab.verdicts import KINDS
 from mesh.model.topics import TopicNames
+from streaming.audits.canaries import Tally, Way
 from streaming.audits.findings import Finding, FindingKind
 from streaming.audits.rules import RULES
-from streaming.job.outputs import TABLES, status_json, take_outputs
+from streaming.job.outputs import TABLES, canary_json, status_json, take_outputs
 from streaming.job.state import State
 from tests.unit.streaming.test_audit_job import state, topology  # noqa: F401  # fixtures
 
@@ -50,10 +51,16 @@ def test_what_is_written_is_as_its_schema_says(state: State) -> None:  # noqa: F
     state.register.withdraw(next(iter(state.register.findings)))
     outputs += take_outputs(state, TopicNames("mesh."), {})
     tables = [one.topic.removeprefix("mesh.audit.") for one in outputs]
-    assert set(tables) == set(TABLES) - {"status"}
+    assert set(tables) == set(TABLES) - {"status", "canaries"}
     for table, output in zip(tables, outputs, strict=True):
         if output.value is not None:
             validator(table).validate(json.loads(output.value))
+
+
+@pytest.mark.parametrize("recent_s", [[], [0.25, 0.5]])
+def test_what_is_told_of_canaries_is_as_its_schema_says(recent_s: list[float]) -> None:
+    text = canary_json(Way("a", "b"), ("Z",), Tally(2, 1, 1, recent_s), 1_700_000_000_000)
+    validator("canaries").validate(json.loads(text))
 
 
 @pytest.mark.parametrize("unread", [None, "Timed out"])

@@ -135,7 +135,7 @@ class Judge:
 
 def test_a_judgement_that_fails_is_told_once_and_tried_again(capsys) -> None:
     judge = Judge(KeyError("x"), KeyError("x"), None, KeyError("x"), TransportFencedError("two"))
-    supervisor = Supervisor(judge, None, None)  # type: ignore[arg-type]
+    supervisor = Supervisor(judge, None, None, None)  # type: ignore[arg-type]
     for _ in range(4):
         supervisor._judge()
     assert judge.restored == 3

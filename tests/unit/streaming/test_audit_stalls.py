@@ -5,18 +5,21 @@ from __future__ import annotations
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
-from mesh.model.control import Heartbeat, Subscription
+from mesh.model.control import Heartbeat, LinkState, LinkStatus, Subscription
 from mesh.model.state import Cut
 from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
+from streaming.audits.accounts import Account, Mark
+from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.findings import FindingKind, Register
 from streaming.audits.interest import EndpointKey
-from streaming.audits.passing import Stop
+from streaming.audits.passing import PositionKey, Stop
 from streaming.audits.rules import RULES
+from streaming.audits.silences import silent
 from streaming.audits.stalls import PATIENCE_S, Stalls
 from streaming.audits.untaken import untaken
 from streaming.job.state import State
 from streaming.tables.digest import Digest
-from streaming.tables.rows import IngressRow, TopicPartition
+from streaming.tables.rows import IngressRow, SourceKey, TopicPartition
 
 HOP = "b at mesh.a.to.b.g/0"
 PLACE = TopicPartition("mesh.a.in.g", 0)
@@ -57,6 +60,19 @@ def test_a_clock_that_began_anew_begins_the_minute_anew():
     assert kinds(register) == []
     stalls.judge_hops(stop(), 10.0 + PATIENCE_S, register)
     assert kinds(register) == [("stalled", "b", HOP)]
+
+
+def test_a_link_over_which_nothing_moves_is_news_until_it_does():
+    """Also where nobody is owed what waits, and where the mesh is still in one part."""
+    stalls, register = Stalls(), Register()
+    link = "a->b"
+    for now_s in (100.0, 100.0 + PATIENCE_S):
+        stalls.judge_links({link: Stop("b", "b has read heartbeat 1/5 of a")}, now_s, register)
+    (one,) = register.findings.values()
+    assert (one.kind, one.link, one.node) == ("silent-link", link, "b")
+    stalls.judge_links({link: Stop("b", "b has read heartbeat 1/6 of a")}, 161.0, register)
+    assert kinds(register) == []
+    assert RULES[FindingKind.SILENT_LINK].is_news
 
 
 def state_of(topology: Topology, endpoint: EndpointKey = ENDPOINT) -> State:
@@ -146,3 +162,45 @@ def test_nothing_is_owed_between_nodes_that_no_walk_joins(zones):
     topology = topology_from_mapping({"kafka": {"k": {}}, "nodes": nodes, "zones": zones})
     assert look(state_of(topology, EndpointKey("c", "s1"))) == []
     assert len(look(state_of(topology, ENDPOINT))) == 1
+
+
+def links(state: State, now_s: float = 101.0) -> dict[str, str]:
+    found = silent(state.splits, state.passing, state.chains, state.accounts, now_s)
+    return {link: stop.reason for link, stop in found.items()}
+
+
+OUTBOX = TopicPartition("mesh.a.to.b.g", 0)
+DIRECT = TopicPartition("mesh.b.to.a.d", 1)
+
+
+def test_a_link_on_which_frames_wait_is_watched(state):
+    """Guaranteed or direct; whatever moves is another way to stand."""
+    assert links(state) == {}
+    state.chains.heads[ChainKey(OUTBOX, SourceKey("aa", 0))] = ChainHead(9, 4)
+    state.accounts.open[DIRECT] = Account(Mark(7, 20))
+    state.passing.positions[PositionKey("b", OUTBOX)] = 3
+    state.passing.positions[PositionKey("a", DIRECT)] = 7
+    assert links(state) == {"a->b": "b has read no heartbeat of a, and mesh.a.to.b.g/0 up to 3"}
+    state.splits.acknowledge("b", "a", LinkState(1, 8))
+    assert links(state)["a->b"].startswith("b has read heartbeat 1/8 of a")
+    state.passing.positions[PositionKey("b", OUTBOX)] = 5
+    state.passing.positions[PositionKey("a", DIRECT)] = 6
+    assert list(links(state)) == ["b->a"]
+
+
+@pytest.mark.parametrize("word", ["disabled", "refused", "probing"])
+def test_a_link_that_somebody_has_shut_may_stand_still(state, word):
+    state.chains.heads[ChainKey(OUTBOX, SourceKey("aa", 0))] = ChainHead(9, 4)
+    status = LinkStatus("a", "Z", word)
+    state.splits.beat("b", Heartbeat(1, 2, ready=True, links=[status]), 100.0)
+    assert links(state) == {}
+    state.splits.beat("b", Heartbeat(1, 3, ready=True), 100.0)
+    assert list(links(state)) == ["a->b"]
+
+
+def test_of_a_dead_node_and_of_a_link_that_is_no_more_nothing_is_expected(state):
+    state.chains.heads[ChainKey(OUTBOX, SourceKey("aa", 0))] = ChainHead(9, 4)
+    assert list(links(state)) == ["a->b"]
+    assert links(state, now_s=130.0) == {}
+    state.splits.links = ()
+    assert links(state) == {}

@@ -1,0 +1,203 @@
+"""Copies that crossed a link behind which nobody had asked for them. Spec: DESIGN 1, 3, K31.
+
+Spark matches subjects of frames against what is asked for behind each link; what nothing selects
+is asked again a while later, for a subscription may be read after the messages that it attracts.
+Of a filter that nobody asks for any more the cuts tell from which message on: who routes nearer to
+the one that left it has known of it before the origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from streaming.audits.behind import Behind
+from streaming.audits.eras import Eras
+from streaming.audits.findings import Finding, FindingKind, message_range, records
+from streaming.audits.interest import Interest
+from streaming.audits.matching import is_filter, pattern_of, selects
+from streaming.audits.names import Names
+from streaming.tables.rows import NeedlessRow, SourceKey, TopicPartition
+from streaming.tables.topics import place_of
+
+PATIENCE_S = 10.0
+"""How long the subscription may be read after the frames, in seconds."""
+
+HELD_MAX = 5_000
+"""Suspicions that wait at most; of a fault with more subjects the first ones tell."""
+
+ENDED_MAX = 1_000
+"""Filters that were left, per node, of which it is known since when."""
+
+SHAPES_MAX = 64
+"""With more wildcard shapes than these in the mesh a node may widen a filter: then nothing is told
+from a subject. Spec: DESIGN 3."""
+
+BYTES_MAX = 1_000_000
+"""Of all expressions together that a batch is matched against; beyond that nothing is."""
+
+
+class NeedlessKey(NamedTuple):
+    """Messages of one source and subject that crossed a link by one topology."""
+
+    place: TopicPartition
+    source: SourceKey
+    generation: int
+    era: int | None
+    subject: str
+
+
+@dataclass(slots=True)
+class Needless:
+    """What looks needless, and since when.
+
+    Attributes:
+        prefix: Start of every topic name.
+        held: Suspicions.
+        ended: Node -> filter -> `clients` offset of the record that ended it last.
+        is_open: Whether all that was written has once been read: on an old mesh compaction may
+            have deleted subscriptions whose messages are still there.
+    """
+
+    prefix: str
+    held: dict[NeedlessKey, tuple[float, NeedlessRow]] = field(default_factory=dict)
+    ended: dict[str, dict[str, int]] = field(default_factory=dict)
+    is_open: bool = False
+
+    def end(self, node: str, filter_: str, offset: int) -> None:
+        """Take the record with which an endpoint of a node leaves a filter."""
+        known = self.ended.setdefault(node, {})
+        known.pop(filter_, None)
+        known[filter_] = offset
+        if len(known) > ENDED_MAX:
+            del known[next(iter(known))]
+
+    def absorb(self, rows: Sequence[NeedlessRow], now_s: float) -> None:
+        """Take what looked needless in a batch."""
+        for row in rows if self.is_open else ():
+            key = NeedlessKey(row.place, row.source, row.generation, row.era, row.subject)
+            since_s, known = self.held.get(key, (now_s, None))
+            if known is not None or len(self.held) < HELD_MAX:
+                self.held[key] = (since_s, row if known is None else _together(known, row))
+
+    def judge(
+        self, interest: Interest, eras: Eras, names: Names, now_s: float
+    ) -> Iterator[Finding]:
+        """Yield what nobody asked for. All that was written a moment ago must have been read."""
+        self.is_open = True
+        due = [
+            (key, row)
+            for key, (since_s, row) in self.held.items()
+            if not 0 <= now_s - since_s < PATIENCE_S
+        ]
+        if not due:
+            return
+        asked = _asked(interest)
+        for key, row in due:
+            del self.held[key]
+            behind = eras.behind_of(row.era)
+            nodes = _nodes(behind, self._link(row.place.topic))
+            filters = [one for node in nodes for one in _of(node, asked, behind)]
+            if not nodes or not _is_exact(asked, behind):
+                continue
+            if not any(selects(one, row.subject) for one in filters) and not any(
+                self._was_asked(node, row, interest, names) for node in nodes
+            ):
+                yield self._finding(row, names)
+
+    def _was_asked(self, node: str, row: NeedlessRow, interest: Interest, names: Names) -> bool:
+        """Say whether a node may have asked when the newest of the messages was routed."""
+        place, uuid = names.place(row.source), names.uuids.get(node)
+        for filter_, offset in self.ended.get(node, {}).items():
+            if not is_filter(filter_) or not selects(filter_, row.subject):
+                continue
+            if place is None or uuid is None or row.generation:
+                return True
+            known_from = interest.position(place, uuid, offset)
+            if known_from is None or row.newest < known_from:
+                return True
+        return False
+
+    def _link(self, topic: str) -> tuple[str, str]:
+        outbox = place_of(self.prefix, topic)
+        return outbox.node, outbox.other
+
+    def _finding(self, row: NeedlessRow, names: Names) -> Finding:
+        outbox, source = place_of(self.prefix, row.place.topic), names.text(row.source)
+        return Finding(
+            kind=FindingKind.NEEDLESS_COPY,
+            text=f"{outbox.node} sends {row.subject} of {source} to {outbox.other}, and nobody"
+            " behind that link asks for it",
+            ids=(message_range(source, row.generation, row.first, row.last),),
+            link=outbox.link,
+            source=source,
+            first=row.first,
+            last=row.last,
+            count=row.frames,
+            node=outbox.node,
+            evidence=(records(row.place, row.record_first, row.record_last),),
+        )
+
+
+def asked_over(prefix: str, interest: Interest, eras: Eras) -> Mapping[str, str]:
+    """Return per outbox topic a regular expression of what is asked for behind its link.
+
+    Joins are left out, for what they carry need not be wanted; so is everything where filters may
+    have been widened.
+    """
+    asked, behind = _asked(interest), eras.behind
+    if not _is_exact(asked, behind):
+        return {}
+    found: dict[str, str] = {}
+    for sender, receiver in dict.fromkeys(link for one in behind for link in one.nodes):
+        nodes = _nodes(behind, (sender, receiver))
+        if nodes:
+            pattern = pattern_of(one for node in nodes for one in _of(node, asked, behind))
+            found[f"{prefix}{sender}.to.{receiver}"] = pattern
+    return found if sum(map(len, found.values())) <= BYTES_MAX else {}
+
+
+def _asked(interest: Interest) -> Mapping[str, Sequence[str]]:
+    """Return what endpoints of each node ask for just now that others send for."""
+    found: dict[str, dict[str, None]] = {}
+    for endpoint, wishes in interest.wishes.items():
+        for wish in wishes:
+            if wish.removed is None and not wish.noexport and is_filter(wish.filter):
+                found.setdefault(endpoint.node, {})[wish.filter] = None
+    return {node: tuple(filters) for node, filters in found.items()}
+
+
+def _nodes(behind: Sequence[Behind], link: tuple[str, str]) -> Sequence[str]:
+    """Return the nodes behind a link by any of some topologies; none if one has a join there."""
+    known = [one.nodes[link] for one in behind if link in one.nodes]
+    return sorted({node for nodes in known for node in nodes}) if all(known) else ()
+
+
+def _of(node: str, asked: Mapping[str, Sequence[str]], behind: Sequence[Behind]) -> Iterable[str]:
+    yield from asked.get(node, ())
+    for one in behind:
+        yield from one.standing.get(node, ())
+
+
+def _is_exact(asked: Mapping[str, Sequence[str]], behind: Sequence[Behind]) -> bool:
+    standing = [filters for one in behind for filters in one.standing.values()]
+    shapes = {
+        tuple(level if level in ("*", ">") else "" for level in filter_.split("/")): None
+        for filters in (*asked.values(), *standing)
+        for filter_ in filters
+        if "*" in filter_ or ">" in filter_
+    }
+    return len(shapes) <= SHAPES_MAX
+
+
+def _together(one: NeedlessRow, more: NeedlessRow) -> NeedlessRow:
+    return replace(
+        one,
+        frames=one.frames + more.frames,
+        first=min(one.first, more.first),
+        last=max(one.last, more.last),
+        newest=max(one.newest, more.newest),
+        record_first=min(one.record_first, more.record_first),
+        record_last=max(one.record_last, more.record_last),
+    )
