@@ -136,7 +136,9 @@ def link_document(live: Live, source: str, target: str, at_ms: int | None) -> di
             for reason, count in sorted(refused.items(), key=lambda pair: -pair[1])
         ],
         "counted_since_ms": None if at_ms is not None else traffic.since_ms,
-        "last_minute": [] if flow is None or at_ms is not None else [sum(x) for x in flow.per_s],
+        "last_minute": []
+        if flow is None or at_ms is not None
+        else [sum(x) for x in list(flow.per_s)],
         "minutes": _minutes(live, source, target, now),
         "findings": findings,
         "audited": None if at_ms is not None else live.watch.trail.links.get(f"{source}->{target}"),

@@ -43,7 +43,13 @@ def drill(
     from mesh.cli.faults import wrong_input
     from mesh.config.shapes import nearest
     from mesh.operate.documents.drills import drill_document
-    from mesh.operate.drills import Drill, Planter, ends_of, refuse_unless_allowed
+    from mesh.operate.drills import (
+        Drill,
+        Planter,
+        ends_of,
+        refuse_if_wanted,
+        refuse_unless_allowed,
+    )
 
     if name is None:
         data = {one.value: {"finding": one.finding, "text": one.text} for one in Drill}
@@ -52,7 +58,15 @@ def drill(
     if name not in list(Drill):
         raise wrong_input("NAME", f"no drill {name!r}{nearest(name, list(Drill))}")
     with open_session(target, heard=Heard.NOBODY) as seen:
+        if seen.found is None:
+            raise wrong_input(
+                "spec.drills",
+                "nobody has put a topology in force here, and a file alone allows nothing; "
+                "`mesh apply` it with `drills: allowed`",
+                code="NO_DRILLS",
+            )
         refuse_unless_allowed(seen.topology)
+        refuse_if_wanted(Drill(name), seen.view)
         ends = ends_of(seen.topology, source, to)
         identities = {node: one.identity for node, one in seen.view.nodes.items()}
         planter = Planter(

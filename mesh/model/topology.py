@@ -403,6 +403,12 @@ def _ages(queues: Mapping[str, Queue]) -> Sequence[EndpointLimit]:
     ]
 
 
+def without_options(topology: Topology) -> Topology:
+    """Return the topology without addresses, logins or any other option of Kafka clusters."""
+    kafka = {name: replace(one, options={}) for name, one in topology.kafka.items()}
+    return replace(topology, kafka=kafka)
+
+
 def with_addresses(topology: Topology, addresses: Mapping[str, str]) -> Topology:
     """Return the topology with `bootstrap.servers` set for these Kafka clusters."""
     kafka = {

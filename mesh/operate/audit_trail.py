@@ -20,7 +20,7 @@ from mesh.operate.minutes import MINUTE_MS, MINUTES_KEPT
 from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 
-TABLES = ("findings", "certificates", "links", "status", "minutes", "link-hours")
+TABLES = ("findings", "certificates", "hours", "links", "status", "minutes", "link-hours")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,7 @@ class AuditTrail:
 
     Attributes:
         findings, certificates: By key, oldest first; those taken back too.
+        hours: What certificates of closed blocks come to, by key.
         links: What was counted on each direction of a link (`tk1->ny1`), the newest.
         crossed: What crossed links in the past.
         status: The newest, or empty.
@@ -73,6 +74,7 @@ class AuditTrail:
         """
         self.findings: dict[str, Said] = {}
         self.certificates: dict[str, Said] = {}
+        self.hours: dict[str, Said] = {}
         self.links: dict[str, Entry] = {}
         self.crossed = LinkRecord()
         self.status: Mapping[str, Any] = {}
@@ -105,10 +107,11 @@ class AuditTrail:
     def audited(self, at_ms: int | None = None) -> Audited:
         """Return what the auditor has found: by now, or by a moment gone by."""
         return Audited(
-            findings=[one.entry for one in self.findings.values() if one.holds_at(at_ms)],
-            certificates=[one.entry for one in self.certificates.values() if one.holds_at(at_ms)],
+            findings=_held(self.findings, at_ms),
+            certificates=_held(self.certificates, at_ms),
             has_topics=self.has_topics,
             status=self.status,
+            hours=_held(self.hours, at_ms),
         )
 
     def _take_all(self, records: Iterable[Record]) -> None:
@@ -121,9 +124,10 @@ class AuditTrail:
         at_ms = record.timestamp()[1]
         table = self._tables[record.topic()]
         self._hear(at_ms)
-        rows = self.findings if table == "findings" else self.certificates
+        kept = {"findings": self.findings, "hours": self.hours}
+        rows = kept.get(table, self.certificates)
         if value is None:
-            if key in rows and table in ("findings", "certificates"):
+            if key in rows and table in ("findings", "certificates", "hours"):
                 known = rows[key]
                 rows[key] = Said(
                     key=key,
@@ -163,3 +167,8 @@ class AuditTrail:
         """Release the reader."""
         if self._follower is not None:
             self._follower.close()
+
+
+def _held(rows: Mapping[str, Said], at_ms: int | None) -> list[Entry]:
+    """Return what was said at a moment; others may look while more is read."""
+    return [one.entry for one in list(rows.values()) if one.holds_at(at_ms)]

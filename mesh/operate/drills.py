@@ -22,11 +22,13 @@ from mesh.model.control import Subscription
 from mesh.model.frames import Delivery, MessageClass, SourcePartition
 from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.state import Cut, Ledger
+from mesh.model.subject import matches
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
 from mesh.transport.reading import read_logs, read_range, read_tail
 from mesh.view.lane_reports import read_positions
+from mesh.view.mesh_view import MeshView
 
 WAIT_S = 60.0
 """How long the mesh may take to pass two messages, and to make an endpoint, in seconds."""
@@ -65,6 +67,10 @@ class Drill(StrEnum):
         """Name of its endpoint."""
         return f"{STARTS_WITH}{self.value}"
 
+    def subject(self, number: int) -> str:
+        """Return the subject of its messages, another for each drill."""
+        return f"drill/{self.value}/{number}"
+
 
 _TEXTS = {
     Drill.LOOP: "a message whose path leads through a node twice",
@@ -102,10 +108,25 @@ class Planted:
         return [f"{at.topic}/{at.partition}@{offset}" for at, offset in self.records]
 
     def is_told_by(self, finding: Mapping[str, object]) -> bool:
-        """Say whether a finding tells of it."""
-        return (
-            finding.get("kind") == self.drill.finding and finding.get("endpoint") == self.endpoint
+        """Say whether a finding tells of it, and not of an earlier drill of its kind."""
+        if finding.get("kind") != self.drill.finding or finding.get("endpoint") != self.endpoint:
+            return False
+        ids, evidence = finding.get("ids"), finding.get("evidence")
+        is_named = isinstance(ids, list) and self.message in ids
+        shown = [str(one) for one in evidence] if isinstance(evidence, list) else []
+        return is_named or any(
+            _covers(text, at, offset) for text in shown for at, offset in self.records
         )
+
+
+def _covers(evidence: str, at: TopicPartition, offset: int) -> bool:
+    """Say whether evidence, `topic/partition@first-last`, names a record."""
+    place, _, span = evidence.rpartition("@")
+    first, _, last = span.partition("-")
+    is_there = place == f"{at.topic}/{at.partition}"
+    if not is_there or not (first.isdecimal() and (last or first).isdecimal()):
+        return False
+    return int(first) <= offset <= int(last or first)
 
 
 def is_of_drill(finding: Mapping[str, object]) -> bool:
@@ -125,6 +146,22 @@ def refuse_unless_allowed(topology: Topology) -> None:
             "nobody depends on"
         )
         raise ConfigError([Problem(code="NO_DRILLS", message=message, where="spec.drills")])
+
+
+def refuse_if_wanted(drill: Drill, view: MeshView) -> None:
+    """Refuse a drill whose messages an application would get.
+
+    Raises:
+        ConfigError: An endpoint wants them.
+    """
+    for node, seen in view.nodes.items():
+        for endpoint, filter_ in seen.subscriptions:
+            if not endpoint.startswith(STARTS_WITH) and matches(filter_, drill.subject(0)):
+                message = (
+                    f"{node}/{endpoint} wants {filter_!r}, so it would get what the drill "
+                    "publishes; drill where nobody wants drill/>"
+                )
+                raise _wrong("WANTED", message, "NAME")
 
 
 def ends_of(topology: Topology, source: str | None, target: str | None) -> tuple[str, str]:
@@ -305,7 +342,7 @@ class Planter:
         before = home.admin().ends([place]).get(place)
         if before is None:
             raise TransportUnavailableError(f"topic {topic} does not exist: start node {node}")
-        subject = f"drill/{drill.value}/{before}"
+        subject = drill.subject(before)
         for text in (b"first", b"second"):
             writer.produce(topic, text, _KEY, 0, headers=[(SUBJECT_HEADER, subject.encode())])
         _flush(writer, topic)

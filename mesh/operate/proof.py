@@ -58,7 +58,10 @@ def proof_of(trail: AuditTrail, wall_ms: int, at_ms: int | None = None) -> Proof
     doubts = tuple(audited.doubts(wall_ms if at_ms is None else _heard_ms(trail.status) or 0))
     heard_ms = _heard_ms(trail.status)
     until_ms = _until_ms(trail) if at_ms is None else None
-    unequal = sum(not one.get("equal") for one in audited.certificates)
+    unequal = max(
+        sum(not one.get("equal") for one in audited.certificates),
+        sum(_number(one.get("differing")) for one in audited.hours),
+    )
     parts = [one for one in audited.findings if one.get("kind") in ("split", "heal")]
     is_split = bool(parts) and parts[-1].get("kind") == "split"
     if heard_ms is None:
@@ -107,7 +110,7 @@ def _until_ms(trail: AuditTrail) -> int | None:
         return None
     if not status.get("uncertified"):
         return heard_ms
-    newest = _newest(trail.certificates.values())
+    newest = _newest(list(trail.certificates.values()))
     waiting = status.get("waiting")
     listed = waiting if isinstance(waiting, list) else []
     if len(listed) < _number(status.get("uncertified")):

@@ -15,7 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -25,7 +25,7 @@ from testcontainers.core.network import Network
 from mesh.client import MeshClient, connect
 from mesh.config.topology_writer import write_topology
 from mesh.errors import MeshError, StartError
-from mesh.model.topology import Topology, with_addresses
+from mesh.model.topology import Topology, with_addresses, without_options
 from mesh.runtime.host.drills import Drill
 from mesh.testing.under_test import MeshUnderTest, TopologyLike
 from mesh.transport.kafka import cluster_id
@@ -175,7 +175,7 @@ class MeshContainers(MeshUnderTest):
 
     def _open(self, node: str) -> MeshClient:
         addresses = {name: broker.bootstrap_servers for name, broker in self.kafka.items()}
-        return connect(with_addresses(_plain(self.topology), addresses), node)
+        return connect(with_addresses(without_options(self.topology), addresses), node)
 
     def _cut(self, node: str, neighbours: Sequence[str]) -> None:
         container, words = self.nodes[node], Drill(cuts=tuple(neighbours)).written()
@@ -196,19 +196,27 @@ class MeshContainers(MeshUnderTest):
         self.nodes[node].get_wrapped_container().start()
         self._wait_serving(node)
 
+    @property
+    def network(self) -> Network:
+        """The network in which brokers and nodes are, for containers of a test's own."""
+        return self._network
+
     def logs(self) -> Mapping[str, str]:
         """Return the end of every container's log, by Kafka cluster or node."""
         return {name: _tail(one) for name, one in {**self.kafka, **self.nodes}.items()}
 
     def _end(self) -> None:
         ending = [one for one in self._begun if isinstance(one, DockerContainer)]
-        with ThreadPoolExecutor(max_workers=max(1, len(ending))) as pool:
-            list(pool.map(_stop, ending))
-        for one in self._begun:
-            if isinstance(one, Network):
-                one.remove()
+        networks = [one for one in self._begun if isinstance(one, Network)]
         self._begun.clear()
-        self._folder.cleanup()
+        # One that cannot be ended, or is gone already, keeps no other from its end.
+        with ExitStack() as rest:
+            rest.callback(self._folder.cleanup)
+            for network in networks:
+                rest.callback(network.remove)
+            with ThreadPoolExecutor(max_workers=max(1, len(ending))) as pool:
+                for stopping in [pool.submit(_stop, one) for one in ending]:
+                    rest.callback(stopping.result)
 
 
 def _stop(container: DockerContainer) -> None:
@@ -216,15 +224,9 @@ def _stop(container: DockerContainer) -> None:
         container.stop(force=True, delete_volume=True)
 
 
-def _plain(topology: Topology) -> Topology:
-    """Return a topology without options of Kafka clusters: those here have no logins."""
-    kafka = {name: replace(one, options={}) for name, one in topology.kafka.items()}
-    return replace(topology, kafka=kafka)
-
-
 def _in_network(topology: Topology) -> Topology:
     addresses = {name: f"{name.lower()}:{INSIDE}" for name in topology.kafka}
-    return with_addresses(_plain(topology), addresses)
+    return with_addresses(without_options(topology), addresses)
 
 
 def _wait(container: DockerContainer, ask: Callable[[], T | None], timeout_s: float, who: str) -> T:

@@ -16,6 +16,7 @@ from mesh.local.fleet import Fleet
 from mesh.local.jars import Progress, cache_folder, find_kafka, silent
 from mesh.local.stopping import Stopping
 from mesh.local.supervisor import Supervisor
+from mesh.model.topology import without_options
 from mesh.testing.under_test import MeshUnderTest, TopologyLike
 
 SERVE_S = 120.0
@@ -31,6 +32,8 @@ class EmbeddedMesh(MeshUnderTest):
 
     def __init__(self, topology: TopologyLike, *, progress: Progress = silent) -> None:
         super().__init__(topology)
+        # Whatever Kafka a file names, a test has nothing to do with that one.
+        self.topology = without_options(self.topology)
         self._progress = progress
         self._folder = Path(tempfile.mkdtemp(prefix="mesh-testing-"))
         self._fleet: Fleet | None = None

@@ -134,7 +134,7 @@ class MeshUnderTest(ABC):
         stream = self.client(node).deliveries(endpoint)
         found: list[ReceivedMessage] = []
         left_s = timeout_s
-        while len(found) < count and left_s > 0:
+        while (len(found) < count and left_s > 0) or (count == 0 and left_s == timeout_s):
             some = stream.read(min(1.0, left_s))
             left_s = timeout_s if some else left_s - 1.0
             found += some

@@ -70,7 +70,12 @@ def test_every_drill_is_found_and_nothing_else(bench, plant):
 
 def is_named(planted: Planted, finding) -> None:
     """Check that a finding leads to the message, and to what was forged."""
-    told = {"kind": finding.kind.value, "endpoint": finding.endpoint}
+    told = {
+        "kind": finding.kind.value,
+        "endpoint": finding.endpoint,
+        "ids": list(finding.ids),
+        "evidence": list(finding.evidence),
+    }
     assert planted.is_told_by(told)
     if planted.drill is not Drill.FORGED_ORIGIN:
         assert finding.ids == (planted.message,)

@@ -21,7 +21,7 @@ from mesh.config.published import (
     published_topology,
 )
 from mesh.core.links import first_lineage
-from mesh.errors import MeshError, StartError
+from mesh.errors import MeshError, ProtocolError, StartError, TransportUnreadableError
 from mesh.model.control import UNKNOWN_LINEAGE, Change, Lineage, Stage
 from mesh.model.effects import Relinked
 from mesh.model.inputs import ChangeRead
@@ -30,6 +30,7 @@ from mesh.node.machine import NodeMachine
 from mesh.node.relinking import change_version, link_changes, with_node
 from mesh.runtime.host.errands import Errand, Errands, Steps
 from mesh.runtime.host.intake import Intake
+from mesh.runtime.lane.kept import is_newer
 from mesh.runtime.topics.provision import MAKE_MS, node_topics
 from mesh.transport.port import Admin, KafkaCluster, Reader, Record
 
@@ -81,19 +82,37 @@ def read_start(file: Topology, node: str, records: Iterable[Record]) -> Start:
 
     Raises:
         ConfigError: What is in force is not known to this version.
-        ProtocolError: A record was written by a newer version.
+        TransportUnreadableError: A record hides what is in force: nobody may guess that.
     """
     change: Change | None = None
     before: tuple[int, str] | None = None
     texts: dict[int, tuple[str, Lineage]] = {}
+    hiding: dict[bytes, tuple[Record, ProtocolError]] = {}
     for record in records:
-        value = record.value()
-        if value is not None and record.key() == config_key():
-            config = decode_config(value)
-            written = (config.topology, config.lineage)
-            texts[config.number] = max(written, texts.get(config.number, written))
-        elif value is not None and record.key() == change_key():
-            change = newest(change, decode_change(value))
+        key, value = record.key() or b"", record.value()
+        if value is None or key not in (config_key(), change_key()):
+            continue
+        try:
+            if key == config_key():
+                config = decode_config(value)
+                written = (config.topology, config.lineage)
+                texts[config.number] = max(written, texts.get(config.number, written))
+            else:
+                change = newest(change, decode_change(value))
+        except ProtocolError as error:
+            is_known = bool(texts) if key == config_key() else change is not None
+            if not is_known or is_newer(value, error):
+                hiding[key] = record, error
+            log.warning("config.unreadable", offset=record.offset(), fault=str(error))
+        else:
+            hiding.pop(key, None)
+    for record, fault in hiding.values():
+        raise TransportUnreadableError(
+            f"{record.topic()} offset {record.offset()}: {fault}; nobody knows which topology is "
+            "in force: look who writes there besides `mesh`; after a record with this key and no "
+            "value nodes go by their files",
+            offset=record.offset(),
+        )
     if texts:
         highest = max(texts)
         before = highest, texts[highest][0]

@@ -62,7 +62,7 @@ def kept_in(records: Iterable[Record]) -> Kept:
         try:
             kept.told.append((key, None if value is None else decode_progress(value)))
         except ProtocolError as error:
-            may_hide = key not in known or _is_newer(value or b"", error)
+            may_hide = key not in known or is_newer(value or b"", error)
             if may_hide and key.partition(b" ")[0] in LANE_KEYS:
                 hiding[key] = record, error
                 continue
@@ -81,7 +81,8 @@ def kept_in(records: Iterable[Record]) -> Kept:
     return kept
 
 
-def _is_newer(value: bytes, error: ProtocolError) -> bool:
+def is_newer(value: bytes, error: ProtocolError) -> bool:
+    """Say whether a record that cannot be read may be one of a newer program's."""
     return isinstance(error, UnknownVersionError) and read_zigzag(value, 0)[0] in NEWER
 
 

@@ -73,6 +73,7 @@ publish acme/x one --node a -f {file}
 subscribe acme/> --node c --endpoint e -f {file} --timeout 5
 unsubscribe acme/> --node c --endpoint e -f {file} --timeout 5
 node run a -f {file}
+drill duplicate -f {file}
 node run nobody -f {file}
 node resume a -f {file}
 node disable a -f {file} --reason r

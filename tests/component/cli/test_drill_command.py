@@ -9,17 +9,20 @@ from pathlib import Path
 import pytest
 
 from mesh.operate.drills import Drill
-from mesh.transport.port import TopicSpec
+from mesh.transport.port import TopicPartition, TopicSpec
 from tests.component.cli.conftest import Mesh, Run, chain_of
-from tests.component.in_memory_mesh import CHAIN
+from tests.component.in_memory_mesh import CHAIN, put_in_force
 
 Chain = tuple[Mesh, str]
+PLACE = TopicPartition("mesh.c.ep.drill-duplicate", 0)
 
 
 @pytest.fixture
 def drilled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Chain]:
-    """The chain, which allows drills."""
-    yield from chain_of({**CHAIN, "drills": "allowed"}, monkeypatch, tmp_path)
+    """The chain, which allows drills in force."""
+    for mesh, file in chain_of({**CHAIN, "drills": "allowed"}, monkeypatch, tmp_path):
+        put_in_force(1, mesh.topology, mesh.world.kafka)
+        yield mesh, file
 
 
 @pytest.fixture
@@ -30,8 +33,9 @@ def audited(drilled: Chain, monkeypatch: pytest.MonkeyPatch) -> Chain:
     left.admin().create([TopicSpec(name="mesh.audit.findings", partitions=1, settings={})])
     writer = left.writer("auditor")
 
-    def finds(kind: str, endpoint: str) -> None:
-        said = {"kind": kind, "endpoint": endpoint, "id": f"id-{kind}", "text": "t"}
+    def finds(kind: str, endpoint: str, first: int = 0) -> None:
+        evidence = [f"mesh.c.ep.drill-duplicate/0@{first}-{first + 1}"]
+        said = {"kind": kind, "endpoint": endpoint, "id": f"id-{kind}", "evidence": evidence}
         writer.produce("mesh.audit.findings", json.dumps(said).encode(), kind.encode(), 0)
         writer.flush()
 
@@ -41,7 +45,8 @@ def audited(drilled: Chain, monkeypatch: pytest.MonkeyPatch) -> Chain:
         mesh.pause(seconds)
         if right.admin().named("mesh.c.ep.drill-"):
             finds("corrupt", "c/other")
-            finds("duplicate", "c/drill-duplicate")
+            finds("duplicate", "c/drill-duplicate", 1_000)  # said again of another time
+            finds("duplicate", "c/drill-duplicate", right.admin().ends([PLACE])[PLACE] - 2)
 
     monkeypatch.setattr("mesh.cli.clock.pause", pause)
     return drilled
@@ -102,7 +107,29 @@ def test_what_is_wrong_is_one_line(
 def test_a_mesh_that_does_not_allow_it_is_left_alone(run: Run, chain: Chain) -> None:
     """Nothing is published, nobody subscribes."""
     mesh, file = chain
+    put_in_force(1, mesh.topology, mesh.world.kafka)
     ended = run("drill", "loss", "-f", file)
     assert ended.code == 2
     assert "this mesh allows no drills; put `drills: allowed` under spec" in ended.err
     assert mesh.world.kafka["right"].admin().named("mesh.c.ep.") == []
+
+
+def test_a_file_alone_allows_nothing(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where nobody has put a topology in force, anybody's copy of a file could allow it."""
+    for mesh, file in chain_of({**CHAIN, "drills": "allowed"}, monkeypatch, tmp_path):
+        ended = run("drill", "duplicate", "-f", file)
+        assert ended.code == 2
+        assert "nobody has put a topology in force here" in ended.err
+        assert mesh.world.kafka["right"].admin().named("mesh.c.ep.") == []
+
+
+def test_no_application_gets_what_a_drill_publishes(run: Run, drilled: Chain) -> None:
+    mesh, file = drilled
+    client = mesh.client("c")
+    client.wait(client.subscribe("all", ">"))
+    ended = run("drill", "duplicate", "--from", "a", "--to", "c", "-f", file)
+    assert ended.code == 2
+    assert "c/all wants '>', so it would get what the drill publishes" in ended.err
+    assert client.deliveries("all").read(1.0) == ()

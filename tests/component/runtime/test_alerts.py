@@ -50,6 +50,8 @@ class Scraped:
     def __init__(self) -> None:
         self.mesh = SmallMesh()
         self.now = Now()
+        self.waiting: dict[str, None] = {}
+        """Nodes whose process lives and has no worker yet."""
         self.ports = {node: Port(node, self.now) for node in "abc"}
         for port in self.ports.values():
             port.certificates = {"k": [CERTIFIED]}
@@ -76,9 +78,9 @@ class Scraped:
                 for one in family.samples:
                     inner = ",".join(f'{k}="{v}"' for k, v in sorted(one.labels.items()))
                     found[f"{one.name}{{{inner}}}"] = one.value
-        for node, worker in self.mesh.world.workers.items():
+        for node, worker in {**self.waiting, **self.mesh.world.workers}.items():
             port = self.ports[node]
-            if port.idle_s() < 10:
+            if worker is not None and port.idle_s() < 10:
                 self.now.s += 1
                 port.see(worker)
             text = port.answer("/metrics")[1].decode()
@@ -111,6 +113,7 @@ def loses_its_kafka(of: Scraped) -> None:
     """A worker that waits for brokers lives and does not serve."""
     of.ports["a"].forget()
     of.mesh.world.kill("a")
+    of.waiting["a"] = None
     of.mesh.run(1_000)
 
 
@@ -165,9 +168,9 @@ def has_news(of: Scraped) -> None:
 
 MESHES: Mapping[Callable[[Scraped], None], Sequence[str]] = {
     nothing: [],
-    dies: ["MeshLinkDown"],
+    dies: ["MeshLinkDown", "MeshNodeWithoutLeader"],
     hangs: ["MeshLoopStuck"],
-    loses_its_kafka: [],
+    loses_its_kafka: ["MeshNodeNotReady", "MeshNodeWithoutLeader"],
     is_made_anew: ["MeshSourceStopped"],
     is_written_to_by_strangers: ["MeshControlRefused"],
     gets_no_subject: ["MeshMessagesDropped"],
@@ -269,6 +272,40 @@ def test_alerts_fire_on_the_samples_that_a_worker_exports(
     healthy = Scraped().look()
     assert samples.keys() <= healthy.keys()
     assert list(fired(promtool, tmp_path, healthy, {**healthy, **samples})) == [alert]
+
+
+def test_who_is_gone_is_missed_for_hours(promtool: str, tmp_path: Path) -> None:
+    """A process that has ended exports nothing: no comparison of its samples holds any more."""
+    audit = "mesh_audit_status_age_seconds"
+    series = [
+        {"series": audit, "values": "1x20 stale"},
+        {"series": 'mesh_build_info{node="a"}', "values": "1x20 stale"},
+        {"series": 'mesh_build_info{node="b"}', "values": "1x300"},
+    ]
+    (tmp_path / "alerts.yaml").write_text(ALERTS.read_text())
+    expected = {"MeshAuditBlind": [{}], "MeshNodeWithoutLeader": [{"node": "a"}]}
+    told = [
+        {"expr": f'ALERTS{{alertname="{name}",alertstate="firing"}}', "eval_time": "300m"}
+        | {
+            "exp_samples": [
+                {"labels": f'ALERTS{{alertname="{name}",alertstate="firing",severity="critical"'
+                 + "".join(f',{key}="{value}"' for key, value in one.items()) + "}", "value": 1}
+                for one in labels
+            ]
+        }
+        for name, labels in expected.items()
+    ]  # fmt: skip
+    case = {"interval": "1m", "input_series": series, "promql_expr_test": told}
+    test = {"rule_files": ["alerts.yaml"], "evaluation_interval": "1m", "tests": [case]}
+    (tmp_path / "test.yaml").write_text(json.dumps(test))
+    run = subprocess.run(
+        [promtool, "test", "rules", "test.yaml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_every_alert_is_tried_and_has_a_runbook() -> None:

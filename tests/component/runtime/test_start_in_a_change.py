@@ -11,8 +11,10 @@ from mesh.codec.control import encode_change, encode_config
 from mesh.codec.keys import change_key, config_key
 from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
+from mesh.errors import TransportUnreadableError
 from mesh.model.control import Change, Stage
 from mesh.model.topology import Topology, with_addresses
+from mesh.node.relinking import with_node
 from mesh.runtime.control.changing import read_start
 
 
@@ -20,6 +22,12 @@ from mesh.runtime.control.changing import read_start
 class Told:
     told_key: bytes
     told_value: bytes
+
+    def topic(self) -> str:
+        return "mesh.config"
+
+    def offset(self) -> int:
+        return 7
 
     def key(self) -> bytes:
         return self.told_key
@@ -64,6 +72,30 @@ def test_a_leader_awaits_what_the_change_brings(
     """Spec: K28."""
     start = read_start(AFTER, node, records)
     assert start.awaited == added
+
+
+GARBAGE = [Told(config_key(), b"garbage"), Told(change_key(), b"garbage")]
+NEWER = [
+    Told(one.key(), b"\x04" + one.value()[1:]) for one in (in_force(3, AFTER), change(Stage.RUN))
+]
+
+
+@pytest.mark.parametrize("stray", GARBAGE, ids=["config", "change"])
+def test_what_a_stranger_writes_beside_what_is_in_force_stops_nobody(stray: Told) -> None:
+    """Spec: DESIGN 4."""
+    start = read_start(BEFORE, "a", [in_force(2, AFTER), change(Stage.RUN), stray])
+    assert (start.number, start.topology) == (2, with_node(AFTER, "a", BEFORE))
+
+
+@pytest.mark.parametrize(
+    "records", [[GARBAGE[0]], [GARBAGE[1]], [in_force(2, AFTER), NEWER[0]], [NEWER[1]]]
+)
+def test_nobody_guesses_which_topology_is_in_force(records: list[Told]) -> None:
+    """Where compaction has left a stranger's record alone, or a newer program has written."""
+    with pytest.raises(TransportUnreadableError, match=r"mesh.config offset 7: .*no value"):
+        read_start(BEFORE, "a", records)
+    right = in_force(4, AFTER) if records[-1].key() == config_key() else change(Stage.RUN)
+    assert read_start(BEFORE, "a", [*records, right]).number in (2, 4)
 
 
 def test_addresses_of_the_command_line_are_no_other_topology() -> None:

@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from mesh.config.topology_file import load_topology
+from mesh.config.topology_writer import write_topology
 from mesh.errors import ConfigError
+from mesh.model.topology import with_addresses
+from mesh.testing.embedded import EmbeddedMesh
 from mesh.testing.memory import InMemoryMesh
 from mesh.testing.under_test import NotDeliveredError
 
@@ -60,3 +64,25 @@ def test_a_unit_test_loads_neither_docker_nor_java_nor_spark() -> None:
     )
     loaded = set(told.stdout.split())
     assert not loaded & {"testcontainers", "docker", "pyspark", "mesh.local.jars", "pytest"}
+
+
+def test_whoever_expects_nothing_is_told_what_came() -> None:
+    """`assert mesh.wait_delivered(..., 0) == []` would prove nothing otherwise."""
+    with InMemoryMesh(EXAMPLE / "mesh.yaml") as mesh:
+        mesh.subscribe("pa1", "e", "acme/>")
+        assert mesh.wait_delivered("pa1", "e", 0, timeout_s=3) == []
+        mesh.publish("tk1", "acme/one", b"1")
+        mesh.wait_delivered("pa1", "e", 1, timeout_s=10)
+        assert [one.payload for one in mesh.wait_delivered("pa1", "e", 0, timeout_s=3)] == [b"1"]
+
+
+def test_a_test_has_nothing_to_do_with_the_kafka_that_its_file_names(tmp_path: Path) -> None:
+    """Embedded nodes would join the consumer groups of the real ones."""
+    text = (EXAMPLE / "mesh.yaml").read_text()
+    topology = load_topology(EXAMPLE / "mesh.yaml")
+    real = with_addresses(topology, dict.fromkeys(topology.kafka, "kafka.example.com:9092"))
+    file = tmp_path / "mesh.yaml"
+    write_topology(real, file)
+    assert "kafka.example.com" in file.read_text() != text
+    for one in EmbeddedMesh(file).topology.kafka.values():
+        assert one.options == {}

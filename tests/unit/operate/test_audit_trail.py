@@ -27,7 +27,7 @@ class Auditor:
     def __init__(self) -> None:
         self.ms = 100 * MINUTE_MS
         self.kafka = MemoryKafka("k", now_ms=lambda: self.ms)
-        names = [f"mesh.audit.{one}" for one in ("findings", "certificates", "status")]
+        names = [f"mesh.audit.{one}" for one in ("findings", "certificates", "hours", "status")]
         self.kafka.admin().create(
             [TopicSpec(name=name, partitions=1, settings=BROKER_TIME) for name in names]
         )
@@ -149,6 +149,19 @@ def test_how_far_all_is_proven(auditor: Auditor) -> None:
     blind = proof_of(auditor.trail, auditor.ms + 16_000)
     assert blind.state is ProofState.BLIND
     assert "1 finding open" in blind.text
+
+
+def test_what_differed_within_thirty_days_is_told_as_the_report_tells_it(auditor: Auditor) -> None:
+    """Certificates are kept for two days: sums of closed blocks say what stood in older ones."""
+    auditor.says("certificates", "c", EQUAL)
+    hour = {"source": "mesh.b.in.g[0]", "endpoint": "a/s", "certificates": 2, "differing": 1}
+    auditor.says("hours", "h", {**hour, "from_ms": auditor.ms - 1, "to_ms": auditor.ms})
+    auditor.status()
+    found = proof_of(auditor.trail, auditor.ms)
+    assert (found.state, found.text) == (ProofState.FINDINGS, "1 certificate differs")
+    assert "certificates of the last 30 days that differ: 1" in found.doubts
+    auditor.says("hours", "h", None)
+    assert proof_of(auditor.trail, auditor.ms).state is ProofState.PROVEN
 
 
 def test_nothing_is_proven_further_than_what_waits(auditor: Auditor) -> None:
