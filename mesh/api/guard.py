@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
 from ipaddress import ip_address
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -27,9 +27,13 @@ from mesh.errors import Problem
 
 PROBES = ("/livez", "/readyz", "/startupz")
 LOGIN = "/login"
+STYLE = "/static/page.css"
 COOKIE = "mesh_session"
 BODY_BYTES_MAX = 1_100_000
 """A topology file may have a mebibyte."""
+
+REQUESTS_MAX = 500
+"""Requests, feeds among them, that are answered at one time."""
 
 DROPPED_BYTES_MAX, DROPPED_WITHIN_S = 16 << 20, 2.0
 """So much of a larger body is taken in, within so many seconds, before it is refused."""
@@ -98,6 +102,7 @@ class Guard:
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
         self._access = access
+        self._running = 0
         self._hosts = {host.lower(): None for host in access.hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -111,11 +116,12 @@ class Guard:
                 self._set_headers(MutableHeaders(scope=message))
             await send(message)
 
-        answer = await self._refusal(scope, receive)
-        if answer is not None:
-            await answer(scope, receive, guarded)
-        else:
-            await self._app(scope, receive, guarded)
+        self._running += 1
+        try:
+            answer = await self._refusal(scope, receive)
+            await (answer or self._app)(scope, receive, guarded)
+        finally:
+            self._running -= 1
 
     def _set_headers(self, headers: MutableHeaders) -> None:
         headers["Content-Security-Policy"] = self._access.policy
@@ -127,7 +133,9 @@ class Guard:
     async def _refusal(self, scope: Scope, receive: Receive) -> Response | None:
         path, headers = scope["path"], Headers(scope=scope)
         if path in PROBES:
-            return None
+            return None  # however many others ask
+        if self._running > REQUESTS_MAX:
+            return problem(503, f"{REQUESTS_MAX} requests and feeds are open; ask again later")
         host = _host_of(headers.get("host", ""))
         if host not in self._hosts:
             text = f"this server does not go by the name {host[:80]!r}; see --allowed-host"
@@ -142,11 +150,15 @@ class Guard:
         request = Request(scope, receive)
         if path == LOGIN and self._access.token:
             return await self._login(request)
+        if path == STYLE and request.method == "GET":
+            return None  # the form looks like the page; it tells nothing of a mesh
         if self._may_ask(request):
             return None
         if request.method == "GET" and "text/html" in headers.get("accept", ""):
             if self._access.token:
-                return RedirectResponse(f"{self._access.root_path}{LOGIN}", status_code=303)
+                query = f"?{request.url.query}" if request.url.query else ""
+                asked = "" if path == "/" else "?" + urlencode({"to": f"{path}{query}"})
+                return RedirectResponse(f"{self._access.root_path}{LOGIN}{asked}", status_code=303)
             return problem(401, "the proxy in front of this server did not say who asks")
         text = "give the token: Authorization: Bearer TOKEN"
         answer = problem(401, text, [Problem(code="TOKEN", message=text)])
@@ -164,8 +176,9 @@ class Guard:
         return _is_same(shown, access.token) or _is_same(cookie, access.session)
 
     async def _login(self, request: Request) -> Response:
+        to = _local(request.query_params.get("to", "/"))
         if request.method != "POST":
-            return self._form("")
+            return self._form("", to)
         body = b""
         async for part in request.stream():
             body += part
@@ -173,31 +186,38 @@ class Guard:
                 return problem(413, "a token is shorter")
         shown = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
         if not _is_same(shown, self._access.token):
-            return self._form("That is not the token.", status=401)
-        answer = RedirectResponse(f"{self._access.root_path}/", status_code=303)
+            return self._form("That is not the token.", to, status=401)
+        answer = RedirectResponse(f"{self._access.root_path}{to}", status_code=303)
         answer.set_cookie(
             COOKIE,
             self._access.session,
             httponly=True,
-            samesite="strict",
+            samesite="lax",  # nothing can be changed here, and links from chats lead here
             secure=request.url.scheme == "https",
             path=self._access.root_path or "/",
         )
         return answer
 
-    def _form(self, fault: str, *, status: int = 200) -> HTMLResponse:
+    def _form(self, fault: str, to: str, *, status: int = 200) -> HTMLResponse:
         root = escape(self._access.root_path)
+        action = escape(f"{self._access.root_path}{LOGIN}?{urlencode({'to': to})}")
         told = f'<p role="alert">{escape(fault)}</p>' if fault else ""
         return HTMLResponse(
             '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Log in</title>'
             '<meta name="viewport" content="width=device-width">'
             f'<link rel="stylesheet" href="{root}/static/page.css"></head>'
             f'<body class="login"><main><h1>Trellis</h1>{told}'
-            f'<form method="post" action="{root}{LOGIN}"><label for="token">Token</label>'
+            f'<form method="post" action="{action}"><label for="token">Token</label>'
             '<input id="token" name="token" type="password" autocomplete="current-password" '
             'required autofocus><button type="submit">Log in</button></form></main></body></html>',
             status_code=status,
         )
+
+
+def _local(to: str) -> str:
+    """Return where to go on after a login: a path of this server, and of no other."""
+    is_local = to.startswith("/") and not to.startswith("//")
+    return to if is_local and to.isprintable() and "\\" not in to else "/"
 
 
 def _host_of(header: str) -> str:

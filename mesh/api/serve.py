@@ -27,7 +27,6 @@ from mesh.view.connection import open_kafka
 
 THREADS_MAX = 16
 GRACE_S = 3
-CONNECTIONS_MAX = 500
 WAIT_S = 0.5
 
 
@@ -148,7 +147,6 @@ async def _run(
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=GRACE_S,
-        limit_concurrency=CONNECTIONS_MAX,
     )
     server = _Server(config, feed)
     live.start()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
-from mesh.api.guard import Access
+from mesh.api.guard import Access, Guard
 from mesh.api.serve import Settings
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError
@@ -44,7 +46,7 @@ def test_a_token_is_asked_for(guarded: Api) -> None:
 def test_a_browser_logs_in_by_a_form(guarded: Api) -> None:
     """Navigation and the feed cannot send a header: a cookie, out of reach of scripts."""
     sent = guarded.ask("/map", Accept="text/html")
-    assert (sent.status, sent.headers["location"]) == (303, "/login")
+    assert (sent.status, sent.headers["location"]) == (303, "/login?to=%2Fmap")
     form = guarded.ask("/login")
     assert form.status == 200
     assert b'type="password"' in form.body
@@ -55,10 +57,31 @@ def test_a_browser_logs_in_by_a_form(guarded: Api) -> None:
     assert right.status == 303
     cookie = right.headers["set-cookie"]
     assert "HttpOnly" in cookie
-    assert "samesite=strict" in cookie.lower()
+    assert "samesite=lax" in cookie.lower()
     assert TOKEN not in cookie
     assert guarded.ask("/api/v1/nodes", Cookie=cookie.partition(";")[0]).status == 200
     assert guarded.ask("/api/v1/nodes", Cookie="mesh_session=x").status == 401
+
+
+def test_a_link_leads_where_it_says_after_the_login(guarded: Api) -> None:
+    """State lives in the address: who is sent one sees the same view, once the token is given."""
+    sent = guarded.ask("/trace?id=mesh.a.in.g/0/0/7", Accept="text/html")
+    login = sent.headers["location"]
+    form = guarded.ask(login).body.decode()
+    assert f'action="{login}"' in form
+    assert guarded.ask("/static/page.css").status == 200
+    assert guarded.ask("/static/main.js").status == 401
+    right = guarded.ask(login, urlencode({"token": TOKEN}).encode())
+    assert right.headers["location"] == "/trace?id=mesh.a.in.g/0/0/7"
+
+
+@pytest.mark.parametrize(
+    "to", ["//evil.example/", "https://evil.example/", "/\\evil.example", "", "/a\r\nX: y", "x"]
+)
+def test_a_login_leads_to_no_other_server(guarded: Api, to: str) -> None:
+    login = f"/login?{urlencode({'to': to})}"
+    right = guarded.ask(login, urlencode({"token": TOKEN}).encode())
+    assert (right.status, right.headers["location"]) == (303, "/")
 
 
 def test_a_proxy_may_say_who_asks(api_of: MakeApi) -> None:
@@ -138,3 +161,42 @@ def test_a_portal_may_show_it_in_a_frame(api_of: MakeApi) -> None:
     assert (
         "frame-ancestors https://portal.example" in api.ask("/").headers["content-security-policy"]
     )
+
+
+def test_probes_are_answered_however_many_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kubernetes would start a page anew because many look at it."""
+    monkeypatch.setattr("mesh.api.guard.REQUESTS_MAX", 2)
+
+    async def asked() -> list[int]:
+        done, told = asyncio.Event(), list[int]()
+
+        async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+            if scope["path"] == "/feed":
+                await done.wait()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+        guard = Guard(app, Access())
+
+        async def ask(path: str) -> None:
+            async def receive() -> Message:
+                return {"type": "http.request", "body": b""}
+
+            async def send(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    told.append(message["status"])
+
+            host = [(b"host", b"localhost")]
+            scope = {"type": "http", "method": "GET", "path": path, "headers": host}
+            await guard(scope, receive, send)
+
+        feeds = [asyncio.create_task(ask("/feed")) for _ in range(2)]
+        await asyncio.sleep(0)
+        await ask("/api/v1/nodes")
+        await ask("/livez")
+        done.set()
+        await asyncio.gather(*feeds)
+        await ask("/api/v1/nodes")
+        return told
+
+    assert asyncio.run(asked()) == [503, 200, 200, 200, 200]
