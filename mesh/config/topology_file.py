@@ -129,6 +129,7 @@ def _built(spec: MeshSpec, name: str) -> Topology:
         max_message_bytes=spec.max_message_bytes,
         audit_kafka=spec.audit.kafka or default,
         audit_canary=spec.audit.canary,
+        audit_copies=spec.audit.copies,
         limits={frozenset(one.link): _limit(one) for one in spec.limits if one.link},
         endpoint_limits=[_endpoint_limit(one) for one in spec.limits if one.endpoint],
         quarantine_after=spec.quarantine_after,

@@ -94,12 +94,16 @@ class LimitSpec(StrictModel):
 
 
 class AuditSpec(StrictModel):
-    """Where the auditor writes, and whether it times ways."""
+    """Where the auditor writes, and what it does beyond what it does for every mesh."""
 
     kafka: str | None = None
     canary: bool = Field(
         default=False,
         description="Send a small message each way of every link, and between zones, every 10 s.",
+    )
+    copies: bool = Field(
+        default=False,
+        description="Look for copies that nobody behind a link asks for; a fifth more work.",
     )
 
 

@@ -62,8 +62,9 @@ def topology_spec(topology: Topology) -> Mapping[str, object]:
     if topology.queues:
         spec["queues"] = {name: _queue(queue) for name, queue in topology.queues.items()}
     if topology.audit_kafka:
-        canary = {"canary": True} if topology.audit_canary else {}
-        spec["audit"] = {"kafka": topology.audit_kafka, **canary}
+        wanted = {"canary": topology.audit_canary, "copies": topology.audit_copies}
+        more = {name: True for name, is_wanted in wanted.items() if is_wanted}
+        spec["audit"] = {"kafka": topology.audit_kafka, **more}
     return spec
 
 

@@ -278,6 +278,7 @@ class Topology:
         max_message_bytes: Largest message with key and headers, uncompressed. Spec: K6.
         audit_kafka: Kafka cluster that the auditor writes to; empty only without any.
         audit_canary: Whether the auditor sends small messages that tell how long ways take.
+        audit_copies: Whether it looks for copies that nobody behind a link asks for.
         keep_s: How long records stay after their reader passed them, in seconds. Spec: K5.
         limits: Of links, by their two ends.
         endpoint_limits: Of endpoints; for each the one that names it most exactly is good.
@@ -303,6 +304,7 @@ class Topology:
     max_message_bytes: int = MESSAGE_BYTES_DEFAULT
     audit_kafka: str = ""
     audit_canary: bool = False
+    audit_copies: bool = False
     keep_s: float = KEEP_DEFAULT_S
     limits: Mapping[frozenset[str], LinkLimit] = field(default_factory=dict)
     endpoint_limits: Sequence[EndpointLimit] = ()

@@ -241,7 +241,9 @@ class Auditor:
             self.wanted_version = self.state.interest.version
             state, prefix = self.state, self.topology.prefix
             self.wanted = wanted(prefix, state.interest)
-            self.asked = asked_over(prefix, state.interest, state.eras)
+            # Another aggregation of each batch: for who wants to know.
+            looks = self.topology.audit_copies
+            self.asked = asked_over(prefix, state.interest, state.eras) if looks else {}
 
     def _go_on(self, kafka: str, batch: int) -> Mapping[TopicPartition, int]:
         """Note how far a batch has read, and return how far it had been read before."""

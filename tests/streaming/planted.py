@@ -37,6 +37,7 @@ def chain_topology(prefix: str = "mesh.") -> Topology:
         zones={"Z": Zone.of_links("Z", ZoneKind.MULTI_HOP, [("a", "b"), ("b", "c")])},
         prefix=prefix,
         audit_kafka="k1",
+        audit_copies=True,
     )
 
 
