@@ -160,6 +160,7 @@ def test_a_planted_duplicate_is_found_by_keyboard_alone(shown: Shown, page: Page
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_contain_text("duplicate")
     expect(page.locator("main")).to_contain_text("c/twice")
+    page.get_by_text(f"{shown.prefix}a.in.g/").first.wait_for()  # its evidence is asked for
     _tab_to(page, f"{shown.prefix}a.in.g/")
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_contain_text("delivered more than once to c/twice")
