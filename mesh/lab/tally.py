@@ -15,7 +15,7 @@ from mesh.codec.keys import AdvertKey, parse_control_key
 from mesh.codec.state import decode_ledger
 from mesh.model.frames import FrameFlags, MessageClass
 from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
-from mesh.model.queues import MOVED_EXT
+from mesh.model.queues import moves_of
 from mesh.model.state import Progress
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Node, Topology
@@ -269,7 +269,7 @@ def _deliver(tally: EndpointTally, record: Record) -> None:
     tally.count += 1
     tally.guaranteed += delivery.message_class is MessageClass.GUARANTEED
     identity = (*source, delivery.generation, delivery.offset)
-    if moves := int.from_bytes(delivery.ext.get(MOVED_EXT, b"")):
+    if moves := moves_of(delivery.ext):
         tally.again += identity in tally.seen and tally.place(identity) != moves
         tally.moves += 1
         tally.moved[identity] = max(moves, tally.place(identity))

@@ -19,7 +19,10 @@ SUBJECT_EXT = "subject"
 """Key in a message's `ext`: the client's subject, where the frame's is an address."""
 
 MOVED_EXT = "moved"
-"""Key in a message's `ext`: how often it was moved to another member, 8 bytes, big endian."""
+"""Key in a message's `ext`: how often it was moved to another member, big endian."""
+
+MOVED_BYTES = 8
+"""Of that number. Longer ones no mover writes: they stand for 0."""
 
 _BETWEEN = "\n"
 """Stands between the addresses of one message; no subject has control characters."""
@@ -206,3 +209,14 @@ def addresses_of(subject: str) -> Sequence[str]:
 def names_a_queue(subject: str) -> bool:
     """Return whether the subject of a frame's message names a member of a queue."""
     return is_of_queue(subject) or _BETWEEN in subject
+
+
+def moves_of(ext: Mapping[str, bytes]) -> int:
+    """Return how often a message was moved, whoever wrote its `ext`."""
+    written = ext.get(MOVED_EXT, b"")
+    return int.from_bytes(written) if len(written) <= MOVED_BYTES else 0
+
+
+def moved_once_more(ext: Mapping[str, bytes]) -> bytes:
+    """Return the value of `MOVED_EXT` for a message that is moved again; it rises to its limit."""
+    return min(moves_of(ext) + 1, (1 << 8 * MOVED_BYTES) - 1).to_bytes(MOVED_BYTES)

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import from_avro
 
 from mesh.model.headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
-from mesh.model.queues import MOVED_EXT
+from mesh.model.queues import MOVED_BYTES, MOVED_EXT
 from schemas import VERSION, text
 from streaming.tables.topics import ANNOUNCEMENT, CONTROL, ENDPOINT, INGRESS, OUTBOX, SMALL_ROLES
 
@@ -21,9 +21,6 @@ FRAME_VALUE_READER = """{"type": "record", "name": "FrameValue", "namespace": "i
 
 
 _RESERVED = f"{MESH_HEADER}-"
-
-MOVES_BYTES = 8
-"""Of the number that a mover writes: `conv` fails on longer ones."""
 
 
 DELIVERY_READER = """{"type": "record", "name": "Delivery", "namespace": "io.trellis.mesh",
@@ -156,7 +153,7 @@ def moves_column() -> Column:
     What is no number that a mover writes excuses nothing: it stands for 0.
     """
     moves = F.try_element_at(F.col("delivery")["ext"], F.lit(MOVED_EXT))
-    written = F.when(F.octet_length(moves) <= MOVES_BYTES, F.hex(moves))
+    written = F.when(F.octet_length(moves) <= MOVED_BYTES, F.hex(moves))
     return F.coalesce(F.conv(written, 16, 10).try_cast("long"), F.lit(0))
 
 

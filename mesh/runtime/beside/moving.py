@@ -31,7 +31,7 @@ from mesh.model.frames import (
     SourcePartition,
 )
 from mesh.model.headers import GAP_HEADER
-from mesh.model.queues import MOVED_EXT, SUBJECT_EXT
+from mesh.model.queues import MOVED_EXT, SUBJECT_EXT, moved_once_more
 from mesh.model.state import DeadLetter, Ledger, ProgressKind, SentCount
 from mesh.runtime.beside.catching_up import caught_up_partition
 from mesh.runtime.host.errands import Steps
@@ -54,8 +54,6 @@ from mesh.transport.port import (
 
 CHUNK = 500
 """Messages that are moved in one transaction at most."""
-
-MOVED_BYTES = 8
 
 MOVED_ROOM = 4_000
 """What moving adds to a message at most."""
@@ -394,9 +392,8 @@ def _came(lane: Lane, origin: Origin, offset: int) -> Came:
 
 def _ext(delivery: Delivery, headers: Headers) -> bytes:
     """Return what travels with a moved message: the client's subject, and how often it moved."""
-    moved = int.from_bytes(delivery.ext.get(MOVED_EXT, b"")) + 1
     subject = headers[-2][1] or b""
-    told = {SUBJECT_EXT: subject, MOVED_EXT: moved.to_bytes(MOVED_BYTES)}
+    told = {SUBJECT_EXT: subject, MOVED_EXT: moved_once_more(delivery.ext)}
     return encode_ext({**delivery.ext, **told})
 
 
