@@ -7,7 +7,7 @@ from mesh.errors import TransportDeniedError, UnknownVersionError
 from mesh.model.control import Interest
 from mesh.node import remembering
 from mesh.node.learner import Learner
-from mesh.runtime.control import recalling
+from mesh.runtime.control import unread
 from mesh.runtime.host.questions import Questions
 from mesh.runtime.lane.positions import Positions
 from mesh.runtime.lanes.owned import Lanes
@@ -96,7 +96,7 @@ def recalled_is_all(patches: Patches) -> None:
     def wrapper(versions):
         return lambda records, name: dict.fromkeys(versions(records, name), VERY_NEW)
 
-    patches.wrap(recalling, "learned_versions", wrapper)
+    patches.wrap(unread, "learned_versions", wrapper)
 
 
 def recalled_direct_stays_direct(patches: Patches) -> None:

@@ -64,8 +64,8 @@ def nobody_doubts(patches: Patches) -> None:
 
 def old_marks_prove(patches: Patches) -> None:
     def wrapper(begin_again):
-        def wrong(self):
-            begin_again(self)
+        def wrong(self, **said):
+            begin_again(self, **said)
             self.is_read_again = False
 
         return wrong
