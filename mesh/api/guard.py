@@ -51,6 +51,8 @@ class Access:
         user_header: Header by which a proxy in front says who asks; empty without one.
         embedders: Origins whose pages may show ours in a frame.
         root_path: Where a proxy serves this, as in `/trellis`; empty at its root.
+        secure_cookie: Whether browsers send the login over HTTPS alone. Said, not guessed: what a
+            request tells of a proxy in front anybody could write.
     """
 
     hosts: Sequence[str] = LOOPBACK
@@ -58,6 +60,7 @@ class Access:
     user_header: str = ""
     embedders: Sequence[str] = ()
     root_path: str = ""
+    secure_cookie: bool = False
 
     @property
     def session(self) -> str:
@@ -193,7 +196,7 @@ class Guard:
             self._access.session,
             httponly=True,
             samesite="lax",  # nothing can be changed here, and links from chats lead here
-            secure=request.url.scheme == "https",
+            secure=self._access.secure_cookie,
             path=self._access.root_path or "/",
         )
         return answer

@@ -43,7 +43,7 @@ class Settings:
     Attributes:
         host, port: Where it listens; port 0 takes a free one.
         allowed_hosts: Further names by which clients call it.
-        token, user_header, embedders, root_path: See `mesh.api.guard.Access`.
+        token, user_header, embedders, root_path, secure_cookie: See `mesh.api.guard.Access`.
         has_page: Whether the page is served beside the API.
     """
 
@@ -54,6 +54,7 @@ class Settings:
     user_header: str = ""
     embedders: Sequence[str] = ()
     root_path: str = ""
+    secure_cookie: bool = False
     has_page: bool = True
 
     def access(self) -> Access:
@@ -78,6 +79,7 @@ class Settings:
             user_header=self.user_header,
             embedders=self.embedders,
             root_path=self.root_path.rstrip("/"),
+            secure_cookie=self.secure_cookie,
         )
 
     def _misformed(self) -> Iterator[Problem]:

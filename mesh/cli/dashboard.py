@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from importlib.util import find_spec
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,6 +27,13 @@ RootOption = Annotated[
 HeaderOption = Annotated[
     str, typer.Option("--user-header", help="Header by which a proxy says who is logged in.")
 ]
+SecureOption = Annotated[
+    bool,
+    typer.Option(
+        "--secure-cookie",
+        help="Browsers send the login over HTTPS alone: for a proxy in front that speaks it.",
+    ),
+]
 EmbedOption = Annotated[
     list[str] | None,
     typer.Option("--embed", help="Origin of a portal that may frame the page. Repeatable."),
@@ -38,6 +45,7 @@ def dashboard(
     allowed_host: HostOption = None,
     root_path: RootOption = "",
     user_header: HeaderOption = "",
+    secure_cookie: SecureOption = False,
     embed: EmbedOption = None,
     target: Target = HERE,
 ) -> None:
@@ -46,7 +54,15 @@ def dashboard(
     Topics are read, nothing is written, no consumer group is joined. With MESH_TOKEN in the
     environment, whoever asks must show it.
     """
-    _serve(listen, allowed_host, root_path, user_header, embed, target, page=True)
+    _serve(
+        listen,
+        target,
+        allowed_hosts=tuple(allowed_host or ()),
+        root_path=root_path,
+        user_header=user_header,
+        secure_cookie=secure_cookie,
+        embedders=tuple(embed or ()),
+    )
 
 
 def api(
@@ -54,22 +70,23 @@ def api(
     allowed_host: HostOption = None,
     root_path: RootOption = "",
     user_header: HeaderOption = "",
+    secure_cookie: SecureOption = False,
     target: Target = HERE,
 ) -> None:
     """Serve the API of a mesh, without its page; /openapi.json describes it."""
-    _serve(listen, allowed_host, root_path, user_header, None, target, page=False)
+    _serve(
+        listen,
+        target,
+        allowed_hosts=tuple(allowed_host or ()),
+        root_path=root_path,
+        user_header=user_header,
+        secure_cookie=secure_cookie,
+        has_page=False,
+    )
 
 
-def _serve(
-    listen: str,
-    hosts: list[str] | None,
-    root_path: str,
-    user_header: str,
-    embed: list[str] | None,
-    target: Target,
-    *,
-    page: bool,
-) -> None:
+def _serve(listen: str, target: Target, **told: Any) -> None:
+    """Serve with further settings, by their names."""
     for package in ("fastapi", "uvicorn", "sse_starlette"):
         if find_spec(package) is None:
             raise StartError(f"{package} is not installed: pip install 'trellis-mesh[api]'")
@@ -81,12 +98,8 @@ def _serve(
     settings = Settings(
         host=host,
         port=port,
-        allowed_hosts=tuple(hosts or ()),
         token=os.environ.get("MESH_TOKEN", "").strip(),  # files end with a line break
-        user_header=user_header,
-        embedders=tuple(embed or ()),
-        root_path=root_path,
-        has_page=page,
+        **told,
     )
     settings.access()  # refused before anything is read
     topology = running_mesh(target).topology

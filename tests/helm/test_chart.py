@@ -21,6 +21,7 @@ from mesh.api.guard import PROBES
 from mesh.api.serve import Settings
 from mesh.cli.main import app
 from mesh.cli.node import level_of
+from mesh.cli.problems import EXIT_NOT_WELL, EXIT_WRONG_INPUT
 from mesh.config.context import current_context
 from mesh.config.legal import load_legal_topology
 from mesh.runtime.port.server import Port, parse_address
@@ -453,7 +454,22 @@ def test_a_changed_topology_is_applied_by_a_job_that_can_fail_the_upgrade(render
     assert parsed["wait"] == 120
     assert str(parsed["proposed"]) == str(parsed["file"]) == "/etc/mesh/mesh.yaml"
     assert job["spec"]["activeDeadlineSeconds"] > parsed["wait"]
+    [rule] = job["spec"]["podFailurePolicy"]["rules"]
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    assert rule["action"] == "FailJob"
+    assert rule["onExitCodes"] == {
+        "containerName": container["name"],
+        "operator": "In",
+        "values": [EXIT_WRONG_INPUT, EXIT_NOT_WELL],
+    }
     assert "rel-trellis-mesh-apply" not in of_kind(render(BASE), "Job")
+
+
+def test_jobs_that_helm_forgets_go_by_themselves(render: Render) -> None:
+    """Helm keeps the job of a hook that failed, for its log, and no uninstall removes it."""
+    jobs = of_kind(render(MATRIX["evaluation"]), "Job")
+    assert len(jobs) == 4
+    assert {one["spec"]["ttlSecondsAfterFinished"] for one in jobs.values()} == {86_400}
 
 
 def test_an_illegal_topology_is_found_before_anything_changes(render: Render) -> None:
@@ -665,6 +681,7 @@ def test_the_page_is_behind_a_token_and_answers_to_the_names_by_which_it_is_call
         root_path=parsed["root_path"],
     )
     assert settings.access().root_path == "/trellis"
+    assert parsed["secure_cookie"]
     [token] = [one for one in container["env"] if one["name"] == "MESH_TOKEN"]
     assert token["valueFrom"] == {"secretKeyRef": {"name": "page", "key": "token"}}
     assert {container[f"{one}Probe"]["httpGet"]["path"] for one in ("startup", "liveness")} <= {
@@ -698,7 +715,13 @@ def test_a_route_of_the_gateway_leads_to_the_page(render: Render) -> None:
     ]
     assert to["port"] == service["spec"]["ports"][0]["port"]
     [deployed] = of_kind(manifests, "Deployment").values()
-    assert "mesh.example.com" in deployed["spec"]["template"]["spec"]["containers"][0]["command"]
+    command = deployed["spec"]["template"]["spec"]["containers"][0]["command"]
+    assert "mesh.example.com" in command
+    assert "--secure-cookie" not in command  # nobody has said that the gateway speaks HTTPS
+    page = {**ROUTED["dashboard"], "secureCookie": True}
+    [deployed] = of_kind(render({**ROUTED, "dashboard": page}), "Deployment").values()
+    command = deployed["spec"]["template"]["spec"]["containers"][0]["command"]
+    assert "--secure-cookie" in command
 
 
 @pytest.mark.parametrize(

@@ -166,6 +166,9 @@ serviceAccountName: {{ include "mesh.serviceAccount" . }}
 automountServiceAccountToken: false
 {{- end -}}
 
+{{/* Helm forgets jobs that failed, also when it uninstalls: they go by themselves after a day. */}}
+{{- define "mesh.jobKeptSeconds" -}}86400{{- end -}}
+
 {{/* What every pod has in common but its account and its containers. */}}
 {{- define "mesh.podCommon" -}}
 enableServiceLinks: false

@@ -59,8 +59,18 @@ def test_a_browser_logs_in_by_a_form(guarded: Api) -> None:
     assert "HttpOnly" in cookie
     assert "samesite=lax" in cookie.lower()
     assert TOKEN not in cookie
+    assert "secure" not in cookie.lower()
     assert guarded.ask("/api/v1/nodes", Cookie=cookie.partition(";")[0]).status == 200
     assert guarded.ask("/api/v1/nodes", Cookie="mesh_session=x").status == 401
+
+
+def test_behind_https_the_login_goes_over_nothing_else(api_of: MakeApi, guarded: Api) -> None:
+    """If the operator says so; what a request says of a proxy is not believed."""
+    given = urlencode({"token": TOKEN}).encode()
+    behind = api_of(topology_from_mapping(CHAIN), access=Access(token=TOKEN, secure_cookie=True))
+    assert "; Secure" in behind.ask("/login", given).headers["set-cookie"]
+    told = guarded.ask("/login", given, X_Forwarded_Proto="https").headers["set-cookie"]
+    assert "; Secure" not in told
 
 
 def test_a_link_leads_where_it_says_after_the_login(guarded: Api) -> None:
