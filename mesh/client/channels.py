@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 from mesh.client.awaited import READ_S, AwaitedTopic
 from mesh.errors import SubjectError, TransportMovedError
@@ -21,7 +22,8 @@ FETCHED = 100
 """Records that an iterator fetches at once; what waits here is not done."""
 
 COMMIT_MS = 1_000
-"""How often an iterator saves its position: so much is read again after a crash, at most."""
+"""How often an iterator saves its position, between two messages: so much is read again after a
+crash, at most."""
 
 
 class ChannelReader:
@@ -97,8 +99,9 @@ class ChannelReader:
             for message in self._hand_out(1) or self._reading.read(READ_S, take):
                 yield message
                 self._done[message.place] = message.offset + 1
-            if self._done and self._now_ms() - self._committed_ms >= COMMIT_MS:
+            if self._now_ms() - self._committed_ms >= COMMIT_MS:
                 self._save()
+                self._stay()
 
     def commit(self) -> None:
         """Say that everything that was handed out is done, and save that.
@@ -109,17 +112,25 @@ class ChannelReader:
         self._done |= self._handed_out
         self._save()
 
+    def _stay(self) -> None:
+        """Remain a member however long each message takes, and hear what has moved.
+
+        One record comes at most, and one has gone since: what waits does not grow.
+        """
+        if (consumer := self._reading.source) is not None:
+            self._fetch(consumer, 0.0, 1)
+
     def _save(self) -> None:
         self._committed_ms = self._now_ms()
         done = {at: Passed(offset) for at, offset in self._done.items() if at in self._taken}
-        self._done.clear()
         consumer = self._reading.source
         if consumer is None or not done:
             return
-        try:
+        # Moved: somebody else has some of them, and reads on from what was saved before. Which ones
+        # the next read says; what stays is saved with the next commit.
+        with suppress(TransportMovedError):
             consumer.commit(done)
-        except TransportMovedError:
-            self._taken.clear()  # somebody else has them, and reads on from what was saved before
+            self._done.clear()
 
     def _open(self) -> Consumer:
         return self._kafka.consumer("channel", self._group, self._topic)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mesh.client.awaited import READ_S, AwaitedTopic
@@ -213,10 +214,10 @@ class QueueConsumer:
         return self._kafka.consumer("queue", self._topic, self._topic)
 
     def _fetch(self, consumer: Consumer, timeout_s: float) -> None:
-        try:
-            self._tell(consumer)  # what is read next may be that others have these partitions now
-        except TransportMovedError:
-            self._parts.clear()
+        # Not told: others have some of these partitions now. Which ones the next read says; what
+        # stays is not read again, so what is known of it must not be forgotten.
+        with suppress(TransportMovedError):
+            self._tell(consumer)
         # What waits here is of no use to the other consumers: not too much of it.
         consumer.pause([at for at, part in self._parts.items() if len(part.fresh) > PREFETCH // 2])
         records = consumer.read(timeout_s, PREFETCH)
@@ -281,7 +282,7 @@ class QueueConsumer:
                 self._give_up(consumer, spent)
             self._tell(consumer)
         except TransportMovedError:
-            self._parts.clear()  # the next read says what is left, and where it goes on
+            self._take_back(chosen)  # the next read says what is left, and where it goes on
             return ()
         except TransportError:
             # They were counted, perhaps, but nobody has seen them: they come again.
@@ -289,6 +290,14 @@ class QueueConsumer:
                 self.nack(one)
             raise
         return chosen
+
+    def _take_back(self, chosen: Sequence[QueueMessage]) -> None:
+        for one in reversed(chosen):
+            part, offset = self._part_of(one)
+            if part is not None:
+                part.out.discard(offset)
+                part.again.appendleft(offset)
+                part.share.take_back(offset)
 
     def _tell(self, consumer: Consumer) -> None:
         changed = {at: part for at, part in self._parts.items() if part.is_changed}

@@ -87,7 +87,13 @@ class Share:
         self.begun = max(self.begun, offset + 1)
         if times > 1:
             self._often[offset] = times
+        else:
+            self._often.pop(offset, None)
         return times
+
+    def take_back(self, offset: int) -> None:
+        """Count one less: nobody has seen the message, and nobody was told of it."""
+        self._often[offset] = self.times(offset) - 1
 
     def finish(self, offset: int, left: Iterable[int], end: int) -> None:
         """Note that the message at an offset is done.

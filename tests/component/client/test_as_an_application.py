@@ -94,6 +94,30 @@ def test_two_readers_of_a_group_share_a_channel(mesh: Mesh) -> None:
     assert len(shares[0] | shares[1]) == 40
 
 
+def test_what_moved_away_is_not_handed_out_of_what_was_fetched(mesh: Mesh) -> None:
+    """Whoever takes long over each message hears of it before the next one."""
+    client = mesh.client("b")
+    client.wait(client.subscribe("orders", ">"))
+    for number in range(40):
+        client.publish("x", str(number).encode(), key=str(number).encode())
+    client.flush()
+    mesh.pause(2.0)
+    first, second = (client.channel("orders", "billing") for _ in range(2))
+    slow = iter(first)
+    found = [next(slow).payload for _ in range(10)]
+    mesh.pause(2.0)
+    found.append(next(slow).payload)  # those before are saved; this one is not done
+    second.read(0.0)
+    mesh.pause(2.0)
+    found.append(next(slow).payload)
+    for _ in range(10):
+        for reader in (first, second):
+            found += [one.payload for one in reader.read(1.0)]
+            reader.commit()
+    assert {one for one in found if one} == {b"%d" % number for number in range(40)}
+    assert len(found) <= 41
+
+
 @pytest.mark.parametrize(("endpoint", "group"), [("no way", "g"), ("e", ""), ("e", "a\nb")])
 def test_a_name_that_is_not_allowed_is_told(endpoint: str, group: str, mesh: Mesh) -> None:
     with pytest.raises(SubjectError):

@@ -80,6 +80,33 @@ def test_two_consumers_share_a_queue(client: MeshClient) -> None:
     assert all(counts.values())
 
 
+def test_what_stays_here_while_others_join_is_not_forgotten(client: MeshClient) -> None:
+    """An acknowledgement that comes too late for one partition loses nothing of the others."""
+    wanted = {b"%d" % number for number in range(80)}
+    for number in range(40):
+        _publish(client, b"%d" % number, key=b"%d" % number)
+    first = client.consume("orders", deliveries_max=2)
+    shown = _read(first, 40)
+    done = [one for one in shown if int(one.message.payload or b"") % 5 == 0]
+    assert all(first.ack(one) for one in done)
+    found = {one.message.payload for one in done}
+    second = client.consume("orders", deliveries_max=2)
+    second.read(0.0)
+    for number in range(40, 80):
+        _publish(client, b"%d" % number, key=b"%d" % number)
+    for _ in range(20):
+        for consumer in (first, second):
+            for one in consumer.read(0.1):
+                assert consumer.ack(one)
+                found.add(one.message.payload)
+    for consumer in (first, second):
+        consumer.close()
+    last = client.consume("orders", deliveries_max=2)
+    found |= {one.message.payload for one in _read(last, 40)}
+    assert found == wanted
+    assert (first.given_up, second.given_up, last.given_up) == (0, 0, 0)
+
+
 def test_who_dies_over_a_message_leaves_the_count_behind(client: MeshClient, mesh: Mesh) -> None:
     """A message that kills every consumer ends as a dead letter, once. Spec: DESIGN 6."""
     _publish(client, b"poison", b"good")

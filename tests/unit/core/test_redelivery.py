@@ -24,6 +24,20 @@ def test_what_was_handed_out_counts_for_whoever_comes_next() -> None:
     assert third.times(5) == 2
 
 
+def test_what_nobody_has_seen_does_not_count() -> None:
+    """Handed out and not told to the group: whoever comes next hands it out as before."""
+    share = Share(5, 5)
+    for offset in (5, 6):
+        share.hand_out(offset)
+    share.hand_out(6)
+    share.take_back(5)
+    share.take_back(6)
+    heir = Share.parse(share.base, share.remark)
+    assert (heir.times(5), heir.times(6)) == (0, 1)
+    assert [(heir.hand_out(5), heir.hand_out(6))] == [(1, 2)]
+    assert Share.parse(heir.base, heir.remark).times(5) == 1
+
+
 def test_what_is_done_beyond_an_open_one_stays_done() -> None:
     """The group's offset waits for the oldest open message; the others do not come again."""
     share = Share(0, 0)
