@@ -34,6 +34,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs ex
 from mesh.errors import TransportDeniedError, TransportUnavailableError
 from mesh.transport.groups import slowest
 from mesh.transport.kafka.faults import (
+    IDENTITY,
     MISSING,
     Site,
     error_of,
@@ -65,11 +66,20 @@ class KafkaAdmin:
         self._site = site
         self._settings = settings
         self._is_away = False
+        self._refused: KafkaError | None = None
         # Kept referenced: requests of a temporary client end with its destruction.
         try:
-            self._client = AdminClient(settings)  # type: ignore[arg-type] # it takes a logger too
+            own = {**settings, "error_cb": self._on_error}
+            self._client = AdminClient(own)  # type: ignore[arg-type] # it takes a logger too
         except KafkaException as exc:
             raise transport_error(site, "open the admin client", error_of(exc)) from exc
+
+    def _on_error(self, error: KafkaError) -> None:
+        """Remember that brokers do not want who this is: requests then only run out of time."""
+        if error.code() in IDENTITY:
+            self._refused = error
+        elif error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._refused = None  # it is another trouble by now
 
     @property
     def _request_s(self) -> float:
@@ -424,10 +434,15 @@ class KafkaAdmin:
                         raise transport_error(self._site, part, error) from exc
                     again = error
             if again is None:
-                self._is_away = False
+                self._is_away, self._refused = False, None
                 return answers
             if time.monotonic() > deadline_s:
                 self._is_away = True
+                self._client.poll(0)
+                if self._refused is not None:
+                    # It may be a moment's: a broker that begins knows its users a little later.
+                    told = transport_error(self._site, what, self._refused)
+                    raise TransportUnavailableError(str(told))
                 raise transport_error(self._site, what, again)
             time.sleep(_RETRY_S)
 
