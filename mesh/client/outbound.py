@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mesh.codec.frames import encode_tail
-from mesh.errors import SubjectError
+from mesh.errors import ProtocolError, SubjectError
 from mesh.model.headers import is_reserved
 from mesh.model.subject import check_subject
 from mesh.model.topology import Topology
@@ -17,14 +17,27 @@ def checked_size(
 
     Raises:
         SubjectError: The subject, a header or the size is not allowed.
+        TypeError: Something is text, or whatever else is no bytes.
     """
     check_subject(subject)
-    for name, _ in headers:
+    _check_bytes("payload", payload)
+    _check_bytes("key", key)
+    for name, value in headers:
         if is_reserved(name):
             raise SubjectError(f"header {name!r} belongs to the mesh; choose another name")
-    size = len(encode_tail(key, headers, payload))
+        _check_bytes(f"header {name!r}", value)
+    try:
+        size = len(encode_tail(key, headers, payload))
+    except ProtocolError as exc:
+        raise SubjectError(f"header: {exc}") from exc
     if size > (limit := topology.max_message_bytes):
         raise SubjectError(
             f"the message has {size} bytes with key and headers; at most {limit} are allowed"
         )
     return size
+
+
+def _check_bytes(what: str, value: object) -> None:
+    if value is not None and not isinstance(value, bytes | bytearray | memoryview):
+        hint = "; encode it" if isinstance(value, str) else ""
+        raise TypeError(f"{what} must be bytes, not {type(value).__name__}{hint}")

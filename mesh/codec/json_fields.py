@@ -64,10 +64,10 @@ class JsonFields:
         value = self._left.pop(key, None)
         if value is None:
             return default_ms
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not 0 < float(value) <= _DAY_S:  # type: ignore[arg-type] # a number
+        # As it is: a whole number may be larger than any float.
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _DAY_S:
             raise DecodeError(f"{key} must be seconds above 0, at most a day, not {shown(value)}")
-        return max(1, int(float(value) * 1000))  # type: ignore[arg-type] # a number
+        return max(1, int(value * 1000))
 
     def age_ms(self, key: str) -> int:
         """Take an age in seconds, in milliseconds; 0 if it is not there."""

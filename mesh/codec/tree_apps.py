@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Mapping
+from contextlib import suppress
 
 from mesh.codec.json_fields import JsonFields, shown
 from mesh.errors import DecodeError
@@ -273,12 +274,25 @@ def json_bytes(fields: Fields) -> bytes:
     return json.dumps(fields, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
+_SIX = bytes(one for one in range(0x20) if one not in b"\b\t\n\f\r")
+_TWO = b'\b\t\n\f\r"\\'
+"""Bytes for which JSON writes so many characters."""
+_READ_BYTES = 10_000
+"""Text that people read is no longer; of what is, quotes and ends of lines count too."""
+
+
 def content_fields(key: str, data: bytes) -> Fields:
-    """Return bytes as text under a key, or as base64 under that with 64 behind it."""
-    try:
-        return {key: data.decode()}
-    except UnicodeDecodeError:
-        return {f"{key}64": b64encode(data).decode()}
+    """Return bytes as text under a key, or as base64 under that with 64 behind it.
+
+    Base64 too where text would be longer than that: topics have room for base64, and no more.
+    """
+    more = 5 * (len(data) - len(data.translate(None, _SIX)))
+    if len(data) > _READ_BYTES:
+        more += len(data) - len(data.translate(None, _TWO))
+    if 3 * more <= len(data):
+        with suppress(UnicodeDecodeError):
+            return {key: data.decode()}
+    return {f"{key}64": b64encode(data).decode()}
 
 
 def place_fields(address: Address) -> Fields:

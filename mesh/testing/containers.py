@@ -187,11 +187,11 @@ class MeshContainers(MeshUnderTest):
 
         _wait(container, follows, self._timeout_s, f"node {node}, told to cut {list(neighbours)},")
 
-    def kill(self, node: str) -> None:
+    def _kill(self, node: str) -> None:
         """SIGKILL a node's container."""
         self.nodes[node].get_wrapped_container().kill()
 
-    def restart(self, node: str) -> None:
+    def _restart(self, node: str) -> None:
         """Start a container that was killed; returns when its node serves."""
         self.nodes[node].get_wrapped_container().start()
         self._wait_serving(node)

@@ -79,11 +79,11 @@ class EmbeddedMesh(MeshUnderTest):
     def _cut(self, node: str, neighbours: Sequence[str]) -> None:
         self.fleet.cut(node, neighbours)
 
-    def kill(self, node: str) -> None:
+    def _kill(self, node: str) -> None:
         """SIGKILL a node."""
         self.fleet.kill_node(node)
 
-    def restart(self, node: str) -> None:
+    def _restart(self, node: str) -> None:
         """Start a node that was killed; returns when it serves."""
         self._serve([node])
 

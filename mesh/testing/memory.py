@@ -13,6 +13,7 @@ from mesh.client import MeshClient
 from mesh.lab.world import World
 from mesh.runtime.topics.provision import node_topics
 from mesh.testing.under_test import MeshUnderTest, TopologyLike
+from mesh.trees.settings import Settings as TreeSettings
 
 READY_MS = 60_000
 
@@ -27,7 +28,7 @@ class InMemoryMesh(MeshUnderTest):
 
     def __init__(self, topology: TopologyLike, *, seed: int = 1) -> None:
         super().__init__(topology)
-        self._world = World(self.topology, seed=seed)
+        self._world = World(self.topology, seed=seed, trees=TreeSettings())
 
     def start(self) -> Self:
         """Start every node; returns when all serve."""
@@ -56,11 +57,11 @@ class InMemoryMesh(MeshUnderTest):
     def _cut(self, node: str, neighbours: Sequence[str]) -> None:
         self._world.cut(node, neighbours)
 
-    def kill(self, node: str) -> None:
+    def _kill(self, node: str) -> None:
         """End a node between two turns."""
         self._world.kill(node)
 
-    def restart(self, node: str) -> None:
+    def _restart(self, node: str) -> None:
         """Start a node that was killed; returns when it serves."""
         self._world.start(node)
         self._wait_ready([node])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -53,6 +54,8 @@ class MeshUnderTest(ABC):
         self.topology = topology_from(topology)
         self._cuts: dict[str, dict[str, None]] = {node: {} for node in self.topology.nodes}
         self._clients: list[MeshClient] = []
+        self._own: dict[str, MeshClient] = {}
+        self._killed: dict[str, None] = {}
 
     # -- of each form -------------------------------------------------------------------------
 
@@ -69,11 +72,11 @@ class MeshUnderTest(ABC):
         """Have a node read nothing of exactly these neighbours."""
 
     @abstractmethod
-    def kill(self, node: str) -> None:
-        """End a node at once, as a crash does; what it had not committed never happened."""
+    def _kill(self, node: str) -> None:
+        """End a node at once."""
 
     @abstractmethod
-    def restart(self, node: str) -> None:
+    def _restart(self, node: str) -> None:
         """Start a node that was killed; returns when it serves."""
 
     @abstractmethod
@@ -88,13 +91,22 @@ class MeshUnderTest(ABC):
         Raises:
             ConfigError: No node is called that.
         """
+        self._require(node)
+        client = self._open(node)
+        self._clients.append(client)
+        return client
+
+    def _require(self, node: str) -> None:
         if node not in self.topology.nodes:
             known = ", ".join(self.topology.nodes)
             message = f"no node is called {node!r}; known here: {known}"
             raise ConfigError([Problem(code="UNKNOWN_NODE", message=message, where="node")])
-        client = self._open(node)
-        self._clients.append(client)
-        return client
+
+    def _own_client(self, node: str) -> MeshClient:
+        """Return the client by which this object itself speaks to a node: one, however often."""
+        if node not in self._own:
+            self._own[node] = self.client(node)
+        return self._own[node]
 
     def subscribe(
         self,
@@ -109,7 +121,7 @@ class MeshUnderTest(ABC):
 
         What is published from then on is delivered, wherever that is.
         """
-        client = self.client(node)
+        client = self._own_client(node)
         version = client.subscribe(endpoint, filter_, message_class=message_class)
         client.wait(version, timeout_s)
 
@@ -118,7 +130,7 @@ class MeshUnderTest(ABC):
 
         Messages of one key keep their order; without one they may take different partitions.
         """
-        client = self.client(node)
+        client = self._own_client(node)
         for payload in payloads:
             client.publish(subject, payload, key=key)
         client.flush()
@@ -131,13 +143,13 @@ class MeshUnderTest(ABC):
         Raises:
             NotDeliveredError: Fewer came in time.
         """
-        stream = self.client(node).deliveries(endpoint)
         found: list[ReceivedMessage] = []
         left_s = timeout_s
-        while (len(found) < count and left_s > 0) or (count == 0 and left_s == timeout_s):
-            some = stream.read(min(1.0, left_s))
-            left_s = timeout_s if some else left_s - 1.0
-            found += some
+        with closing(self._own_client(node).deliveries(endpoint)) as stream:
+            while (len(found) < count and left_s > 0) or (count == 0 and left_s == timeout_s):
+                some = stream.read(min(1.0, left_s))
+                left_s = timeout_s if some else left_s - 1.0
+                found += some
         if len(found) < count:
             subjects = [message.subject for message in found]
             raise NotDeliveredError(
@@ -146,12 +158,38 @@ class MeshUnderTest(ABC):
             )
         return found
 
+    def kill(self, node: str) -> None:
+        """End a node at once, as a crash does; what it had not committed never happened.
+
+        Raises:
+            ConfigError: No node is called that.
+        """
+        self._require(node)
+        if node not in self._killed:
+            self._kill(node)
+            self._killed[node] = None
+
+    def restart(self, node: str) -> None:
+        """Start a node that was killed; returns when it serves.
+
+        Raises:
+            ConfigError: No node is called that, or it was not killed.
+        """
+        self._require(node)
+        if node not in self._killed:
+            message = f"{node} was not killed; `kill` it first"
+            raise ConfigError([Problem(code="RUNS", message=message, where="node")])
+        self._restart(node)
+        del self._killed[node]
+
     def cut(self, one: str, other: str) -> None:
         """Have two neighbours read nothing of each other, until `heal`.
 
         What is published meanwhile waits in the outboxes, as when the network between two Kafka
         clusters is down.
         """
+        self._require(one)
+        self._require(other)
         if other not in self.topology.neighbours(one):
             message = f"{one} and {other} are no neighbours"
             raise ConfigError([Problem(code="NO_LINK", message=message, where="cut")])
@@ -171,6 +209,7 @@ class MeshUnderTest(ABC):
         for client in self._clients:
             client.close()
         self._clients.clear()
+        self._own.clear()
         self._end()
 
     def __enter__(self) -> Self:

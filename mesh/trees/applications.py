@@ -380,13 +380,14 @@ class Applications:
 
     def _unsay(self, key: RoleKey) -> Iterator[Effect]:
         """Take the end of a wish; the one that this node has written itself is no news."""
-        if self._dropped[key] > 0:
+        if key in self._dropped:
             self._dropped[key] -= 1
+            if not self._dropped[key]:
+                del self._dropped[key]
             app = self._apps.get(key.app)
             if app is not None and key in app.wishes:
                 yield WriteRole(key, app.wishes[key])  # wanted anew before it was taken out
             return
-        del self._dropped[key]
         app = self._apps.get(key.app)
         address = _address(key)
         if app is not None and (key in app.wishes or address in app.granted):

@@ -96,6 +96,7 @@ def test_waiting_does_not_wait_for_a_dead_node(mesh: Mesh) -> None:
         ("a/*", (), b"", "only filters have wildcards"),
         ("$node/x", (), b"", "belong to the mesh"),
         ("a", [("mesh-subject", b"b")], b"", "belongs to the mesh"),
+        ("a", [("\udcff", b"b")], b"", "is not Unicode"),
         ("a", (), b"x" * 900_001, "at most 900000 are allowed"),
     ],
 )
@@ -105,6 +106,23 @@ def test_wrong_messages_are_refused_before_they_are_sent(
     client = mesh.client("a")
     with pytest.raises(SubjectError, match=said):
         client.publish(subject, payload, headers=headers)
+    assert client.flush() == 0
+
+
+@pytest.mark.parametrize(
+    ("payload", "key", "headers", "said"),
+    [
+        ("text", None, (), "payload must be bytes, not str; encode it"),
+        (b"", 7, (), "key must be bytes, not int"),
+        (b"", None, [("h", "text")], "header 'h' must be bytes, not str"),
+    ],
+)
+def test_text_is_no_bytes(
+    mesh: Mesh, payload: object, key: object, headers: object, said: str
+) -> None:
+    client = mesh.client("a")
+    with pytest.raises(TypeError, match=said):
+        client.publish("x", payload, key=key, headers=headers)  # type: ignore[arg-type]
     assert client.flush() == 0
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from mesh.client import MeshClient
 from mesh.config.topology_file import load_topology
 from mesh.config.topology_writer import write_topology
 from mesh.errors import ConfigError
@@ -54,6 +56,48 @@ def test_wrong_names_and_illegal_topologies_are_refused() -> None:
             mesh.client("d")
         with pytest.raises(ConfigError, match="a and c are no neighbours"):
             mesh.cut("a", "c")
+        # A slip of the pen in these would make a test that proves nothing.
+        for wrong in (mesh.kill, mesh.restart, partial(mesh.cut, "a"), lambda n: mesh.cut(n, "a")):
+            with pytest.raises(ConfigError, match="no node is called 'd'; known here: a, b, c"):
+                wrong("d")
+        with pytest.raises(ConfigError, match="a was not killed"):
+            mesh.restart("a")
+        mesh.kill("a")
+        mesh.kill("a")
+        mesh.restart("a")
+
+
+def test_roles_are_served_as_in_production() -> None:
+    with InMemoryMesh(EXAMPLE / "mesh.yaml") as mesh:
+        desk, asking = (
+            mesh.client(node).roles(app) for node, app in (("pa1", "desk"), ("tk1", "asking"))
+        )
+        with desk, asking:
+            desk.add("desk-7", "pricing")
+            mesh.pass_time(1.0)
+            call = asking.send("desk-7", "pricing", b"how much?")
+            [message] = next(taken for _ in range(100) if desk.step() and (taken := desk.taken()))
+            message.answer(b"42")
+            assert [one.payload for one in call.wait() if one.payload] == [b"42"]
+
+
+def test_however_often_a_test_publishes_it_is_one_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On real Kafka each has threads and connections of its own."""
+    opened: list[str] = []
+    real = InMemoryMesh._open
+
+    def counted(mesh: InMemoryMesh, node: str) -> MeshClient:
+        opened.append(node)
+        return real(mesh, node)
+
+    monkeypatch.setattr(InMemoryMesh, "_open", counted)
+    with InMemoryMesh(EXAMPLE / "mesh.yaml") as mesh:
+        mesh.subscribe("pa1", "e", "acme/>")
+        for number in range(20):
+            mesh.publish("tk1", "acme/one", b"%d" % number)
+        mesh.wait_delivered("pa1", "e", 20)
+        mesh.wait_delivered("pa1", "e", 0)
+    assert sorted(opened) == ["pa1", "tk1"]
 
 
 def test_a_unit_test_loads_neither_docker_nor_java_nor_spark() -> None:

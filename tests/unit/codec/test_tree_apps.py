@@ -133,6 +133,8 @@ def test_the_shortest_wish_and_lease_are_an_empty_object() -> None:
         (b"m.e", b"{}", "application: 'm.e' is no name"),
         (b"me", b'{"lease_s": 0}', "lease_s must be seconds above 0"),
         (b"me", b'{"lease_s": true}', "lease_s must be seconds"),
+        (b"me", b'{"lease_s": 1' + b"0" * 400 + b"}", "lease_s must be seconds above 0"),
+        (b"me", b'{"lease_s": NaN}', "lease_s must be seconds above 0"),
         (b"me", b'{"lease": 5}', '"lease" is no key here'),
         (b"me desk-7 pricing", b"[]", "no JSON object"),
         (b"me desk-7 pricing", b"{", "no JSON"),
@@ -200,3 +202,21 @@ def test_damaged_records_of_applications_are_refused_and_nothing_else_happens() 
                 told.append(str(error))
     assert len(told) > MUTATIONS
     assert not [one for one in told if "\n" in one or not one]
+
+
+@pytest.mark.parametrize("data", [b"\0", b'"', b"\n", b"\\\x1f", b"\xff", b"x"])
+@pytest.mark.parametrize("size", [30, 900_000])
+def test_what_is_sent_fits_its_topic_whatever_it_is(data: bytes, size: int) -> None:
+    """A record has room for four bytes for three of the content; text may need six for one."""
+    payload = data * (size // len(data))
+    said = SendWanted("me", "c1", PLACE, payload)
+    key, value = encode_said(said)
+    assert decode_said("a", key, value) == said
+    assert len(value) <= max(2 * size, size * 4 // 3) + 200
+    if size > 10_000:
+        assert len(value) <= size * 4 // 3 + 200
+
+
+def test_short_text_with_quotes_stays_readable() -> None:
+    _, value = encode_said(SendWanted("me", "c1", PLACE, b'{"a": "b"}\n'))
+    assert "payload" in json.loads(value)

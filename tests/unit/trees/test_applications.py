@@ -72,6 +72,18 @@ def test_a_lease_that_ends_takes_roles_along_and_out_of_the_topic() -> None:
     assert apps.names == []
 
 
+def test_nothing_is_left_of_applications_that_are_gone() -> None:
+    apps = served()
+    for number in range(50):
+        name = f"app-{number}"
+        apps.step(RolesRead([LeaseSaid(name, 5_000), RoleSaid(KEY._replace(app=name), WISH)]), 0)
+    apps.step(Ticked(), 5_000)
+    gone = [RoleSaid(KEY._replace(app=f"app-{number}"), None) for number in range(50)]
+    assert not apps.step(RolesRead(gone), 5_001), "its own word is no news"
+    assert not apps._dropped
+    assert not apps._apps
+
+
 def test_every_record_renews_the_lease() -> None:
     apps = served()
     apps.step(RolesRead([LeaseSaid("app", 5_000)]), 0)
