@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from enum import StrEnum
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from mesh.client.awaited import deadline_of
 from mesh.client.channels import ChannelReader
@@ -59,6 +60,8 @@ NAMED_MAX = 3
 
 _UNKNOWN_WAY = "a change of the topology brought it, and this client does not know the way there"
 
+W = TypeVar("W", bound=StrEnum)
+
 POLL_S = 0.1
 READ_BACK_S = 30.0
 
@@ -104,6 +107,15 @@ def _valid(subscription: Subscription) -> bytes:
     except ProtocolError as exc:
         raise SubjectError(str(exc)) from exc
     return value
+
+
+def _word(kind: type[W], what: str, value: str) -> W:
+    """Return a word as what it stands for: whoever writes `"direct"` means that."""
+    if isinstance(value, kind):
+        return value
+    if value not in set(kind):
+        raise SubjectError(f"{what} must be one of {', '.join(kind)}, not {value!r}")
+    return kind(value)
 
 
 class MeshClient:
@@ -221,6 +233,7 @@ class MeshClient:
         Spec: K6, K7, R14.
         """
         self._follow()
+        message_class = _word(MessageClass, "message_class", message_class)
         size = checked_size(self._topology, subject, payload, key, headers)
         if message_class is MessageClass.GUARANTEED:
             self._pressure.check()
@@ -324,7 +337,13 @@ class MeshClient:
         Spec: K13, DMR-12.
         """
         _check_names(endpoint, filter_)
-        subscription = Subscription(kind, message_class, policy, lease_s, noexport)
+        subscription = Subscription(
+            _word(EndpointKind, "kind", kind),
+            _word(MessageClass, "message_class", message_class),
+            None if policy is None else _word(QueuePolicy, "policy", policy),
+            lease_s,
+            noexport,
+        )
         value = _valid(subscription)
         self._require(self._names.clients(self._node))
         self._subscriptions.check_kind(self._node, endpoint, subscription)

@@ -20,12 +20,12 @@ def checked_size(
         TypeError: Something is text, or whatever else is no bytes.
     """
     check_subject(subject)
-    _check_bytes("payload", payload)
-    _check_bytes("key", key)
+    check_bytes("payload", payload)
+    check_bytes("key", key)
     for name, value in headers:
         if is_reserved(name):
             raise SubjectError(f"header {name!r} belongs to the mesh; choose another name")
-        _check_bytes(f"header {name!r}", value)
+        check_bytes(f"header {name!r}", value)
     try:
         size = len(encode_tail(key, headers, payload))
     except ProtocolError as exc:
@@ -37,7 +37,12 @@ def checked_size(
     return size
 
 
-def _check_bytes(what: str, value: object) -> None:
+def check_bytes(what: str, value: object) -> None:
+    """Refuse what is no bytes.
+
+    Raises:
+        TypeError: It is text, or anything else; None is nothing, and allowed.
+    """
     if value is not None and not isinstance(value, bytes | bytearray | memoryview):
         hint = "; encode it" if isinstance(value, str) else ""
         raise TypeError(f"{what} must be bytes, not {type(value).__name__}{hint}")

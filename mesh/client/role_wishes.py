@@ -37,6 +37,8 @@ class RoleWishes:
         """Ask for a role on a tree, by name or UUID."""
         key = RoleKey(self.app, tree, wish.address.role)
         self._refused.pop(wish.address, None)
+        if self._wishes.get(key, wish) != wish:
+            self.held.pop(wish.address, None)  # the node ends what is here, and takes it anew
         self._wishes[key] = wish
         self.write(key, wish)
 

@@ -23,6 +23,7 @@ from typing import Self
 from uuid import uuid4
 
 from mesh.client.awaited import deadline_of
+from mesh.client.outbound import check_bytes
 from mesh.client.role_messages import Call, RoleMessage, RoleReply
 from mesh.client.role_wishes import RoleWishes
 from mesh.client.watching import Watcher, Watches
@@ -68,6 +69,7 @@ from mesh.model.tree_apps import (
     SplitTold,
     TreeEvicted,
     Unpartitioned,
+    content_bytes,
 )
 from mesh.model.tree_frames import Cause, Options, ReplyKind
 from mesh.model.tree_nodes import NODES, NodeSeen, decode_node
@@ -125,15 +127,20 @@ class Roles:
         self._kafka = kafka
         self._node = node
         self._names = TopicNames(topology.prefix)
-        self._lease_ms = int(lease_s * 1000)
+        self._bytes_max = topology.max_message_bytes
+        self._lease_ms = max(1, int(lease_s * 1000))
         self._now_ms, self._pause = now_ms, pause
         self._is_new = is_new
-        self._word = uuid4().hex[:12]
         self._sent = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin with nothing: the node serves another life of this application."""
+        self._word = uuid4().hex[:12]
         self._renewed_ms = 0
         self._epoch: int | None = None
         self._answered = ""
-        self._wishes = RoleWishes(app, self._write_role)
+        self._wishes = RoleWishes(self.app, self._write_role)
         self._calls: dict[str, Call] = {}
         self._messages: deque[RoleMessage] = deque()
         self._told_routes: dict[str, RoutesTold] = {}
@@ -193,7 +200,7 @@ class Roles:
             self._writer.close()
         if self._reader is not None:
             self._reader.close()
-        self._writer = self._reader = None
+        self._forget()
 
     def __enter__(self) -> Self:
         return self.open() if self._writer is None else self
@@ -374,22 +381,34 @@ class Roles:
             timeout_s: How long to wait for the last reply.
 
         Raises:
-            SubjectError: A name is none.
+            SubjectError: A name is none, options contradict each other, or it is too large.
+            TypeError: Something is text, and no bytes.
         """
+        options = Options(one_way, one_instance, one_response, local_realm)
+        if (text := options.fault) is not None:
+            raise SubjectError(text)
+        address = _address(tree, role)
         self._sent += 1
         name = f"{self._word}-{self._sent}"
-        options = Options(one_way, one_instance, one_response, local_realm)
+        self.say(SendWanted(self.app, name, address, payload, header, options, iid, protocol))
         call = Call(name, timeout_s, _roles=self)
         if one_way:
             call.replies.append(RoleReply(ReplyKind.END, None, is_last=True))
         else:
             self._calls[name] = call
-        address = _address(tree, role)
-        self.say(SendWanted(self.app, name, address, payload, header, options, iid, protocol))
         return call
 
     def say(self, said: AppSaid) -> None:
-        """Write a record for the node."""
+        """Write a record for the node.
+
+        Raises:
+            SubjectError: It carries more than a message may have.
+            TypeError: What it carries is text, and no bytes.
+        """
+        for what in ("payload", "header"):
+            check_bytes(what, getattr(said, what, None))
+        if (size := content_bytes(said)) > self._bytes_max:
+            raise SubjectError(f"{size} bytes; at most {self._bytes_max} are allowed")
         writer = self._open_writer()
         key, value = encode_said(said)
         writer.produce(self._names.sends(self._node), value, key, 0)

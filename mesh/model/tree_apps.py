@@ -195,6 +195,17 @@ AppSaid = (
 """Records of `sends`."""
 
 
+def content_bytes(said: AppSaid) -> int:
+    """Return how many bytes of an application's own a record carries."""
+    match said:
+        case SendWanted():
+            return len(said.payload) + len(said.header)
+        case AnswerGiven() | Resumed():
+            return len(said.payload or b"")
+        case _:
+            return 0
+
+
 @dataclass(frozen=True, slots=True)
 class Delivered:
     """A message for an instance of this application.

@@ -180,6 +180,13 @@ class Options:
     one_response: bool = False
     local_realm: bool = False
 
+    @property
+    def fault(self) -> str | None:
+        """Why no message is sent so, in one line; None if it is. Spec: 6.1."""
+        if self.one_way and (self.one_instance or self.one_response):
+            return "one_way goes with neither one_instance nor one_response; drop one"
+        return None
+
 
 PLAIN = Options()
 """To all instances, each of which may answer as often as it likes."""

@@ -203,8 +203,8 @@ def _fault(node: Node, wanted: SendWanted) -> tuple[str, str] | None:
     options = wanted.options
     if fault := name_fault(wanted.address.role):
         return "BAD_NAME", f"role: {fault}"
-    if options.one_way and (options.one_instance or options.one_response):
-        return "BAD_OPTIONS", "one_way goes with neither one_instance nor one_response; drop one"
+    if (text := options.fault) is not None:
+        return "BAD_OPTIONS", text
     if options.local_realm and not node.realm:
         return "NO_REALM", f"node {node.name!r} is in no realm; send without local_realm"
     if (wanted.app, wanted.call) in node.calls:

@@ -20,7 +20,7 @@ from mesh.model.control import TreeStatus
 from mesh.model.effects import Relinked
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from mesh.model.tree_apps import AnswerGiven, AppSaid, LeaseSaid, Resumed, RoleSaid, SendWanted
+from mesh.model.tree_apps import AppSaid, LeaseSaid, RoleSaid, content_bytes
 from mesh.runtime.host.intake import Intake, by_partition
 from mesh.runtime.host.questions import Questions
 from mesh.runtime.trees.feeds import Feeds
@@ -334,10 +334,5 @@ class TreeService:
 
 
 def _check_size(said: AppSaid, limit: int) -> None:
-    size = 0
-    if isinstance(said, SendWanted):
-        size = len(said.payload) + len(said.header)
-    elif isinstance(said, AnswerGiven | Resumed):
-        size = len(said.payload or b"")
-    if size > limit:
+    if (size := content_bytes(said)) > limit:
         raise DecodeError(f"the payload has {size} bytes; at most {limit} are allowed")

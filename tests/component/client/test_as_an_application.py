@@ -14,6 +14,7 @@ from mesh.client import (
     MessageClass,
     NotPublishedError,
     OtherKindError,
+    QueuePolicy,
     SubjectError,
 )
 from mesh.client.leases import Leases
@@ -264,6 +265,19 @@ def test_what_no_node_would_take_is_refused(
     with pytest.raises(SubjectError, match=told):
         client.subscribe("orders", "acme/>", **asked)  # type: ignore[arg-type]
     assert not client.subscribed()
+
+
+def test_words_may_be_written_as_text(mesh: Mesh) -> None:
+    client = mesh.client("a")
+    client.subscribe("jobs", "x", kind="queue", policy="any")  # type: ignore[arg-type]
+    [one] = client.subscribed().values()
+    assert (one.kind, one.policy) == (EndpointKind.QUEUE, QueuePolicy.ANY)
+    sent = client.publish("x", b"", message_class="direct")  # type: ignore[arg-type]
+    assert sent.message_class is MessageClass.DIRECT
+    with pytest.raises(SubjectError, match="must be one of guaranteed, direct, not 'sure'"):
+        client.publish("x", b"", message_class="sure")  # type: ignore[arg-type]
+    with pytest.raises(SubjectError, match="kind must be one of channel, queue, not 'topic'"):
+        client.subscribe("e", "x", kind="topic")  # type: ignore[arg-type]
 
 
 def test_one_may_wait_without_end_but_not_for_no_number(mesh: Mesh) -> None:

@@ -1,0 +1,85 @@
+"""An application that takes roles and sends to roles, as the client library has it. tree_layer 8."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from mesh.client.roles import Roles
+from mesh.errors import RoleRefusedError, SubjectError
+from mesh.testing.memory import InMemoryMesh
+
+SPEC = {
+    "kafka": {"k": {}},
+    "nodes": {"a": {"kafka": "k"}, "b": {"kafka": "k"}},
+    "zones": {"Z": {"kind": "one-hop", "nodes": ["a", "b"]}},
+}
+
+
+@pytest.fixture(scope="module")
+def mesh() -> Iterator[InMemoryMesh]:
+    with InMemoryMesh(SPEC) as one:
+        yield one
+
+
+@pytest.fixture
+def roles(mesh: InMemoryMesh) -> Iterator[Roles]:
+    with mesh.client("a").roles("desk") as one:
+        yield one
+
+
+def test_what_cannot_be_sent_is_refused_at_once(roles: Roles) -> None:
+    """Its node would only log it: whoever waits for a reply would wait in vain. Spec: 6.1."""
+    with pytest.raises(SubjectError, match="one_way goes with neither"):
+        roles.send("t", "r", one_way=True, one_instance=True)
+    with pytest.raises(SubjectError, match="900001 bytes; at most 900000 are allowed"):
+        roles.send("t", "r", b"x" * 900_000, header=b"x")
+    with pytest.raises(TypeError, match="payload must be bytes, not str"):
+        roles.send("t", "r", "text")  # type: ignore[arg-type]
+    with pytest.raises(SubjectError, match="role: a name is empty"):
+        roles.send("t", "")
+    assert not roles._calls
+
+
+def test_the_largest_payload_comes_whatever_its_bytes(mesh: InMemoryMesh, roles: Roles) -> None:
+    """Of control characters JSON makes six for one."""
+    roles.add("t", "big")
+    mesh.pass_time(0.5)
+    call = roles.send("t", "big", bytes(900_000), timeout_s=10)
+    [message] = next(taken for _ in range(200) if roles.step() and (taken := roles.taken()))
+    assert message.payload == bytes(900_000)
+    with pytest.raises(SubjectError, match="at most 900000 are allowed"):
+        message.answer(bytes(900_001))
+    message.answer(bytes(900_000))
+    assert bytes(900_000) in [one.payload for one in call.wait()]
+
+
+def test_a_role_that_is_asked_for_anew_is_in_force_anew(mesh: InMemoryMesh, roles: Roles) -> None:
+    """Shared, then alone: what is returned is the instance that is held alone."""
+    shared = roles.add("t", "lead")
+    assert roles.add("t", "lead") == shared
+    alone = roles.add("t", "lead", exclusive=True)
+    assert alone != shared
+    assert roles.add("t", "lead", exclusive=True) == alone
+    with mesh.client("b").roles("rival") as rival:
+        mesh.pass_time(1.0)
+        with pytest.raises(RoleRefusedError, match="EXCLUSIVE_HELD"):
+            rival.add("t", "lead", exclusive=True, polite=True)
+
+
+def test_an_application_that_is_opened_again_begins_anew(mesh: InMemoryMesh) -> None:
+    """What its former life held is gone, and nobody is told otherwise."""
+    roles = mesh.client("a").roles("twice")
+    with roles:
+        first = roles.add("t", "again")
+    assert not roles.held
+    with roles:
+        second = roles.add("t", "again")
+        assert second != first
+        assert list(roles.held.values()) == [second]
+
+
+def test_the_shortest_lease_is_one_that_a_node_takes(mesh: InMemoryMesh) -> None:
+    with mesh.client("a").roles("brief", lease_s=0.0001) as roles:
+        assert roles.app == "brief"
