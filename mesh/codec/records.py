@@ -22,8 +22,10 @@ T = TypeVar("T")
 Fields = Mapping[str, Any]
 """A record as fastavro sees it; it never leaves this package."""
 
-#: What fastavro raises on bytes that are not what the schema says.
-_NOT_AVRO = (EOFError, IndexError, KeyError, OverflowError, TypeError, ValueError)
+#: What fastavro raises on bytes that are not what the schema says, and JSON within it.
+_NOT_AVRO = (
+    EOFError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError,
+)  # fmt: skip
 
 
 def check_version(name: str, version: int) -> None:

@@ -4,6 +4,7 @@ from contextlib import suppress
 
 import pytest
 
+from mesh.codec import control
 from mesh.codec.control import (
     decode_config,
     decode_learned,
@@ -23,7 +24,7 @@ from mesh.errors import (
     RemoteProtocolError,
     UnknownVersionError,
 )
-from mesh.model.control import EndpointKind, Identity, Mark, RepairRequest, Subscription
+from mesh.model.control import EndpointKind, Heartbeat, Identity, Mark, RepairRequest, Subscription
 from mesh.model.frames import MessageClass
 from tests.unit.codec.vector_cases import CONTROL, STATE, Vector
 
@@ -36,6 +37,16 @@ def test_another_major_version_is_refused_by_name(vector: Vector) -> None:
     """The text names the record, its version and ours, whatever follows the version."""
     with pytest.raises(UnknownVersionError, match=f"{vector.schema}: version 2 .*version 1"):
         vector.decode(b"\x04\xff\xff")
+
+
+def test_what_is_nested_without_end_is_refused_like_any_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """JSON in `ext` of a heartbeat: whoever looks at a mesh reads it as well as nodes do."""
+    monkeypatch.setattr(control, "_beat_ext", lambda _: {"beat.trees": b"[" * 100_000})
+    data = control.encode_heartbeat(Heartbeat(1, 1, ready=True))
+    with pytest.raises(DecodeError, match="heartbeat: not a record of version 1"):
+        control.decode_heartbeat(data)
 
 
 @every_record
