@@ -18,7 +18,7 @@ from ipaddress import ip_address
 from urllib.parse import parse_qs, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -37,6 +37,9 @@ REQUESTS_MAX = 500
 
 DROPPED_BYTES_MAX, DROPPED_WITHIN_S = 16 << 20, 2.0
 """So much of a larger body is taken in, within so many seconds, before it is refused."""
+
+LOGIN_BYTES_MAX, LOGIN_WITHIN_S = 10_000, 10.0
+"""A token is shorter, and comes at once: whoever has none yet may hold nobody up."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -183,10 +186,16 @@ class Guard:
         if request.method != "POST":
             return self._form("", to)
         body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > 10_000:
-                return problem(413, "a token is shorter")
+        try:
+            async with asyncio.timeout(LOGIN_WITHIN_S):
+                async for part in request.stream():
+                    body += part
+                    if len(body) > LOGIN_BYTES_MAX:
+                        return problem(413, "a token is shorter")
+        except TimeoutError:
+            return problem(408, f"no token came within {LOGIN_WITHIN_S:g} s")
+        except ClientDisconnect:
+            return problem(400, "there is nobody to answer")
         shown = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
         if not _is_same(shown, self._access.token):
             return self._form("That is not the token.", to, status=401)

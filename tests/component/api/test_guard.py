@@ -210,3 +210,32 @@ def test_probes_are_answered_however_many_ask(monkeypatch: pytest.MonkeyPatch) -
         return told
 
     assert asyncio.run(asked()) == [503, 200, 200, 200, 200]
+
+
+def test_a_login_that_never_ends_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has no token yet could else take all the requests that are answered at one time."""
+    monkeypatch.setattr("mesh.api.guard.LOGIN_WITHIN_S", 0.0)
+
+    async def asked(first: Message) -> int:
+        messages, told = [first], list[int]()
+
+        async def app(_scope: Scope, _receive: Receive, _send: Send) -> None:
+            raise AssertionError("nobody may ask yet")
+
+        async def receive() -> Message:
+            if not messages:
+                await asyncio.Event().wait()
+            return messages.pop()
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                told.append(message["status"])
+
+        scope: Scope = {"type": "http", "method": "POST", "path": "/login", "query_string": b""}
+        scope |= {"headers": [(b"host", b"localhost")]}
+        await Guard(app, Access(token=TOKEN))(scope, receive, send)
+        return told[0]
+
+    half = {"type": "http.request", "body": b"token=", "more_body": True}
+    assert asyncio.run(asked(half)) == 408
+    assert asyncio.run(asked({"type": "http.disconnect"})) == 400
