@@ -232,7 +232,7 @@ def test_a_login_that_never_ends_holds_nobody_up(monkeypatch: pytest.MonkeyPatch
                 told.append(message["status"])
 
         scope: Scope = {"type": "http", "method": "POST", "path": "/login", "query_string": b""}
-        scope |= {"headers": [(b"host", b"localhost")]}
+        scope["headers"] = [(b"host", b"localhost")]
         await Guard(app, Access(token=TOKEN))(scope, receive, send)
         return told[0]
 
