@@ -238,15 +238,19 @@ class Applications:
         return RoutesTold(asked.app, asked.call, asked.address, is_certain, routes, links, colour)
 
     def _read(self, said: Sequence[RoleSaid | LeaseSaid]) -> Iterator[Effect]:
-        """Take records of `roles`; what one application adds in a row is added at once."""
-        wishes: list[RoleWish] = []
+        """Take records of `roles`; what one application adds in a row is added at once.
+
+        A wish that takes the place of one in that row is no part of it: the former has to be in
+        force before it can end.
+        """
+        wishes: dict[RoleKey, RoleWish] = {}
         of = ""
         for one in said:
-            app = one.key.app if isinstance(one, RoleSaid) else one.app
+            app, key = (one.key.app, one.key) if isinstance(one, RoleSaid) else (one.app, None)
             is_more = isinstance(one, RoleSaid) and self._is_news(one)
-            if wishes and (app != of or not is_more):
-                yield from self._add(of, wishes)
-                wishes = []
+            if wishes and (app != of or not is_more or key in wishes):
+                yield from self._add(of, list(wishes.values()))
+                wishes = {}
             of = app
             if self._is_full(app):
                 continue
@@ -257,9 +261,9 @@ class Applications:
             else:
                 yield from self._live(app)
                 if is_more and (yield from self._note(one.key, one.wish)):
-                    wishes.append(one.wish)
+                    wishes[one.key] = one.wish
         if wishes:
-            yield from self._add(of, wishes)
+            yield from self._add(of, list(wishes.values()))
 
     def _is_full(self, name: str) -> bool:
         """Say whether nobody else can be served: each application costs a topic."""

@@ -72,6 +72,20 @@ def test_a_lease_that_ends_takes_roles_along_and_out_of_the_topic() -> None:
     assert apps.names == []
 
 
+@pytest.mark.parametrize("is_at_once", [True, False])
+def test_the_last_of_several_wishes_is_in_force_however_they_are_read(is_at_once: bool) -> None:
+    apps = served()
+    alone = RoleWish(PLACE, is_exclusive=True)
+    wishes = [RoleSaid(KEY, WISH), RoleSaid(KEY, alone)]
+    said: list[RoleSaid | LeaseSaid] = [LeaseSaid("app", 5_000), *wishes]
+    effects: list[Effect] = []
+    for batch in [said] if is_at_once else [[one] for one in said]:
+        effects += apps.step(RolesRead(batch), 0)
+    heard = [one for one in told(effects) if not isinstance(one, Served)]
+    assert [type(one) for one in heard] == [RoleTaken, RoleTaken]
+    assert [one.is_exclusive for one in heard if isinstance(one, RoleTaken)] == [False, True]
+
+
 def test_nothing_is_left_of_applications_that_are_gone() -> None:
     apps = served()
     for number in range(50):
