@@ -24,6 +24,10 @@ from mesh.trees.records import LocalRole
 from mesh.trees.routes import Route
 from mesh.trees.utility import is_reserved
 
+AHEAD_MAX = 1 << 16
+"""How far ahead of this node's clock an instance may be that an application names. All clocks
+follow it, and they end at 2^31: a random number would have the mesh's run out."""
+
 BULK_MAX = 1_000
 """Publishes in one frame: with the longest names it stays below what a topic allows."""
 
@@ -253,6 +257,8 @@ def _fault(node: Node, app: str, wish: RoleWish) -> tuple[str, str] | None:
         return "NO_REALM", f"node {node.name!r} is in no realm; give it one, or extent cloud"
     if any(one.app == app for one in node.instances(wish.address).values()):
         return "ROLE_HELD", f"application {app!r} holds {wish.address.role!r} already"
+    if wish.iid and clock_of(wish.iid) > node.clock + AHEAD_MAX:
+        return "BAD_INSTANCE", "this iid is of a time to come; leave it out for a fresh one"
     iid = wish.iid or InstanceId(1 << 127)
     if is_beaten(node, wish.address, iid, is_exclusive=wish.is_exclusive):
         return "EXCLUSIVE_HELD", f"{wish.address.role!r} is held alone elsewhere; ask its holder"

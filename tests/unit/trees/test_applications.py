@@ -17,7 +17,7 @@ from mesh.model.tree_apps import (
     SendWanted,
     Served,
 )
-from mesh.model.trees import Address, tree_id
+from mesh.model.trees import Address, InstanceId, tree_id
 from mesh.trees.applications import (
     SETTLE_MS,
     Applications,
@@ -30,6 +30,7 @@ from mesh.trees.applications import (
 )
 from mesh.trees.inputs import Ticked
 from mesh.trees.machine import TreeNode
+from mesh.trees.publishing import AHEAD_MAX
 from mesh.trees.settings import Settings
 
 PLACE = Address(tree_id("desk"), "pricing")
@@ -84,6 +85,20 @@ def test_the_last_of_several_wishes_is_in_force_however_they_are_read(is_at_once
     heard = [one for one in told(effects) if not isinstance(one, Served)]
     assert [type(one) for one in heard] == [RoleTaken, RoleTaken]
     assert [one.is_exclusive for one in heard if isinstance(one, RoleTaken)] == [False, True]
+
+
+@pytest.mark.parametrize("clock", [1 << 31, (1 << 31) - 1, AHEAD_MAX + 1])
+def test_an_instance_of_a_time_to_come_is_refused(clock: int) -> None:
+    """All clocks would follow it, and neighbours refuse frames with clocks beyond their end."""
+    apps = served()
+    apps.step(RolesRead([LeaseSaid("app", 5_000)]), 0)
+    wish = RoleWish(PLACE, iid=InstanceId(clock << 96))
+    effects = apps.step(RolesRead([RoleSaid(KEY, wish)]), 0)
+    assert [one.code for one in told(effects) if isinstance(one, Refused)] == ["BAD_INSTANCE"]
+    assert WriteRole(KEY, None) in effects
+    near = RoleWish(PLACE, iid=InstanceId(7 << 96))
+    taken = told(apps.step(RolesRead([RoleSaid(KEY, near)]), 0))
+    assert [one.iid for one in taken if isinstance(one, RoleTaken)] == [near.iid]
 
 
 def test_nothing_is_left_of_applications_that_are_gone() -> None:
