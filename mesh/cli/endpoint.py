@@ -15,7 +15,9 @@ from mesh.cli.target import HERE, Target, check_node, is_asked, say
 
 
 def list_endpoints(
-    node: Annotated[str | None, typer.Option(help="Only those of this node.")] = None,
+    node: Annotated[
+        str | None, typer.Option("--node", "-n", help="Only those of this node.")
+    ] = None,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:

@@ -18,6 +18,7 @@ from mesh.cli.role_ways import (
     TimeoutOption,
     TreeArgument,
     known_routes,
+    replies_table,
     reply_row,
     role_address,
 )
@@ -131,8 +132,8 @@ def send_to_role(
     replies = [] if one_way else [reply_row(one) for one in call.replies]
     is_ok = is_done and not any(one["kind"] in ("null", "not_found") for one in replies)
     data = {"ok": is_ok, "tree": tree, "role": role, "replies": replies}
-    rows = [(one["kind"], one["cause"] or "-", " ".join(one["items"])) for one in replies]
-    render(View(data=data, table=lambda: grid(("REPLY", "CAUSE", "SAID"), rows)), output)
+    nothing = "sent" if one_way else ""
+    render(View(data=data, table=lambda: nothing or replies_table(replies)), output)
     raise typer.Exit(0 if is_ok else EXIT_LAGGING)
 
 

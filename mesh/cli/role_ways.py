@@ -59,7 +59,7 @@ def route_role(
             (way["link"] or "here") + (" in the realm" if way["scope"] == "realm" else ""),
             way["hops"],
             way["reason"],
-            f"{way['age_s']:.0f} s",
+            "-" if way is NOTHING else f"{way['age_s']:.0f} s",
         )
         for one in nodes
         for way in one["routes"] or [NOTHING]
@@ -93,6 +93,8 @@ def trace_role(
     It is a real message: those who have the role get it. Exit code 10: as `role send`, or a node
     could not be watched.
     """
+    from rich.console import Group
+
     from mesh.client.role_trace import trace_send
 
     role_address(tree, role)
@@ -127,7 +129,8 @@ def trace_role(
         for one in hops
     ]
     columns = ("WHAT", "FROM", "AT", "HOPS", "ROLE HERE")
-    render(View(data=data, table=lambda: grid(columns, rows)), output)
+    table = lambda: Group(grid(columns, rows), replies_table(replies))  # noqa: E731
+    render(View(data=data, table=table), output)
     raise typer.Exit(0 if is_ok else EXIT_LAGGING)
 
 
@@ -214,6 +217,12 @@ def reply_row(reply: RoleReply) -> Row:
         "cause": None if reply.cause is None else str(reply.cause),
         "items": [item.decode("utf-8", "backslashreplace") for item in reply.items],
     }
+
+
+def replies_table(replies: Sequence[Row]) -> Any:
+    """Return what came back, for people."""
+    rows = [(one["kind"], one["cause"] or "-", " ".join(one["items"])) for one in replies]
+    return grid(("REPLY", "CAUSE", "SAID"), rows, "no reply")
 
 
 def role_address(tree: str, role: str) -> Address:

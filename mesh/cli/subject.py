@@ -68,7 +68,7 @@ def resume_subject(
 
 
 def list_subjects(
-    node: Annotated[str | None, typer.Option(help="Only this node.")] = None,
+    node: Annotated[str | None, typer.Option("--node", "-n", help="Only this node.")] = None,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:

@@ -217,7 +217,8 @@ def rename(
 
 def list_zones(
     node: Annotated[
-        str | None, typer.Option(help="Only the zones that this node belongs to.")
+        str | None,
+        typer.Option("--node", "-n", help="Only the zones that this node belongs to."),
     ] = None,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,

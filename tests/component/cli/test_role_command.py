@@ -137,6 +137,16 @@ def test_the_way_of_one_message_is_shown_hop_by_hop(run: Run, trees: Chain) -> N
     assert "data (last)" in run("role", "trace", "desk-7", "pricing", "-n", "a", "-f", file).out
 
 
+def test_a_trace_says_why_it_ends_so(run: Run, trees: Chain) -> None:
+    """Nobody has the role: exit code 10, and the reply that says so."""
+    _, file = trees
+    traced = run("role", "trace", "desk-7", "nobody", "-n", "a", "-f", file)
+    assert traced.code == 10
+    assert "not_found" in traced.out
+    routes = run("role", "route", "desk-7", "nobody", "-f", file)
+    assert "0 s" not in routes.out
+
+
 def test_a_trace_says_whom_it_cannot_watch(run: Run, trees: Chain) -> None:
     mesh, file = trees
     hosted(mesh)
