@@ -186,7 +186,9 @@ class NodeMachine:
             isinstance(input_, SubscriptionRead) and self._round is not None
         ):
             return taken
-        probed = self.probing.step(self.learner, self.leader, self._now_ms, self._lanes)
+        probed = self.probing.step(
+            self.learner, self.leader, self._now_ms, self._lanes, is_ready=self.is_ready
+        )
         return [*taken, *probed, *self._turn_rounds(), *self._tell_change()]
 
     def _take(self, input_: Input) -> Iterator[Effect]:

@@ -209,8 +209,14 @@ class Probing:
         leader: Leader | None,
         now_ms: int,
         lanes: Mapping[int, Mapping[str, tuple[int, int]]],
+        *,
+        is_ready: bool,
     ) -> Iterator[WriteLinks | DropLinks | Note]:
-        """Set the gates by what is known, and each lane has committed; tell what is news of it."""
+        """Set the gates by what is known, and each lane has committed; tell what is news of it.
+
+        Who begins to judge waits until all that neighbours offer is proven, but for one that is
+        ready and has known them before: they may wait for it to write its own topic anew.
+        """
         count = self.topology.nodes[self.node].lanes
         still = min(lanes.get(lane, {}).get(STILL, (-1, -1)) for lane in range(count))
         if still != self._still:
@@ -225,7 +231,7 @@ class Probing:
                 self._is_dirty = False
                 set_gates(learner, {gate.neighbour: gate for gate in own.gates}, own.gate_number)
             return
-        if own is None or not (self._has_judged or learner.is_synced):
+        if own is None or not (self._has_judged or is_ready or learner.is_synced):
             return
         if not self._is_urgent and now_ms - self._judged_ms < JUDGE_MS:
             return

@@ -88,6 +88,23 @@ def test_a_control_topic_made_anew_is_read_by_neighbours(mesh: SmallMesh, when: 
     assert told.applied == told.complete == 1
 
 
+def test_control_topics_of_two_neighbours_made_anew_at_once_are_written_again(
+    mesh: SmallMesh,
+) -> None:
+    """Neither waits for the other's to be proven before it writes its own. Spec: K16, K23, K26."""
+    for node in "bc":
+        mesh.kafka.recreate(mesh.names.control(node))
+    mesh.run(20_000)
+    mesh.subscribe("c", "f", "y/>")
+    mesh.run(10_000)
+    mesh.publish(b"1", [subject("y/1")])
+    mesh.run()
+    assert come(mesh, "f") == [b"1"]
+    assert states(mesh, "b") == {"a": "up", "c": "up"}
+    assert states(mesh, "c") == {"b": "up"}
+    assert subscribed(mesh, "c").complete == 1
+
+
 def test_who_starts_with_another_control_topic_of_a_neighbour_waits_for_nothing_that_is_gone(
     mesh: SmallMesh,
 ) -> None:
