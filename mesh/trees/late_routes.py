@@ -63,7 +63,7 @@ def reopen(node: Node, session: Session) -> None:
     session.is_closed = False
     session.has_data = session.is_delivered = True
     session.has_null = False
-    session.items = []
+    session.items, session.items_bytes = [], 0
     enter(node, session)
     if session.came_by is not None:
         node.transmit(session.came_by, Reopen(session.mid))

@@ -53,6 +53,7 @@ class Session:
         offered: Instances here that were given it, and their applications.
         is_delivered, has_data, has_null, has_end, has_not_found: What has come back so far.
         items: With one response: what is collected.
+        items_bytes: What that comes to, each with what it takes beside its own bytes.
         cause: Why the last branch that answered with nothing did.
         recoveries: How often a recovery was begun for it: at most once.
         is_incomplete: ... which could not hear everybody.
@@ -86,6 +87,7 @@ class Session:
     has_end: bool = False
     has_not_found: bool = False
     items: list[bytes] = field(default_factory=list)
+    items_bytes: int = 0
     cause: Cause | None = None
     recoveries: int = 0
     is_incomplete: bool = False

@@ -27,6 +27,10 @@ NOBODY_YET = (ReplyKind.NOT_FOUND, ReplyKind.DUPLICATE, ReplyKind.STALE)
 """What leaves a message for one instance without any: the next way is tried. H18."""
 
 
+ITEM_BYTES = 16
+"""What an answer among others takes beside its own bytes: there is no end of empty ones."""
+
+
 def answer(node: Node, given: AnswerGiven) -> None:
     """Take an application's answer to what was delivered to it."""
     session = node.sessions.get(given.mid)
@@ -154,9 +158,11 @@ def _tries_on(session: Session) -> bool:
 
 def _pass_data(node: Node, session: Session, said: Reply, *, is_last: bool) -> None:
     if session.options.one_response:
-        room = node.settings.collected_bytes_max - sum(map(len, session.items))
-        if sum(map(len, said.items)) <= room:
+        size = sum(len(item) + ITEM_BYTES for item in said.items)
+        # Of one alone the limit is that of any answer.
+        if session.items_bytes + size <= node.settings.collected_bytes_max + ITEM_BYTES:
             session.items.extend(said.items)
+            session.items_bytes += size
         else:
             session.has_null, session.cause = True, Cause.TOO_LARGE
     else:

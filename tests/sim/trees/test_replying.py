@@ -21,6 +21,7 @@ from mesh.trees.inputs import (
     FrameRead,
     PortClosed,
 )
+from mesh.trees.replying import ITEM_BYTES
 from mesh.trees.settings import (
     Settings,
 )
@@ -145,6 +146,21 @@ def test_answers_that_are_too_large_together_are_a_null() -> None:
     assert call.count(ReplyKind.NULL) == 1
     assert 1 <= len(call.items) <= 2
     assert sum(one.is_last for one in call.answers) == 1
+
+
+def test_empty_answers_have_an_end_too() -> None:
+    """Each takes its room in the one frame that carries all, and in the record that is told."""
+    most = 10 * ITEM_BYTES
+    mesh = world((("a", "b"),), roles="b", settings=Settings(ping_ms=0, collected_bytes_max=most))
+    held = hold_answers(mesh)
+    call = mesh.send("a", "r", one_response=True)
+    mesh.run(for_ms=3_000)
+    for _ in range(100):
+        answer(mesh, held[0], b"", is_last=False)
+    answer(mesh, held[0], b"")
+    mesh.run()
+    assert call.count(ReplyKind.NULL) == 1
+    assert len(call.items) == 11
 
 
 def test_22_23_not_found_only_if_every_branch_says_so() -> None:
