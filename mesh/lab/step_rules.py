@@ -105,7 +105,7 @@ def _link(ends: Sequence[str], topology: Topology) -> str | None:
 
 def _left(step: Leave) -> str | None:
     if (step.queue is None) == (step.app is None):
-        return "leave one of `queue: name` and `app: name`"
+        return "write one of `queue: name` and `app: name`: what is left"
     return name_fault(step.queue or step.app or "")
 
 

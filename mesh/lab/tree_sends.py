@@ -122,7 +122,9 @@ class Applications:
             case Leave():
                 left = self._apps.pop((step.node, step.app or APP), None)
                 if left is None:
-                    raise StepFailedError(f"{step.node} has no application {step.app}")
+                    there = ", ".join(app for node, app in self._apps if node == step.node)
+                    text = f"{step.node} has no application {step.app}; there is {there or 'none'}"
+                    raise StepFailedError(text)
                 left.leave()
             case Send():
                 return self._send(step)

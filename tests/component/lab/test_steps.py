@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mesh.errors import ConfigError
+from mesh.lab.backend import SimulatedBackend
+from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario, with_storm
 from mesh.lab.steps import Storm
 
@@ -119,8 +124,8 @@ BAD = [
     ("role: {node: a, tree: desk, role: two words}", "has spaces"),
     ("role: {node: a, tree: desk, role: r, extent: realm}", "node a is in none"),
     ("role: {node: a, tree: desk, role: r, app: m.e}", "'m.e' is no name"),
-    ("leave: {node: a}", "leave one of `queue: name` and `app: name`"),
-    ("leave: {node: a, app: b, queue: c}", "leave one of"),
+    ("leave: {node: a}", "write one of `queue: name` and `app: name`"),
+    ("leave: {node: a, app: b, queue: c}", "write one of"),
     ("send: {node: a, tree: t, role: r, name: x, one_way: true, one_instance: true}", "drop one"),
     ("send: {node: a, tree: t, role: r, name: x, local_realm: true}", "node a is in none"),
     ("move: {tree: t, role: r, to: z}", "no node 'z'"),
@@ -210,3 +215,14 @@ def test_sends_are_expected_by_their_names(tmp_path: Path, steps: str, told: str
     path.write_text(f"{text}  steps: [{listed}]\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=told):
         load_scenario(path)
+
+
+def test_an_application_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
+    """The one that steps do not name has a name too."""
+    steps = "role: {node: a, tree: t, role: r}\n    - leave: {node: a, app: desk}"
+    path = write(tmp_path, steps + "\n    - leave: {node: a, app: lab}")
+    scenario = load_scenario(path)
+    with closing(SimulatedBackend(scenario.topology, scenario.seed, trees=True)) as backend:
+        result: Mapping[str, Any] = run_scenario(scenario, backend, backend_name="sim")
+    told = [step["detail"].get("error", "") for step in result["steps"]]
+    assert told == ["", "a has no application desk; there is lab", ""]
