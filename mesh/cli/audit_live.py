@@ -47,6 +47,12 @@ def run(
         str | None,
         typer.Option(metavar="HOST:PORT", help="Tell probes and Prometheus how the auditor is."),
     ] = None,
+    brief: Annotated[
+        bool,
+        typer.Option(
+            "--brief", help="For a run of minutes: begins sooner, takes longer per record."
+        ),
+    ] = False,
     target: Target = HERE,
 ) -> None:
     """Audit a mesh live until Ctrl-C: findings, certificates and status on its audit topics."""
@@ -64,6 +70,7 @@ def run(
     words += [] if not master else ["--master", master]
     words += ["--cores", str(cores), "--memory", memory, "--batch", str(batch)]
     words += [] if listen is None else ["--listen", listen]
+    words += ["--brief"] if brief else []
     os.execv(words[0], words)  # noqa: S606  # this very interpreter, and no shell
 
 

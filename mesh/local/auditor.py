@@ -27,7 +27,7 @@ def spawn_auditor(fleet: Fleet) -> Process:
         [
             *(sys.executable, "-m", "streaming", "-f", str(fleet.file)),
             *addresses,
-            *("--checkpoint", str(fleet.directory / "audit")),
+            *("--checkpoint", str(fleet.directory / "audit"), "--brief"),
         ],
         name="the auditor",
         log=fleet.directory / "log" / "auditor.log",

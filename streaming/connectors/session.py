@@ -28,7 +28,7 @@ stranger's record claims: a length that no heap holds ends the JVM, one above a 
 that cannot be read. Records of the mesh stay far below: payloads are skipped, not read."""
 
 YOUNG_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Compiles little: for a session that lives for seconds."""
+"""Compiles little: half the work until the first batch is done, and twice as much per record."""
 
 
 _AT_HOME = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
@@ -92,6 +92,9 @@ def start_session(
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(cores),
         "spark.sql.adaptive.enabled": "false",
+        # A batch needs some 120 pieces of generated code. Of more than fit here, each batch would
+        # compile half anew, and the default is 100.
+        "spark.sql.codegen.cache.maxEntries": "1000",
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.stopTimeout": "20s",

@@ -30,6 +30,7 @@ from streaming.audits.queues import QueueRules
 from streaming.audits.silences import silent
 from streaming.audits.untaken import untaken
 from streaming.audits.unwanted import wanted
+from streaming.connectors.kept import kept
 from streaming.connectors.sink import Output
 from streaming.connectors.source import Ranges
 from streaming.job.doubts import Doubts
@@ -153,13 +154,11 @@ class Auditor:
     def rows(self, records: DataFrame) -> Batch:
         """Return the small rows of a micro-batch; this alone touches nothing of the state."""
         topology = self.topology
-        opened = parsed(records.coalesce(self.tasks), topology.prefix, topology.max_message_bytes)
-        opened.persist()
-        try:
+        with kept(
+            parsed(records.coalesce(self.tasks), topology.prefix, topology.max_message_bytes)
+        ) as opened:
             rows = batch_rows(opened, self.wanted, self.asked)
             return read_batch(row[0] for row in rows.collect())
-        finally:
-            opened.unpersist()
 
     def absorb(self, rows: Batch, kafka: str, batch: int) -> None:
         """Take the small rows of a micro-batch."""

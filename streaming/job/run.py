@@ -19,7 +19,7 @@ from streaming.config import AuditSettings
 from streaming.connectors.checkpoint import read_positions
 from streaming.connectors.logs import Logs
 from streaming.connectors.options import java_options
-from streaming.connectors.session import start_session
+from streaming.connectors.session import STEADY_JVM, YOUNG_JVM, start_session
 from streaming.connectors.sink import AuditTopics, Output
 from streaming.job.auditor import STATUS_S, Auditor
 from streaming.job.canaries import Flock
@@ -142,6 +142,7 @@ def run(settings: AuditSettings) -> None:
         cores=settings.cores,
         memory=settings.memory,
         master=settings.master,
+        jvm=YOUNG_JVM if settings.is_brief else STEADY_JVM,
         progress=say,
     )
     try:

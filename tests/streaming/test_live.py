@@ -44,7 +44,15 @@ class Live:
 
     def command(self) -> list[str]:
         places = [f"--bootstrap={name}={address}" for name, address in self.addresses.items()]
-        return [sys.executable, "-m", "streaming", "-f", str(self.folder / "mesh.yaml"), *places]
+        return [
+            sys.executable,
+            "-m",
+            "streaming",
+            "-f",
+            str(self.folder / "mesh.yaml"),
+            "--brief",
+            *places,
+        ]
 
     def start(self) -> None:
         checkpoint = ["--checkpoint", str(self.folder / "checkpoint")]

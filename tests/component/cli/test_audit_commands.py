@@ -232,10 +232,10 @@ def test_running_the_auditor_is_running_the_streaming_job(
     started: list[list[str]] = []
     monkeypatch.setattr(audit_live.os, "execv", lambda _, words: started.append(words))
     more = ["--bootstrap", "left=h:1", "--until-drained", "--master", "spark://s:7077"]
-    said = run("audit", "run", "-f", file, *more, "--cores", "8", "--memory", "2g")
+    said = run("audit", "run", "-f", file, *more, "--cores", "8", "--memory", "2g", "--brief")
     assert said.code == 0
     words = " ".join(started[0][1:])
     assert words == (
         f"-m streaming -f {file} --bootstrap left=h:1 --until-drained "
-        "--master spark://s:7077 --cores 8 --memory 2g --batch 150000"
+        "--master spark://s:7077 --cores 8 --memory 2g --batch 150000 --brief"
     )
