@@ -58,7 +58,7 @@ def show(message: Message) -> None:
     if "mesh-gap" in headers:
         print("lost", headers["mesh-gap"])
         return
-    print(message.value(), "as", headers["mesh-subject"], "with", headers["my"])
+    print(message.value(), "as", headers["mesh-subject"], "with", headers.get("my"))
 
 
 def main() -> None:

@@ -45,3 +45,19 @@ def test_a_node_that_dies_loses_no_order(mesh: MeshUnderTest) -> None:
     mesh.restart("ny1")
     [found] = mesh.wait_delivered("pa1", "order-service", 1)
     assert found.path == ("tk1", "ny1", "pa1")
+
+
+def test_a_service_that_starts_again_confirms_nothing_twice(mesh: MeshUnderTest) -> None:
+    """And what came meanwhile is not forgotten."""
+    mesh.subscribe("tk1", "shop", "acme/confirmed/*")
+    first = mesh.client("pa1")
+    service = OrderService(first)
+    mesh.publish("tk1", "acme/orders/asia", order(1))
+    while not service.work():
+        pass
+    first.close()
+    mesh.publish("tk1", "acme/orders/asia", order(2))
+    again = OrderService(mesh.client("pa1"))
+    assert again.work() == 1
+    found = mesh.wait_delivered("tk1", "shop", 2)
+    assert [json.loads(one.payload or b"")["order"] for one in found] == [1, 2]

@@ -33,7 +33,7 @@ def test_the_example_application_and_its_tests_work(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert "3 passed" in run.stdout, run.stdout + run.stderr
+    assert "4 passed" in run.stdout, run.stdout + run.stderr
 
 
 def test_what_does_not_come_is_told_with_what_did() -> None:
