@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.codec.state import decode_dead_letter
-from mesh.errors import ConfigError, Problem, ProtocolError
+from mesh.errors import ConfigError, Problem, ProtocolError, TransportError
 from mesh.model.frames import Era, FrameFlags, FrameHeader, MessageClass
 from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.names import name_fault
@@ -33,6 +33,9 @@ SHORT_MAX = 20_000
 
 CLOCKS_MS = 60_000
 """So far may the clocks of a publisher and of two Kafka clusters be apart."""
+
+DIGITS_MAX = 19
+"""Of a partition, generation or offset."""
 
 FORMS = "write TOPIC/PARTITION/OFFSET of the ingress record, or the id that `mesh subscribe` prints"
 
@@ -164,14 +167,33 @@ class Tracer:
         return Ingress(node, TopicPartition(name, numbers[0]), identity, message_class)
 
     def _ingress_of(self, topic: str) -> tuple[str, str, str, MessageClass] | None:
-        """Return (node, topic, topic id, class) for a topic's name or id."""
+        """Return (node, topic, topic id, class) for a topic's name or id.
+
+        Raises:
+            TransportError: It is not known, and one of those that could know it does not answer.
+        """
         names = TopicNames(self.topology.prefix)
-        for node, declared in self.topology.nodes.items():
-            wanted = {names.ingress(node, one): one for one in MessageClass}
-            found = self.kafka[declared.kafka].admin().describe(list(wanted))
+        known = {
+            names.ingress(node, one): (node, one)
+            for node in self.topology.nodes
+            for one in MessageClass
+        }
+        wanted: dict[str, list[str]] = {}
+        for name in [topic] if topic in known else known:
+            wanted.setdefault(self.topology.nodes[known[name][0]].kafka, []).append(name)
+        silent: TransportError | None = None
+        for kafka, listed in wanted.items():
+            try:
+                found = self.kafka[kafka].admin().describe(listed)
+            except TransportError as error:
+                silent = error  # another one may have it
+                continue
             for name, info in found.items():
                 if topic in (name, info.topic_id.hex()):
-                    return node, name, info.topic_id.hex(), wanted[name]
+                    node, message_class = known[name]
+                    return node, name, info.topic_id.hex(), message_class
+        if silent is not None:
+            raise silent
         return None
 
     def trace(self, ingress: Ingress) -> Trace:
@@ -308,7 +330,9 @@ class Tracer:
 def _parsed(text: str) -> tuple[str, tuple[int, int, int]]:
     """Return topic, and (partition, generation, offset), of an identity as text."""
     topic, *written = text.split("/")
-    numbers = [int(one) for one in written if one.isdecimal() and one.isascii()]
+    numbers = [
+        int(one) for one in written if one.isdecimal() and one.isascii() and len(one) <= DIGITS_MAX
+    ]
     if not topic or len(numbers) != len(written) or len(numbers) not in (2, 3):
         raise _wrong(f"{text!r} is no message: {FORMS}")
     generation = numbers[1] if len(numbers) == 3 else 0

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
+from mesh.errors import ConfigError, TransportUnavailableError
 from mesh.model.headers import SUBJECT_HEADER
 from mesh.operate.search import BEHIND_MAX
 from mesh.operate.trace import Tracer
@@ -90,3 +91,28 @@ def test_a_publisher_whose_clock_is_far_ahead_is_traced_all_the_same(busy: Mesh)
     found = tracer.trace(tracer.find("mesh.a.in.g/1/0"))
     assert len(found.frames) == 2
     assert len(found.deliveries) == 1
+
+
+@pytest.mark.parametrize("away", ["left", "right"])
+def test_a_message_is_found_whoever_else_does_not_answer(away: str) -> None:
+    """By the name of its topic or by its id; only who could have it is asked."""
+    mesh = Mesh(topology_from_mapping(CHAIN))
+    kafka = mesh.world.kafka
+    node = {"left": "c", "right": "a"}[away]
+    topic = f"mesh.{node}.in.g"
+    topic_id = kafka[mesh.topology.nodes[node].kafka].admin().describe([topic])[topic].topic_id
+    kafka[away].available = False
+    tracer = Tracer(mesh.topology, kafka)
+    for text in (topic, topic_id.hex()):
+        assert tracer.find(f"{text}/0/7").node == node
+    with pytest.raises(TransportUnavailableError):
+        tracer.find(f"{'0' * 32}/0/7")
+    kafka[away].available = True
+    with pytest.raises(ConfigError, match="no ingress topic of this mesh"):
+        tracer.find(f"{'0' * 32}/0/7")
+    mesh.close()
+
+
+def test_a_number_without_end_is_no_offset(busy: Mesh) -> None:
+    with pytest.raises(ConfigError, match="is no message"):
+        Tracer(busy.topology, busy.world.kafka).find(f"mesh.a.in.g/0/{'9' * 5_000}")
