@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -127,7 +126,7 @@ def _status_table(data: Mapping[str, Any]) -> RenderableType:
             one["messages"],
             one["certificates"],
             one["differing"] or "",
-            told_moment(one["at_ms"]) if one["at_ms"] else "never",
+            clock.told(one["at_ms"]) if one["at_ms"] else "never",
         )
         for endpoint, one in data["coverage"].items()
     ]
@@ -147,11 +146,6 @@ def _status_table(data: Mapping[str, Any]) -> RenderableType:
         f"not certified yet: {data['uncertified']}",
         *([grid(("SOURCE", "BLOCK", "ENDPOINT", "WAITS FOR"), waiting)] if waiting else []),
     )
-
-
-def told_moment(ms: float) -> str:
-    """Return a moment for people, in UTC."""
-    return datetime.fromtimestamp(ms / 1000, tz=UTC).isoformat(timespec="seconds")
 
 
 def _table(data: Mapping[str, Any], limit: int) -> RenderableType:
@@ -200,7 +194,7 @@ def _hours(data: Mapping[str, Any]) -> str:
     """Return of which time there are sums, for people."""
     first = min(one.get("from_ms", 0) for one in data["hours"])
     last = max(one.get("to_ms", 0) for one in data["hours"])
-    return f"the hours from {told_moment(first)} to {told_moment(last)}"
+    return f"the hours from {clock.told(first)} to {clock.told(last)}"
 
 
 def _finding_row(one: Mapping[str, Any]) -> tuple[object, ...]:
@@ -213,6 +207,6 @@ def _finding_row(one: Mapping[str, Any]) -> tuple[object, ...]:
         where,
         "" if first is None else first,
         "" if last is None else last,
-        told_moment(seen) if isinstance(seen, int) else "",
+        clock.told(seen) if isinstance(seen, int) else "",
         one.get("text", ""),
     )

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
-from mesh.cli import trace
-from mesh.cli.audit import audited, told_moment
+from mesh.cli import clock, trace
+from mesh.cli.audit import audited
 from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.session import Heard, open_session
 from mesh.cli.target import HERE, Target
@@ -68,8 +68,8 @@ def _lines(one: Mapping[str, Any]) -> list[RenderableType]:
     lines = [f"{one.get('kind')} at {where}: {one.get('text')}"]
     first, last = one.get("first_seen_ms"), one.get("last_seen_ms")
     if isinstance(first, int) and isinstance(last, int):
-        again = "" if first == last else f", grew until {told_moment(last)}"
-        lines.append(f"found {told_moment(first)}{again}, by run {one.get('run')}")
+        again = "" if first == last else f", grew until {clock.told(last)}"
+        lines.append(f"found {clock.told(first)}{again}, by run {one.get('run')}")
     ids = [str(id_) for id_ in one.get("ids") or []]
     told = [
         ("rule", one.get("rule")),

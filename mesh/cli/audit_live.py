@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mesh.cli import clock
-from mesh.cli.audit import EXIT_FOUND, told_moment
+from mesh.cli.audit import EXIT_FOUND
 from mesh.cli.problems import printable
 from mesh.cli.render import standard_output
 from mesh.cli.session import open_clusters, running_mesh
@@ -130,7 +130,7 @@ def _told(key: bytes | None, value: bytes | None, *, as_json: bool) -> tuple[str
 
 def _line(id_: str, entry: Mapping[str, Any]) -> str:
     at_ms = entry.get("last_seen_ms", entry.get("at_ms"))
-    at = told_moment(at_ms) if isinstance(at_ms, int) else ""
+    at = clock.told(at_ms) if isinstance(at_ms, int) else ""
     if "kind" in entry:
         return f"{at} {entry['kind']} {id_}: {entry.get('text')}"
     verdict = "equal" if entry.get("equal") else "DIFFERS"

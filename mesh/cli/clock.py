@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 
 
 def now_ms() -> int:
@@ -18,3 +19,11 @@ def wall_ms() -> int:
 def pause(seconds: float) -> None:
     """Let time pass."""
     time.sleep(seconds)
+
+
+def told(ms: float, timespec: str = "seconds") -> str:
+    """Return a moment for people, in UTC; one that is in no calendar as what a record says."""
+    try:
+        return datetime.fromtimestamp(ms / 1000, tz=UTC).isoformat(timespec=timespec)
+    except (OverflowError, ValueError, OSError):
+        return f"{ms:.0f} ms"

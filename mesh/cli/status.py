@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -64,8 +63,9 @@ def _proof_text(proof: Mapping[str, Any]) -> str:
 
 def _moment(ms: int) -> str:
     """Return a time of today as `05:52:10Z`, another with its date."""
-    moment, now = (datetime.fromtimestamp(one / 1000, tz=UTC) for one in (ms, clock.wall_ms()))
-    return f"{moment:%H:%M:%S}Z" if moment.date() == now.date() else f"{moment:%Y-%m-%dT%H:%M:%S}Z"
+    told, now = clock.told(ms).replace("+00:00", "Z"), clock.told(clock.wall_ms())
+    date, _, time_of_day = told.partition("T")
+    return time_of_day if now.startswith(f"{date}T") else told
 
 
 def _change_text(change: Mapping[str, Any]) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
 
+from mesh.cli import clock
 from mesh.cli.render import Output, OutputOption, View, grid, render
 from mesh.cli.session import Heard, open_session
 from mesh.cli.target import HERE, Target, say
@@ -107,4 +107,4 @@ def table_of(found: Trace, data: dict[str, Any]) -> RenderableType:
 
 
 def _moment(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, tz=UTC).isoformat(timespec="milliseconds")
+    return clock.told(ms, "milliseconds")

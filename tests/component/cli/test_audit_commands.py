@@ -225,6 +225,21 @@ def test_an_odd_record_ends_nobody_who_follows(
         assert all(isinstance(json.loads(line, parse_constant=pytest.fail), dict) for line in lines)
 
 
+def test_a_moment_that_is_in_no_calendar_is_told_as_it_is(
+    run: Run, chain: Chain, tell: Tell
+) -> None:
+    """Of a record of the auditor's topics, and of a client's create time."""
+    mesh, file = chain
+    far_ms = 10**15
+    tell("findings", "odd", **finding("odd", "x", first_seen_ms=0, last_seen_ms=far_ms))
+    assert "duplicate" in run("audit", "report", "-f", file).out
+    assert f"grew until {far_ms} ms" in run("audit", "explain", "odd", "-f", file).out
+    writer = mesh.world.kafka["left"].writer("client")
+    writer.produce("mesh.a.in.g", b"x", None, 0, timestamp=far_ms, headers=[("mesh-subject", b"s")])
+    writer.flush()
+    assert f"created {far_ms} ms" in run("trace", "mesh.a.in.g/0/0", "-f", file).out
+
+
 def test_running_the_auditor_is_running_the_streaming_job(
     run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
