@@ -99,6 +99,9 @@ def table_of(found: Trace, data: dict[str, Any]) -> RenderableType:
     ]
     if found.unseen:
         lines.append(f"there may be more in {', '.join(data['not_looked_at'])}; see --last")
+    if found.unknown:
+        nodes = ", ".join(found.unknown)
+        lines.append(f"it came to {nodes}, and what became of it there is not known")
     return Group(
         *lines,
         grid(("LINK", "FRAME", "STRETCH", "MESSAGES", "REPAIR", "WRITTEN"), frames),

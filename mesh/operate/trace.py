@@ -11,7 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.codec.state import decode_dead_letter
-from mesh.errors import ConfigError, Problem, ProtocolError, TransportError
+from mesh.errors import (
+    ConfigError,
+    Problem,
+    ProtocolError,
+    TransportError,
+    TransportUnavailableError,
+)
 from mesh.model.frames import Era, FrameFlags, FrameHeader, MessageClass
 from mesh.model.headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.names import name_fault
@@ -117,6 +123,8 @@ class Trace:
         deliveries: To endpoints that have a topic.
         letter: Why it was refused, or None.
         unseen: Partitions that may hold more in records that were not looked at.
+        unknown: Nodes that it came to, of whose topics nothing is known: their Kafka cluster does
+            not answer.
     """
 
     ingress: Ingress
@@ -130,6 +138,7 @@ class Trace:
     deliveries: list[DeliverySeen] = field(default_factory=list)
     letter: DeadLetter | None = None
     unseen: list[TopicPartition] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
 
     @property
     def is_found(self) -> bool:
@@ -199,8 +208,10 @@ class Tracer:
     def trace(self, ingress: Ingress) -> Trace:
         """Follow a message from its ingress to every endpoint.
 
+        What Kafka clusters on the way hold that do not answer is left out, and its nodes named.
+
         Raises:
-            TransportError: A Kafka cluster on the way does not answer.
+            TransportError: The Kafka cluster where it entered does not answer.
         """
         trace = Trace(ingress)
         self._read_ingress(trace)
@@ -216,11 +227,19 @@ class Tracer:
     def _follow(self, trace: Trace, last: int | None) -> Search:
         ingress = trace.ingress
         trace.unseen.clear()
+        trace.unknown.clear()
         search = Search(ingress.identity)
         edge = [_Arrival(ingress.node, ingress.place.partition, trace.created_ms)]
         visited = {ingress.node: None}
         while edge:
-            deliveries, frames = self._passed(trace, edge.pop(0), search, last)
+            at = edge.pop(0)
+            try:
+                deliveries, frames = self._passed(trace, at, search, last)
+            except TransportUnavailableError:
+                if at.node == ingress.node:
+                    raise
+                trace.unknown.append(at.node)
+                continue
             trace.deliveries += deliveries
             for frame in frames:
                 trace.frames.append(frame)

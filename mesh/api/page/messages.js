@@ -166,6 +166,7 @@ function traced(state, data) {
       : `${ingress.subject ? `${shown(ingress.subject)}, ` : ""}published at ${ingress.node}, ${ingress.routed ? "routed" : "not routed yet"}: ${data.deliveries.length} deliver${data.deliveries.length === 1 ? "y" : "ies"}, ${data.frames.length} frames${data.not_looked_at.length ? "; there may be more in records that were not looked at" : ""}.`),
     data.refused ? h("p", null, h("span", { class: "pill bad" }, "refused"), ` ${shown(data.refused.reason)}: ${shown(data.refused.detail)}`) : null,
     twice.length ? h("p", null, h("span", { class: "pill bad" }, "twice"), ` delivered more than once to ${[...new Set(twice)].map(shown).join(", ")}`) : null,
+    data.unknown.length ? h("p", null, `It came to ${data.unknown.join(", ")}, whose Kafka cluster does not answer: what became of it there is not known.`) : null,
     ways.length && state.table !== "1" ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Its way" }, drawTree(ways, { notes })) : null,
     table(HOPS, isFound ? rows : [], { caption: "Hop by hop, with the records that prove it", empty: "No record." }),
     data.not_looked_at.length ? h("p", { class: "soft" }, `There may be more in ${data.not_looked_at.map(shown).join(", ")} `,

@@ -50,6 +50,7 @@ def trace_document(found: Trace) -> dict[str, Any]:
         if found.letter is None
         else {"reason": found.letter.reason, "detail": found.letter.detail},
         "not_looked_at": [f"{one.topic}/{one.partition}" for one in found.unseen],
+        "unknown": list(found.unknown),
     }
 
 

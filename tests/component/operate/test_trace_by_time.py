@@ -10,6 +10,7 @@ import pytest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError, TransportUnavailableError
 from mesh.model.headers import SUBJECT_HEADER
+from mesh.operate.documents.messages import trace_document
 from mesh.operate.search import BEHIND_MAX
 from mesh.operate.trace import Tracer
 from mesh.transport import reading
@@ -116,3 +117,25 @@ def test_a_message_is_found_whoever_else_does_not_answer(away: str) -> None:
 def test_a_number_without_end_is_no_offset(busy: Mesh) -> None:
     with pytest.raises(ConfigError, match="is no message"):
         Tracer(busy.topology, busy.world.kafka).find(f"mesh.a.in.g/0/{'9' * 5_000}")
+
+
+def test_what_is_behind_a_kafka_cluster_that_does_not_answer_is_not_known() -> None:
+    """The rest of its way is shown. DESIGN 4."""
+    mesh = Mesh(topology_from_mapping(CHAIN))
+    mesh.subscribe("c", "e", "acme/>")
+    mesh.publish("a", "acme/x")
+    mesh.pause(3)
+    tracer = Tracer(mesh.topology, mesh.world.kafka)
+    message = next(
+        found
+        for partition in range(4)
+        if (found := tracer.find(f"mesh.a.in.g/{partition}/0")) and tracer.trace(found).is_there
+    )
+    mesh.world.kafka["right"].available = False
+    told = trace_document(tracer.trace(message))
+    assert [one["link"] for one in told["frames"]] == ["a->b"]
+    assert (told["deliveries"], told["unknown"]) == ([], ["b"])
+    mesh.world.kafka["left"].available = False
+    with pytest.raises(TransportUnavailableError):
+        tracer.trace(message)
+    mesh.close()
