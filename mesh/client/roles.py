@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 from uuid import uuid4
@@ -445,9 +445,24 @@ class Roles:
                 self._take(decode_told(self.app, record.value() or b""))
             except DecodeError:
                 self.lost_messages += 1
+        if lost := self._reader.lost():
+            self._begin_again(self._reader, lost)
         if not records:
             self._pause(0)
         return bool(records)
+
+    def _begin_again(self, reader: Reader, lost: Sequence[TopicPartition]) -> None:
+        """Live anew: what was deleted unread is told by nobody again, that the lease has ended too.
+
+        Who was away for longer than its topic keeps, or takes less than it is told.
+        """
+        starts = self._kafka.admin().starts(lost)
+        reader.assign({place: starts.get(place, BEGINNING) for place in lost})
+        for name in list(self._calls):
+            self._reply(name, RoleReply(ReplyKind.NULL, None, is_last=True))
+        roles = self._names.roles(self._node)
+        self._open_writer().produce(roles, None, lease_key(self.app), 0)
+        self._say_all_again()
 
     def deadline(self, timeout_s: float) -> int:
         """Return the moment until which somebody waits."""

@@ -8,7 +8,9 @@ import pytest
 
 from mesh.client.roles import Roles
 from mesh.errors import RoleRefusedError, SubjectError
+from mesh.model.tree_frames import ReplyKind
 from mesh.testing.memory import InMemoryMesh
+from mesh.transport.port import TopicPartition
 
 SPEC = {
     "kafka": {"k": {}},
@@ -83,3 +85,23 @@ def test_an_application_that_is_opened_again_begins_anew(mesh: InMemoryMesh) -> 
 def test_the_shortest_lease_is_one_that_a_node_takes(mesh: InMemoryMesh) -> None:
     with mesh.client("a").roles("brief", lease_s=0.0001) as roles:
         assert roles.app == "brief"
+
+
+def test_who_missed_what_it_was_told_lives_anew(mesh: InMemoryMesh, roles: Roles) -> None:
+    """Away for longer than its topic keeps: nothing was heard any more, for good."""
+    first = roles.add("t", "sleeper")
+    lost = roles.send("t", "nobody", b"", timeout_s=5)
+    mesh.pass_time(30)  # the lease ends meanwhile, and what tells of that is deleted
+    admin = mesh._world.kafka["k"].admin()
+    place = TopicPartition("mesh.a.app.desk", 0)
+    admin.delete_before({place: admin.ends([place])[place]})
+    assert any(roles.step() for _ in range(200))
+    assert [one.kind for one in lost.wait()] == [ReplyKind.NULL]
+    mesh.pass_time(1)
+    with mesh.client("b").roles("asking") as asking:
+        call = asking.send("t", "sleeper", b"there?", timeout_s=10)
+        [message] = next(taken for _ in range(200) if roles.step() and (taken := roles.taken()))
+        message.answer(b"here")
+        assert b"here" in [one.payload for one in call.wait()]
+    assert first not in roles.held.values()
+    assert len(roles.held) == 1
