@@ -22,7 +22,8 @@ _LIMIT = 5_000
 class Follower:
     """Follows partitions of one Kafka cluster from their beginning.
 
-    Partitions that do not exist yet are picked up once they do.
+    Partitions that do not exist yet are picked up once they do. A log that has lost its end, or a
+    topic that was made again, is followed from its beginning.
 
     Args:
         kafka: Where they are.
@@ -70,6 +71,7 @@ class Follower:
             self._looked_ms = self._now_ms()
             self._assign(self._kafka.admin().ends(missing))
         yield from self._reader.read(0, _LIMIT)
+        self._begin_again(self._reader.lost())
 
     def catch_up(self, places: Sequence[TopicPartition] = ()) -> Iterator[Record]:
         """Yield what is new, up to the high watermarks found at the start of the call.
@@ -104,13 +106,19 @@ class Follower:
             self._assigned.update(dict.fromkeys(fresh))
             self._reader.assign(dict.fromkeys(fresh, BEGINNING))
 
+    def _begin_again(self, places: Sequence[TopicPartition]) -> None:
+        if places:
+            self._reader.assign(dict.fromkeys(places, BEGINNING))
+
     def _read_to(self, ends: Mapping[TopicPartition, int]) -> Iterator[Record]:
         self._assign(ends)
+        self._begin_again([p for p, end in ends.items() if self._reader.position(p) > end])
         deadline = self._now_ms() + DEADLINE_MS
         waiting = {place: end for place, end in ends.items() if end > 0}
         while waiting := {p: end for p, end in waiting.items() if self._reader.position(p) < end}:
             records = self._reader.read(_READ_S, _LIMIT)
             yield from records
+            self._begin_again(self._reader.lost())
             if records:
                 # Millions may lie before the end: only standing still is a fault.
                 deadline = self._now_ms() + DEADLINE_MS

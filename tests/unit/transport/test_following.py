@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from mesh.errors import TransportUnavailableError
 from mesh.transport.following import DEADLINE_MS, Follower
 from mesh.transport.memory import MemoryKafka
-from mesh.transport.port import TopicPartition, TopicSpec
+from mesh.transport.port import Record, TopicPartition, TopicSpec
 
 PLACE = TopicPartition("t", 0)
 
@@ -45,3 +46,36 @@ def test_an_end_behind_an_open_transaction_is_waited_for_so_long_and_no_longer()
     follower = slow_follower(kafka)
     with pytest.raises(TransportUnavailableError, match="nothing came for 60 s"):
         list(follower.catch_up())
+
+
+@pytest.mark.parametrize("look", [Follower.poll, Follower.catch_up, Follower.glance])
+@pytest.mark.parametrize("fresh", [1, 7])
+def test_a_topic_that_was_made_again_is_followed_from_its_beginning(
+    look: Callable[[Follower], Iterator[Record]], fresh: int
+) -> None:
+    """Who looks for weeks would take a node for down whose control topic was deleted once."""
+    kafka = kafka_with(5)
+    follower = slow_follower(kafka)
+    assert [one.value() for one in follower.poll()] == [b"0", b"1", b"2", b"3", b"4"]
+    kafka.admin().delete([PLACE.topic])
+    kafka.admin().create([TopicSpec(name=PLACE.topic, partitions=1)])
+    list(look(follower))
+    writer = kafka.writer("w")
+    for number in range(fresh):
+        writer.produce(PLACE.topic, f"new {number}".encode(), None, 0)
+    writer.flush()
+    found = [one.value() for _ in range(3) for one in look(follower)]
+    assert found == [f"new {number}".encode() for number in range(fresh)]
+    writer.produce(PLACE.topic, b"later", None, 0)
+    assert [one.value() for one in look(follower)] == [b"later"]
+
+
+def test_what_was_deleted_unread_is_passed_over() -> None:
+    kafka = kafka_with(5)
+    follower = slow_follower(kafka)
+    list(follower.poll())
+    writer = kafka.writer("w")
+    for number in range(5, 9):
+        writer.produce(PLACE.topic, str(number).encode(), None, 0)
+    kafka.admin().delete_before({PLACE: 8})
+    assert [one.value() for one in follower.poll()] == [b"8"]
