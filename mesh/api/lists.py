@@ -38,13 +38,15 @@ def page_of(items: Sequence[tuple[str, Item]], cursor: str, limit: int) -> dict[
     Args:
         items: (key, item), sorted.
         cursor: The key that the page before ended with; empty for the first one.
-        limit: Items on a page.
+        limit: Items on a page; a few more if they have one key.
     """
     rest = [pair for pair in items if pair[0] > cursor] if cursor else list(items)
-    shown = rest[:limit]
+    end = min(limit, len(rest))
+    while 0 < end < len(rest) and rest[end][0] == rest[end - 1][0]:
+        end += 1  # of one key all are on one page: the next begins behind it
     return {
-        "items": [item for _, item in shown],
-        "next": shown[-1][0] if len(rest) > limit else None,
+        "items": [item for _, item in rest[:end]],
+        "next": rest[end - 1][0] if end < len(rest) else None,
     }
 
 

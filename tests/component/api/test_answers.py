@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
+from mesh.api.lists import page_of
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
 from mesh.model.topology import with_addresses
@@ -34,6 +35,20 @@ def test_lists_wrap_what_commands_print(api: Api) -> None:
     assert endpoint["endpoint"] == "c/all"
     assert endpoint["subscriptions"][0]["filter"] == ">"
     assert api.get("roles") == {"items": [], "next": None, "unknown": []}
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 9])
+def test_no_page_ends_among_items_of_one_key(limit: int) -> None:
+    """One filter may be offered on a link as own and as foreign: both are told."""
+    listed = [(key, {"number": number}) for number, key in enumerate("abbbc")]
+    found, cursor = [], ""
+    while True:
+        page = page_of(listed, cursor, limit)
+        found += [one["number"] for one in page["items"]]
+        if page["next"] is None:
+            break
+        cursor = page["next"]
+    assert found == [0, 1, 2, 3, 4]
 
 
 def test_a_list_comes_in_pages(api: Api) -> None:
