@@ -22,38 +22,58 @@ from mesh.client.client import MeshClient, connect
 from mesh.client.consuming import QueueConsumer, QueueMessage
 from mesh.client.deliveries import Deliveries
 from mesh.client.published import Published
+from mesh.client.role_messages import RoleMessage, RoleReply
+from mesh.client.roles import Roles
+from mesh.client.watching import Passing, Verdict
 from mesh.config.topology_file import load_topology
 from mesh.errors import (
+    BackpressureError,
     LaggardsError,
     MeshError,
     NotPublishedError,
     OtherKindError,
+    PausedError,
+    RoleRefusedError,
     SubjectError,
     TransportError,
 )
 from mesh.model.control import EndpointKind
 from mesh.model.frames import MessageClass
 from mesh.model.queues import QueuePolicy
-from mesh.view.messages import MessageIdentity, ReceivedMessage
+from mesh.model.tree_apps import RoleWish
+from mesh.model.trees import Address, Extent
+from mesh.view.messages import Loss, MessageIdentity, ReceivedMessage
 
 __all__ = [
+    "Address",
+    "BackpressureError",
     "ChannelReader",
     "Deliveries",
     "EndpointKind",
+    "Extent",
     "LaggardsError",
+    "Loss",
     "MeshClient",
     "MeshError",
     "MessageClass",
     "MessageIdentity",
     "NotPublishedError",
     "OtherKindError",
+    "Passing",
+    "PausedError",
     "Published",
     "QueueConsumer",
     "QueueMessage",
     "QueuePolicy",
     "ReceivedMessage",
+    "RoleMessage",
+    "RoleRefusedError",
+    "RoleReply",
+    "RoleWish",
+    "Roles",
     "SubjectError",
     "TransportError",
+    "Verdict",
     "connect",
     "load_topology",
 ]

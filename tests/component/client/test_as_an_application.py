@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
+import mesh.client as mesh_client
 from mesh.client import (
     EndpointKind,
     MessageClass,
@@ -265,6 +268,15 @@ def test_what_no_node_would_take_is_refused(
     with pytest.raises(SubjectError, match=told):
         client.subscribe("orders", "acme/>", **asked)  # type: ignore[arg-type]
     assert not client.subscribed()
+
+
+def test_what_pages_say_that_the_client_raises_can_be_had_from_it() -> None:
+    """Whoever is to publish again later has to catch what says so."""
+    pages = [*Path(__file__).parents[3].glob("docs/*.md")]
+    told = {name for page in pages for name in re.findall(r"`(\w+Error)`", page.read_text())}
+    of_client = told - {"StartError"}  # of containers under test
+    assert {"BackpressureError", "PausedError"} <= of_client
+    assert all(hasattr(mesh_client, name) for name in of_client)
 
 
 def test_words_may_be_written_as_text(mesh: Mesh) -> None:
