@@ -59,7 +59,8 @@ class Deliveries:
         """Return messages as soon as there are some, or none after the timeout.
 
         Raises:
-            TransportError: Messages were deleted before they could be read.
+            TransportError: Messages were deleted before they could be read. The next call goes on
+                with the oldest that are still there.
         """
         return self._reading.read(timeout_s, self._take)
 
@@ -93,9 +94,10 @@ class Deliveries:
 
     def _check(self, reader: Reader) -> None:
         if lost := reader.lost():
+            reader.assign(dict.fromkeys(lost, BEGINNING))
             raise TransportError(
                 f"{lost[0].topic}[{lost[0].partition}]: messages were deleted before they were "
-                "read; start again from the beginning"
+                "read; whoever reads on gets those that are still there"
             )
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mesh.codec.tree_apps import decode_roles
 from mesh.errors import ProtocolError
-from mesh.model.tree_apps import LeaseSaid, RoleKey, RoleSaid, RoleWish
+from mesh.model.tree_apps import LEASE_MS, LeaseSaid, RoleKey, RoleSaid, RoleWish
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.transport.reading import read_logs
 
@@ -18,8 +18,8 @@ class StandingWish:
     Attributes:
         wish: What is wanted.
         since_ms: When it was written, by the broker's clock.
-        lease_ends_ms: Until when its application lives unless it says so again, by the same clock;
-            None if it never said so, or has left.
+        lease_ends_ms: Until when its application lives, by the same clock, unless it has said
+            anything later elsewhere; None if it has left.
     """
 
     wish: RoleWish
@@ -36,6 +36,7 @@ def role_wishes(kafka: KafkaCluster, topic: str) -> dict[RoleKey, StandingWish]:
     place = TopicPartition(topic, 0)
     wishes: dict[RoleKey, tuple[RoleWish, int]] = {}
     leases: dict[str, int] = {}
+    heard: dict[str, int] = {}
     for record in read_logs(kafka, [place], name="roles"):
         try:
             said = decode_roles(record.key(), record.value())
@@ -44,14 +45,17 @@ def role_wishes(kafka: KafkaCluster, topic: str) -> dict[RoleKey, StandingWish]:
         at_ms = record.timestamp()[1]
         match said:
             case LeaseSaid(app, None):
+                heard.pop(app, None)
                 leases.pop(app, None)
-            case LeaseSaid(app, lease_ms):
-                leases[app] = at_ms + (lease_ms or 0)
+            case LeaseSaid(app, int(lease_ms)):
+                heard[app], leases[app] = at_ms, lease_ms
             case RoleSaid(key, wish):
                 wishes.pop(key, None)
                 if wish is not None:
                     wishes[key] = (wish, at_ms)
+                    heard[key.app] = at_ms  # whatever an application says renews its lease
+    ends = {app: at_ms + leases.get(app, LEASE_MS) for app, at_ms in heard.items()}
     return {
-        key: StandingWish(wish, since_ms, leases.get(key.app))
+        key: StandingWish(wish, since_ms, ends.get(key.app))
         for key, (wish, since_ms) in wishes.items()
     }

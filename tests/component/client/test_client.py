@@ -15,6 +15,7 @@ from mesh.client import (
 )
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError
+from mesh.transport.port import TopicPartition
 from mesh.view.connection import open_around
 from tests.component.in_memory_mesh import Mesh
 
@@ -173,3 +174,23 @@ def test_a_client_needs_the_secrets_of_its_own_kafka_cluster_alone(mesh: Mesh) -
     with pytest.raises(LaggardsError):
         near.wait(near.subscribe("e", "acme/>") + 1_000, timeout_s=2.0)
     assert near.wait(near.subscribe("e", "acme/>")) == ()
+
+
+def test_whoever_is_too_slow_is_told_and_reads_on(mesh: Mesh) -> None:
+    """What was deleted unread is no silence for ever."""
+    client = mesh.client("b")
+    client.wait(client.subscribe("e", "x"))
+    stream = client.deliveries("e")
+    places = [TopicPartition("mesh.b.ep.e", number) for number in range(4)]
+    admin = mesh.world.kafka["right"].admin()
+    for number in range(3):
+        client.publish("x", b"%d" % number, key=b"k")
+        client.flush()
+        mesh.pause(2)
+        if number == 0:
+            assert [one.payload for one in stream.read(2.0)] == [b"0"]
+    kept = {place: end - 2 for place, end in admin.ends(places).items() if end}
+    admin.delete_before(kept)
+    with pytest.raises(TransportError, match="deleted before they were read"):
+        stream.read(2.0)
+    assert [one.payload for one in stream.read(2.0)] == [b"2"]

@@ -63,6 +63,19 @@ def test_a_role_is_told_with_its_lease_until_it_is_given_up(mesh: Mesh) -> None:
     assert _told(mesh)["roles"] == []
 
 
+def test_who_never_names_a_lease_has_the_usual_one(mesh: Mesh) -> None:
+    """One `kcat` line takes a role: it lives for ten seconds from its last word."""
+    _write(mesh, "c", role_key(KEY), ALONE)
+    mesh.pause(2)
+    assert [one["lease_holds"] for one in _told(mesh)["roles"]] == [True]
+    mesh.pause(20)
+    assert [one["lease_holds"] for one in _told(mesh)["roles"]] == [False]
+    _write(mesh, "c", role_key(KEY), ALONE)
+    mesh.pause(2)
+    _write(mesh, "c", lease_key("desk"), None)
+    assert [one["lease_holds"] for one in _told(mesh)["roles"]] == [False]
+
+
 def test_what_a_silent_kafka_cluster_holds_is_not_known(mesh: Mesh) -> None:
     """It is said of which nodes; the others are told."""
     for node in ("a", "c"):
