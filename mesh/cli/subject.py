@@ -15,7 +15,7 @@ from mesh.cli.target import HERE, Target, check_node, say
 FilterArgument = Annotated[
     str, typer.Argument(metavar="FILTER", help="Which subjects, as in a subscription.")
 ]
-NodeOption = Annotated[str, typer.Option(help="Where they are published.")]
+NodeOption = Annotated[str, typer.Option("--node", "-n", help="Where they are published.")]
 
 
 def pause_subject(

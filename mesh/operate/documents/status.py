@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mesh.codec.keys import PauseKey
@@ -46,13 +46,30 @@ def status_document(
 def parts_of(view: MeshView, nodes: Sequence[NodeStatus]) -> list[list[str]]:
     """Return the nodes that are up by the colour that their tree layer tells.
 
-    Those without a colour are left out: they have nothing to lose yet.
+    Those without a colour are left out: they have nothing to lose yet. Two that exchange frames, as
+    the heartbeats of both say, are in one part although one has yet to tell of a new colour:
+    colours spread at once, and are told once a second.
     """
+    colours = {node.node: colour for node in nodes if (colour := _colour(view, node))}
+    part_of = {colour: colour for colour in colours.values()}
+    for one, other in _tree_links(view, colours):
+        old, new = part_of[colours[one]], part_of[colours[other]]
+        if old != new:
+            part_of = {colour: new if part == old else part for colour, part in part_of.items()}
     found: dict[str, list[str]] = {}
-    for node in nodes:
-        if colour := _colour(view, node):
-            found.setdefault(colour, []).append(node.node)
+    for node, colour in colours.items():
+        found.setdefault(part_of[colour], []).append(node)
     return sorted(sorted(part) for part in found.values())
+
+
+def _tree_links(view: MeshView, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the links of the tree layer between nodes that are up at both ends."""
+    links: dict[str, Sequence[str]] = {}
+    for name in names:
+        beat = view.nodes[name].heartbeat
+        links[name] = () if beat is None or beat.trees is None else beat.trees.links
+    for one, others in links.items():
+        yield from ((one, other) for other in others if one in links.get(other, ()))
 
 
 def _node(view: MeshView, node: NodeStatus) -> dict[str, Any]:
