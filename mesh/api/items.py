@@ -180,9 +180,12 @@ def letter_items(live: Live, node: str, queue: str, most: int) -> Items:
     """Return the newest dead letters of a node."""
     topology = live.seen.topology
     cluster = live.seen.kafka[topology.nodes[node].kafka]
-    letters = read_letters(topology, cluster, node, most, queue=queue)
-    found = [letter_document(letter) for letter in letters]
-    return sorted(((one["place"], one) for one in found), key=lambda pair: pair[0])
+    found = [
+        # Keys are texts: digits to one length, or the tenth would come before the second.
+        (f"{one.place.topic} {one.place.partition:05} {one.offset:019}", letter_document(one))
+        for one in read_letters(topology, cluster, node, most, queue=queue)
+    ]
+    return sorted(found, key=lambda pair: pair[0])
 
 
 def interest_items(live: Live, filter_: str, node: str, at_ms: int | None) -> Items:

@@ -223,6 +223,21 @@ def test_what_is_wrong_is_a_problem_in_one_line(
     assert says in api.refused(f"/api/v1/{path}", status)
 
 
+def test_dead_letters_come_in_the_order_of_their_log(api: Api) -> None:
+    writer = api.mesh.world.kafka["left"].writer("stranger")
+    for number in range(12):
+        writer.produce("mesh.a.in.g", b"%d" % number, None, 0)  # no subject
+    writer.flush()
+    api.lives(3)
+    found, cursor = [], ""
+    while cursor is not None:
+        page = api.get(f"dead-letters?node=a&limit=5&cursor={quote(cursor)}")
+        found += [int(one["place"].rpartition("@")[2]) for one in page["items"]]
+        cursor = page["next"]
+    assert len(found) == 12
+    assert found == sorted(found)
+
+
 def test_nothing_can_be_changed(api: Api) -> None:
     """Other methods than asking are refused, and a body that is too large is not read."""
     assert api.ask("/api/v1/nodes", b"{}").status == 405
