@@ -11,7 +11,6 @@ from __future__ import annotations
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mesh.client.awaited import READ_S, AwaitedTopic
@@ -159,7 +158,7 @@ class QueueConsumer:
         """
 
         def take(consumer: Consumer, wait_s: float) -> Sequence[QueueMessage]:
-            self._fetch(consumer, 0.0 if self._has_waiting() else wait_s)
+            self._fetch(consumer, wait_s)
             return self._hand_out(consumer, most)
 
         return self._reading.read(timeout_s, take)
@@ -213,11 +212,14 @@ class QueueConsumer:
     def _open(self) -> Consumer:
         return self._kafka.consumer("queue", self._topic, self._topic)
 
-    def _fetch(self, consumer: Consumer, timeout_s: float) -> None:
-        # Not told: others have some of these partitions now. Which ones the next read says; what
-        # stays is not read again, so what is known of it must not be forgotten.
-        with suppress(TransportMovedError):
+    def _fetch(self, consumer: Consumer, wait_s: float) -> None:
+        timeout_s = 0.0 if self._has_waiting() else wait_s
+        try:
             self._tell(consumer)
+        except TransportMovedError:
+            # Others have some of these partitions now. Which ones a read says, perhaps not at once;
+            # what stays is not read again, so what is known of it must not be forgotten.
+            timeout_s = wait_s
         # What waits here is of no use to the other consumers: not too much of it.
         consumer.pause([at for at, part in self._parts.items() if len(part.fresh) > PREFETCH // 2])
         records = consumer.read(timeout_s, PREFETCH)
