@@ -187,7 +187,12 @@ class TreeService:
     def _begin(self, uuid: str, epoch: int, now_ms: int) -> None:
         number = int.from_bytes(sha256(f"{uuid} {epoch}".encode()).digest()[:8], "big")
         realm = self.topology.nodes[self.node].realm or ""
-        settings = replace(self.settings, collected_bytes_max=self.topology.max_message_bytes)
+        settings = replace(
+            self.settings,
+            collected_bytes_max=self.topology.max_message_bytes,
+            # No way is longer than all nodes.
+            hops_max=max(self.settings.hops_max, len(self.topology.nodes)),
+        )
         tree_node = TreeNode(self.node, uuid, epoch, number, realm, settings)
         self._now = _Incarnation(
             (uuid, epoch),

@@ -76,6 +76,16 @@ def test_a_role_is_sent_to_over_two_links_and_answers(application: Open) -> None
     assert payloads(again) == ["c: and now?"]
 
 
+def test_a_role_is_found_however_long_the_way_to_it_is() -> None:
+    """Frames may cross as many links as the mesh has nodes. Spec: tree_layer 2."""
+    mesh = Mesh(topology_from_mapping(CHAIN), trees=Settings(hops_max=1))
+    host, sender = (mesh.client(node).roles("app").open() for node in "ca")
+    host.add("desk-7", "pricing")
+    live(mesh, 1, host)
+    assert payloads(finished(sender.send("desk-7", "pricing", b"?"), host)) == ["c: ?"]
+    mesh.close()
+
+
 def test_who_is_not_there_is_not_found(application: Open) -> None:
     call = finished(application("a").send("desk-7", "nobody"))
     assert [one.kind for one in call.replies] == [ReplyKind.NOT_FOUND]
