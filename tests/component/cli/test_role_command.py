@@ -97,19 +97,6 @@ def test_status_tells_the_parts_of_a_mesh_that_is_split(run: Run, trees: Chain) 
     assert "in 2 parts: a | b, c" in run("status", "-f", file).out
 
 
-def test_who_has_yet_to_tell_of_a_new_colour_is_in_no_other_part(run: Run, trees: Chain) -> None:
-    """A link is lost just now: its end has told of it, its neighbour on the other side not yet."""
-    mesh, file = trees
-    hosted(mesh)
-    run("role", "send", "desk-7", "pricing", "-n", "a", "-f", file)
-    mesh.pause(2)
-    run("link", "disable", "a", "b", "-f", file)
-    seen = [run("status", "-f", file, "-o", "json").data["parts"] for _ in range(4)]
-    assert all(["a", "c"] not in parts for parts in seen)
-    mesh.pause(3)
-    assert run("status", "-f", file, "-o", "json").data["parts"] == [["a"], ["b", "c"]]
-
-
 def test_routes_are_shown_with_their_age_and_reason(run: Run, trees: Chain) -> None:
     mesh, file = trees
     hosted(mesh)

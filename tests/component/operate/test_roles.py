@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mesh.codec.tree_apps import encode_lease, encode_wish, lease_key, role_key
 from mesh.config.topology_file import topology_from_mapping
+from mesh.model.control import TreeStatus
 from mesh.model.topics import TopicNames
 from mesh.model.tree_apps import RoleKey, RoleWish
 from mesh.model.trees import Address, tree_id
 from mesh.operate.documents.roles import roles_document
+from mesh.operate.documents.status import parts_of
+from mesh.operate.status import node_statuses
 from tests.component.in_memory_mesh import CHAIN, Mesh
 
 KEY = RoleKey("desk", "trading", "pricing")
@@ -84,3 +88,22 @@ def test_what_a_silent_kafka_cluster_holds_is_not_known(mesh: Mesh) -> None:
     told = _told(mesh)
     assert [one["node"] for one in told["roles"]] == ["a"]
     assert told["unknown"] == ["b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("of_c", "parts"), [(("b",), [["a", "b", "c"]]), ((), [["a", "c"], ["b"]])]
+)
+def test_who_has_yet_to_tell_of_a_new_colour_is_in_the_part_of_its_neighbour(
+    mesh: Mesh, of_c: tuple[str, ...], parts: list[list[str]]
+) -> None:
+    """b has lost a link just now; c has its new colour by now, and tells of it within a second."""
+    view = mesh.view()
+    view.refresh()
+    told = {"a": ("1-0", ()), "b": ("2-0", ("c",)), "c": ("1-0", of_c)}
+    for node, (colour, links) in told.items():
+        beat = view.nodes[node].heartbeat
+        assert beat is not None
+        view.nodes[node].heartbeat = replace(beat, colour=colour, trees=TreeStatus(links, 0))
+    nodes = node_statuses(mesh.topology, view, dict.fromkeys(told, True))
+    assert parts_of(view, nodes) == parts
+    view.close()
