@@ -47,8 +47,8 @@ def role_wishes(kafka: KafkaCluster, topic: str) -> dict[RoleKey, StandingWish]:
             case LeaseSaid(app, None):
                 heard.pop(app, None)
                 leases.pop(app, None)
-            case LeaseSaid(app, int(lease_ms)):
-                heard[app], leases[app] = at_ms, lease_ms
+            case LeaseSaid(app, lease_ms):
+                heard[app], leases[app] = at_ms, lease_ms or LEASE_MS
             case RoleSaid(key, wish):
                 wishes.pop(key, None)
                 if wish is not None:
