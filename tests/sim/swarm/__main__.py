@@ -173,13 +173,26 @@ Brood = tuple[Family, list[Result], float]
 def _results(options: argparse.Namespace, tallies: Tallies) -> Iterator[Brood]:
     """Yield what comes of broods, in order within each family."""
     waiting: deque[multiprocessing.pool.AsyncResult[Brood]] = deque()
-    with multiprocessing.Pool(options.jobs, _go_beside) as pool:
+    with _pool(options.jobs) as pool:
         for brood in _broods(options, tallies):
             waiting.append(pool.apply_async(_run_brood, (brood,)))
             if len(waiting) > 2 * options.jobs:
                 yield waiting.popleft().get()
         while waiting:
             yield waiting.popleft().get()
+
+
+def _pool(jobs: int) -> multiprocessing.pool.Pool:
+    """Return processes that never hear Ctrl-C: whoever started them ends them.
+
+    One that heard it before it came to say so would die with the pool's lock in its hands, and its
+    parent would wait for that lock for ever.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return multiprocessing.Pool(jobs, _go_beside)
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _broods(options: argparse.Namespace, tallies: Tallies) -> Iterator[list[Seed]]:
@@ -194,8 +207,7 @@ def _broods(options: argparse.Namespace, tallies: Tallies) -> Iterator[list[Seed
 
 
 def _go_beside() -> None:
-    """Prepare a process that runs schedules: who started it sees to Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Prepare a process that runs schedules."""
     os.nice(NICE)
     gc.set_threshold(100_000, 50, 50)  # as for the tests: objects come and go by the million
 
