@@ -61,7 +61,8 @@ def apply(
     Only sources of walks that move or end pause. A change that was left is gone on with by the
     same command.
 
-    Exit codes: 0 in force, or nothing to change; 2 refused; 10 not in time.
+    Exit codes: 0 in force, or nothing to change; 1 a Kafka cluster does not answer; 2 refused;
+    10 not in time.
     """
     if abort == (proposed is not None):
         raise wrong_input("--abort", "give either a FILE, or --abort without one")
@@ -235,17 +236,17 @@ def read_begun_last(found: InForce, seen: Session) -> PendingChange | None:
     """Return the change that was begun last; refuse to go on blindly.
 
     Raises:
-        NotBegunError: A Kafka cluster does not answer.
+        TransportUnavailableError: A Kafka cluster does not answer: to try again is right.
     """
-    from mesh.errors import NotBegunError, TransportError
+    from mesh.errors import TransportError, TransportUnavailableError
     from mesh.operate.apply import read_begun
 
     for fault in seen.view.unreachable.values():
-        raise NotBegunError(f"nothing was changed: {fault}")
+        raise TransportUnavailableError(f"nothing was changed: {fault}")
     try:
         return read_begun(seen.kafka, found.topology.prefix)
     except TransportError as error:
-        raise NotBegunError(f"nothing was changed: {error}") from error
+        raise TransportUnavailableError(f"nothing was changed: {error}") from error
 
 
 def _refuse_moved_on(document: Document, found: InForce) -> None:
