@@ -6,12 +6,14 @@ would only wait. Spec: DESIGN 6, EMS-12.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from enum import StrEnum
 
 from mesh.core.queues import Nearness
 from mesh.model.demands import QueueDemand
 from mesh.model.frames import MessageClass
+from mesh.model.names import NAME_PATTERN
 
 WINDOW = 1_000
 """Messages that a member gets ahead of what its consumers have read, at most."""
@@ -20,10 +22,13 @@ WINDOW = 1_000
 MEMBER = "mover"
 """Ends the client id of a mover: by it the mesh's own members of a group are told from clients."""
 
+_MOVER = re.compile(rf"(mesh-({NAME_PATTERN}-)?)?{MEMBER}")
+"""Workers begin theirs with `mesh` and the node's name; others may end theirs as they like."""
+
 
 def is_client(client_id: str) -> bool:
     """Say whether a member of a queue's group is none of the mesh's own."""
-    return client_id.rpartition("-")[2] != MEMBER
+    return _MOVER.fullmatch(client_id) is None
 
 
 def room_for(consumers: int, waiting: int) -> int:

@@ -128,7 +128,6 @@ class Learner:
         """Take note of a record on `clients`. An endpoint has one kind and one class. Spec: K13."""
         self.clients_passed(offset)
         self._unread.pop((endpoint, filter_), None)
-        self.own.forget_lease((endpoint, filter_))
         if subscription is None:
             self._unsubscribe(endpoint, filter_, now)
             return

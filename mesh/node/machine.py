@@ -269,6 +269,7 @@ class NodeMachine:
         links, epoch = self.learner.links, input_.epoch
         self.leader = Leader(self.node, epoch, links, input_.written, input_.stops, self.awaited)
         self.learner.request_round()
+        self.learner.own.tell_again()  # of leases that ended: who led before may not have written
         self.probing.lead(input_.links)
 
     def _read_anew(

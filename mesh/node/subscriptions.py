@@ -55,13 +55,13 @@ class OwnSubscriptions:
             if key not in self.queues:
                 self._shapes[Shape.of(key[1])] += 1
             self.queues[key] = subscription
+        self._leases.pop(key, None)
         if subscription.lease_s is not None:
             until = self._leases[key] = now + 1000 * subscription.lease_s
             heapq.heappush(self._ends, (until, key))
             if len(self._ends) > SPARE_MAX + 2 * len(self._leases):
                 # Who does not lead ends none, and each renewal leaves its former end behind.
-                self._ends = [(end, known) for known, end in self._leases.items()]
-                heapq.heapify(self._ends)
+                self.tell_again()
 
     def surplus(self) -> frozenset[Key]:
         """Return the subscriptions of queues whose shapes are more than a node may have."""
@@ -84,13 +84,10 @@ class OwnSubscriptions:
             return f"the node has {NODE_MAX} subscriptions already"
         return None
 
-    def forget_lease(self, key: Key) -> None:
-        """Let a subscription not end by itself, unless it is put with a lease again."""
-        self._leases.pop(key, None)
-
     def pop(self, key: Key) -> Subscription | None:
         """Return what was asked for, and know it no more; None if it was not."""
         gone = self.asked.pop(key, None)
+        self._leases.pop(key, None)
         if gone is not None:
             if self.queues.pop(key, None) is not None:
                 shape = Shape.of(key[1])
@@ -109,9 +106,13 @@ class OwnSubscriptions:
         del self.endpoints[endpoint], self._filters[endpoint]
 
     def ended(self, now: int) -> Iterator[Key]:
-        """Yield those whose lease has run out, once each."""
+        """Yield those whose lease has run out, once each until `tell_again`."""
         while self._ends and self._ends[0][0] <= now:
             until, key = heapq.heappop(self._ends)
             if self._leases.get(key) == until:  # else it was renewed, or is no more
-                del self._leases[key]
                 yield key
+
+    def tell_again(self) -> None:
+        """Have those yielded again that are asked for still: their end was not written."""
+        self._ends = [(until, key) for key, until in self._leases.items()]
+        heapq.heapify(self._ends)

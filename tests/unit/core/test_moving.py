@@ -62,5 +62,6 @@ def test_messages_move_where_somebody_consumes(
 def test_movers_are_no_clients() -> None:
     assert is_client("my-service-1")
     assert is_client("mesh-client-queue")
+    assert is_client("furniture-mover")  # else its messages would be taken away from it
     assert not is_client("mesh-a-mover")
     assert not is_client("mover")

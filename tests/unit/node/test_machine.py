@@ -235,6 +235,13 @@ def test_a_lease_that_is_not_renewed_ends_the_subscription(machine: NodeMachine)
     assert EndSubscription("s", "x") in effects_of(machine, Ticked(5_300))
 
 
+def test_a_refused_subscription_leaves_the_lease_of_the_former_one(machine: NodeMachine) -> None:
+    """Spec: K13: else that would last for ever, though nobody renews it."""
+    machine.step(SubscriptionRead(0, "s", "x", Subscription(lease_s=5)))
+    machine.step(SubscriptionRead(1, "s", "x", Subscription(message_class=MessageClass.DIRECT)))
+    assert EndSubscription("s", "x") in effects_of(machine, Ticked(5_300))
+
+
 def test_a_second_class_for_one_endpoint_is_refused(machine: NodeMachine) -> None:
     """Spec: K13."""
     machine.step(SubscriptionRead(0, "s", "x", Subscription()))

@@ -57,6 +57,18 @@ def test_leases_end_once_and_in_their_order(own: OwnSubscriptions) -> None:
     assert list(own.ended(9_000)) == []
 
 
+def test_leases_that_ended_are_told_again_as_long_as_they_are_asked_for(
+    own: OwnSubscriptions,
+) -> None:
+    """Spec: K13: who was to write the end of one may have failed."""
+    own.put(("s", "one"), leased(5), now=0)
+    own.put(("s", "two"), leased(6), now=0)
+    assert list(own.ended(9_000)) == [("s", "one"), ("s", "two")]
+    own.pop(("s", "one"))
+    own.tell_again()
+    assert list(own.ended(9_000)) == [("s", "two")]
+
+
 @pytest.mark.parametrize(
     ("renewed", "ends"),
     [
@@ -71,7 +83,6 @@ def test_the_last_word_on_a_lease_counts(
 ) -> None:
     """Spec: K13."""
     own.put(KEY, leased(5), now=0)
-    own.forget_lease(KEY)
     own.put(KEY, renewed, now=3_000)
     assert list(_ends(own)) == ends
 
