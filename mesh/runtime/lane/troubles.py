@@ -5,6 +5,7 @@ Kept in the lane's progress, so that a successor knows. Spec: K11, K12, R6.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mesh.core.routing import LocalLink
@@ -116,9 +117,11 @@ def forget_gap(lane: Lane, batch: Batch, at: TopicPartition, of: SourcePartition
 
 
 def recovered(lane: Lane, neighbours: dict[str, str], now_ms: int) -> None:
-    """Tell the node what a lane that was just taken knows of its sources' troubles.
+    """Tell the node what a lane that was just taken knows of its sources' troubles, and no more.
 
-    A version that the former owner could not read may be known here: that is tried again.
+    A version that the former owner could not read may be known here: that is tried again. What
+    this worker was told of the lane before may be over: somebody else had it in between, or a
+    commit that seemed to fail has come about.
 
     Args:
         lane: Taken just now.
@@ -126,6 +129,7 @@ def recovered(lane: Lane, neighbours: dict[str, str], now_ms: int) -> None:
         now_ms: The present moment.
     """
     positions = lane.positions
+    lane.notices += _over(lane)
     for stop in list(positions.stopped.values()):
         if stop.reason == StopReason.VERSION:
             lift_stop(lane, stop, now_ms)
@@ -134,6 +138,21 @@ def recovered(lane: Lane, neighbours: dict[str, str], now_ms: int) -> None:
     for (at, of), gap in positions.gaps.items():
         if at.topic in neighbours:
             lane.notices.append(GapFound(neighbours[at.topic], _request(at, of, *gap)))
+
+
+def _over(lane: Lane) -> Iterator[Input]:
+    """Yield the end of those troubles that the node knows of a lane, and the lane does not."""
+    positions, known = lane.positions, lane.learner.troubles
+    lanes = lane.topology.nodes[lane.node].lanes
+    for (neighbour, *_), request in known.gaps.items():
+        at = TopicPartition(request.outbox, request.outbox_partition)
+        of = SourcePartition(request.topic_id, request.partition)
+        if at.partition % lanes == lane.number and (at, of) not in positions.gaps:
+            yield GapMended(neighbour, request)
+    for topic, partition in known.stops:
+        is_stopped = TopicPartition(topic, partition) in positions.stopped
+        if partition % lanes == lane.number and not is_stopped:
+            yield SourceResumed(topic, partition)
 
 
 def told(progress: Progress, neighbours: dict[str, str]) -> Input | None:
