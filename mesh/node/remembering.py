@@ -44,6 +44,7 @@ class Remembering:
     _kept: dict[Source, tuple[str, ...]] = field(default_factory=dict)
     _added: dict[Source, None] = field(default_factory=dict)
     _told: dict[Source, tuple[int, int]] = field(default_factory=dict)
+    _missed: dict[Source, dict[str, None]] = field(default_factory=dict)
 
     def look(
         self,
@@ -65,44 +66,50 @@ class Remembering:
             return
         for name, neighbour in neighbours.items():
             for scope, reader in neighbour.scopes.items():
-                if reader.proven and not _is_behind(reader, input_name(name, scope), lanes):
-                    yield from self._keep((name, scope), reader, reader.view.items())
+                version = _read_to(reader)
+                if reader.proven and not _is_behind(version, input_name(name, scope), lanes):
+                    yield from self._keep((name, scope), version, reader.view.items())
         count = sum(len(filters) for filters in self._kept.values())
         self._due_ms = now_ms + REMEMBER_MS + PER_FILTER_MS * count
 
     def add(
         self, neighbours: Mapping[str, Neighbour], lanes: Sequence[Versions], round_: Round
     ) -> Iterator[WriteLearned]:
-        """Keep what a round has brought into force, and its version, before it is acknowledged."""
+        """Keep what a round has brought into force, and its version, before it is acknowledged.
+
+        Also of a scope that is read anew since the round began. What cannot be kept with this
+        round is kept with the next one that can: its reader tells it no more.
+        """
         for name, neighbour in neighbours.items():
             for scope, reader in neighbour.scopes.items():
                 source, heard = (name, scope), input_name(name, scope)
                 version = round_.in_force.get(heard, _NEVER)
-                if reader.mark is None or _is_behind(reader, heard, lanes):
-                    continue  # read anew from the beginning, or not as far as others
-                came = round_.came.get(source, ())
-                if not came and version <= self._told.get(source, _NEVER):
+                read_to = version if reader.mark is None else _read_to(reader)
+                came = {**self._missed.pop(source, {}), **dict.fromkeys(round_.came.get(source, ()))}
+                if version == _NEVER or _is_behind(read_to, heard, lanes):
+                    self._missed |= {source: came} if came else {}
+                    continue
+                if not came and (reader.mark is None or version <= self._told.get(source, _NEVER)):
                     continue
                 if source not in self._kept:
-                    yield from self._keep(source, reader, reader.in_force())
+                    yield from self._keep(source, read_to, reader.in_force())
                     continue
                 self._told[source] = version
                 self._added |= dict.fromkeys([source] if came else [])
                 yield WriteLearned(name, scope, *version, tuple(came), is_more=True)
 
     def _keep(
-        self, source: Source, reader: ScopeReader, entries: Iterable[tuple[str, Interest]]
+        self, source: Source, version: tuple[int, int], entries: Iterable[tuple[str, Interest]]
     ) -> Iterator[WriteLearned]:
         filters = tuple(
             sorted(filter_ for filter_, interest in entries if is_kept(filter_, interest))
         )
-        is_news = source in self._added or self._kept.get(source) != filters
-        if not is_news or reader.mark is None:
+        if source not in self._added and self._kept.get(source) == filters:
             return
         self._kept[source] = filters
         self._added.pop(source, None)
-        self._told[source] = (reader.mark.epoch, reader.mark.number)
-        yield WriteLearned(*source, *self._told[source], filters)
+        self._told[source] = version
+        yield WriteLearned(*source, *version, filters)
 
     def forget(self, gone: Sequence[str]) -> None:
         """Know no more what was kept of these neighbours: their links are gone."""
@@ -110,10 +117,15 @@ class Remembering:
             del self._kept[source]
             self._added.pop(source, None)
             self._told.pop(source, None)
+        for source in [one for one in self._missed if one[0] in gone]:
+            del self._missed[source]
 
 
-def _is_behind(reader: ScopeReader, heard: str, lanes: Sequence[Versions]) -> bool:
-    """Say whether every lane routes by more of a scope than its reader here has read."""
-    mark = reader.mark
-    routed = min((lane.get(heard, _NEVER) for lane in lanes), default=_NEVER)
-    return mark is None or (mark.epoch, mark.number) < routed
+def _read_to(reader: ScopeReader) -> tuple[int, int]:
+    """Return the version that a reader has come to."""
+    return _NEVER if reader.mark is None else (reader.mark.epoch, reader.mark.number)
+
+
+def _is_behind(version: tuple[int, int], heard: str, lanes: Sequence[Versions]) -> bool:
+    """Say whether every lane routes by more of a scope than this version."""
+    return version < min((lane.get(heard, _NEVER) for lane in lanes), default=_NEVER)

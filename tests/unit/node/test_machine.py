@@ -45,6 +45,7 @@ from mesh.model.inputs import (
     LinkDisabled,
     LinkEnabled,
     MarkRead,
+    NeighbourAnew,
     NeighbourCaughtUp,
     SubscriptionRead,
     SubscriptionRefused,
@@ -389,3 +390,21 @@ def test_members_of_queues_are_remembered_for_starts_without_them(machine: NodeM
     effects = effects_of(machine, Ticked(5000))
     (learned,) = [one for one in effects if isinstance(one, WriteLearned) and one.filters]
     assert learned.filters == ("$queue/q/b", "$queue/q/b/any/x", "x")
+
+
+def test_what_is_acknowledged_is_remembered_although_its_topic_is_read_anew_just_then(
+    machine: NodeMachine,
+) -> None:
+    """Else a start without the neighbour would forget what it was promised. Spec: K21, K24."""
+    writer = ScopeWriter()
+    machine.step(MarkRead("b", FROM_B, writer.next_mark(1)))
+    apply_now(machine, 5_000)  # when all that is known is kept
+    writer.change("x", None, Interest())
+    machine.step(Ticked(5_300))
+    machine.step(AdvertRead("b", FROM_B, "x", Interest()))
+    effects = effects_of(machine, MarkRead("b", FROM_B, writer.next_mark(1)))
+    [reroute] = [one for one in effects if isinstance(one, Reroute)]
+    effects = effects_of(machine, NeighbourAnew("b"), LaneApplied(0, reroute.in_force))
+    kept = [one.filters for one in effects if isinstance(one, WriteLearned)]
+    told = [one.ack.applied for one in effects if isinstance(one, WriteAck)]
+    assert (kept, told) == ([("x",)], [2])

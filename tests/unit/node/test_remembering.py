@@ -12,6 +12,7 @@ from mesh.node.rounds import Round, input_name
 
 SCOPE = Scope("Z", "", Ownership.OWN)
 MANY = 50_000
+CAME = {("n", SCOPE): ["new"]}
 
 
 def a_neighbour(count: int) -> Neighbour:
@@ -75,3 +76,12 @@ def test_a_version_by_which_nothing_came_is_told_once() -> None:
     (told,) = remembering.add({"n": neighbour}, [], round_)
     assert (told.epoch, told.number, told.filters, told.is_more) == (1, 2, (), True)
     assert not list(remembering.add({"n": neighbour}, [], round_))
+
+
+def test_what_cannot_be_kept_with_its_round_is_kept_with_the_next() -> None:
+    """A topic that is read anew tells again what is in force, and that is no news. K21."""
+    neighbour, remembering, heard = a_neighbour(1), Remembering(), input_name("n", SCOPE)
+    list(remembering.look({"n": neighbour}, [], 0))
+    assert not list(remembering.add({"n": neighbour}, [], Round({}, {}, {}, came=CAME)))
+    (told,) = remembering.add({"n": neighbour}, [], Round({heard: (1, 2)}, {}, {}))
+    assert (told.number, told.filters, told.is_more) == (2, ("new",), True)
