@@ -251,7 +251,13 @@ def shadow_of(
     router = lane.learner.router
     links = [] if link is None else [lane.link(link.neighbour)]  # with what selects now
     shadow.narrowed = Router(
-        links, router.table, router.down, router.closed, only=endpoint, near=router.near
+        links,
+        router.table,
+        router.down,
+        router.closed,
+        router.refused,
+        only=endpoint,
+        near=router.near,
     )
     shadow.written = lane.written
     return shadow

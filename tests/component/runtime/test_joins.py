@@ -7,7 +7,9 @@ import pytest
 from mesh.codec.control import encode_stop
 from mesh.codec.frames import decode_header
 from mesh.codec.keys import accept_key
-from mesh.model.frames import FrameKind
+from mesh.core.routes import PUBLISHED_HERE
+from mesh.model.frames import FrameKind, MessageClass
+from mesh.runtime.beside.catching_up import shadow_of
 from mesh.transport.port import TopicPartition
 from tests.component.runtime.conftest import CHAIN, SmallMesh, subject
 from tests.component.runtime.test_stops import announcements, payloads, publish, stops
@@ -59,6 +61,17 @@ def test_guaranteed_messages_wait_in_the_outbox_of_a_join(joined: SmallMesh) -> 
     joined.world.start("c")
     joined.run()
     assert payloads(joined) == [b"1", b"2"]
+
+
+def test_what_is_caught_up_crosses_no_join_that_is_refused(joined: SmallMesh) -> None:
+    """It asks nobody, and its other end had that another way. Spec: K20, K27."""
+    lane = joined.world.workers["a"].lanes.owned[0]
+    positions = lane.positions.copy_of_target()
+    for refused, neighbours in (({}, ("b",)), ({"b": False}, ())):
+        lane.learner.router.refused = refused
+        shadow = shadow_of(lane, lane.writer, positions, link=lane.link("b"))
+        route = shadow.router.route("x/y", PUBLISHED_HERE, MessageClass.GUARANTEED)
+        assert route.neighbours == neighbours
 
 
 def test_a_loss_is_announced_over_joins_whatever_they_select() -> None:
