@@ -16,6 +16,7 @@ from mesh.core.conflicts import Conflict, first_conflict
 from mesh.core.walks import Graph
 from mesh.model.joins import Join
 from mesh.model.links import Gate, HeldLink, NodeLinks
+from mesh.model.names import fold
 from mesh.model.topology import Link, ZoneKind
 
 Records = Mapping[str, NodeLinks]
@@ -103,7 +104,7 @@ class Judgement:
 
     Attributes:
         reasons: Why, for both ends of each.
-        losers: Those of them that lose in a loop.
+        losers: Those of them that lose in a loop, or between two nodes of one name.
         labels: What people call each node, by uuid.
     """
 
@@ -132,6 +133,15 @@ def judgement(records: Records) -> Judgement:
         else:
             refused |= dict.fromkeys(pair.keys, reason)
     losers: list[Pair] = []
+    for pair, namesakes in _between_namesakes(taken, records):
+        one, other = sorted(f"{records[uuid].node}({uuid})" for uuid in namesakes)
+        refused |= dict.fromkeys(
+            pair.keys,
+            f"{one} and {other} would be two nodes of one name in one mesh, and no path could tell "
+            "them apart: give one of them another name",
+        )
+        losers.append(pair)
+        taken.remove(pair)
     while (loop := _first_loop(taken, labels)) is not None:
         at, conflict = loop
         refused |= dict.fromkeys(taken[at].keys, _told(conflict, taken[at], labels))
@@ -217,6 +227,27 @@ def _other_zone(pair: Pair, zones: Mapping[str, Pair], labels: Mapping[str, str]
             "give one of them another name, or both one kind"
         )
     return None
+
+
+def _between_namesakes(
+    taken: Sequence[Pair], records: Records
+) -> Sequence[tuple[Pair, tuple[str, str]]]:
+    """Return the links that would join two nodes of one name, and their uuids. Spec: EMS-16.
+
+    Paths, outboxes and members of queues name nodes, so in one mesh a name is one node's.
+    """
+    parts: dict[str, dict[str, str]] = {}  # uuid -> what it hangs together with: name -> uuid
+    found: list[tuple[Pair, tuple[str, str]]] = []
+    for pair in taken:
+        one, other = (parts.setdefault(end, {fold(records[end].node): end}) for end in pair.ends)
+        if one is other:
+            continue
+        if (name := next((name for name in one if name in other), None)) is not None:
+            found.append((pair, (one[name], other[name])))
+            continue
+        one |= other
+        parts |= dict.fromkeys(other.values(), one)
+    return found
 
 
 def _first_loop(taken: Sequence[Pair], labels: Mapping[str, str]) -> tuple[int, Conflict] | None:

@@ -279,6 +279,33 @@ def test_a_copy_of_a_control_topic_is_not_taken_for_the_node() -> None:
     assert mesh.reason("a", "b").startswith("refused: the control topic of b is a copy: ")
 
 
+def test_nodes_of_one_name_do_not_come_into_one_mesh() -> None:
+    """A message of one would be taken for one that came back, at the other. Spec: EMS-16, K27."""
+
+    def one_file(kafka: dict[str, str], *pairs: str) -> Topology:
+        nodes = {node: {"kafka": of} for node, of in kafka.items()}
+        spec = {"kafka": {of: {} for of in kafka.values()}, "zones": {"Z": multi_hop(*pairs)}}
+        return topology_from_mapping({**spec, "nodes": nodes})
+
+    here = {"a": "ka", "b": "kb"}
+    there = {"a": "other", "c": "kc"}
+    files = {
+        "a": one_file(here, "ab"),
+        "b": one_file({**here, "c": "kc"}, "ab", "bc"),
+        "c": one_file({**there, "b": "kb"}, "ca", "bc"),
+    }
+    mesh = ApartMesh(files, seed=9)
+    for one in files.values():
+        mesh.world.add_kafka(one)
+    mesh.start("a", "b", "c")
+    mesh.world.apart["a"] = one_file(there, "ac")
+    mesh.world.start("a", 1)  # the one of the other mesh
+    mesh.run(20_000)
+    assert mesh.reason("b", "c").startswith("refused: a(")
+    assert "would be two nodes of one name in one mesh" in mesh.reason("c", "b")
+    assert (mesh.reason("a", "b"), mesh.reason("c", "a")) == ("up: ", "up: ")
+
+
 def test_a_node_with_another_kind_of_the_zone_does_not_touch_the_mesh() -> None:
     """One clear line at both ends of its link; the others go on. Spec: EMS-13, K27."""
     whole = file("abcd", Z=multi_hop("ab", "bc", "cd"))

@@ -103,16 +103,30 @@ def test_a_join_is_a_zone_of_its_own() -> None:
     assert set(found) == {("u-b", "c"), ("u-c", "b")}
 
 
-def test_two_nodes_of_one_name_are_two_nodes() -> None:
-    """`a` and `c` each have a `b` of their own: no loop. Spec: EMS-16."""
-    two = (
-        told("a", to("b", peer="u1"), to("c")),
-        told("c", to("b", peer="u2"), to("a")),
+def namesakes(**versions: int) -> tuple[NodeLinks, ...]:
+    """`a` and `c` each have a `b` of their own, and a link between them."""
+    to_b, to_each_other = versions.get("b", 0), versions.get("c", 0)
+    return (
+        told("a", to("b", peer="u1"), to("c", version=to_each_other)),
+        told("c", to("B", peer="u2", version=to_b), to("a", version=to_each_other)),
         told("b", to("a"), uuid="u1"),
-        told("b", to("c"), uuid="u2"),
+        told("B", to("c", version=to_b), uuid="u2"),
     )
-    assert not refused(*two)
-    assert component(records(*two), "u1") == ["u-a", "u-c", "u1", "u2"]
+
+
+def test_two_nodes_of_one_name_are_two_nodes() -> None:
+    """That is no loop, but they cannot be in one mesh: paths name nodes. Spec: EMS-16, DESIGN 3."""
+    assert component(records(*namesakes()), "u1") == ["u-a", "u-c", "u1", "u2"]
+    found = judgement(records(*namesakes(c=1)))
+    assert set(found.reasons) == {("u-a", "c"), ("u-c", "a")}
+    assert [pair.keys for pair in found.losers] == [(("u-a", "c"), ("u-c", "a"))]
+    assert found.reasons["u-a", "c"].startswith("B(u2) and b(u1) would be two nodes of one name")
+    assert not refused(*namesakes()[::2])
+
+
+def test_of_the_links_between_namesakes_the_newest_loses() -> None:
+    """It need not be the one that joins two meshes. Spec: K27."""
+    assert refused(*namesakes(b=2, c=1)) == {frozenset({"u-c", "B"}), frozenset({"u2", "c"})}
 
 
 def test_one_node_under_two_names_is_one_node() -> None:
