@@ -281,13 +281,13 @@ class NodeMachine:
             case NeighbourAnew(neighbour):
                 yield Note("control.anew", f"the control topic of {neighbour} is read anew")
                 learner.read_again(neighbour, is_anew=True)
-                self._await_lanes(neighbour)
+                yield from self._await_lanes(neighbour)
             case StreamAnew(neighbour):
                 yield from leader.ask_again([neighbour]) if leader is not None else ()
             case ClientsAnew():
                 yield Note("control.anew", "the own clients topic is read anew")
                 learner.clients_anew()
-                self._await_lanes(CLIENTS)
+                yield from self._await_lanes(neighbour_of(CLIENTS))
                 yield from [LeadAnew()] if leader is not None else ()
             case OwnControlAnew():
                 yield Note("control.anew", "a control topic of this node is written anew")
@@ -296,15 +296,18 @@ class NodeMachine:
             case _:
                 assert_never(input_)
 
-    def _await_lanes(self, of: str) -> None:
-        """Have lanes tell anew by what they route of `clients`, or of a neighbour.
+    def _await_lanes(self, of: str) -> Iterator[Reroute]:
+        """Have lanes tell anew by what they route of a neighbour; without a name, of `clients`.
 
-        Versions that another topic told say nothing any more.
+        Versions that another topic told say nothing any more. Those that the round under way waits
+        for are told once more: a lane that has nothing to do would say no more of itself.
         """
         self._lanes = {
-            lane: {s: v for s, v in in_force.items() if of not in (s, neighbour_of(s))}
+            lane: {s: v for s, v in in_force.items() if neighbour_of(s) != of}
             for lane, in_force in self._lanes.items()
         }
+        if self._round is not None:
+            yield Reroute(self._round.in_force, {})
 
     def _turn_link(self, input_: LinkDisabled | LinkEnabled) -> Iterator[WriteLearned]:
         """Follow what operators want of a link; what is known of its other end is kept. K21."""

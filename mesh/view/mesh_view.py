@@ -59,6 +59,9 @@ from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.view.change_records import change_order
 from mesh.view.operator_records import OperatorRecords
 
+_CLIENTS = "$clients"
+"""Stands for `clients` where a neighbour's name may stand: no node is called so."""
+
 _TRIES_MAX = 16
 """How many records of one key are tried: the newest may be what nobody can read."""
 
@@ -163,7 +166,7 @@ class MeshView:
         for node, declared in topology.nodes.items():
             self.nodes.setdefault(node, NodeView())
             self._kafka_of[node] = declared.kafka
-            topics = {names.control(node): "", names.clients(node): "clients"}
+            topics = {names.control(node): "", names.clients(node): _CLIENTS}
             topics |= {names.to_control(node, p): p for p in topology.neighbours(node)}
             self._decoders |= {topic: (node, about) for topic, about in topics.items()}
             fresh = [TopicPartition(topic, 0) for topic in (*topics, self._config)]
@@ -228,11 +231,11 @@ class MeshView:
         for (topic, key), same in by_key.items():
             node, about = self._decoders[topic]
             view = self.nodes[node]
-            if about == "clients":
+            if about == _CLIENTS:
                 view.clients_offset = max(view.clients_offset, same[-1].offset())
             for record in reversed(same):
                 try:
-                    if about == "clients":
+                    if about == _CLIENTS:
                         self._take_client(view, key, record)
                     else:
                         self._take_control(view, about, key, record)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mesh.codec.keys import heartbeat_key
+from mesh.config.topology_file import topology_from_mapping
 from mesh.model.topics import TopicNames
 from mesh.view import mesh_view
 from tests.component.in_memory_mesh import Mesh
@@ -33,3 +34,20 @@ def test_a_record_that_nobody_can_read_hides_nothing(mesh: Mesh) -> None:
     view = mesh.view()
     view.refresh()
     assert view.nodes["a"].is_ready
+
+
+def test_a_node_may_be_called_as_a_topic_is() -> None:
+    """Its neighbours' acknowledgements are no subscriptions."""
+    spec = {
+        "kafka": {"left": {}},
+        "nodes": {"a": {}, "clients": {}},
+        "zones": {"Z": {"kind": "multi-hop", "links": [["a", "clients"]]}},
+    }
+    mesh = Mesh(topology_from_mapping(spec))
+    mesh.pause(5.0)
+    view = mesh.view()
+    view.refresh()
+    assert {neighbour for neighbour, _ in view.nodes["a"].acks} == {"clients"}
+    assert view.nodes["a"].link_states.keys() == {"clients"}
+    assert view.nodes["a"].clients_offset == -1
+    mesh.close()

@@ -408,3 +408,31 @@ def test_what_is_acknowledged_is_remembered_although_its_topic_is_read_anew_just
     kept = [one.filters for one in effects if isinstance(one, WriteLearned)]
     told = [one.ack.applied for one in effects if isinstance(one, WriteAck)]
     assert (kept, told) == ([("x",)], [2])
+
+
+@pytest.mark.parametrize("name", ["b", "clients"])
+def test_a_round_waits_for_no_lane_that_has_told_what_a_topic_made_anew_voids(name: str) -> None:
+    """An idle lane would not tell it again by itself, and no other round could begin. K23, K25."""
+    topology = topology_from_mapping(
+        {
+            "kafka": {"k": {}},
+            "nodes": {"a": {"lanes": 2}, name: {}},
+            "zones": {"Z": {"kind": "one-hop", "links": [["a", name]]}},
+        }
+    )
+    machine = NodeMachine(topology, "a", "uuid-a")
+    for input_ in (Ticked(0), LeadershipTaken(1, {}), ClientsCaughtUp(), NeighbourCaughtUp(name)):
+        machine.step(input_)
+    for now in (200, 400):
+        for input_ in (LaneApplied(0, machine.in_force), LaneApplied(1, machine.in_force)):
+            machine.step(input_)
+        machine.step(Ticked(now))
+    machine.step(MarkRead(name, FROM_B, ScopeWriter().next_mark(1)))
+    machine.step(Ticked(600))
+    wanted = machine.in_force
+    assert wanted[f"{name} {FROM_B}"] == (1, 1)
+    machine.step(LaneApplied(0, wanted))
+    effects = effects_of(machine, NeighbourAnew(name))
+    assert Reroute(wanted, {}) in effects
+    effects = effects_of(machine, LaneApplied(1, wanted), LaneApplied(0, wanted))
+    assert any(isinstance(one, WriteAck) for one in effects)
