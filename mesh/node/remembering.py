@@ -85,7 +85,7 @@ class Remembering:
                 source, heard = (name, scope), input_name(name, scope)
                 version = round_.in_force.get(heard, _NEVER)
                 read_to = version if reader.mark is None else _read_to(reader)
-                came = {**self._missed.pop(source, {}), **dict.fromkeys(round_.came.get(source, ()))}
+                came = self._missed.pop(source, {}) | dict.fromkeys(round_.came.get(source, ()))
                 if version == _NEVER or _is_behind(read_to, heard, lanes):
                     self._missed |= {source: came} if came else {}
                     continue

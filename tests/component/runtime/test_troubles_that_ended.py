@@ -18,7 +18,7 @@ class Deaf(MemoryFaults):
         self._workers = mesh.world.workers
         self._ended = ended
 
-    def called(self, call: Call, client: str, what: str) -> Outcome | None:  # noqa: ARG002
+    def called(self, call: Call, client: str, what: str) -> Outcome | None:
         if call is not Call.COMMIT or what != "mesh.b.lane.0" or self.has_failed:
             return None
         lane = self._workers["b"].lanes.owned.get(0)  # it is being taken first
