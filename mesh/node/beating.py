@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from mesh.model.control import ChangeStatus, Heartbeat, LinkStatus
+from mesh.model.control import FULL, ChangeStatus, EndpointStatus, Heartbeat, LinkStatus
 from mesh.model.effects import WriteHeartbeat, WriteLinkState
 from mesh.node.demands import Demands
 from mesh.node.learner import Learner
@@ -15,6 +15,11 @@ BEAT_MS = 1000
 
 NEWS_MS = 100
 """Least time between a heartbeat and one that tells news: links may come and go often."""
+
+ENDPOINTS_BYTES = 30_000
+"""So much of a heartbeat may tell of endpoints, of which clients may have any number: one that is
+too large for a record could never be written, and nobody could lead. On the wire a character that
+is not ASCII takes up to three times as much, and any mesh's records may have 100 kB."""
 
 
 @dataclass(slots=True)
@@ -60,7 +65,8 @@ class Beating:
             learner.troubles.seen(neighbour.status(learner.troubles.of_neighbour(name)))
             for name, neighbour in learner.neighbours.items()
         ]
-        endpoints = (*learner.troubles.endpoints.values(), *learner.queues.statuses())
+        full = sorted(learner.troubles.endpoints.values(), key=lambda one: one.state != FULL)
+        endpoints = _as_fits([*full, *learner.queues.statuses()])
         queues = demands.told(self.epoch, number + 1) if told is None or is_due else told.queues
         beat = Heartbeat(
             self.epoch, number + is_due, is_ready, tuple(links), endpoints, change, queues
@@ -79,3 +85,15 @@ class Beating:
     def has_begun(self) -> bool:
         """Whether anything was told yet."""
         return self._told is not None
+
+
+def _as_fits(statuses: Sequence[EndpointStatus]) -> tuple[EndpointStatus, ...]:
+    """Return the first of what is to be told of endpoints; the last says of how many more."""
+    size = 0
+    for count, one in enumerate(statuses):
+        size += len(f"{one.endpoint} {one.state} {one.reason}".encode())
+        if count and size > ENDPOINTS_BYTES:
+            last = statuses[count - 1]
+            reason = f"{last.reason}; and of {len(statuses) - count} more something is to be told"
+            return (*statuses[: count - 1], replace(last, reason=reason))
+    return tuple(statuses)

@@ -75,6 +75,7 @@ class OwnQueues:
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
     left: dict[str, Leaving] = field(default_factory=dict)
     _placed: dict[tuple[str, Member], Interest] = field(default_factory=dict)
+    _told: Sequence[EndpointStatus] | None = None
 
     @classmethod
     def at(cls, node: str, topology: Topology) -> OwnQueues:
@@ -112,9 +113,10 @@ class OwnQueues:
             table: Everything else that comes into force is in it.
         """
         queues = own.queues
-        if not queues and not self.left and not self._placed:
+        if not (queues or self.left or self._placed or self.refused):
             return
         self.refused.clear()
+        self._told = None
         wanted = dict(self._wanted(queues, own.surplus(), table))
         for endpoint, leaving in self.left.items():
             if self.is_shared(endpoint, leaving.wanted):
@@ -142,11 +144,15 @@ class OwnQueues:
             if now_ms - one.left_ms >= (LEFT_MS if one.offset <= complete else LEFT_MAX_MS)
         ]
 
-    def statuses(self) -> Iterator[EndpointStatus]:
-        """Yield what is to be told of endpoints: why they attract nothing, once each."""
-        by_endpoint = {endpoint: text for (endpoint, _), text in self.refused.items()}
-        for endpoint, text in sorted(by_endpoint.items()):
-            yield EndpointStatus(endpoint, REFUSED, text)
+    def statuses(self) -> Sequence[EndpointStatus]:
+        """Return what is to be told of endpoints: why they attract nothing, once each."""
+        if self._told is None:  # asked ten times a second
+            by_endpoint = {endpoint: text for (endpoint, _), text in self.refused.items()}
+            self._told = [
+                EndpointStatus(endpoint, REFUSED, text)
+                for endpoint, text in sorted(by_endpoint.items())
+            ]
+        return self._told
 
     def _wanted(
         self, queues: Mapping[Key, Subscription], surplus: Collection[Key], table: InterestTable

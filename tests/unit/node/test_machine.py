@@ -6,11 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from mesh.codec.control import encode_heartbeat
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.scopes import ScopeWriter
 from mesh.model.control import (
+    FULL,
+    HELD,
     Acknowledgement,
     EndpointKind,
+    EndpointStatus,
     Heartbeat,
     Interest,
     Mark,
@@ -40,6 +44,7 @@ from mesh.model.inputs import (
     BeatRead,
     ChangeRead,
     ClientsCaughtUp,
+    EndpointSeen,
     LaneApplied,
     LeadershipTaken,
     LinkDisabled,
@@ -215,6 +220,26 @@ def test_who_has_just_begun_to_listen_has_missed_no_beats() -> None:
     assert not any(isinstance(e, Note) for e in effects_of(machine, Ticked(late)))
     effects = effects_of(machine, Ticked(late + 10_900), Ticked(late + 11_000))
     assert [e.event for e in effects if isinstance(e, Note)] == ["neighbour.down"] * 2
+
+
+@pytest.mark.parametrize("letter", ["x", "\N{LATIN SMALL LETTER U WITH DIAERESIS}"])
+def test_a_heartbeat_fits_into_a_record_whatever_clients_have(
+    machine: NodeMachine, letter: str
+) -> None:
+    """What is told of endpoints is bounded, and what is full comes first. Spec: K6, R12."""
+    text = f"{100 * letter} attracts nothing"
+    for number in range(2_000):
+        refused = Subscription(EndpointKind.QUEUE, policy="any", noexport=True)
+        machine.step(SubscriptionRead(number, f"q{number}", f"{100 * letter}/y", refused))
+        machine.step(EndpointSeen(f"h{number}", EndpointStatus(f"h{number}", HELD, text)))
+    machine.step(EndpointSeen("full", EndpointStatus("full", FULL, "1 byte may wait")))
+    found = [one for one in apply_now(machine, 5_000) if isinstance(one, WriteHeartbeat)]
+    beat = found[-1].heartbeat
+    assert len(encode_heartbeat(beat)) < 100_000
+    assert beat.endpoints[0].endpoint == "full"
+    assert beat.endpoints[-1].reason.endswith("more something is to be told")
+    count = int(beat.endpoints[-1].reason.split("; and of ")[1].split()[0])
+    assert count + len(beat.endpoints) == 4_001
 
 
 def test_it_beats_once_a_second(machine: NodeMachine) -> None:

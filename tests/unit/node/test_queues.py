@@ -106,6 +106,16 @@ def test_the_declared_policy_is_good_and_must_not_be_contradicted() -> None:
     assert not own.refused
 
 
+def test_what_is_refused_is_told_no_more_once_it_has_ended() -> None:
+    """Though the node has no queue any more: a channel may have its name then. Spec: K13."""
+    declared = {"Q": Queue(name="Q", policy=QueuePolicy.LOCAL)}
+    own, table = OwnQueues("a", declared), InterestTable()
+    assert settled(own, table, x=queue("any")) == []
+    assert [one.endpoint for one in own.statuses()] == ["q"]
+    assert settled(own, table) == []
+    assert not own.statuses()
+
+
 def test_an_endpoint_has_one_policy() -> None:
     """Spec: K13."""
     own, table = OwnQueues("a"), InterestTable()
