@@ -96,8 +96,10 @@ Write = (
     | EndSubscription
 )
 
-LEARNED_BYTES = 500_000
-"""About the size of one record of `learned`; a set of many filters takes several. Spec: K6."""
+LEARNED_BYTES = 50_000
+"""About the size of one record of `learned`; a set of many filters takes several. The records of
+any mesh may have 100 kB, whatever it allows its messages: one that is refused would end the
+leadership again and again. Spec: K6."""
 
 Positions = Callable[[str], Sequence[OutboxPosition]]
 """Neighbour -> committed positions on its outboxes."""

@@ -9,7 +9,7 @@ Spec: K12, K18, DESIGN 5.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh.codec.keys import progress_key
@@ -40,6 +40,11 @@ AHEAD_MAX = 4_096
 RESERVED_MS = 1_000
 """How long a reservation may be used after its commit was begun; a successor waits so long before
 it looks where the log ends. Spec: K18."""
+
+LISTED_MAX = 250
+"""Cuts, and endpoints, that one record of the ledger tells of: with the longest names 70 kB. There
+are as many cuts as nodes times partitions when a lane begins, and one that does not fit into a
+record could never be committed. Spec: K6."""
 
 
 @dataclass(slots=True)
@@ -215,7 +220,8 @@ class Batch:
             value = None if progress is None else encode_progress(progress)
             writer.produce(progress_topic, value, key, partition)
         ledger = self.ledger()
-        writer.produce(self.names.ledger(self.node), encode_ledger(ledger), None, partition)
+        for one in in_records(ledger):
+            writer.produce(self.names.ledger(self.node), encode_ledger(one), None, partition)
         return ledger
 
     def ledger(self) -> Ledger:
@@ -243,3 +249,14 @@ class Batch:
             ],
             cuts=self.cuts,
         )
+
+
+def in_records(ledger: Ledger) -> Iterator[Ledger]:
+    """Yield an account as the ledger holds it: what may be many is told in several records."""
+    listed = max(1, len(ledger.delivered), len(ledger.cuts))
+    for begin in range(0, listed, LISTED_MAX):
+        some = slice(begin, begin + LISTED_MAX)
+        part = replace(ledger, delivered=ledger.delivered[some], cuts=ledger.cuts[some])
+        if begin:
+            part = replace(part, sources=(), sent=(), not_forwarded=(), dropped=())
+        yield part
