@@ -224,9 +224,11 @@ class SourceResumed:
 
 @dataclass(frozen=True, slots=True)
 class LossAccepted:
-    """An operator accepts the loss of exactly what a stop tells. Spec: R6."""
+    """An operator accepts the loss of exactly what a stop tells, or (None) no longer. Spec: R6."""
 
-    stop: Stop
+    topic: str
+    partition: int
+    stop: Stop | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class Troubles:
     Attributes:
         stops: By place: the neighbour, empty for the own ingress, and the stop.
         gaps: Open repair requests, with the neighbour asked.
-        accepted: What operators consented to, by place.
+        accepted: What operators consent to now, by place.
         endpoints: Endpoints of which something is to be told.
         full: By neighbour: why no more may wait for it, or nothing.
         awaited: Neighbours of whom lanes must hear more before they read anything.
@@ -58,8 +58,11 @@ class Troubles:
                 yield from self.stopped(neighbour, stop)
             case SourceResumed(topic, partition):
                 yield from self.resumed(topic, partition)
-            case LossAccepted(stop):
-                yield from self.accept(stop)
+            case LossAccepted(topic, partition, stop):
+                if stop is None:
+                    self.accepted.pop((topic, partition), None)
+                else:
+                    yield from self.accept(stop)
             case GapFound(neighbour, request):
                 yield from self.found(neighbour, request)
             case GapMended(neighbour, request):

@@ -60,8 +60,9 @@ class OperatorOrders:
         match found:
             case ChangeKey() if value is not None:
                 self.change = newest(self.change, decode_change(value))
-            case AcceptKey(node) if value is not None and node == self.node:
-                yield LossAccepted(decode_stop(value))
+            case AcceptKey(node, topic, partition) if node == self.node:
+                stop = None if value is None else decode_stop(value)
+                yield LossAccepted(topic, partition, stop)
             case PauseKey(node) | SubjectPauseKey(node) | DisableKey(node) if node == self.node:
                 if value is not None:
                     decode_pause(value)

@@ -285,8 +285,12 @@ class Lanes:
             return
         self._resumed_ms = now
         lanes = self.topology.nodes[self.machine.node].lanes
+        consents = self.machine.learner.troubles.accepted
         for (topic, partition), stop in list(self._accepted.items()):
             lane = self.owned.get(partition % lanes)
+            if consents.get((topic, partition)) != stop:
+                del self._accepted[topic, partition]  # it has ended
+                continue
             if lane is None or lane.positions.stopped.get(TopicPartition(topic, partition)) != stop:
                 del self._accepted[topic, partition]
                 continue

@@ -118,6 +118,37 @@ def test_another_loss_than_the_one_accepted_stays_a_stop(mesh: SmallMesh) -> Non
     assert payloads(mesh) == [b"1"]
 
 
+def test_a_consent_that_has_ended_is_good_for_no_loss_that_is_alike(mesh: SmallMesh) -> None:
+    """An outbox may lose the same offsets twice; its generation stays. Spec: R6."""
+    outbox = mesh.kafka.topics[OUTBOX].logs[0]
+
+    def lose() -> Stop:
+        mesh.world.kill("b")
+        del outbox.entries[2:]
+        mesh.world.start("b")
+        mesh.run()
+        [stop] = stops(mesh, "b").values()
+        return stop
+
+    for value in (b"1", b"2", b"3"):
+        publish(mesh, value)
+        mesh.run()
+    stop = lose()
+    accept(mesh, "b", stop)
+    assert stops(mesh, "b") == {}
+    mesh.write(mesh.names.config(), None, key=accept_key("b", stop.topic, stop.partition))
+    for value in (b"4", b"5"):
+        publish(mesh, value)
+        mesh.run()
+    assert lose() == stop
+    mesh.run()
+    assert list(stops(mesh, "b").values()) == [stop]
+    accept(mesh, "b", stop)
+    publish(mesh, b"6")
+    mesh.run()
+    assert payloads(mesh) == [b"1", b"2", b"3", b"4", b"5", b"6"]
+
+
 def test_a_stop_outlives_its_worker_and_shows_in_the_heartbeat(mesh: SmallMesh) -> None:
     """Spec: R6, K12."""
     publish(mesh, b"1")
