@@ -204,7 +204,8 @@ class Drain:
 
     def _position(self, reports: LaneReports, place: TopicPartition) -> int:
         _, reader = self._direction_of[place.topic]
-        found = reports.of(reader).sources.get(place)
+        report = reports.of(reader)
+        found = report.sources.get(place)
         if found is None or found.topic_id != self._topic_ids.get(place.topic, found.topic_id):
             return 0  # an offset of a topic of that name that was deleted says nothing of this one
-        return max(0, found.offset)
+        return max(0, report.reached(place))

@@ -12,7 +12,7 @@ from mesh.model.topology import Topology
 from mesh.operate.status import UP, link_state
 from mesh.operate.waiting import waiting_behind
 from mesh.transport.port import KafkaCluster, TopicPartition
-from mesh.view.lane_reports import read_positions
+from mesh.view.lane_reports import read_report
 from mesh.view.mesh_view import MeshView
 
 
@@ -55,11 +55,10 @@ def unread_in(
         if topic not in topics:
             continue
         owner = topology.nodes[sender or reader]
-        places = [TopicPartition(topic, number) for number in range(owner.partitions)]
         records: int | None = None
         try:
             known = _positions(topology, view, kafka, sender, reader)
-            records = waiting_behind(kafka[owner.kafka], known, places).count
+            records = _count(kafka[owner.kafka], topic, known)
         except TransportError:
             pass  # told as unknown
         if records != 0:
@@ -81,21 +80,39 @@ def _guaranteed(topology: Topology) -> Iterator[tuple[str, str, str]]:
             yield names.outbox(node, neighbour, MessageClass.GUARANTEED), node, neighbour
 
 
+def _count(
+    kafka: KafkaCluster, topic: str, known: Mapping[TopicPartition, tuple[bytes, int]]
+) -> int:
+    """Return how much waits, in all partitions there are; none of one made anew was read."""
+    info = kafka.admin().describe([topic]).get(topic)
+    if info is None:
+        return 0
+    places = [TopicPartition(topic, number) for number in range(info.partitions)]
+    passed = {at: offset for at, (id_, offset) in known.items() if id_ == info.topic_id}
+    return waiting_behind(kafka, passed, places).count
+
+
 def _positions(
     topology: Topology,
     view: MeshView,
     kafka: Mapping[str, KafkaCluster],
     sender: str,
     reader: str,
-) -> Mapping[TopicPartition, int]:
+) -> Mapping[TopicPartition, tuple[bytes, int]]:
     """Return how far a reader has come: it tells neighbours, and of its clients its progress."""
     if sender:
         link = view.nodes[reader].link_states.get(sender)
         listed = link.positions if link is not None else ()
-        return {TopicPartition(at.topic, at.partition): max(0, at.needed) for at in listed}
+        return {
+            TopicPartition(one.topic, one.partition): (one.topic_id, max(0, one.needed))
+            for one in listed
+        }
     declared = topology.nodes[reader]
     progress = TopicNames(topology.prefix).progress(reader)
-    return read_positions(kafka[declared.kafka], progress, 2 * declared.lanes)
+    report = read_report(kafka[declared.kafka], progress, 2 * declared.lanes)
+    return {
+        at: (one.topic_id or b"", max(0, report.reached(at))) for at, one in report.sources.items()
+    }
 
 
 def _reads(view: MeshView, reader: str, sender: str) -> bool:

@@ -27,6 +27,7 @@ class LaneReport:
         lanes: How many partitions of the topic are the lanes' own; positions in those beyond them
             are of endpoints, not of sources. None: all count.
         sources: Newest position of every source.
+        stopped: Which are read no further, and where; what is there now was not read.
         epochs: Lane epochs in the order written: partition, offset of the record, epoch.
         held: What lanes say of targets that they leave out.
         gaps: What is to be sent to them again, by record key.
@@ -35,6 +36,7 @@ class LaneReport:
 
     lanes: int | None = None
     sources: dict[TopicPartition, Progress] = field(default_factory=dict)
+    stopped: dict[TopicPartition, Progress] = field(default_factory=dict)
     epochs: list[tuple[int, int, int]] = field(default_factory=list)
     held: HeldTargets = field(default_factory=HeldTargets)
     gaps: dict[bytes, Progress] = field(default_factory=dict)
@@ -53,6 +55,11 @@ class LaneReport:
         match progress.kind:
             case ProgressKind.SOURCE if self.lanes is None or record.partition() < self.lanes:
                 self.sources[TopicPartition(progress.topic, progress.partition)] = progress
+            case ProgressKind.STOPPED:
+                place = TopicPartition(progress.topic, progress.partition)
+                self.stopped.pop(place, None)
+                if progress.reason:
+                    self.stopped[place] = progress
             case ProgressKind.EPOCH:
                 self.epochs.append((record.partition(), record.offset(), progress.offset))
             case ProgressKind.INTEREST:
@@ -69,7 +76,13 @@ class LaneReport:
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
         """The next offset of every source."""
-        return {place: one.offset for place, one in self.sources.items()}
+        return {place: self.reached(place) for place in self.sources}
+
+    def reached(self, place: TopicPartition) -> int:
+        """Return the next offset of a source: no further than where its log was cut off."""
+        offset = self.sources[place].offset
+        stop = self.stopped.get(place)
+        return offset if stop is None else min(offset, stop.offset)
 
     @property
     def targets_held(self) -> Sequence[str]:
@@ -143,8 +156,17 @@ def read_positions(
     Raises:
         TransportError: The Kafka cluster does not answer.
     """
+    return read_report(kafka, topic, partitions).positions
+
+
+def read_report(kafka: KafkaCluster, topic: str, partitions: int) -> LaneReport:
+    """Return what the lanes of a node say, as its progress topic has it now. Spec: K12.
+
+    Raises:
+        TransportError: The Kafka cluster does not answer.
+    """
     report = LaneReport()
     for record in read_logs(kafka, _places(topic, partitions), name="progress"):
         with suppress(ProtocolError):
             report.take(record)
-    return report.positions
+    return report

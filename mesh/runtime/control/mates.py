@@ -22,6 +22,7 @@ class MatesPositions:
 
     _next: dict[TopicPartition, tuple[SourcePartition, int]] = field(default_factory=dict)
     _held: dict[HoldKey, int] = field(default_factory=dict)
+    _stopped: dict[TopicPartition, int] = field(default_factory=dict)
 
     def take(self, progress: Progress) -> None:
         """Take note of one record of a lane."""
@@ -34,17 +35,23 @@ class MatesPositions:
             self._held.pop(key, None)
             if progress.offset != ENDED:
                 self._held[key] = progress.offset
+        elif progress.kind is ProgressKind.STOPPED:
+            self._stopped.pop(about, None)
+            if progress.reason:
+                self._stopped[about] = progress.offset
 
     def read(self, topics: frozenset[str]) -> Mapping[TopicPartition, OutboxPosition]:
         """Return how far some topics are read.
 
-        What is held for a target is needed still: it must not be deleted. Spec: K5, K20.
+        What is held for a target is needed still, and so is what takes the place of records that
+        were read in a log that was cut off since: it must not be deleted. Spec: K5, K20, R6.
         """
         found = {}
         for at, (source, offset) in self._next.items():
             if at.topic in topics:
                 held = [first for (_, of), first in self._held.items() if of == source]
+                read = min(offset, self._stopped.get(at, offset))
                 found[at] = OutboxPosition(
-                    at.topic, source.topic_id, at.partition, offset, min([offset, *held])
+                    at.topic, source.topic_id, at.partition, read, min([read, *held])
                 )
         return found

@@ -19,6 +19,12 @@ def begin_of(lane: Lane, at: TopicPartition) -> int:
     return max(0, position) if is_guaranteed else position
 
 
+def reached(lane: Lane, at: TopicPartition) -> int:
+    """Return how far a source is read; where its log was cut off, what is there now is unread."""
+    position, stop = lane.positions.next[at], lane.positions.stopped.get(at)
+    return position if stop is None else min(position, stop.first)
+
+
 def stop_of(
     at: TopicPartition, topic_id: bytes, reason: StopReason, first: int, end: int = NONE_OFFSET
 ) -> Stop:

@@ -29,6 +29,7 @@ from mesh.runtime.lane.held import endpoint_of, forget_ended, held_offsets, hold
 from mesh.runtime.lane.lane import Lane, Source
 from mesh.runtime.lane.overfull import Overfull
 from mesh.runtime.lane.relinking import end_removed, relink_lane
+from mesh.runtime.lane.stops import reached
 from mesh.runtime.lane.traces import Traces
 from mesh.runtime.lane.troubles import recovered
 from mesh.runtime.lanes.sources import Sources
@@ -474,18 +475,20 @@ class Lanes:
     def read_positions(self, neighbour: str | None) -> Mapping[TopicPartition, OutboxPosition]:
         """Return committed positions on a neighbour's outboxes, or on the own ingress.
 
-        What is held for a target is needed still: it must not be deleted. Spec: K5, K20.
+        What is held for a target is needed still, and so is what takes the place of records that
+        were read in a log that was cut off since: it must not be deleted. Spec: K5, K20, R6.
         """
         return {
             source.at: OutboxPosition(
                 source.at.topic,
                 source.topic_id,
                 source.at.partition,
-                read=lane.positions.next[source.at],
-                needed=min(lane.positions.next[source.at], *held_offsets(lane, source)),
+                read=read,
+                needed=min(read, *held_offsets(lane, source)),
             )
             for lane in self.owned.values()
-            for source in lane.sources.values()
+            for source in [*lane.sources.values(), *self.sources.stopped(lane)]
             if (source.link.neighbour if source.link else None) == neighbour
             and source.at in lane.positions.next
+            for read in [reached(lane, source.at)]
         }

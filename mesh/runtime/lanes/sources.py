@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -99,6 +99,15 @@ class Sources:
     def neighbours(self) -> dict[str, str]:
         """Return who writes each outbox that is read here, by topic."""
         return {t.name: t.link.neighbour for t in self._topics.values() if t.link is not None}
+
+    def stopped(self, lane: Lane) -> Iterator[Source]:
+        """Yield what a lane reads no further, as far as it is known what that was."""
+        positions = lane.positions
+        for at in positions.stopped:
+            topic, topic_id = self._topics.get(at.topic), positions.topic_ids.get(at)
+            if topic is not None and topic_id is not None:
+                generation = positions.generations.get(at, 0)
+                yield Source(at, topic_id, topic.message_class, topic.link, generation)
 
     def is_read(self, at: TopicPartition) -> bool:
         """Say whether what is fetched of a source follows what was routed: else it comes again."""

@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 from mesh.config.published import document_hash
 from mesh.config.topology_file import load_topology
 from mesh.operate.founding import publish
+from mesh.transport.port import TopicPartition, TopicSpec
 from tests.component.cli.conftest import Mesh, Run
 
 Chain = tuple[Mesh, str]
@@ -245,6 +246,38 @@ def test_what_clients_published_at_a_node_that_goes(run: Run, chain: Chain, tmp_
     allowed = run("plan", new, "-f", file, "--allow-delete", "-o", "json")
     left = [one["topic"] for one in allowed.data["topics"]["left"]]
     assert left == ["mesh.c.control.log", "mesh.c.dlq", "mesh.c.ep.e", "mesh.c.ledger"]
+
+
+@pytest.mark.parametrize("fate", ["cut off", "made anew"])
+def test_what_took_the_place_of_what_was_read_at_a_node_that_goes(
+    run: Run, chain: Chain, tmp_path: Path, fate: str
+) -> None:
+    """An offset says nothing of records that came after it was read. Spec: DESIGN 4.4, R6."""
+    mesh, file = chain
+    publish(mesh.topology, mesh.world.kafka)
+    right = mesh.world.kafka["right"]
+    run("subscribe", "acme/>", "-n", "c", "-e", "e", "-f", file)
+    for value in ("1", "2", "3"):
+        run("publish", "other/x", value, "-n", "c", "--key", "k", "-f", file)
+    mesh.pause(3.0)
+    [info] = right.admin().describe(["mesh.c.in.g"]).values()
+    places = [TopicPartition(info.name, number) for number in range(info.partitions)]
+    [at] = [at for at, end in right.admin().ends(places).items() if end]
+    if fate == "cut off":
+        right.truncate(at, 2)
+        mesh.pause(3.0)
+    mesh.world.kill("c")
+    if fate == "made anew":
+        right.admin().delete([info.name])
+        right.admin().create([TopicSpec(name=info.name, partitions=info.partitions)])
+    run("publish", "other/x", "4", "-n", "c", "--key", "k", "-f", file)
+    mesh.pause(12.0)
+    new = edited(
+        file, tmp_path / "new.yaml", (("zones", "Z", "links"), [["a", "b"]]), (("nodes", "c"), None)
+    )
+    refused = run("plan", new, "-f", file)
+    told = "mesh.c.in.g on right would be deleted and holds 1 unread guaranteed record"
+    assert (refused.code, told in refused.err) == (2, True)
 
 
 @pytest.mark.parametrize(

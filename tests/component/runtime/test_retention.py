@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mesh.codec.control import encode_link_state
 from mesh.codec.keys import link_key
+from mesh.codec.state import decode_progress
 from mesh.model.control import LinkState, OutboxPosition
 from mesh.model.frames import MessageClass
+from mesh.runtime.control.mates import MatesPositions
 from mesh.runtime.topics.retention import CHECK_MS, Retention
 from mesh.transport.port import TopicPartition, TopicSpec
+from mesh.view.lane_reports import LaneReports
 from tests.component.runtime.conftest import CHAIN, SmallMesh, subject
+from tests.component.runtime.test_stops import INGRESS, OUTBOX, accept, payloads, publish, stops
 
 PLACE = TopicPartition("mesh.a.in.g", 0)
 
@@ -61,6 +67,45 @@ def trim(mesh: SmallMesh, ms: int = 3 * CHECK_MS) -> None:
 
 def start_of(mesh: SmallMesh, place: TopicPartition) -> int:
     return mesh.kafka.admin().starts([place])[place]
+
+
+def read_by(mesh: SmallMesh, place: TopicPartition) -> int:
+    """Return how far a source is read, as changes of the mesh and mates of a worker see it."""
+    node = "a" if place.topic == INGRESS else "b"
+    reports = LaneReports(mesh.world.topology, {"k": mesh.kafka})
+    reports.read()
+    mates = MatesPositions()
+    for record in mesh.read(mesh.names.progress(node)):
+        mates.take(decode_progress(record.value()))
+    [told] = [at for at in mates.read(frozenset([place.topic])).values() if at.partition == 0]
+    assert told.read == told.needed
+    assert reports.of(node).reached(place) == told.read
+    return told.read
+
+
+@pytest.mark.parametrize("topic", [INGRESS, OUTBOX])
+def test_what_takes_the_place_of_what_was_read_is_not_deleted_with_it(
+    mesh: SmallMesh, topic: str
+) -> None:
+    """A log that was cut off goes on, while nobody has accepted the loss yet. Spec: K5, R6."""
+    for value in (b"1", b"2", b"3"):
+        publish(mesh, value)
+        mesh.run(500)
+    mesh.run(CHECK_MS)
+    place = TopicPartition(topic, 0)
+    mesh.kafka.truncate(place, 2)
+    mesh.run(500)
+    for value in (b"4", b"5", b"6"):
+        publish(mesh, value)
+        mesh.run(500)
+    trim(mesh)
+    [stop] = [*stops(mesh, "a").values(), *stops(mesh, "b").values()]
+    assert (stop.topic, stop.reason) == (topic, "truncated")
+    assert start_of(mesh, place) <= stop.first
+    assert read_by(mesh, place) == stop.first
+    accept(mesh, "a" if topic == INGRESS else "b", stop)
+    assert payloads(mesh) == [b"1", b"2", b"3", b"4", b"5", b"6"]
+    assert read_by(mesh, place) > stop.first
 
 
 def test_what_nobody_subscribes_any_more_is_trimmed_as_far_as_it_is_read(mesh: SmallMesh) -> None:
