@@ -49,6 +49,17 @@ class Retention:
             if not history or position > history[-1][1]:
                 history.append((now_ms, position))
 
+    def keep_only(self, places: Collection[TopicPartition], unknown: Collection[str] = ()) -> None:
+        """Forget what this worker has no word on any more: whoever has it now may know better.
+
+        Args:
+            places: Of which something is known.
+            unknown: Topics whose readers could not be asked.
+        """
+        for place in [one for one in self._passed if one not in places]:
+            if place.topic not in unknown:
+                del self._passed[place]
+
     def forget(self, topic: str) -> None:
         """Delete nothing by what was noted of a topic: another one has its name now."""
         for place in [one for one in self._passed if one.topic == topic]:

@@ -143,6 +143,7 @@ class Upkeep:
                 # Somebody may want what the others have passed; only the endpoints wait for him.
                 unknown = endpoints
                 log.warning("endpoints.not_trimmed", fault=str(error))
+            self._retention.keep_only(passed, unknown)
             self._retention.passed(passed, now_ms)
             deletable = self._retention.deletable(now_ms, unknown)
             # A group may have committed what is not there yet.

@@ -108,6 +108,29 @@ def test_what_takes_the_place_of_what_was_read_is_not_deleted_with_it(
     assert read_by(mesh, place) > stop.first
 
 
+def test_a_worker_deletes_nothing_by_what_it_knew_of_a_lane_that_it_gave_away() -> None:
+    """Whoever has it now knows better: its log may have been cut off since. Spec: K5, R6."""
+    mesh = SmallMesh({**CHAIN, "nodes": {"a": {"lanes": 2}, "b": {}, "c": {}}})
+    for value in (b"1", b"2", b"3"):
+        for partition in range(2):
+            mesh.publish(value, [subject("x")], partition=partition)
+        mesh.run(500)
+    mesh.run(CHECK_MS)
+    first = next(iter(mesh.world.workers.values()))
+    before = set(first._lanes.owned)
+    mesh.world.start("a", 1)
+    mesh.run(5_000)
+    [moved] = before - set(first._lanes.owned)
+    place = TopicPartition(INGRESS, moved)
+    mesh.kafka.truncate(place, 2)
+    mesh.run(500)
+    mesh.publish(b"4", [subject("x")], partition=moved)
+    mesh.run(500)
+    trim(mesh)
+    assert start_of(mesh, place) <= 1
+    assert start_of(mesh, TopicPartition(INGRESS, 1 - moved)) == 3
+
+
 def test_what_nobody_subscribes_any_more_is_trimmed_as_far_as_it_is_read(mesh: SmallMesh) -> None:
     """Spec: K5."""
     for value in (b"1", b"2", b"3"):
