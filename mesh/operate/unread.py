@@ -83,13 +83,20 @@ def _guaranteed(topology: Topology) -> Iterator[tuple[str, str, str]]:
 def _count(
     kafka: KafkaCluster, topic: str, known: Mapping[TopicPartition, tuple[bytes, int]]
 ) -> int:
-    """Return how much waits, in all partitions there are; none of one made anew was read."""
-    info = kafka.admin().describe([topic]).get(topic)
+    """Return how much waits, in all partitions there are; none of one made anew was read.
+
+    Behind what an open transaction hides others may have written, whom Kafka has said yes to.
+    """
+    admin = kafka.admin()
+    info = admin.describe([topic]).get(topic)
     if info is None:
         return 0
     places = [TopicPartition(topic, number) for number in range(info.partitions)]
     passed = {at: offset for at, (id_, offset) in known.items() if id_ == info.topic_id}
-    return waiting_behind(kafka, passed, places).count
+    stable, ends = admin.stable_ends(places), admin.ends(places)
+    shown = {at: max(stable.get(at, end), passed.get(at, 0)) for at, end in ends.items()}
+    hidden = sum(max(0, end - shown[at]) for at, end in ends.items())
+    return waiting_behind(kafka, passed, places).count + hidden
 
 
 def _positions(
