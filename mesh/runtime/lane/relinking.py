@@ -87,7 +87,7 @@ def relink_lane(lane: Lane, relinked: Relinked, gone: Sequence[str], now_ms: int
             release(lane, target, now_ms)
             log.warning("target.hold_ended", target=target, lane=lane.number)
     _mark_unlinked(lane, batch)
-    for source in guaranteed_sources(lane):
+    for source in (*guaranteed_sources(lane), *_stopped_sources(lane)):
         if source.at.topic not in gone:
             begin_links(lane, source, relinked.added, now_ms)
 
@@ -104,13 +104,32 @@ def begin_links(lane: Lane, source: Source, neighbours: Sequence[str], now_ms: i
     positions = lane.positions
     if source.message_class is MessageClass.DIRECT:
         return
+    stop = positions.stopped.get(source.at)
     for link in [one for one in lane.learner.links if one.neighbour in neighbours and one.sends]:
         key = (lane.outbox(link, source), source.identity)
-        since = max(0, lane.position(source.at))
+        since = max(0, lane.position(source.at) if stop is None else stop.first)
         if positions.since.get(key, UNLINKED) == UNLINKED:
             positions.since[key] = since
             sent = positions.sent.get(key, NONE_OFFSET)
             lane.open(now_ms).note(sent_progress(key[0], source, sent, since))
+
+
+def _stopped_sources(lane: Lane) -> list[Source]:
+    """Return what a lane reads no further: links that it gets meanwhile carry what comes then."""
+    positions = lane.positions
+    return [
+        Source(at, positions.topic_ids.get(at, stop.topic_id), MessageClass.GUARANTEED, None)
+        for at, stop in positions.stopped.items()
+    ]
+
+
+def turn_back(lane: Lane, source: Source, position: int, now_ms: int) -> None:
+    """Have the next commit keep that links carry a source whose offsets come again from here on."""
+    for (outbox, of), since in list(lane.positions.since.items()):
+        if of == source.identity and since > position:
+            lane.positions.since[outbox, of] = position
+            sent = lane.positions.sent.get((outbox, of), NONE_OFFSET)
+            lane.open(now_ms).note(sent_progress(outbox, source, sent, position))
 
 
 def _mark_unlinked(lane: Lane, batch: Batch) -> None:
@@ -138,6 +157,8 @@ def end_removed(lane: Lane, read: Sequence[str], now_ms: int) -> None:
     known = [at for at in (*positions.topic_ids, *positions.stopped) if at not in positions.left]
     if lane.followed < lane.learner.followed:
         _mark_unlinked(lane, lane.open(now_ms))
+        for source in _stopped_sources(lane):
+            begin_links(lane, source, list(lane.learner.neighbours), now_ms)
     if gone := [topic for topic in dict.fromkeys(at.topic for at in known) if topic not in read]:
         _leave_outboxes(lane, gone, now_ms)
     letter = MessageClass.GUARANTEED.letter

@@ -19,7 +19,7 @@ from mesh.runtime.host.questions import Questions
 from mesh.runtime.lane.batch import RESERVED_MS
 from mesh.runtime.lane.held import hold_source
 from mesh.runtime.lane.lane import Lane, Source
-from mesh.runtime.lane.relinking import SourceTopic, begin_links, source_topics
+from mesh.runtime.lane.relinking import SourceTopic, begin_links, source_topics, turn_back
 from mesh.runtime.lane.stops import begin_of, stop_of
 from mesh.runtime.lane.troubles import keep_stop, lift_stop
 from mesh.runtime.lanes.stillness import Stillness
@@ -251,6 +251,8 @@ class Sources:
             lane.chains(at).is_forgiven = True
         if stop.reason == StopReason.TRUNCATED and topic.link is None:
             positions.generations[at] = generation + 1
+        if stop.reason == StopReason.TRUNCATED:
+            turn_back(lane, source, position, now_ms)
         if stop.reason == StopReason.RECREATED:
             positions.generations.pop(at, None)
         batch.read(at, info.topic_id, position, position - 1, 0, records=0)

@@ -1,0 +1,78 @@
+"""Sources that stand still while links come: what came before goes over them in no repair."""
+
+from __future__ import annotations
+
+import pytest
+
+from mesh.codec.control import encode_change
+from mesh.codec.keys import change_key
+from mesh.config.published import published_text
+from mesh.config.topology_file import topology_from_mapping
+from mesh.core.links import first_lineage, lineage_after
+from mesh.model.control import Change, Stage
+from mesh.transport.port import TopicPartition
+from tests.component.runtime.conftest import CHAIN, SmallMesh
+from tests.component.runtime.test_stops import INGRESS, accept, payloads, publish, stops
+
+LINK = TopicPartition("mesh.a.to.c.g", 0)
+
+
+def link_anew(mesh: SmallMesh) -> None:
+    """Have c hear a over a link of their own, no longer by way of b."""
+    zone = {"kind": "multi-hop", "links": [["a", "b"], ["a", "c"]]}
+    before, after = mesh.world.topology, topology_from_mapping({**CHAIN, "zones": {"Z": zone}})
+    lineage = lineage_after(first_lineage(before), before, after, 3)
+    for stage in (Stage.HOLD, Stage.SWITCH, Stage.RUN):
+        word = Change(3, stage, published_text(after), (), lineage)
+        mesh.write(mesh.names.config(), encode_change(word), key=change_key())
+        mesh.run()
+
+
+def begin_again(mesh: SmallMesh, node: str) -> None:
+    mesh.world.kill(node)
+    mesh.world.start(node)
+    mesh.run()
+
+
+def cut_off(mesh: SmallMesh, records: int) -> None:
+    mesh.kafka.truncate(TopicPartition(INGRESS, 0), records)
+    mesh.run()
+
+
+def go_on(mesh: SmallMesh) -> None:
+    """Accept the loss; then lose what the new link had carried, and have it sent again."""
+    mesh.world.workers["c"].cut(["a"])
+    mesh.run(500)
+    [stop] = stops(mesh, "a").values()
+    accept(mesh, "a", stop)
+    publish(mesh, b"4")
+    mesh.run()
+    mesh.kafka.truncate(LINK, mesh.kafka.topics[LINK.topic].logs[0].end)
+    mesh.world.workers["c"].cut([])
+    mesh.run()
+    publish(mesh, b"5")
+    mesh.run(30_000)
+
+
+@pytest.mark.parametrize("moment", ["while it stands still", "before", "unseen"])
+def test_a_link_carries_a_stopped_source_from_where_it_stopped(
+    mesh: SmallMesh, moment: str
+) -> None:
+    """Whoever takes the lane then, or took it before it could follow. Spec: K20, K28, R6."""
+    for value in (b"1", b"2", b"3"):
+        publish(mesh, value)
+        mesh.run(1_500)
+    if moment != "before":
+        cut_off(mesh, 2)
+    if moment == "unseen":
+        mesh.world.kill("a")
+    link_anew(mesh)
+    if moment == "before":
+        cut_off(mesh, 2)
+    if moment == "unseen":
+        mesh.world.start("a")
+        mesh.run()
+    begin_again(mesh, "a")
+    go_on(mesh)
+    assert stops(mesh, "a") == {}
+    assert payloads(mesh) == [b"1", b"2", b"3", b"4", b"5"]
