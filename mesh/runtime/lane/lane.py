@@ -392,6 +392,11 @@ class Lane:
             )
             self.open(now_ms).forget(about)
 
+    def cut_marks_off(self, batch: Batch, at: TopicPartition, end: int) -> None:
+        """Have the next commit forget the marks of frames whose offsets are given out again."""
+        for progress in self.positions.refused.get(at, RefusedFrames()).cut_off(at, end):
+            batch.note(progress)
+
     def next_chain(self, outbox: TopicPartition, source: Source, first: int, last: int) -> Chain:
         """Return the chain of a frame about to be written, and remember it as sent."""
         key = (outbox, source.identity)

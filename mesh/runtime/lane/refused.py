@@ -45,16 +45,8 @@ class RefusedFrames:
             after: Messages with origin offsets above this were taken; -1: none.
         """
         self._turn_to(topic_id)
-        block = self._blocks.setdefault(offset // BLOCK, {})
-        block[offset] = after
-        return Progress(
-            kind=ProgressKind.REFUSED,
-            offset=offset // BLOCK,
-            topic=at.topic,
-            partition=at.partition,
-            topic_id=topic_id,
-            refused=tuple(Refused(*mark) for mark in block.items()),
-        )
+        self._blocks.setdefault(offset // BLOCK, {})[offset] = after
+        return self._told(at, offset // BLOCK)
 
     def after(self, topic_id: bytes, offset: int) -> int | None:
         """Return what `add` was told of a frame, or None if it was taken whole."""
@@ -69,6 +61,24 @@ class RefusedFrames:
             if is_another or (block + 1) * BLOCK <= start:
                 del self._blocks[block]
                 yield block
+
+    def cut_off(self, at: TopicPartition, end: int) -> Iterator[Progress]:
+        """Forget what stood from an offset on, which is given out again; yield what to commit."""
+        for block, marks in self._blocks.items():
+            kept = {offset: after for offset, after in marks.items() if offset < end}
+            if len(kept) < len(marks):
+                self._blocks[block] = kept
+                yield self._told(at, block)
+
+    def _told(self, at: TopicPartition, block: int) -> Progress:
+        return Progress(
+            kind=ProgressKind.REFUSED,
+            offset=block,
+            topic=at.topic,
+            partition=at.partition,
+            topic_id=self.topic_id,
+            refused=tuple(Refused(*mark) for mark in self._blocks[block].items()),
+        )
 
     def _turn_to(self, topic_id: bytes) -> None:
         if topic_id != self.topic_id:

@@ -253,6 +253,7 @@ class Sources:
             positions.generations[at] = generation + 1
         if stop.reason == StopReason.TRUNCATED:
             turn_back(lane, source, position, now_ms)
+            lane.cut_marks_off(batch, at, position)
         if stop.reason == StopReason.RECREATED:
             positions.generations.pop(at, None)
         batch.read(at, info.topic_id, position, position - 1, 0, records=0)

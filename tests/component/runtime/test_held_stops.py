@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mesh.model.frames import MessageClass
 from mesh.transport.port import TopicPartition
 from tests.component.runtime.conftest import SmallMesh, subject
 from tests.component.runtime.test_holding import is_held, refuse
@@ -75,3 +76,25 @@ def test_what_was_in_a_topic_that_is_made_anew_is_told(held: SmallMesh) -> None:
     assert go_on(held) == [(2, 4), (5, None)]
     assert values(held, "mesh.c.ep.s") == [0, 1, None, None, 8, 9]
     assert values(held, "mesh.a.ep.t") == [0, 1, 2, 3, 4, None, 8, 9]
+
+
+def test_what_comes_where_a_frame_stood_that_nobody_could_read(mesh: SmallMesh) -> None:
+    """A log that was cut off gives its offset out again. Spec: K20, R6."""
+    onward = mesh.names.outbox("b", "c", MessageClass.GUARANTEED)
+    publish(mesh, 0)
+    mesh.run()
+    mesh.write(OUTBOX, b"of a stranger", key=b"?")
+    mesh.run()
+    mesh.kafka.truncate(TopicPartition(OUTBOX, 0), 1)
+    mesh.run()
+    [stop] = stops(mesh, "b").values()
+    accept(mesh, "b", stop)
+    refuse(mesh, onward, is_refusing=True)
+    publish(mesh, 1, 2)
+    mesh.run(10_000)
+    refuse(mesh, onward, is_refusing=False)
+    mesh.run(40_000)
+    publish(mesh, 3)
+    mesh.run(5_000)
+    assert [one for one in values(mesh, "mesh.c.ep.s") if one is not None] == [0, 1, 2, 3]
+    assert not is_held(mesh, "b", onward)
