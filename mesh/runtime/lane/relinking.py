@@ -87,7 +87,7 @@ def relink_lane(lane: Lane, relinked: Relinked, gone: Sequence[str], now_ms: int
             release(lane, target, now_ms)
             log.warning("target.hold_ended", target=target, lane=lane.number)
     _mark_unlinked(lane, batch)
-    for source in (*guaranteed_sources(lane), *_stopped_sources(lane)):
+    for source in (*guaranteed_sources(lane), *_resting_sources(lane)):
         if source.at.topic not in gone:
             begin_links(lane, source, relinked.added, now_ms)
 
@@ -114,12 +114,14 @@ def begin_links(lane: Lane, source: Source, neighbours: Sequence[str], now_ms: i
             lane.open(now_ms).note(sent_progress(key[0], source, sent, since))
 
 
-def _stopped_sources(lane: Lane) -> list[Source]:
-    """Return what a lane reads no further: links that it gets meanwhile carry what comes then."""
-    positions = lane.positions
+def _resting_sources(lane: Lane) -> list[Source]:
+    """Return what a lane has read and does not read now: stopped, left, or not found yet."""
+    positions, letter = lane.positions, MessageClass.GUARANTEED.letter
+    ids = {at: stop.topic_id for at, stop in positions.stopped.items()} | positions.topic_ids
     return [
-        Source(at, positions.topic_ids.get(at, stop.topic_id), MessageClass.GUARANTEED, None)
-        for at, stop in positions.stopped.items()
+        Source(at, topic_id, MessageClass.GUARANTEED, None)
+        for at, topic_id in ids.items()
+        if at not in lane.sources and at.topic.endswith(f".{letter}")
     ]
 
 
@@ -157,7 +159,7 @@ def end_removed(lane: Lane, read: Sequence[str], now_ms: int) -> None:
     known = [at for at in (*positions.topic_ids, *positions.stopped) if at not in positions.left]
     if lane.followed < lane.learner.followed:
         _mark_unlinked(lane, lane.open(now_ms))
-        for source in _stopped_sources(lane):
+        for source in _resting_sources(lane):
             begin_links(lane, source, list(lane.learner.neighbours), now_ms)
     if gone := [topic for topic in dict.fromkeys(at.topic for at in known) if topic not in read]:
         _leave_outboxes(lane, gone, now_ms)

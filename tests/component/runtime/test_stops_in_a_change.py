@@ -9,7 +9,9 @@ from mesh.codec.keys import change_key
 from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.links import first_lineage, lineage_after
-from mesh.model.control import Change, Stage
+from mesh.errors import TransportUnavailableError
+from mesh.model.control import Change, Stage, Stop
+from mesh.runtime.lanes import sources
 from mesh.transport.port import TopicPartition
 from tests.component.runtime.conftest import CHAIN, SmallMesh
 from tests.component.runtime.test_stops import INGRESS, accept, payloads, publish, stops
@@ -39,12 +41,12 @@ def cut_off(mesh: SmallMesh, records: int) -> None:
     mesh.run()
 
 
-def go_on(mesh: SmallMesh) -> None:
-    """Accept the loss; then lose what the new link had carried, and have it sent again."""
+def lose_what_came(mesh: SmallMesh, stop: Stop | None = None) -> None:
+    """Lose what the new link has carried, perhaps behind a loss accepted, and send it again."""
     mesh.world.workers["c"].cut(["a"])
     mesh.run(500)
-    [stop] = stops(mesh, "a").values()
-    accept(mesh, "a", stop)
+    if stop is not None:
+        accept(mesh, "a", stop)
     publish(mesh, b"4")
     mesh.run()
     mesh.kafka.truncate(LINK, mesh.kafka.topics[LINK.topic].logs[0].end)
@@ -73,6 +75,28 @@ def test_a_link_carries_a_stopped_source_from_where_it_stopped(
         mesh.world.start("a")
         mesh.run()
     begin_again(mesh, "a")
-    go_on(mesh)
+    [stop] = stops(mesh, "a").values()
+    lose_what_came(mesh, stop)
     assert stops(mesh, "a") == {}
+    assert payloads(mesh) == [b"1", b"2", b"3", b"4", b"5"]
+
+
+def test_a_link_carries_what_was_not_read_yet_when_it_came_from_where_it_is_read_on(
+    mesh: SmallMesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who followed the change died before it knew where its sources begin. Spec: K16, K28."""
+
+    def none(*_: object) -> None:
+        raise TransportUnavailableError("no broker answers")
+
+    publish(mesh, b"1", b"2", b"3")
+    mesh.run()
+    mesh.world.kill("a")
+    link_anew(mesh)
+    with monkeypatch.context() as patch:
+        patch.setattr(sources, "_bounds", none)
+        mesh.world.start("a")
+        mesh.run()
+    begin_again(mesh, "a")
+    lose_what_came(mesh)
     assert payloads(mesh) == [b"1", b"2", b"3", b"4", b"5"]
