@@ -12,10 +12,11 @@ from tests.mutations.interest_bugs import INTEREST_BUGS
 from tests.mutations.join_bugs import JOIN_BUGS
 from tests.mutations.lane_bugs import LANE_BUGS
 from tests.mutations.loss_bugs import LOSS_BUGS
+from tests.mutations.outage_bugs import OUTAGE_BUGS
 from tests.mutations.patching import Mutation
 from tests.mutations.stranger_bugs import STRANGER_BUGS
 from tests.sim.swarm.drills import drill_seeds
-from tests.sim.swarm.run import run_seed, run_seeds
+from tests.sim.swarm.run import Result, run_seed, run_seeds
 from tests.sim.swarm.seeds import BROOD, Family, Seed, seeds
 
 WHERE: Mapping[Family, Sequence[Mutation]] = {
@@ -24,6 +25,7 @@ WHERE: Mapping[Family, Sequence[Mutation]] = {
     Family.LOSSES: LOSS_BUGS,
     Family.CHANGES: CHANGE_BUGS,
     Family.STRANGERS: STRANGER_BUGS,
+    Family.OUTAGES: OUTAGE_BUGS,
 }
 """In which family bugs are looked for first; those of the plain one in the drills before."""
 MUTATIONS = tuple(mutation for some in WHERE.values() for mutation in some)
@@ -57,14 +59,29 @@ def hunt(mutation: Mutation, where: Iterable[Seed]) -> Found | None:
         with mutation.planted():
             for result in run_seeds(left):
                 tried += 1
-                if result.rule in MISFITS:
-                    raise TypeError(f"{mutation.name} does not fit any more: {result.detail}")
-                if result.rule:
+                if _breaks(mutation, result):
                     break
             else:
                 return None
         if not run_seed(result.seed).rule:  # else it shows another bug, or one of the swarm
             return Found(result.seed, result.rule, tried)
+
+
+def shown(mutation: Mutation, seed: Seed) -> str:
+    """Return which rule a schedule breaks with a planted bug; empty if none.
+
+    Raises:
+        TypeError: The bug does not fit the product any more.
+    """
+    with mutation.planted():
+        result = next(run_seeds([seed]))
+    return result.rule if _breaks(mutation, result) else ""
+
+
+def _breaks(mutation: Mutation, result: Result) -> bool:
+    if result.rule in MISFITS:
+        raise TypeError(f"{mutation.name} does not fit any more: {result.detail}")
+    return bool(result.rule)
 
 
 def places(mutation: Mutation, first: int = 0) -> Iterator[Seed]:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import functools
 import random
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from tests.sim.swarm.beside import draw_change_beside_a_cut
 from tests.sim.swarm.drills import drill
 from tests.sim.swarm.intrusions import draw_intrusions
 from tests.sim.swarm.moves import draw_more_moves, draw_moves, draw_wishes
 from tests.sim.swarm.oracle import POOL, oracle
+from tests.sim.swarm.outages import bounded, draw_outages
 from tests.sim.swarm.plan import Plan, Step, in_order
 from tests.sim.swarm.seeds import BROOD, Family, Seed
 from tests.sim.swarm.shifts import draw_changes
@@ -27,12 +30,15 @@ STARTING_MS = (1_500, 2_000, 3_000)
 """So long clients do something: of a mesh at rest, and of one that starts meanwhile."""
 LONG_MS = (1_500, 3_000, 5_000, 8_000)
 """Likewise where something is lost."""
-SPARE = {Family.CHANGES: [1], Family.STRANGERS: [1, 2]}
+SPARE = {Family.CHANGES: [1], Family.STRANGERS: [1, 2], Family.OUTAGES: [1, 1, 2]}
 """How many workers a node with one lane has."""
 CONSENTS_MS = {Family.LOSSES: [300, 2_000, 8_000], Family.STRANGERS: [2_000]}
 """After how long operators accept losses, where there may be some."""
 UNDISTURBED_SHARE = 0.5
 """In so many schedules strangers do all that goes wrong: then nobody else may be late."""
+Disturb = Callable[[random.Random, Plan, int], Iterator[Step]]
+"""Yields what disturbs a mesh, for so many ms, and what clients do there meanwhile."""
+CLIENTS_DO = ("subscribe", "unsubscribe", "publish")
 
 
 @functools.lru_cache(maxsize=256)
@@ -62,6 +68,8 @@ def _mesh(seed: Seed, drawn_by: str) -> Plan:
         limited=seed.family is Family.LOSSES,
         brief=seed.family is Family.STRANGERS,
     )
+    if seed.family is Family.OUTAGES and not seed.is_changing:
+        made = bounded(rng, made, joined=seed.has_joins)
     nodes = made.topology.nodes
     # Who drives changes waits for everybody: a worker without a lane would make that no truer.
     spare = SPARE.get(seed.family, [1, 1, 1, 2])
@@ -79,7 +87,7 @@ def _mesh(seed: Seed, drawn_by: str) -> Plan:
         session_ms=rng.choice([500, 500, 500, 500, 1500, 1500, 6000]),
         slow=rng.choice(SLOW),
         consent_ms=rng.choice(CONSENTS_MS[seed.family]) if seed.family in CONSENTS_MS else 0,
-        targets=() if seed.family is Family.CHANGES else None,
+        targets=() if seed.is_changing else None,
         crew=workers,
     )
 
@@ -104,14 +112,25 @@ def _losses(rng: random.Random, plan: Plan) -> Plan:
 
 
 def _strangers(rng: random.Random, plan: Plan) -> Plan:
+    return _disturbed(rng, plan, draw_intrusions)
+
+
+def _outages(rng: random.Random, plan: Plan) -> Plan:
+    if plan.seed.is_changing:
+        return draw_change_beside_a_cut(rng, plan)
+    return _disturbed(rng, plan, draw_outages)
+
+
+def _disturbed(rng: random.Random, plan: Plan, more: Disturb) -> Plan:
+    """Return what clients do and what disturbs them; in half of the schedules nothing else does."""
     length = rng.choice(LONG_MS)
     if rng.random() < UNDISTURBED_SHARE:
         moves = draw_moves(rng, plan, sorted(plan.oracle.topology.nodes), length)
         plan = replace(plan, moves=moves)
     else:
         plan = _faults(rng, plan)
-    steps = list(draw_intrusions(rng, plan, length))
-    done = [step for step in steps if step.word in ("subscribe", "publish")]
+    steps = list(more(rng, plan, length))
+    done = [step for step in steps if step.word in CLIENTS_DO]
     faults = [step for step in steps if step not in done]
     return replace(
         plan, moves=in_order([*plan.moves, *done]), faults=in_order([*plan.faults, *faults])
@@ -122,4 +141,5 @@ HAPPEN = {
     Family.LOSSES: _losses,
     Family.CHANGES: draw_changes,
     Family.STRANGERS: _strangers,
+    Family.OUTAGES: _outages,
 }

@@ -24,6 +24,8 @@ def begin(world: SwarmWorld, step: Step) -> None:
         world.damage.begin(step)
     if world.strangers is not None:
         world.strangers.begin(step)
+    if world.outages is not None:
+        world.outages.begin(step)
     match step.word:
         case "change" | "abort" | "disable" if world.operators is not None:
             world.operators.begin(step)
@@ -92,6 +94,8 @@ def mend(world: SwarmWorld) -> None:
         world.damage.mend()
     if world.strangers is not None:
         world.strangers.mend()
+    if world.outages is not None:
+        world.outages.mend()
     if world.operators is not None:
         world.operators.mend()
     for name in world.plan.crew or world.plan.workers:

@@ -73,7 +73,7 @@ class Oracle:
     def _add_way(self, way: Way) -> None:
         path, zone, hops, joins, crossed = way.nodes, "", 0, 0, False
         for number, (a, b) in enumerate(itertools.pairwise(path)):
-            name = self._zone_from(a, b)
+            name = self.zone_from(a, b)
             hops = hops + 1 if name == zone else 1
             joins = joins + 1 if (a, b) in self.joins else 0
             zone = name
@@ -83,7 +83,7 @@ class Oracle:
         self.ways[path] = Arrived(zone, hops, joins, crossed)
         self.way_to[path[0], path[-1]] = way
 
-    def _zone_from(self, a: str, b: str) -> str:
+    def zone_from(self, a: str, b: str) -> str:
         """Return the one zone that leads from a node to another."""
         return next(
             name

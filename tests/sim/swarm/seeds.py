@@ -21,6 +21,7 @@ class Family(StrEnum):
         LOSSES: Logs lose records on purpose, links and endpoints have limits.
         CHANGES: Operators change the topology under load.
         STRANGERS: Others write where only the mesh should; brokers refuse, and lead nowhere.
+        OUTAGES: Brokers answer late, control topics lose what they held, links are full.
         DRILLS: By hand; the number is 1000 times that of the drill, plus which order of turns.
     """
 
@@ -29,10 +30,11 @@ class Family(StrEnum):
     LOSSES = "losses"
     CHANGES = "changes"
     STRANGERS = "strangers"
+    OUTAGES = "outages"
     DRILLS = "drills"
 
 
-DRAWN = (Family.PLAIN, Family.JOINS, Family.LOSSES, Family.CHANGES, Family.STRANGERS)
+DRAWN = tuple(family for family in Family if family is not Family.DRILLS)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -71,9 +73,16 @@ class Seed:
 
     @property
     def has_joins(self) -> bool:
-        """Whether its topology has joins: in every second brood of losses and changes."""
+        """Whether its topology has joins: in every second brood of all but plain ones."""
         return self.family is Family.JOINS or (
             self.family is not Family.PLAIN and self.brood % 2 == 1
+        )
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether operators change its topology: also in every third brood of outages."""
+        return self.family is Family.CHANGES or (
+            self.family is Family.OUTAGES and self.brood % 3 == 2
         )
 
 

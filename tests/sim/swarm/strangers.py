@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tests.sim.swarm.published import Message
     from tests.sim.swarm.world import SwarmWorld
 
-TURN_MAX_MS = 1_000
-"""A turn of a worker waits for brokers for less than this, whoever is away."""
 FOUND_MS = 3_500
 """So soon after its leader has gone a partition is touched by nobody."""
 LOOK_MS = 250
@@ -278,15 +276,6 @@ class Strangers:
                 if times != 1 and not is_skipped:
                     text = f"{times} dead letters {reason} of {at} {offset}"
                     raise ViolationError("swallowed", text)
-
-    def judge_turn(self, name: str, waited_ms: int) -> None:
-        """Have no turn wait for brokers.
-
-        Raises:
-            ViolationError: It did.
-        """
-        if waited_ms >= TURN_MAX_MS:
-            raise ViolationError("a turn waited", f"{name} for {waited_ms} ms")
 
     def _look(self) -> None:
         """Have nobody touch a partition of which a look must have told that it has no leader."""

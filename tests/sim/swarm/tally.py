@@ -22,6 +22,8 @@ DRAWING = (
     "targets",
     "oracle",
     "intrusions",
+    "outages",
+    "beside",
 )
 """Modules that decide what a seed draws."""
 

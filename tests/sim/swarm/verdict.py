@@ -26,6 +26,9 @@ LOSSY = frozenset(
         "outcome",
         "storm",
         "deaf",
+        "lose",
+        "anew",
+        "forget",
     }
 )
 """Faults that may cost direct messages without an account of each. Spec: K18, K19."""
@@ -58,6 +61,8 @@ def unfinished(world: SwarmWorld) -> str:
         if ready.get(node, 0) != declared.lanes:
             return f"{node} has {ready.get(node, 0)} of its {declared.lanes} lanes"
     if world.damage is not None and (left := world.damage.unfinished()):
+        return left
+    if world.outages is not None and (left := world.outages.unfinished()):
         return left
     return next(_unread(world), "") or next(_wrong_interest(world), "")
 

@@ -33,6 +33,7 @@ from tests.sim.swarm.faults import Beside, SwarmFaults
 from tests.sim.swarm.losses import LossBook
 from tests.sim.swarm.nemesis import begin
 from tests.sim.swarm.operators import Operators
+from tests.sim.swarm.outages import Outages
 from tests.sim.swarm.plan import Plan, Step
 from tests.sim.swarm.seeds import Family
 from tests.sim.swarm.strangers import Strangers
@@ -40,6 +41,8 @@ from tests.sim.swarm.watch import Message, ViolationError, Watch, Wish
 
 WAIT_MS = 100
 """How long a worker waits for records at most, as in `mesh.runtime.serve`."""
+TURN_MAX_MS = 1_000
+"""A turn of a worker waits for brokers for less than this, whoever is away. Spec: DESIGN 4.2."""
 RETRY_MS = 1_000
 BACK_MS = (30, 200, 800, 2500)
 """How long after a crash a worker is started again."""
@@ -77,6 +80,7 @@ class SwarmWorld:
         self.damage: Damage | None = None
         self.operators: Operators | None = None
         self.strangers: Strangers | None = None
+        self.outages: Outages | None = None
         self.faults = SwarmFaults(self.reached, self.watch.drain, dirty=self.watch.dirty)
         self._expect(plan)
         for name, kafka in self.kafka.items():
@@ -89,6 +93,8 @@ class SwarmWorld:
             self.faults.changed = self.watch.changed
         if plan.seed.family is Family.STRANGERS:
             self.strangers = self.watch.strangers = Strangers(self)
+        if plan.seed.family is Family.OUTAGES:
+            self.outages = Outages(self)
         for worker in plan.workers:
             self.after(self._random.randrange(30), lambda worker=worker: self.start(worker))
 
@@ -159,8 +165,9 @@ class SwarmWorld:
         had_lanes = None if worker._lanes is None else dict(worker._lanes.owned)
         self.faults.waited_ms = 0
         was_read = self.act(name, lambda: worker.turn(0))
-        if self.strangers is not None:
-            self.strangers.judge_turn(name, self.faults.waited_ms)
+        is_timed = self.strangers is not None or self.outages is not None
+        if is_timed and self.faults.waited_ms >= TURN_MAX_MS:
+            raise ViolationError("a turn waited", f"{name} for {self.faults.waited_ms} ms")
         if name not in self.workers:
             return
         self._note_lanes(name, worker, had_lanes or {})

@@ -1,0 +1,63 @@
+"""Bugs by which late answers, lost control topics, full links and cuts stop what they should not.
+
+Spec: DESIGN 4.2, K5, K16, K23, K28.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mesh.node.doubts import Doubts
+from mesh.node.probing import Probing
+from mesh.operate.applying import Applying
+from mesh.runtime.control.leadership import Leadership
+from mesh.runtime.control.listening import Listener
+from mesh.runtime.lanes.owned import Lanes
+from tests.mutations.patching import Mutation, Patches
+
+
+def one_position_for_two(patches: Patches) -> None:
+    def wrapper(read_positions):
+        def wrong(self, neighbour):
+            told = read_positions(self, neighbour)
+            return {at: replace(one, read=one.needed) for at, one in told.items()}
+
+        return wrong
+
+    patches.wrap(Lanes, "read_positions", wrapper)
+
+
+def lost_control_topics_stay_lost(patches: Patches) -> None:
+    patches.put(Listener, "lost", lambda *_: None)
+
+
+def nobody_doubts(patches: Patches) -> None:
+    patches.put(Doubts, "due", lambda *_: ())
+
+
+def leader_is_asked_in_the_loop(patches: Patches) -> None:
+    patches.put(Leadership, "_asked", lambda self, key, ask, now_ms: ask())
+
+
+def nobody_is_excused(patches: Patches) -> None:
+    patches.put(Applying, "_is_excused", lambda *_: False)
+
+
+def who_leads_anew_waits_for_proofs(patches: Patches) -> None:
+    def wrapper(step):
+        def wrong(self, *args, is_ready):
+            return step(self, *args, is_ready=False)
+
+        return wrong
+
+    patches.wrap(Probing, "step", wrapper)
+
+
+OUTAGE_BUGS = (
+    Mutation("one-position", "read and no longer needed are one number", one_position_for_two),
+    Mutation("lost-stay-lost", "lost feeds are left alone", lost_control_topics_stay_lost),
+    Mutation("nobody-doubts", "what stays unproven is not read again", nobody_doubts),
+    Mutation("leader-in-the-loop", "who leads is asked in the loop", leader_is_asked_in_the_loop),
+    Mutation("waits-for-proofs", "who leads anew waits for neighbours", who_leads_anew_waits_for_proofs),
+    Mutation("nobody-excused", "a change waits for links that are down", nobody_is_excused),
+)  # fmt: skip

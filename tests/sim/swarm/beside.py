@@ -1,0 +1,125 @@
+"""A change that must come into force though a link is cut that it does not concern. Spec: K28."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from mesh.model.frames import MessageClass
+from tests.sim.swarm.eras import Eras
+from tests.sim.swarm.moves import STARTED_MS, draw_moves, random_subject
+from tests.sim.swarm.oracle import Oracle
+from tests.sim.swarm.plan import Plan, Step, in_order
+from tests.sim.swarm.shifts import draw_changes
+from tests.sim.swarm.targets import next_topologies
+
+TRIES = 40
+"""So many changes are drawn until walks over a link that stays go on otherwise behind it."""
+QUIET_MS = 1_500
+"""So long before the link is cut nobody publishes: what waits for walks that move is waited for."""
+DOWN_MS = 8_000
+"""So long after a cut its ends say that they do not hear each other."""
+SLOW_MAX = 3
+"""So many looks late what nodes take comes at most: a new one must beat soon."""
+CUT_MS, IN_FORCE_MS = 21_000, 12_000
+"""How long it is cut, and how soon the change must be in force."""
+
+Ends = tuple[str, str]
+Over = tuple[tuple[str, ...], bool, tuple[object, ...]]
+"""A walk, whether it leads over a link from its first end, and by which zones it leads."""
+
+
+def draw_change_beside_a_cut(rng: random.Random, plan: Plan) -> Plan:
+    """Return a change, and a cut of a link that leads from and to the same nodes after it.
+
+    Mostly walks over it go on otherwise behind it, so that its ends have something to tell.
+    """
+    first, found = plan.oracle, []
+    for _ in range(TRIES):
+        joined = plan.seed.has_joins
+        for target in map(Oracle, next_topologies(rng, first.topology, 1, joined=joined)):
+            still = [ends for ends in _links(first, target) if _is_still(ends, first, target)]
+            moved = [ends for ends in still if _over(ends, first) != _over(ends, target)]
+            if moved:
+                return _happen(rng, plan, target, rng.choice(moved))
+            found += [(target, ends) for ends in still]
+    if not found:  # whatever changes concerns every link
+        return draw_changes(rng, plan)
+    return _happen(rng, plan, *rng.choice(found))
+
+
+def _links(first: Oracle, after: Oracle) -> list[Ends]:
+    """Return the links that are the same in both topologies, either way."""
+    before, then = (
+        {
+            link.ends: sorted(
+                (name, str(zone.kind), str(zone.join))
+                for name, zone in one.topology.zones.items()
+                if any(link.ends == other.ends for other in zone.links)
+            )
+            for link in one.topology.links
+        }
+        for one in (first, after)
+    )
+    return [ends for ends, zones in before.items() if then.get(ends) == zones]
+
+
+def _is_still(ends: Ends, first: Oracle, after: Oracle) -> bool:
+    before, then = (
+        {(path[0], path[-1], is_first) for path, is_first, _ in _over(ends, one)}
+        for one in (first, after)
+    )
+    return before == then
+
+
+def _over(ends: Ends, one: Oracle) -> set[Over]:
+    return {
+        (path, hop == ends, tuple(_zones(path, one)))
+        for path in one.ways
+        for hop in itertools.pairwise(path)
+        if hop in (ends, ends[::-1])
+    }
+
+
+def _zones(path: Sequence[str], one: Oracle) -> Iterator[object]:
+    for hop in itertools.pairwise(path):
+        zone = one.topology.zones[one.zone_from(*hop)]
+        yield zone.name, zone.kind, zone.join
+
+
+def _happen(rng: random.Random, plan: Plan, target: Oracle, ends: Ends) -> Plan:
+    first = plan.oracle
+    nodes = sorted(first.topology.nodes)
+    new = sorted(set(Eras([first, target]).topology.nodes) - set(nodes))
+    length = rng.choice([1_000, 3_000]) + (STARTED_MS if plan.before is None else 0)
+    moves = list(draw_moves(rng, plan, nodes, length))
+    cut_ms = length + QUIET_MS
+    before, then = _over(ends, first), _over(ends, target)
+    # What waits on that link is waited for if a walk over it moves: then nobody sends there.
+    senders = {path[0] for path, *_ in before | then} if before != then else set()
+    change_ms = cut_ms + (DOWN_MS if senders else rng.choice([-500, 100, 4_000]))
+    due_ms = change_ms + IN_FORCE_MS
+    free = [node for node in nodes if node in target.topology.nodes and node not in senders]
+    for at in range(cut_ms, due_ms, rng.choice([100, 400])) if free else ():
+        more = {
+            "subject": random_subject(rng),
+            "count": 1,
+            "key": "",
+            "of": MessageClass.GUARANTEED,
+        }
+        moves.append(Step(at, "publish", rng.choice(free), more))
+    steps = [
+        Step(cut_ms, "cut", ends[0], {"from": ends[1], "for": CUT_MS}),
+        Step(change_ms, "change", "operator", {"to": 0}),
+        Step(due_ms, "due", "operator"),
+    ]
+    return replace(
+        plan,
+        moves=in_order(moves),
+        faults=in_order(steps),
+        targets=[target],
+        slow=min(plan.slow, SLOW_MAX),
+        crew=[*plan.crew, *(f"{node}/0" for node in new)],
+    )
