@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mesh.model.effects import ResumeSource
 from mesh.node.troubles import Troubles
 from mesh.runtime.beside import holding
 from mesh.runtime.beside.displacing import Displacing
@@ -63,8 +62,8 @@ def consent_skips_one_more(patches: Patches) -> None:
 def consent_not_awaited(patches: Patches) -> None:
     def wrapper(stopped):
         def wrong(self, neighbour, stop):
+            self.accepted[stop.topic, stop.partition] = stop
             yield from stopped(self, neighbour, stop)
-            yield ResumeSource(stop)
 
         return wrong
 
