@@ -169,3 +169,11 @@ def test_a_panel_keeps_focus_while_its_numbers_change(api: Api, open_page: Open)
     api.lives(2)
     expect(panel).to_contain_text("new/>", timeout=BACK_MS)
     expect(link).to_be_focused()
+
+
+def test_a_login_that_has_run_out_leads_back_to_what_was_on_screen(open_page: Open) -> None:
+    """The page finds out by an answer; the way back stands in the address of the login."""
+    page = open_page("/map")
+    page.route("**/api/v1/**", lambda route: route.fulfill(status=401, json={}))
+    page.get_by_role("link", name="Queues").click()
+    page.wait_for_url("**/login?to=%2Fqueues", timeout=BACK_MS)

@@ -10,6 +10,12 @@ export class Problem extends Error {
   }
 }
 
+// And back to what is on screen.
+function logIn() {
+  const to = `${location.pathname.slice(root.length)}${location.search}`;
+  location.assign(`${root}/login?${new URLSearchParams({ to })}`);
+}
+
 export async function ask(path, parameters = {}, options = {}) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) {
@@ -17,7 +23,7 @@ export async function ask(path, parameters = {}, options = {}) {
   }
   const text = query.toString();
   const answer = await fetch(`${root}/api/v1/${path}${text ? `?${text}` : ""}`, options);
-  if (answer.status === 401) location.assign(`${root}/login`);
+  if (answer.status === 401) logIn();
   const body = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Problem({ status: answer.status, ...body });
   return body;

@@ -27,9 +27,9 @@ FRAME_S = 1.0
 """How often the picture is drawn."""
 MEMORY_S = 5.0
 DRAIN_DEADLINE_S = 60.0
-CERTIFY_DEADLINE_S = 150.0
+CERTIFY_DEADLINE_S = 240.0
 """Longest wait for the next certificate: on a slow machine the auditor's batches are long."""
-AUDITOR_DEADLINE_S = 180.0
+AUDITOR_DEADLINE_S = 300.0
 """Longest wait for an auditor that has not said anything yet, on a busy machine."""
 
 
