@@ -77,9 +77,7 @@ class KafkaAdmin:
     def _on_error(self, error: KafkaError) -> None:
         """Remember that brokers do not want who this is: requests then only run out of time."""
         if error.code() in IDENTITY:
-            self._refused = error
-        elif error.code() != KafkaError._ALL_BROKERS_DOWN:
-            self._refused = None  # it is another trouble by now
+            self._refused = error  # until one answers: a connection that it closes says less
 
     @property
     def _request_s(self) -> float:
