@@ -24,14 +24,14 @@ install: .venv/installed ## Make .venv with everything, from requirements.lock
 demo: .venv/installed ## Three real Kafka clusters, thirteen nodes, a real feed, certified live (ARGS="--duration 60 -o json")
 	@exec $(BIN)/mesh demo $(ARGS)
 
-# Whole meshes with an audit need the cores for themselves: beside others they run into deadlines.
-ALL := --dist loadfile --no-loadscope-reorder --ignore tests/k8s
+# Whole meshes with an audit need the cores to themselves: among others they miss their deadlines.
+SUITE := --dist loadfile --no-loadscope-reorder --ignore tests/k8s
 test: .venv/installed ## The whole test suite: whole meshes first, then all else in three processes, file by file
 ifeq ($(strip $(ARGS)),)
-	@$(BIN)/python -m pytest -n 2 $(ALL) tests/e2e
-	@exec $(BIN)/python -m pytest -n 3 $(ALL) --ignore tests/e2e
+	@$(BIN)/python -m pytest -n 2 $(SUITE) tests/e2e
+	@exec $(BIN)/python -m pytest -n 3 $(SUITE) --ignore tests/e2e
 else
-	@exec $(BIN)/python -m pytest -n 3 $(ALL) $(ARGS)
+	@exec $(BIN)/python -m pytest -n 3 $(SUITE) $(ARGS)
 endif
 
 test-k8s: .venv/installed ## The chart on a real API server: on MESH_TEST_KUBECONFIG, else on one made here (root, Go, Docker)

@@ -10,7 +10,7 @@ export class Problem extends Error {
   }
 }
 
-// And back to what is on screen.
+// The login leads back to what is on screen.
 function logIn() {
   const to = `${location.pathname.slice(root.length)}${location.search}`;
   location.assign(`${root}/login?${new URLSearchParams({ to })}`);

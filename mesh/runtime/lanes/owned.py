@@ -287,13 +287,12 @@ class Lanes:
         self._resumed_ms = now
         lanes = self.topology.nodes[self.machine.node].lanes
         consents = self.machine.learner.troubles.accepted
-        for (topic, partition), stop in list(self._accepted.items()):
-            lane = self.owned.get(partition % lanes)
-            if consents.get((topic, partition)) != stop:
-                del self._accepted[topic, partition]  # it has ended
-                continue
-            if lane is None or lane.positions.stopped.get(TopicPartition(topic, partition)) != stop:
-                del self._accepted[topic, partition]
+        for place, stop in list(self._accepted.items()):
+            at = TopicPartition(*place)
+            lane = self.owned.get(at.partition % lanes)
+            is_owned = lane is not None and lane.positions.stopped.get(at) == stop
+            if lane is None or not is_owned or consents.get(place) != stop:
+                del self._accepted[place]
                 continue
             if lane.positions.holds:
                 continue  # who is left out could not be told of the loss

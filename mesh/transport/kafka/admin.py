@@ -58,6 +58,25 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 
+class _Identity:
+    """Whether brokers want who this is; if not, requests only run out of time.
+
+    Apart from the admin client's owner: a client that its own callback keeps alive would end, with
+    its threads, whenever Python looks for cycles.
+
+    Attributes:
+        refused: What they said, until one answers: the connection that it closes says less.
+    """
+
+    def __init__(self) -> None:
+        self.refused: KafkaError | None = None
+
+    def on_error(self, error: KafkaError) -> None:
+        """Take note of what the client tells."""
+        if error.code() in IDENTITY:
+            self.refused = error
+
+
 class KafkaAdmin:
     """Looks after the topics of one Kafka cluster; threads may share it."""
 
@@ -66,18 +85,13 @@ class KafkaAdmin:
         self._site = site
         self._settings = settings
         self._is_away = False
-        self._refused: KafkaError | None = None
+        self._identity = _Identity()
         # Kept referenced: requests of a temporary client end with its destruction.
         try:
-            own = {**settings, "error_cb": self._on_error}
+            own = {**settings, "error_cb": self._identity.on_error}
             self._client = AdminClient(own)  # type: ignore[arg-type] # it takes a logger too
         except KafkaException as exc:
             raise transport_error(site, "open the admin client", error_of(exc)) from exc
-
-    def _on_error(self, error: KafkaError) -> None:
-        """Remember that brokers do not want who this is: requests then only run out of time."""
-        if error.code() in IDENTITY:
-            self._refused = error  # until one answers: a connection that it closes says less
 
     @property
     def _request_s(self) -> float:
@@ -432,14 +446,14 @@ class KafkaAdmin:
                         raise transport_error(self._site, part, error) from exc
                     again = error
             if again is None:
-                self._is_away, self._refused = False, None
+                self._is_away, self._identity.refused = False, None
                 return answers
             if time.monotonic() > deadline_s:
                 self._is_away = True
                 self._client.poll(0)
-                if self._refused is not None:
+                if (refused := self._identity.refused) is not None:
                     # It may be a moment's: a broker that begins knows its users a little later.
-                    told = transport_error(self._site, what, self._refused)
+                    told = transport_error(self._site, what, refused)
                     raise TransportUnavailableError(str(told))
                 raise transport_error(self._site, what, again)
             time.sleep(_RETRY_S)

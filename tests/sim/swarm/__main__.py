@@ -208,7 +208,6 @@ def _broods(options: argparse.Namespace, tallies: Tallies) -> Iterator[list[Seed
 
 def _go_beside() -> None:
     """Prepare a process that runs schedules."""
-    gc.freeze()  # clients of Kafka that nobody holds would wait for threads that are not here
     os.nice(NICE)
     gc.set_threshold(100_000, 50, 50)  # as for the tests: objects come and go by the million
 

@@ -191,6 +191,8 @@ def test_how_much_it_may_use_is_a_setting(tmp_path: Path):
     path.write_text(FILE)
     more = ["--bootstrap", "k1=here:1", "--cores", "8", "--memory", "1500m", "--batch", "9"]
     settings = settings_of(["-f", str(path), *more, "--master", "spark://s:7077"], {})
+    assert not settings.is_brief
+    assert settings_of(["-f", str(path), *more, "--brief"], {}).is_brief
     assert (settings.cores, settings.memory, settings.offsets_max) == (8, "1500m", 9)
     assert settings.master == "spark://s:7077"
     wrong = ["--cores", "0", "--memory", "much", "--batch", "-1", "--master", "somewhere"]

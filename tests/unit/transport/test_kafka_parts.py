@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import weakref
 from concurrent.futures import Future
 
 import pytest
@@ -94,6 +96,18 @@ def test_a_wrong_option_is_named_in_one_line() -> None:
         with pytest.raises(TransportDeniedError, match=r"tokyo at localhost:1: .*no\.such\.option"):
             make()
     kafka.close()
+
+
+def test_an_admin_client_ends_with_whoever_had_it() -> None:
+    """Its threads too: a cycle would leave them to the next look for cycles, in any process."""
+    gc.disable()
+    try:
+        known = admin.KafkaAdmin(SITE, {"bootstrap.servers": "localhost:1"}, 1.0)
+        gone = weakref.ref(known)
+        del known
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_no_broker_is_named_with_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
