@@ -13,7 +13,7 @@ from mesh.api.items import (
     link_items,
     node_items,
 )
-from mesh.api.live import Live
+from mesh.api.live import Still
 from mesh.core.reach import tree_from
 from mesh.core.walks import Graph
 from mesh.model.queues import Attraction
@@ -33,9 +33,9 @@ CARRIED_MAX = 1_000
 HISTORY_MINUTES = 60
 
 
-def mesh_document(live: Live, at_ms: int | None) -> dict[str, Any]:
+def mesh_document(still: Still, at_ms: int | None) -> dict[str, Any]:
     """Return the mesh as a whole: what is in force, Kafka clusters, how far all is proven."""
-    seen, traffic, trail = live.seen, live.watch.traffic, live.watch.trail
+    seen, traffic, trail = still.seen, still.watch.traffic, still.watch.trail
     return {
         "mesh": seen.topology.name,
         "version": seen.in_force.number,
@@ -50,8 +50,8 @@ def mesh_document(live: Live, at_ms: int | None) -> dict[str, Any]:
                 "fault": seen.faults.get(name),
                 "is_on_record": None if at_ms is None else trail.crossed.is_read(name, at_ms),
                 "nodes": sorted(n for n, one in seen.topology.nodes.items() if one.kafka == name),
-                "region": asdict(live.places.regions[name])
-                if name in live.places.regions
+                "region": asdict(still.places.regions[name])
+                if name in still.places.regions
                 else None,
             }
             for name in seen.topology.kafka
@@ -67,29 +67,29 @@ def mesh_document(live: Live, at_ms: int | None) -> dict[str, Any]:
         "on_record": {
             "traffic_since_ms": traffic.since_ms,
             "crossed_since_ms": trail.crossed.since_ms(seen.at_ms),
-            "states_since_ms": live.watch.history.since_ms,
+            "states_since_ms": still.watch.history.since_ms,
             "audit_since_ms": min(trail.heard) * MINUTE_MS if trail.heard else None,
         },
     }
 
 
-def node_document(live: Live, node: str, at_ms: int | None) -> dict[str, Any]:
+def node_document(still: Still, node: str, at_ms: int | None) -> dict[str, Any]:
     """Return one node: what it says of itself, its endpoints and who asks it for what."""
-    row = dict(node_items(live, at_ms))[node]
+    row = dict(node_items(still, at_ms))[node]
     links = [
         {"link": one["link"], "state": one["state"], "per_s": one["per_s"]}
-        for _, one in link_items(live, at_ms)
+        for _, one in link_items(still, at_ms)
         if node in (one["source"], one["target"])
     ]
-    lag = {} if at_ms is not None else _lag(live, node)
-    ends = endpoint_items(live, node, at_ms)
+    lag = {} if at_ms is not None else _lag(still, node)
+    ends = endpoint_items(still, node, at_ms)
     endpoints = [{**one, "lag": lag.get(one["name"])} for _, one in ends]
     return {**row, "directions": links, "ends": endpoints, "commands": _node_commands(node)}
 
 
-def _lag(live: Live, node: str) -> Mapping[str, Mapping[str, Any]]:
+def _lag(still: Still, node: str) -> Mapping[str, Mapping[str, Any]]:
     """Return what waits in each endpoint of a node for the slowest of its readers."""
-    seen = live.seen
+    seen = still.seen
     if seen.view.is_unreachable(node):
         return {}
     found = endpoints_of(seen.topology, seen.view, seen.kafka, node)
@@ -108,40 +108,42 @@ def _node_commands(node: str) -> list[str]:
     return ["mesh status", *lists]
 
 
-def link_document(live: Live, source: str, target: str, at_ms: int | None) -> dict[str, Any]:
+def link_document(still: Still, source: str, target: str, at_ms: int | None) -> dict[str, Any]:
     """Return one direction of a link: what it carries and for whom, and what it does not."""
-    row = dict(link_items(live, at_ms))[f"{source}->{target}"]
-    traffic = live.watch.traffic
+    row = dict(link_items(still, at_ms))[f"{source}->{target}"]
+    traffic = still.watch.traffic
     flow = traffic.links.get((source, target))
     # What was kept off is counted from when it was first looked at: of then nobody knows it.
     refused = {} if at_ms is not None else dict(traffic.not_forwarded.get((source, target), ()))
     wanted = [
         one
-        for _, one in interest_items(live, "", source, at_ms)
+        for _, one in interest_items(still, "", source, at_ms)
         if one["by"] == "link" and one["who"] == target
     ]
-    behind = _endpoints_behind(live, source, target, at_ms)
+    behind = _endpoints_behind(still, source, target, at_ms)
     findings = [
         said.entry
-        for said in list(live.watch.trail.findings.values())
+        for said in list(still.watch.trail.findings.values())
         if said.holds_at(at_ms) and said.entry.get("link") == f"{source}->{target}"
     ]
-    now = (live.seen.at_ms if at_ms is None else at_ms) // MINUTE_MS
+    now = (still.seen.at_ms if at_ms is None else at_ms) // MINUTE_MS
     return {
         **row,
         "carries": [_carried(one, behind) for one in wanted[:CARRIED_MAX]],
         "carries_more": max(0, len(wanted) - CARRIED_MAX),
         "refused": [
-            {"reason": reason, "messages": count, "text": _sentence(live, reason, source, target)}
+            {"reason": reason, "messages": count, "text": _sentence(still, reason, source, target)}
             for reason, count in sorted(refused.items(), key=lambda pair: -pair[1])
         ],
         "counted_since_ms": None if at_ms is not None else traffic.since_ms,
         "last_minute": []
         if flow is None or at_ms is not None
         else [sum(x) for x in list(flow.per_s)],
-        "minutes": _minutes(live, source, target, now),
+        "minutes": _minutes(still, source, target, now),
         "findings": findings,
-        "audited": None if at_ms is not None else live.watch.trail.links.get(f"{source}->{target}"),
+        "audited": None
+        if at_ms is not None
+        else still.watch.trail.links.get(f"{source}->{target}"),
         "commands": [
             "mesh links",
             f"mesh link pause {source} {target}",
@@ -151,11 +153,11 @@ def link_document(live: Live, source: str, target: str, at_ms: int | None) -> di
     }
 
 
-def _minutes(live: Live, source: str, target: str, now: int) -> list[Mapping[str, Any]]:
+def _minutes(still: Still, source: str, target: str, now: int) -> list[Mapping[str, Any]]:
     """Return the rates of the last hour, as far as they are on record."""
     found: list[Mapping[str, Any]] = []
     for at_ms in range((now - HISTORY_MINUTES) * MINUTE_MS, now * MINUTE_MS, MINUTE_MS):
-        rates = crossed_then(live, source, target, at_ms)["per_s"]
+        rates = crossed_then(still, source, target, at_ms)["per_s"]
         if rates is not None:
             found.append({"at_ms": at_ms, "per_s": round(sum(rates.values()), 1)})
     return found
@@ -182,13 +184,13 @@ def _carried(row: Mapping[str, Any], behind: Mapping[str, list[str]]) -> dict[st
 
 
 def _endpoints_behind(
-    live: Live, source: str, target: str, at_ms: int | None
+    still: Still, source: str, target: str, at_ms: int | None
 ) -> Mapping[str, list[str]]:
     """Return the endpoints of nodes that messages of a node come to over this link first."""
-    behind = dict.fromkeys(nodes_behind(live.seen.topology, source, target))
+    behind = dict.fromkeys(nodes_behind(still.seen.topology, source, target))
     return {
         name: [subscription["filter"] for subscription in one["subscriptions"]]
-        for name, one in endpoint_items(live, "", at_ms)
+        for name, one in endpoint_items(still, "", at_ms)
         if one["node"] in behind
     }
 
@@ -199,11 +201,11 @@ def nodes_behind(topology: Topology, source: str, target: str) -> list[str]:
     return [node for node, visit in tree.items() if visit.walk().nodes[1] == target]
 
 
-def _sentence(live: Live, reason: str, source: str, target: str) -> str:
+def _sentence(still: Still, reason: str, source: str, target: str) -> str:
     """Return why a link does not carry messages, as commands say it."""
     if reason not in Reason.__members__.values():
         return reason.replace("_", " ")
-    topology = live.seen.topology
+    topology = still.seen.topology
     link = next(one for one in topology.links if set(one.ends) == {source, target})
     kind = str(topology.kind_of(link))
     return sentence(
@@ -211,33 +213,33 @@ def _sentence(live: Live, reason: str, source: str, target: str) -> str:
     )
 
 
-def audit_now(live: Live, at_ms: int | None) -> dict[str, Any]:
+def audit_now(still: Still, at_ms: int | None) -> dict[str, Any]:
     """Return what `mesh audit report` prints but its lists, and how far all is proven."""
-    trail = live.watch.trail
-    told = audit_document(trail.audited(at_ms), live.seen.at_ms)
+    trail = still.watch.trail
+    told = audit_document(trail.audited(at_ms), still.seen.at_ms)
     del told["findings"], told["certificates"]
     return {
         **told,
-        "proof": proof_document(proof_of(trail, live.seen.at_ms, at_ms)),
+        "proof": proof_document(proof_of(trail, still.seen.at_ms, at_ms)),
         "fault": trail.fault or None,
         "batch": trail.status.get("batch"),
         "endpoints": trail.status.get("endpoints", []),
     }
 
 
-def wall_document(live: Live, minutes: int, at_ms: int | None) -> dict[str, Any]:
+def wall_document(still: Still, minutes: int, at_ms: int | None) -> dict[str, Any]:
     """Return the audit by endpoint and minute."""
-    endpoints = endpoint_items(live, "", at_ms)
+    endpoints = endpoint_items(still, "", at_ms)
     names = [name for name, one in endpoints if one["class"] == "guaranteed"]
-    end_ms = live.seen.at_ms if at_ms is None else at_ms
-    delivered = live.watch.traffic.delivered
+    end_ms = still.seen.at_ms if at_ms is None else at_ms
+    delivered = still.watch.traffic.delivered
 
     def is_busy(name: str, minute: int) -> bool:
         node, _, endpoint = name.partition("/")
         flow = delivered.get((node, endpoint))
         return flow is not None and flow.guaranteed.of(minute) > 0
 
-    wall = wall_of(live.watch.trail, names, end_ms, minutes, is_busy)
+    wall = wall_of(still.watch.trail, names, end_ms, minutes, is_busy)
     return {
         "first_ms": wall.first * MINUTE_MS,
         "last_ms": wall.last * MINUTE_MS,

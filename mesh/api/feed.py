@@ -56,11 +56,14 @@ class Feed:
         position = self._position(last_id)
         if position is None:
             # A viewer that was away for too long, or comes from another run, reads all anew.
-            text = dumps({"ping_s": PING_S})
-            yield self._event("reset" if last_id else "here", self._last, text)
-            position = self._last
+            position = self._last  # before it is handed out: changes come while somebody takes it
+            yield self._standing("reset" if last_id else "here")
         while not self._is_over:
             news = self._news
+            if self._kept and self._kept[0][0] > position + 1:
+                # So does one that took nothing for so long, although it never went away.
+                position = self._last
+                yield self._standing("reset")
             for number, text in [one for one in self._kept if one[0] > position]:
                 yield self._event("change", number, text)
                 position = number
@@ -77,6 +80,9 @@ class Feed:
         position = int(number)
         oldest = self._kept[0][0] if self._kept else self._last + 1
         return position if oldest - 1 <= position <= self._last else None
+
+    def _standing(self, kind: str) -> ServerSentEvent:
+        return self._event(kind, self._last, dumps({"ping_s": PING_S}))
 
     def _event(self, kind: str, number: int, text: str) -> ServerSentEvent:
         return ServerSentEvent(data=text, event=kind, id=f"{self._run}-{number}")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from mesh.api.live import Live, rounded
+from mesh.api.live import Still, rounded
 from mesh.model.control import EndpointKind
 from mesh.model.queues import Attraction
 from mesh.model.subject import overlap
@@ -37,57 +37,61 @@ from mesh.operate.traffic import Flow
 Items = Sequence[tuple[str, Mapping[str, Any]]]
 
 
-def node_items(live: Live, at_ms: int | None) -> Items:
+def node_items(still: Still, at_ms: int | None) -> Items:
     """Return every node; at a moment gone by only what is on record of that."""
-    seen = live.seen
+    seen = still.seen
     told = status_document(seen.topology, seen.view, seen.beats, seen.kafka, seen.at_ms)
     found: list[tuple[str, Mapping[str, Any]]] = []
     for row in told["nodes"]:
         name = row["node"]
-        x, y = live.places.nodes.get(name, (0.0, 0.0))
-        taken = live.watch.traffic.taken.get(name)
+        x, y = still.places.nodes.get(name, (0.0, 0.0))
+        taken = still.watch.traffic.taken.get(name)
         more: dict[str, Any] = {
             "place": {"x": x, "y": y},
-            "published": _rates(live, taken, at_ms),
+            "published": _rates(still, taken, at_ms),
         }
         if at_ms is not None:
-            row = {"node": name, "kafka": row["kafka"], "state": live.watch.history.at(name, at_ms)}
+            row = {
+                "node": name,
+                "kafka": row["kafka"],
+                "state": still.watch.history.at(name, at_ms),
+            }
         else:
-            more["since_ms"] = live.watch.history.began_ms(name)
+            more["since_ms"] = still.watch.history.began_ms(name)
         found.append((name, {**row, **more}))
     return sorted(found, key=lambda pair: pair[0])
 
 
-def link_items(live: Live, at_ms: int | None) -> Items:
+def link_items(still: Still, at_ms: int | None) -> Items:
     """Return every direction of a link with its rates."""
-    seen = live.seen
+    seen = still.seen
     told = links_document(seen.topology, seen.view, seen.beats, seen.kafka)
     found: list[tuple[str, Mapping[str, Any]]] = []
     for row in told["links"]:
         source, target = row["link"].split("->")
         more: dict[str, Any] = {"source": source, "target": target}
         if at_ms is not None:
-            state = live.watch.history.at(row["link"], at_ms)
+            state = still.watch.history.at(row["link"], at_ms)
             row = {key: row[key] for key in ("link", "zone", "kind")} | {"state": state}
-            more |= crossed_then(live, source, target, at_ms)
+            more |= crossed_then(still, source, target, at_ms)
         else:
-            more["per_s"] = _rates(live, live.watch.traffic.links.get((source, target)), None)
-            more["since_ms"] = live.watch.history.began_ms(row["link"])
+            more["per_s"] = _rates(still, still.watch.traffic.links.get((source, target)), None)
+            more["since_ms"] = still.watch.history.began_ms(row["link"])
         found.append((row["link"], {**row, **more}))
     return sorted(found, key=lambda pair: pair[0])
 
 
-def crossed_then(live: Live, source: str, target: str, at_ms: int) -> dict[str, Any]:
+def crossed_then(still: Still, source: str, target: str, at_ms: int) -> dict[str, Any]:
     """Return what crossed a link in the minute of a moment, or in its hour, as far as is known.
 
     What the auditor wrote of it; or else, without more than rates, what the ledgers told since
     this process looks at them.
     """
-    home = live.seen.topology.nodes[source].kafka
-    told = live.watch.trail.crossed.at(f"{source}->{target}", home, at_ms)
+    home = still.seen.topology.nodes[source].kafka
+    told = still.watch.trail.crossed.at(f"{source}->{target}", home, at_ms)
     if told is None:
-        flow = live.watch.traffic.links.get((source, target))
-        rates = _rates(live, flow, at_ms)
+        flow = still.watch.traffic.links.get((source, target))
+        rates = _rates(still, flow, at_ms)
         return {"per_s": rates, "over_s": None if rates is None else 60, "crossed": None}
     counts = asdict(told)
     over_s = counts.pop("over_s")
@@ -101,9 +105,9 @@ def crossed_then(live: Live, source: str, target: str, at_ms: int) -> dict[str, 
     }
 
 
-def zone_items(live: Live) -> Items:
+def zone_items(still: Still) -> Items:
     """Return every zone with the states of its links."""
-    seen = live.seen
+    seen = still.seen
     return [
         (
             name,
@@ -116,17 +120,17 @@ def zone_items(live: Live) -> Items:
     ]
 
 
-def endpoint_items(live: Live, node: str = "", at_ms: int | None = None) -> Items:
+def endpoint_items(still: Still, node: str = "", at_ms: int | None = None) -> Items:
     """Return every endpoint: its filters, its rate and its certificates; now or then.
 
     Of a moment gone by those that have ended since are there where the auditor wrote of them.
     """
-    nodes = [name for name in live.seen.topology.nodes if not node or name == node]
-    said = _certificates_by_endpoint(live, at_ms)
-    ended = {} if at_ms is None else _ended(live, at_ms)
+    nodes = [name for name in still.seen.topology.nodes if not node or name == node]
+    said = _certificates_by_endpoint(still, at_ms)
+    ended = {} if at_ms is None else _ended(still, at_ms)
     found: dict[str, dict[str, Any]] = {}
     for name in nodes:
-        for one in [*_subscriptions(live, name, at_ms), *ended.get(name, ())]:
+        for one in [*_subscriptions(still, name, at_ms), *ended.get(name, ())]:
             full = f"{name}/{one.endpoint}"
             item = found.setdefault(
                 full,
@@ -138,7 +142,7 @@ def endpoint_items(live: Live, node: str = "", at_ms: int | None = None) -> Item
                     "class": str(one.subscription.message_class),
                     "subscriptions": [],
                     "delivered": _rates(
-                        live, live.watch.traffic.delivered.get((name, one.endpoint)), at_ms
+                        still, still.watch.traffic.delivered.get((name, one.endpoint)), at_ms
                     ),
                     "certified": _certified(said.get(full, ())),
                 },
@@ -153,9 +157,9 @@ def endpoint_items(live: Live, node: str = "", at_ms: int | None = None) -> Item
     return sorted(found.items(), key=lambda pair: pair[0])
 
 
-def _certificates_by_endpoint(live: Live, at_ms: int | None) -> Mapping[str, Sequence[Said]]:
+def _certificates_by_endpoint(still: Still, at_ms: int | None) -> Mapping[str, Sequence[Said]]:
     found: dict[str, list[Said]] = {}
-    for said in list(live.watch.trail.certificates.values()):
+    for said in list(still.watch.trail.certificates.values()):
         if said.holds_at(at_ms):
             found.setdefault(str(said.entry.get("endpoint")), []).append(said)
     return found
@@ -169,17 +173,17 @@ def _certified(said: Sequence[Said]) -> dict[str, Any]:
     }
 
 
-def queue_items(live: Live) -> Items:
+def queue_items(still: Still) -> Items:
     """Return every queue."""
-    seen = live.seen
+    seen = still.seen
     told = queues_document(seen.topology, seen.view, seen.kafka)
     return sorted(((one["queue"], one) for one in told["queues"]), key=lambda pair: pair[0])
 
 
-def letter_items(live: Live, node: str, queue: str, most: int) -> Items:
+def letter_items(still: Still, node: str, queue: str, most: int) -> Items:
     """Return the newest dead letters of a node."""
-    topology = live.seen.topology
-    cluster = live.seen.kafka[topology.nodes[node].kafka]
+    topology = still.seen.topology
+    cluster = still.seen.kafka[topology.nodes[node].kafka]
     found = [
         # Keys are texts: digits to one length, or the tenth would come before the second.
         (f"{one.place.topic} {one.place.partition:05} {one.offset:019}", letter_document(one))
@@ -188,11 +192,11 @@ def letter_items(live: Live, node: str, queue: str, most: int) -> Items:
     return sorted(found, key=lambda pair: pair[0])
 
 
-def interest_items(live: Live, filter_: str, node: str, at_ms: int | None) -> Items:
+def interest_items(still: Still, filter_: str, node: str, at_ms: int | None) -> Items:
     """Return who wants what, of what overlaps with a filter or a subject; now or then."""
-    topology = live.seen.topology
+    topology = still.seen.topology
     nodes = [node] if node else list(topology.nodes)
-    pasts = dict(_pasts(live, nodes, at_ms))
+    pasts = dict(_pasts(still, nodes, at_ms))
     told = interest_document(topology, pasts, nodes, at_ms)
     found = []
     for row in told["interest"]:
@@ -204,9 +208,11 @@ def interest_items(live: Live, filter_: str, node: str, at_ms: int | None) -> It
     return sorted(found, key=lambda pair: pair[0])
 
 
-def _pasts(live: Live, nodes: Sequence[str], at_ms: int | None) -> Iterator[tuple[str, InterestAt]]:
+def _pasts(
+    still: Still, nodes: Sequence[str], at_ms: int | None
+) -> Iterator[tuple[str, InterestAt]]:
     """Yield the interest of nodes and of their neighbours."""
-    seen = live.seen
+    seen = still.seen
     wanted = dict.fromkeys(nodes)
     for name in nodes:
         wanted |= dict.fromkeys(seen.topology.neighbours(name))
@@ -216,37 +222,37 @@ def _pasts(live: Live, nodes: Sequence[str], at_ms: int | None) -> Iterator[tupl
         if at_ms is None:
             yield name, interest_now(seen.view.nodes[name])
         else:
-            yield name, _interest_then(live, name, at_ms)
+            yield name, _interest_then(still, name, at_ms)
 
 
-def _interest_then(live: Live, node: str, at_ms: int) -> InterestAt:
-    seen = live.seen
+def _interest_then(still: Still, node: str, at_ms: int) -> InterestAt:
+    seen = still.seen
     cluster = seen.kafka[seen.topology.nodes[node].kafka]
-    return interest_at(seen.topology, cluster, node, at_ms, live.now_ms)
+    return interest_at(seen.topology, cluster, node, at_ms, still.now_ms)
 
 
-def _subscriptions(live: Live, node: str, at_ms: int | None) -> Sequence[HeldSubscription]:
-    view = live.seen.view
+def _subscriptions(still: Still, node: str, at_ms: int | None) -> Sequence[HeldSubscription]:
+    view = still.seen.view
     if at_ms is None:
         return subscriptions_now(view.nodes[node])
     if view.is_unreachable(node):
         return ()  # said beside the list
-    return _interest_then(live, node, at_ms).subscriptions
+    return _interest_then(still, node, at_ms).subscriptions
 
 
-def _ended(live: Live, at_ms: int) -> Mapping[str, Sequence[HeldSubscription]]:
+def _ended(still: Still, at_ms: int) -> Mapping[str, Sequence[HeldSubscription]]:
     """Return, by node, the subscriptions of then that have ended since, as far as is known."""
-    topology, kafka = live.seen.topology, live.seen.kafka.get(live.seen.topology.audit_kafka)
-    if kafka is None or topology.audit_kafka in live.seen.faults:
+    topology, kafka = still.seen.topology, still.seen.kafka.get(still.seen.topology.audit_kafka)
+    if kafka is None or topology.audit_kafka in still.seen.faults:
         return {}  # said beside the list
     return ended_since(topology, kafka, at_ms)
 
 
-def finding_items(live: Live, kind: str, at_ms: int | None) -> Items:
+def finding_items(still: Still, kind: str, at_ms: int | None) -> Items:
     """Return findings, the newest first."""
     found = [
         (f"{(1 << 45) - said.first_ms:015d} {said.key}", _finding(said))
-        for said in list(live.watch.trail.findings.values())
+        for said in list(still.watch.trail.findings.values())
         if said.holds_at(at_ms) and (not kind or said.entry.get("kind") == kind)
     ]
     return sorted(found, key=lambda pair: pair[0])
@@ -265,12 +271,12 @@ def _finding(said: Said) -> Mapping[str, Any]:
 
 
 def certificate_items(
-    live: Live, endpoint: str, from_ms: int | None, to_ms: int | None, at_ms: int | None
+    still: Still, endpoint: str, from_ms: int | None, to_ms: int | None, at_ms: int | None
 ) -> Items:
     """Return certificates, by source, block and endpoint, issued in a time."""
     found = [
         (said.key, {**said.entry, "issued_ms": said.last_ms})
-        for said in list(live.watch.trail.certificates.values())
+        for said in list(still.watch.trail.certificates.values())
         if said.holds_at(at_ms)
         and (not endpoint or said.entry.get("endpoint") == endpoint)
         and (from_ms is None or said.last_ms >= from_ms)
@@ -279,9 +285,9 @@ def certificate_items(
     return sorted(found, key=lambda pair: pair[0])
 
 
-def _rates(live: Live, flow: Flow | None, at_ms: int | None) -> dict[str, Any] | None:
+def _rates(still: Still, flow: Flow | None, at_ms: int | None) -> dict[str, Any] | None:
     """Return messages per second by class; None if they are not on record."""
-    if at_ms is not None and not live.watch.traffic.is_on_record(at_ms):
+    if at_ms is not None and not still.watch.traffic.is_on_record(at_ms):
         return None
     if flow is None:
         return {"guaranteed": 0.0, "direct": 0.0}
@@ -289,17 +295,17 @@ def _rates(live: Live, flow: Flow | None, at_ms: int | None) -> dict[str, Any] |
     return {"guaranteed": rounded(pair[0]), "direct": rounded(pair[1])}
 
 
-def role_items(live: Live) -> tuple[Items, Sequence[str]]:
+def role_items(still: Still) -> tuple[Items, Sequence[str]]:
     """Return who wants which role, and the nodes that could not be asked."""
-    told = roles_document(live.seen.topology, live.seen.view, live.seen.kafka)
+    told = roles_document(still.seen.topology, still.seen.view, still.seen.kafka)
     keyed = (
         (f"{one['tree']} {one['role']} {one['node']} {one['app']}", one) for one in told["roles"]
     )
     return sorted(keyed, key=lambda pair: pair[0]), told["unknown"]
 
 
-def queues_at(live: Live, node: str) -> Sequence[str]:
+def queues_at(still: Still, node: str) -> Sequence[str]:
     """Return the names of the queues that a node subscribes."""
-    subscriptions = live.seen.view.nodes[node].subscriptions
+    subscriptions = still.seen.view.nodes[node].subscriptions
     names = {end: None for (end, _), one in subscriptions.items() if one.kind is EndpointKind.QUEUE}
     return sorted(names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
@@ -12,8 +13,9 @@ import structlog
 from mesh.errors import MeshError
 from mesh.operate.documents.audit import proof_document
 from mesh.operate.documents.status import parts_of
+from mesh.operate.history import moment
 from mesh.operate.places import Places, places_of
-from mesh.operate.proof import Proof, proof_of
+from mesh.operate.proof import proof_of
 from mesh.operate.watch import Seen, Watch
 
 LOOK_S = 1.0
@@ -28,6 +30,34 @@ log = structlog.get_logger("mesh.api")
 Publish = Callable[[Mapping[str, Any]], None]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Still:
+    """The mesh as of one look.
+
+    A request takes one and no more: between two a change may come, and an answer that is made of
+    both would ask one topology for links of the other.
+
+    Attributes:
+        seen: Everything that control topics told.
+        places: Where its nodes are drawn: every node has one.
+        watch: What ledgers and the auditor tell, as it goes on growing.
+        now_ms: Monotonic clock.
+    """
+
+    seen: Seen
+    places: Places
+    watch: Watch
+    now_ms: Callable[[], int]
+
+    def moment(self, at: str, where: str = "at") -> int | None:
+        """Return a moment gone by that somebody asks for, or None for now.
+
+        Raises:
+            ConfigError: It is no time, or in the future.
+        """
+        return moment(at, self.seen.at_ms, where) if at else None
+
+
 class Live:
     """Keeps a watch looking, in a thread of its own.
 
@@ -39,7 +69,7 @@ class Live:
 
     Attributes:
         watch: The mesh.
-        places: Where its nodes are drawn.
+        still: How it was seen last.
         begun: Set once everything was read.
     """
 
@@ -51,15 +81,19 @@ class Live:
         pause: Callable[[float], object] | None = None,
     ) -> None:
         self.watch = watch
-        self.places: Places = places_of(watch.seen.topology)
         self.begun = threading.Event()
         self._publish = publish
         self._now_s = now_s
+        self.still = Still(
+            seen=watch.seen,
+            places=places_of(watch.seen.topology),
+            watch=watch,
+            now_ms=self.now_ms,
+        )
         self._looked_s = now_s()
         self._stopping = threading.Event()
         self._pause = pause or self._stopping.wait
         self._told: dict[str, Any] = {}
-        self._number = watch.seen.in_force.number
         self._thread = threading.Thread(target=self._run, name="live", daemon=True)
 
     def start(self) -> None:
@@ -91,15 +125,6 @@ class Live:
         """Whether the loop goes round, whatever Kafka does."""
         return self.idle_s < LIVE_S and self._thread.is_alive()
 
-    @property
-    def seen(self) -> Seen:
-        """The mesh as of the last look."""
-        return self.watch.seen
-
-    def proof(self) -> Proof:
-        """How far all is proven now."""
-        return proof_of(self.watch.trail, self.seen.at_ms)
-
     def look(self) -> None:
         """Look once, and tell what has changed; the first time everything is read."""
         try:
@@ -120,19 +145,20 @@ class Live:
             self._stopping.wait(max(LOOK_MIN_S, LOOK_S - (self._looked_s - began_s)))
 
     def _tell(self) -> None:
-        if self.seen.in_force.number != self._number:
-            self._number = self.seen.in_force.number
-            self.places = places_of(self.seen.topology, self.places)
-        present = state_of(self)
+        seen, places = self.watch.seen, self.still.places
+        if seen.in_force.number != self.still.seen.in_force.number:
+            places = places_of(seen.topology, places)
+        self.still = replace(self.still, seen=seen, places=places)
+        present = state_of(self.still)
         changes = changed(self._told, present)
         self._told = present
         if changes and self.is_begun:
-            self._publish({"at_ms": self.seen.at_ms, **changes})
+            self._publish({"at_ms": seen.at_ms, **changes})
 
 
-def state_of(live: Live) -> dict[str, Any]:
+def state_of(still: Still) -> dict[str, Any]:
     """Return what viewers follow, small: the rest is asked for when somebody looks at it."""
-    seen, traffic, proof = live.seen, live.watch.traffic, live.proof()
+    seen, traffic, trail = still.seen, still.watch.traffic, still.watch.trail
     links: dict[str, tuple[str, float, float]] = {}
     for one in seen.flows:
         flow = traffic.links.get((one.source, one.target))
@@ -144,8 +170,8 @@ def state_of(live: Live) -> dict[str, Any]:
         "links": links,
         "faults": dict(seen.faults),
         "parts": parts_of(seen.view, seen.nodes),
-        "proof": proof_document(proof),
-        "audit": live.watch.trail.version,
+        "proof": proof_document(proof_of(trail, seen.at_ms)),
+        "audit": trail.version,
     }
 
 

@@ -16,7 +16,7 @@ from mesh.errors import ConfigError, MeshError, Problem, TransportError
 
 MEDIA_TYPE = "application/problem+json"
 
-UNKNOWN = ("UNKNOWN_NODE", "UNKNOWN_QUEUE", "UNKNOWN_LINK", "UNKNOWN_MESSAGE_TOPIC", "NOT_FOUND")
+UNKNOWN = ("UNKNOWN_NODE", "UNKNOWN_QUEUE", "UNKNOWN_LINK", "UNKNOWN_TOPIC", "NOT_FOUND")
 """Codes of problems that say that there is no such thing: 404, where others are 422."""
 
 
@@ -99,6 +99,7 @@ def answer_errors(app: FastAPI) -> None:
     app.add_exception_handler(MeshError, _mesh_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _fault)
 
 
 async def _mesh_error(_request: Request, error: Exception) -> JSONResponse:
@@ -114,6 +115,11 @@ async def _mesh_error(_request: Request, error: Exception) -> JSONResponse:
             return problem(503, message, [Problem(code="TRANSPORT", message=message)])
         case _:
             return problem(500, f"{type(error).__name__}: {error}")
+
+
+async def _fault(_request: Request, error: Exception) -> JSONResponse:
+    """Answer where the fault is ours; what it was stands in the log of the server."""
+    return problem(500, f"a fault of this server ({type(error).__name__}): its log says more")
 
 
 async def _invalid(_request: Request, error: Exception) -> JSONResponse:

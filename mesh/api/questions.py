@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mesh.api.live import Live
+from mesh.api.live import Still
 from mesh.api.problems import wrong
 from mesh.config.legal import legal_topology_of
 from mesh.config.located import read_document
@@ -31,40 +31,40 @@ PROPOSED = "proposed.yaml"
 """What problems call the file that was sent."""
 
 
-def known_node(live: Live, node: str, where: str) -> str:
+def known_node(still: Still, node: str, where: str) -> str:
     """Return the name of a node that exists.
 
     Raises:
         ConfigError: No node is called that.
     """
-    nodes = live.seen.topology.nodes
+    nodes = still.seen.topology.nodes
     if node not in nodes:
         hint = nearest(node, list(nodes))
         raise wrong(where, f"no node is called {node[:80]!r}{hint}", "UNKNOWN_NODE")
     return node
 
 
-def known_link(live: Live, source: str, target: str) -> None:
+def known_link(still: Still, source: str, target: str) -> None:
     """Check that messages go from a node to a neighbour.
 
     Raises:
         ConfigError: They do not.
     """
-    topology = live.seen.topology
-    known_node(live, source, "source")
-    known_node(live, target, "target")
+    topology = still.seen.topology
+    known_node(still, source, "source")
+    known_node(still, target, "target")
     if target not in topology.neighbours(source) or not topology.sends(source, target):
         raise wrong("link", f"no link leads from {source} to {target}", "UNKNOWN_LINK")
 
 
 def explained(
-    live: Live, subject: str, source: str, message_class: MessageClass, headers: Sequence[str]
+    still: Still, subject: str, source: str, message_class: MessageClass, headers: Sequence[str]
 ) -> dict[str, Any]:
     """Return who would get a message now, and why nobody else."""
     if (fault := subject_fault(subject)) is not None:
         raise wrong("subject", fault)
-    seen = live.seen
-    known_node(live, source, "from")
+    seen = still.seen
+    known_node(still, source, "from")
     given: dict[str, str] = {}
     for header in headers:
         name, equals, value = header.partition("=")
@@ -73,7 +73,7 @@ def explained(
         given.setdefault(name, value)
     known = {
         node: one
-        for node, one in known_nodes(seen.view, _beats(live)).items()
+        for node, one in known_nodes(seen.view, _beats(still)).items()
         if node in seen.topology.nodes
     }
     told = explain(seen.topology, known, subject, source, message_class, given)
@@ -81,29 +81,29 @@ def explained(
     return explanation_document(told, unknown)
 
 
-def _beats(live: Live) -> Mapping[str, bool]:
+def _beats(still: Still) -> Mapping[str, bool]:
     """Return who is up, nodes of former topologies being down."""
-    seen = live.seen
+    seen = still.seen
     return {node: seen.beats.get(node, False) for node in seen.view.nodes}
 
 
-def routed(live: Live, source: str, target: str) -> dict[str, Any]:
+def routed(still: Still, source: str, target: str) -> dict[str, Any]:
     """Return the way from one node to another, or why there is none."""
-    known_node(live, source, "from")
-    known_node(live, target, "to")
+    known_node(still, source, "from")
+    known_node(still, target, "to")
     if source == target:
         raise wrong("to", f"{target} is where it starts: what is published there stays there")
-    return route_document(live.seen.topology, source, target)
+    return route_document(still.seen.topology, source, target)
 
 
-def traced(live: Live, message: str, last: int | None) -> dict[str, Any]:
+def traced(still: Still, message: str, last: int | None) -> dict[str, Any]:
     """Return what is found of one message."""
-    seen = live.seen
+    seen = still.seen
     tracer = Tracer(seen.topology, seen.kafka, last)
     return trace_document(tracer.trace(tracer.find(message)))
 
 
-def planned(live: Live, body: bytes, *, allow_delete: bool) -> Mapping[str, Any]:
+def planned(still: Still, body: bytes, *, allow_delete: bool) -> Mapping[str, Any]:
     """Return what a topology file would change on the mesh; nothing is changed.
 
     Raises:
@@ -118,11 +118,11 @@ def planned(live: Live, body: bytes, *, allow_delete: bool) -> Mapping[str, Any]
             after = legal_topology_of(document)
         except ConfigError as error:
             raise ConfigError(_named(error, f"{folder}/")) from error
-    seen = live.seen
+    seen = still.seen
     locate = document.within("spec").where
     if problems := list(unchangeable(seen.in_force.topology, after, locate)):
         raise ConfigError(_named(ConfigError(problems), f"{folder}/"))
-    made = plan_on_mesh(seen.in_force, after, seen.view, _beats(live), seen.kafka, node_topics)
+    made = plan_on_mesh(seen.in_force, after, seen.view, _beats(still), seen.kafka, node_topics)
     if not allow_delete and (problems := list(lost_by(made.unread, locate))):
         raise ConfigError(_named(ConfigError(problems), f"{folder}/"))
     return plan_document(made, allow_delete=allow_delete)

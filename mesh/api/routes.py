@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -17,11 +16,11 @@ from mesh.api.lists import LIMIT_DEFAULT, LIMIT_MAX, ItemList, RoleList, answer,
 from mesh.api.live import Live
 from mesh.api.problems import RESPONSES, RefusedError, wrong
 from mesh.api.questions import explained, known_link, known_node, planned, routed, traced
+from mesh.config.shapes import nearest
 from mesh.model.frames import MessageClass
 from mesh.model.names import name_fault
 from mesh.model.subject import filter_fault
 from mesh.operate.audit_wall import MINUTES_MAX
-from mesh.operate.history import moment
 from mesh.operate.trace import SCANNED_MAX
 
 LETTERS_MAX = 10_000
@@ -52,14 +51,12 @@ def routes_of(live: Live, feed: Feed) -> APIRouter:
                 HTTPStatus.SERVICE_UNAVAILABLE, "the mesh is being read; ask again", "STARTING"
             )
 
-    def moment_of(at: str, where: str = "at") -> int | None:
-        return moment(at, live.seen.at_ms, where) if at else None
-
-    router = APIRouter(prefix="/api/v1", responses=RESPONSES, dependencies=[Depends(begun)])
-    _add_parts(router, live, moment_of)
-    _add_waiting(router, live, moment_of)
-    _add_proofs(router, live, moment_of)
-    _add_details(router, live, moment_of)
+    checks = [Depends(begun), Depends(only_known_parameters)]
+    router = APIRouter(prefix="/api/v1", responses=RESPONSES, dependencies=checks)
+    _add_parts(router, live)
+    _add_waiting(router, live)
+    _add_proofs(router, live)
+    _add_details(router, live)
     _add_questions(router, live)
 
     @router.get("/events", response_class=EventSourceResponse)
@@ -84,32 +81,47 @@ def routes_of(live: Live, feed: Feed) -> APIRouter:
     return router
 
 
-Moment = Callable[..., int | None]
+def only_known_parameters(request: Request) -> None:
+    """Refuse what a path does not take, or somebody would believe that it was followed.
+
+    Raises:
+        ConfigError: One of the parameters is none of this path.
+    """
+    known = [one.alias for one in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if name == "at" and name not in known:
+            raise wrong("at", "this is told of now only: how it was is not on record")
+        if name not in known:
+            shown = name[:80]
+            raise wrong(shown, f"is no parameter of this path{nearest(shown, known)}")
 
 
 def _listed(request: Request, found: items.Items, cursor: str, limit: int) -> Response:
     return answer(request, page_of(found, cursor, limit))
 
 
-def _add_parts(router: APIRouter, live: Live, moment_of: Moment) -> None:
+def _add_parts(router: APIRouter, live: Live) -> None:
     @router.get("/nodes", response_model=ItemList)
     def nodes(
         request: Request, at: At = "", cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT
     ) -> Response:
         """Every node, as `mesh status` has it, with its place on the map and its rate."""
-        return _listed(request, items.node_items(live, moment_of(at)), cursor, limit)
+        still = live.still
+        return _listed(request, items.node_items(still, still.moment(at)), cursor, limit)
 
     @router.get("/zones", response_model=ItemList)
     def zones(request: Request, cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT) -> Response:
         """Every zone, as `mesh zone show` has it."""
-        return _listed(request, items.zone_items(live), cursor, limit)
+        still = live.still
+        return _listed(request, items.zone_items(still), cursor, limit)
 
     @router.get("/links", response_model=ItemList)
     def links(
         request: Request, at: At = "", cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT
     ) -> Response:
         """Both directions of every link, as `mesh links` has them, with their rates."""
-        return _listed(request, items.link_items(live, moment_of(at)), cursor, limit)
+        still = live.still
+        return _listed(request, items.link_items(still, still.moment(at)), cursor, limit)
 
     @router.get("/endpoints", response_model=ItemList)
     def endpoints(
@@ -123,16 +135,18 @@ def _add_parts(router: APIRouter, live: Live, moment_of: Moment) -> None:
 
         Of a moment gone by those that have ended since are there where the auditor wrote of them.
         """
+        still = live.still
         if node:
-            known_node(live, node, "node")
-        return _listed(request, items.endpoint_items(live, node, moment_of(at)), cursor, limit)
+            known_node(still, node, "node")
+        return _listed(request, items.endpoint_items(still, node, still.moment(at)), cursor, limit)
 
 
-def _add_waiting(router: APIRouter, live: Live, moment_of: Moment) -> None:
+def _add_waiting(router: APIRouter, live: Live) -> None:
     @router.get("/queues", response_model=ItemList)
     def queues(request: Request, cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT) -> Response:
         """Every queue, as `mesh queue show` has it."""
-        return _listed(request, items.queue_items(live), cursor, limit)
+        still = live.still
+        return _listed(request, items.queue_items(still), cursor, limit)
 
     @router.get("/dead-letters", response_model=ItemList)
     def dead_letters(
@@ -146,10 +160,11 @@ def _add_waiting(router: APIRouter, live: Live, moment_of: Moment) -> None:
         limit: Limit = LIMIT_DEFAULT,
     ) -> Response:
         """Dead letters of a node, as `mesh dlq` has them: what is known of them, no payloads."""
-        known_node(live, node, "node")
-        if queue and (name_fault(queue) or queue not in items.queues_at(live, node)):
+        still = live.still
+        known_node(still, node, "node")
+        if queue and (name_fault(queue) or queue not in items.queues_at(still, node)):
             raise wrong("queue", f"{node} has no queue {queue[:80]!r}", "UNKNOWN_QUEUE")
-        return _listed(request, items.letter_items(live, node, queue, most), cursor, limit)
+        return _listed(request, items.letter_items(still, node, queue, most), cursor, limit)
 
     @router.get("/interest", response_model=ItemList)
     def interest(
@@ -163,15 +178,16 @@ def _add_waiting(router: APIRouter, live: Live, moment_of: Moment) -> None:
         limit: Limit = LIMIT_DEFAULT,
     ) -> Response:
         """Who wants what, since when, as `mesh interest` has it; now, or at a moment gone by."""
+        still = live.still
         if filter and (fault := filter_fault(filter)) is not None:
             raise wrong("filter", fault)
         if node:
-            known_node(live, node, "node")
-        found = items.interest_items(live, filter, node, moment_of(at))
+            known_node(still, node, "node")
+        found = items.interest_items(still, filter, node, still.moment(at))
         return _listed(request, found, cursor, limit)
 
 
-def _add_proofs(router: APIRouter, live: Live, moment_of: Moment) -> None:
+def _add_proofs(router: APIRouter, live: Live) -> None:
     @router.get("/findings", response_model=ItemList)
     def findings(
         request: Request,
@@ -181,7 +197,8 @@ def _add_proofs(router: APIRouter, live: Live, moment_of: Moment) -> None:
         limit: Limit = LIMIT_DEFAULT,
     ) -> Response:
         """What the auditor found and did not take back, the newest first."""
-        return _listed(request, items.finding_items(live, kind, moment_of(at)), cursor, limit)
+        still = live.still
+        return _listed(request, items.finding_items(still, kind, still.moment(at)), cursor, limit)
 
     @router.get("/certificates", response_model=ItemList)
     def certificates(
@@ -194,39 +211,45 @@ def _add_proofs(router: APIRouter, live: Live, moment_of: Moment) -> None:
         limit: Limit = LIMIT_DEFAULT,
     ) -> Response:
         """Certificates issued in a time."""
-        begin, end = moment_of(from_, "from"), moment_of(to, "to")
-        found = items.certificate_items(live, endpoint, begin, end, moment_of(at))
+        still = live.still
+        begin, end = still.moment(from_, "from"), still.moment(to, "to")
+        found = items.certificate_items(still, endpoint, begin, end, still.moment(at))
         return _listed(request, found, cursor, limit)
 
     @router.get("/roles", response_model=RoleList)
     def roles(request: Request, cursor: Cursor = "", limit: Limit = LIMIT_DEFAULT) -> Response:
         """Who wants which role of the tree layer, as `mesh role list` has it."""
-        found, unknown = items.role_items(live)
+        still = live.still
+        found, unknown = items.role_items(still)
         return answer(request, {**page_of(found, cursor, limit), "unknown": unknown})
 
 
-def _add_details(router: APIRouter, live: Live, moment_of: Moment) -> None:
+def _add_details(router: APIRouter, live: Live) -> None:
     @router.get("/mesh", response_model=dict[str, Any])
     def mesh(request: Request, at: At = "") -> Response:
         """The mesh as a whole, and how far all is proven."""
-        return answer(request, details.mesh_document(live, moment_of(at)))
+        still = live.still
+        return answer(request, details.mesh_document(still, still.moment(at)))
 
     @router.get("/nodes/{node}", response_model=dict[str, Any])
     def node(request: Request, node: str, at: At = "") -> Response:
         """One node, its links and its endpoints."""
-        known_node(live, node, "node")
-        return answer(request, details.node_document(live, node, moment_of(at)))
+        still = live.still
+        known_node(still, node, "node")
+        return answer(request, details.node_document(still, node, still.moment(at)))
 
     @router.get("/links/{source}/{target}", response_model=dict[str, Any])
     def link(request: Request, source: str, target: str, at: At = "") -> Response:
         """One direction of a link: what it carries and for whom, what not and why."""
-        known_link(live, source, target)
-        return answer(request, details.link_document(live, source, target, moment_of(at)))
+        still = live.still
+        known_link(still, source, target)
+        return answer(request, details.link_document(still, source, target, still.moment(at)))
 
     @router.get("/audit", response_model=dict[str, Any])
     def audit(request: Request, at: At = "") -> Response:
         """How the audit stands, as `mesh audit report` says it."""
-        return answer(request, details.audit_now(live, moment_of(at)))
+        still = live.still
+        return answer(request, details.audit_now(still, still.moment(at)))
 
     @router.get("/audit/wall", response_model=dict[str, Any])
     def wall(
@@ -235,7 +258,8 @@ def _add_details(router: APIRouter, live: Live, moment_of: Moment) -> None:
         at: At = "",
     ) -> Response:
         """The audit by endpoint and minute."""
-        return answer(request, details.wall_document(live, minutes, moment_of(at)))
+        still = live.still
+        return answer(request, details.wall_document(still, minutes, still.moment(at)))
 
 
 def _add_questions(router: APIRouter, live: Live) -> None:
@@ -248,7 +272,7 @@ def _add_questions(router: APIRouter, live: Live) -> None:
         header: Annotated[list[str] | None, Query(max_length=64)] = None,
     ) -> Response:
         """Who would get a message now, over which links, and why nobody else; `mesh explain`."""
-        return answer(request, explained(live, subject, from_, class_, header or []))
+        return answer(request, explained(live.still, subject, from_, class_, header or []))
 
     @router.get("/route", response_model=dict[str, Any])
     def route(
@@ -257,7 +281,7 @@ def _add_questions(router: APIRouter, live: Live) -> None:
         to: Annotated[str, Query(max_length=64)],
     ) -> Response:
         """The way from one node to another, or why there is none; `mesh route`."""
-        return answer(request, routed(live, from_, to))
+        return answer(request, routed(live.still, from_, to))
 
     @router.get("/trace/{message:path}", response_model=dict[str, Any])
     def trace(
@@ -269,7 +293,7 @@ def _add_questions(router: APIRouter, live: Live) -> None:
         ] = None,
     ) -> Response:
         """One message hop by hop; `mesh trace`."""
-        return answer(request, traced(live, message[:1_000], last))
+        return answer(request, traced(live.still, message[:1_000], last))
 
     @router.post(
         "/plan",
@@ -294,5 +318,5 @@ def _add_questions(router: APIRouter, live: Live) -> None:
             if len(body) > BODY_BYTES_MAX:
                 text = f"at most {BODY_BYTES_MAX} bytes are read"
                 raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, "TOO_LARGE")
-        made = await run_in_threadpool(planned, live, bytes(body), allow_delete=allow_delete)
+        made = await run_in_threadpool(planned, live.still, bytes(body), allow_delete=allow_delete)
         return answer(request, made)

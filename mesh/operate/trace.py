@@ -168,7 +168,7 @@ class Tracer:
         topic, numbers = _parsed(text)
         place = self._ingress_of(topic)
         if place is None:
-            raise _wrong(f"{topic!r} is no ingress topic of this mesh: {FORMS}")
+            raise _wrong(f"{topic!r} is no ingress topic of this mesh: {FORMS}", "UNKNOWN_TOPIC")
         node, name, topic_id, message_class = place
         if numbers[0] >= (count := self.topology.nodes[node].partitions):
             raise _wrong(f"{name} has partitions 0 to {count - 1}, and not {numbers[0]}")
@@ -386,5 +386,5 @@ def _letters(records: Iterator[Record]) -> Iterator[DeadLetter]:
             continue
 
 
-def _wrong(message: str) -> ConfigError:
-    return ConfigError([Problem(code="UNKNOWN_MESSAGE", message=message, where="ID")])
+def _wrong(message: str, code: str = "UNKNOWN_MESSAGE") -> ConfigError:
+    return ConfigError([Problem(code=code, message=message, where="ID")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -14,7 +15,7 @@ from mesh.config.topology_writer import write_topology
 from mesh.model.topology import with_addresses
 from tests.component.api.conftest import Api, MakeApi
 from tests.component.cli.conftest import Run, run
-from tests.component.in_memory_mesh import CHAIN
+from tests.component.in_memory_mesh import CHAIN, put_in_force
 
 __all__ = ["run"]  # the fixture
 
@@ -137,6 +138,34 @@ def test_a_link_tells_what_it_carries_for_whom_and_what_not(api: Api) -> None:
     assert api.get("nodes/c")["ends"][0]["endpoint"] == "c/all"
 
 
+def test_a_request_sees_one_topology(api: Api) -> None:
+    """One that comes into force while a link is described is not mixed with the former."""
+    api.mesh.subscribe("c", "all", "x/>")
+    api.mesh.publish("a", "nobody")
+    api.lives(2)
+    links = {"Z": {"kind": "multi-hop", "links": [["a", "c"], ["b", "c"]]}}
+    after = topology_from_mapping({**CHAIN, "zones": links}, name="mesh")
+    watch = api.live.watch
+
+    class Switching(dict[Any, Any]):
+        """Flows of links; whoever looks at one first finds the topology changed."""
+
+        def get(self, key: Any, default: Any = None) -> Any:
+            watch.traffic.links = dict(self)
+            put_in_force(1, after, api.mesh.world.kafka)
+            while watch.seen.in_force.number == 0:
+                api.mesh.pause(1)
+                api.live.look()
+            return super().get(key, default)
+
+    watch.traffic.links = Switching(watch.traffic.links)
+    told = api.get("links/a/b")
+    assert watch.seen.in_force.number == 1
+    assert [one["for"] for one in told["carries"]] == [["c/all"]]
+    assert [one["reason"] for one in told["refused"]] == ["no_interest"]
+    assert api.ask("/api/v1/links/a/b").status == 404
+
+
 def test_interest_is_found_by_subject_and_by_filter(api: Api) -> None:
     """A subject finds the filters that select it; a filter those that overlap with it."""
     api.mesh.subscribe("c", "eu", "orders/eu/>")
@@ -200,12 +229,17 @@ def test_what_has_not_changed_is_not_sent_again(api: Api) -> None:
         ("route?from=a&to=a", 422, "where it starts"),
         ("route?from=a&to=q", 404, "no node"),
         ("trace/nonsense", 422, "no message"),
-        ("trace/mesh.zz.in.g/0/1", 422, "no ingress topic"),
+        ("trace/mesh.zz.in.g/0/1", 404, "no ingress topic"),
         ("interest?filter=%3E/a", 422, ">"),
         ("interest?node=zz", 404, "no node"),
         ("nodes?at=2999-01-01T00:00:00Z", 422, "in the future"),
         ("nodes?at=yesterday", 422, "no time"),
         ("nodes?limit=0", 422, "limit"),
+        ("nodes?limt=5", 422, "did you mean limit?"),
+        ("interest?filtre=x", 422, "is no parameter of this path"),
+        ("queues?at=5m", 422, "of now only"),
+        ("zones?at=2999-01-01T00:00:00Z", 422, "of now only"),
+        ("explain?subject=x&from=a&at=5m", 422, "of now only"),
         ("nodes/zz", 404, "no node"),
         ("links/a/c", 404, "no link leads from a to c"),
         ("dead-letters?node=zz", 404, "no node"),
@@ -272,6 +306,17 @@ def test_a_kafka_cluster_that_is_down_is_named_and_the_rest_is_shown(api: Api) -
     assert api.refused("/api/v1/dead-letters?node=b", 503)
     for path in ("links", "zones", "endpoints", "queues", "interest", "findings", "audit"):
         api.get(path)
+
+
+def test_a_fault_of_the_server_is_a_problem_too(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one line; the server goes on."""
+
+    def fails(*_: object) -> None:
+        raise KeyError("b->c")
+
+    monkeypatch.setattr("mesh.api.details.mesh_document", fails)
+    assert "a fault of this server (KeyError)" in api.refused("/api/v1/mesh", 500)
+    api.get("nodes")
 
 
 def test_hostile_names_are_only_data(api: Api) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from mesh.api.feed import KEPT_MAX, Feed
 from tests.component.api.conftest import Api
 
 
@@ -117,3 +119,39 @@ def test_a_mesh_at_rest_says_nothing(api: Api) -> None:
     before = api.feed._last
     api.lives(3)
     assert api.feed._last == before
+
+
+def test_a_viewer_that_stood_still_for_too_long_reads_all_again() -> None:
+    """What is kept no more, although its connection held, is not passed over in silence."""
+
+    async def follow() -> list[tuple[str | None, object]]:
+        feed = Feed()
+        events = feed.follow()
+        found = [await anext(events)]
+        for number in range(KEPT_MAX + 5):
+            feed.publish({"number": number})
+        found.append(await anext(events))
+        feed.publish({"number": "next"})
+        found.append(await anext(events))
+        await events.aclose()
+        return [(one.event, json.loads(one.data)) for one in found]
+
+    standing = {"ping_s": 15}
+    changed = ("change", {"number": "next"})
+    found = asyncio.run(asyncio.wait_for(follow(), 5))
+    assert found == [("here", standing), ("reset", standing), changed]
+
+
+def test_what_changes_while_a_viewer_takes_its_first_event_is_told() -> None:
+    """The id that it was given is where it goes on from."""
+
+    async def follow() -> object:
+        feed = Feed()
+        events = feed.follow()
+        await anext(events)
+        feed.publish({"number": 1})
+        told = await anext(events)
+        await events.aclose()
+        return json.loads(told.data)
+
+    assert asyncio.run(asyncio.wait_for(follow(), 5)) == {"number": 1}
