@@ -19,10 +19,11 @@ from mesh.api.app import application
 from mesh.api.feed import Feed
 from mesh.api.guard import LOOPBACK, Access, is_loopback
 from mesh.api.live import Live
-from mesh.errors import ConfigError, Problem, StartError
+from mesh.errors import ConfigError, Problem
 from mesh.model.topology import Topology
 from mesh.operate.watch import Watch
 from mesh.transport.port import KafkaCluster
+from mesh.transport.probes import listener_at
 from mesh.view.connection import open_kafka
 
 THREADS_MAX = 16
@@ -109,7 +110,7 @@ def serve(topology: Topology, settings: Settings, announce: Callable[[str], None
         StartError: The address cannot be listened on.
     """
     access = settings.access()
-    listener = _listen(settings)
+    listener = listener_at(settings.host, settings.port)
     port = listener.getsockname()[1]
     shown = settings.host if settings.host not in ("", "0.0.0.0", "::") else "localhost"  # noqa: S104
     host = f"[{shown}]" if ":" in shown else shown
@@ -197,19 +198,6 @@ async def _announce_when(server: _Server, live: Live, announce: Callable[[], Non
     while not await asyncio.to_thread(live.begun.wait, WAIT_S):
         pass  # in slices, for nothing ends a thread that waits
     announce()
-
-
-def _listen(settings: Settings) -> socket.socket:
-    where = f"{settings.host}:{settings.port}"
-    try:
-        family = socket.getaddrinfo(settings.host or None, settings.port, type=socket.SOCK_STREAM)
-        listener = socket.socket(family[0][0], socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((settings.host, settings.port))
-    except OSError as error:
-        text = f"cannot listen on {where}: {error.strerror or error}; name another address"
-        raise StartError(text) from error
-    return listener
 
 
 def _open(topology: Topology, names: Sequence[str]) -> Mapping[str, KafkaCluster]:

@@ -7,27 +7,22 @@ figures of the newest status, and what was published since the start.
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from mesh.errors import ConfigError, Problem, StartError
+from mesh.transport.probes import PLAIN, Answer, ProbeServer
 from streaming.connectors.sink import Output
 
 LIVE_S = 120.0
 """Longest time between two looks around: a batch over millions of records may take a minute."""
-
-CLIENT_S = 5.0
-"""How long a client may take to ask."""
 
 STATUS_S = 30.0
 """A status older than this says that the auditor is stuck: it is written every few seconds."""
@@ -35,7 +30,7 @@ STATUS_S = 30.0
 
 @dataclass(slots=True, eq=False)
 class Port(Collector):
-    """What the auditor tells, and the threads that pass it on.
+    """What the auditor tells, and the thread that passes it on.
 
     Attributes:
         now_s: Monotonic clock.
@@ -48,12 +43,13 @@ class Port(Collector):
     _findings: Counter[str] = field(default_factory=Counter)
     _certificates: Counter[bool] = field(default_factory=Counter)
     _canaries: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    _server: ThreadingHTTPServer | None = None
+    _server: ProbeServer = field(init=False)
     _registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
     def __post_init__(self) -> None:
         """Be alive from the start."""
         self._looked_s = self.now_s()
+        self._server = ProbeServer(self.answer)
         self._registry.register(self)
 
     def looked(self) -> None:
@@ -73,22 +69,21 @@ class Port(Collector):
             elif table == "canaries" and one.value is not None:
                 self._canaries[one.key] = json.loads(one.value)
 
-    def answer(self, path: str) -> tuple[HTTPStatus, bytes, str]:
-        """Return status, body and content type for a path."""
-        plain = "text/plain; charset=utf-8"
+    def answer(self, path: str) -> Answer:
+        """Return what is at a path."""
         idle_s = self.now_s() - self._looked_s
         is_live = idle_s < LIVE_S
         match path.partition("?")[0]:
             case "/livez" | "/startupz":
-                return _verdict(is_live), f"looked around {idle_s:.1f} s ago\n".encode(), plain
+                return _verdict(is_live), f"looked around {idle_s:.1f} s ago\n".encode(), PLAIN
             case "/readyz":
                 is_fresh = self._told_s is not None and self.now_s() - self._told_s < STATUS_S
                 text = b"tells how far it is\n" if is_fresh else b"has not told how far it is\n"
-                return _verdict(is_live and is_fresh), text, plain
+                return _verdict(is_live and is_fresh), text, PLAIN
             case "/metrics":
                 return HTTPStatus.OK, generate_latest(self._registry), CONTENT_TYPE_LATEST
             case _:
-                return HTTPStatus.NOT_FOUND, b"/livez /startupz /readyz /metrics\n", plain
+                return HTTPStatus.NOT_FOUND, b"/livez /startupz /readyz /metrics\n", PLAIN
 
     def collect(self) -> Iterator[Metric]:
         """Yield every family."""
@@ -142,46 +137,12 @@ class Port(Collector):
             ConfigError: The address has another form.
             StartError: It cannot be listened on.
         """
-        host, colon, port = address.rpartition(":")
-        if not colon or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-            message = "write HOST:PORT, or :PORT for all addresses"
-            raise ConfigError(
-                [Problem(code="ADDRESS", message=message, where=f"--listen {address}")]
-            )
-        try:
-            self._server = ThreadingHTTPServer((host, int(port)), _handler(self))
-        except OSError as error:
-            text = f"cannot listen on {address}: {error.strerror or error}; name another address"
-            raise StartError(text) from error
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, name="port", daemon=True).start()
-        return int(self._server.server_address[1])
+        return self._server.start(address)
 
     def stop(self) -> None:
         """Listen no more."""
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._server = None
+        self._server.stop()
 
 
 def _verdict(holds: bool) -> HTTPStatus:
     return HTTPStatus.OK if holds else HTTPStatus.SERVICE_UNAVAILABLE
-
-
-def _handler(port: Port) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        timeout = CLIENT_S
-
-        def do_GET(self) -> None:
-            status, body, kind = port.answer(self.path)
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing: probes ask every few seconds."""
-
-    return Handler

@@ -24,7 +24,8 @@ from mesh.cli.node import level_of
 from mesh.cli.problems import EXIT_NOT_WELL, EXIT_WRONG_INPUT
 from mesh.config.context import current_context
 from mesh.config.legal import load_legal_topology
-from mesh.runtime.port.server import Port, parse_address
+from mesh.runtime.port.server import Port
+from mesh.transport.probes import parse_address
 from streaming.config import arguments
 from streaming.job.port import Port as AuditPort
 from tests.helm.conftest import CHART, Manifest, Render, manifests_of

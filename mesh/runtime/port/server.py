@@ -6,23 +6,19 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.process_collector import ProcessCollector
 
-from mesh.errors import ConfigError, Problem, StartError
 from mesh.runtime.port.figures import Figures, figures_of
 from mesh.runtime.port.metrics import CertificateMetrics, WorkerMetrics
 from mesh.runtime.worker import Worker
+from mesh.transport.probes import PLAIN, Answer, ProbeServer
 
 LIVE_S = 25.0
 """A loop that has not gone round for so long is taken for dead. A commit may take ten seconds."""
@@ -30,23 +26,7 @@ LIVE_S = 25.0
 FIGURES_S = 1.0
 """How often figures are taken."""
 
-CLIENT_S = 5.0
-"""How long a client may take to ask."""
-
 NOT_FOUND = b"/livez /startupz /readyz /metrics\n"
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """Return host and port of `HOST:PORT`, `:PORT` (everywhere) or `[IPV6]:PORT`.
-
-    Raises:
-        ConfigError: It has another form.
-    """
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        message = "write HOST:PORT, or :PORT for all addresses"
-        raise ConfigError([Problem(code="ADDRESS", message=message, where=f"--listen {text}")])
-    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 @dataclass(slots=True)
@@ -54,7 +34,7 @@ class Port:
     """What the loop tells, and the thread that passes it on.
 
     The loop calls `progressed` whenever it goes round and `see` with its worker; everything else
-    happens in threads of its own, on values that nobody changes any more.
+    happens in a thread of its own, on values that nobody changes any more.
 
     Attributes:
         node: Whom the worker serves.
@@ -69,13 +49,14 @@ class Port:
     certificates: Mapping[str, Sequence[Path]] = field(default_factory=dict)
     _progressed_s: float = field(init=False)
     _seen_s: float = field(init=False)
-    _server: ThreadingHTTPServer | None = None
+    _server: ProbeServer = field(init=False)
     _registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
     def __post_init__(self) -> None:
         """Know every metric."""
         self._progressed_s = self.now_s()
         self._seen_s = self._progressed_s - FIGURES_S
+        self._server = ProbeServer(self.answer)
         latest = lambda: self.figures or Figures()  # noqa: E731
         self._registry.register(WorkerMetrics(self.node, latest, self.idle_s))
         self._registry.register(CertificateMetrics(self.node, lambda: self.certificates))
@@ -103,23 +84,22 @@ class Port:
         """Return for how many seconds the loop has not gone round."""
         return self.now_s() - self._progressed_s
 
-    def answer(self, path: str) -> tuple[HTTPStatus, bytes, str]:
-        """Return status, body and content type for a path."""
-        plain = "text/plain; charset=utf-8"
+    def answer(self, path: str) -> Answer:
+        """Return what is at a path."""
         figures, idle_s = self.figures, self.idle_s()
         is_live = idle_s < LIVE_S
         match path.partition("?")[0]:
             case "/livez":
-                return (*_verdict(is_live, f"the loop went round {idle_s:.1f} s ago"), plain)
+                return (*_verdict(is_live, f"the loop went round {idle_s:.1f} s ago"), PLAIN)
             case "/startupz":
-                return (*_verdict(is_live and figures is not None, "the worker has begun"), plain)
+                return (*_verdict(is_live and figures is not None, "the worker has begun"), PLAIN)
             case "/readyz":
                 is_ready = is_live and figures is not None and figures.is_ready
-                return (*_verdict(is_ready, f"node {self.node} serves here"), plain)
+                return (*_verdict(is_ready, f"node {self.node} serves here"), PLAIN)
             case "/metrics":
                 return HTTPStatus.OK, generate_latest(self._registry), CONTENT_TYPE_LATEST
             case _:
-                return HTTPStatus.NOT_FOUND, NOT_FOUND, plain
+                return HTTPStatus.NOT_FOUND, NOT_FOUND, PLAIN
 
     def start(self, address: str) -> int:
         """Listen; return the port that was taken, which matters if 0 was asked for.
@@ -128,58 +108,14 @@ class Port:
             ConfigError: The address has another form.
             StartError: It cannot be listened on.
         """
-        host, port = parse_address(address)
-        try:
-            family = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0][0]
-            server_type = type("_Server", (_Server,), {"address_family": family})
-            self._server = server_type((host, port), _handler(self))
-        except OSError as error:
-            text = f"cannot listen on {address}: {error.strerror or error}; name another address"
-            raise StartError(text) from error
-        threading.Thread(
-            target=self._server.serve_forever, args=(0.2,), name="port", daemon=True
-        ).start()
-        return int(self._server.server_address[1])
+        return self._server.start(address)
 
     def stop(self) -> None:
         """Listen no more."""
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._server = None
+        self._server.stop()
 
 
 def _verdict(holds: bool, text: str) -> tuple[HTTPStatus, bytes]:
     if holds:
         return HTTPStatus.OK, f"ok: {text}\n".encode()
     return HTTPStatus.SERVICE_UNAVAILABLE, f"not so: {text}\n".encode()
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 16
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: a client that breaks off is none of the node's business."""
-
-
-def _handler(port: Port) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        timeout: ClassVar[float] = CLIENT_S
-        server_version, sys_version = "mesh", ""
-
-        def do_GET(self) -> None:
-            status, body, kind = port.answer(self.path)
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(body)
-
-        do_HEAD = do_GET  # noqa: N815 - the library looks for this name
-
-        def log_message(self, *_: object) -> None:
-            """Log nothing: probes come every second."""
-
-    return Handler

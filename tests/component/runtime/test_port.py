@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from http import HTTPStatus
 from pathlib import Path
 
@@ -15,8 +17,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mesh.errors import ConfigError, StartError
-from mesh.runtime.port.server import LIVE_S, Port, parse_address
+from mesh.runtime.port.server import LIVE_S, Port
 from mesh.runtime.worker import Worker
+from mesh.transport import probes
+from mesh.transport.probes import CLIENTS_MAX, parse_address
 from tests.component.runtime.conftest import SmallMesh, subject
 
 CERTIFICATE = Path(__file__).with_name("certificate.crt")
@@ -122,20 +126,65 @@ def served(mesh: SmallMesh) -> Iterator[str]:
     port.stop()
 
 
-def test_it_answers_over_http_whatever_another_client_does(served: str) -> None:
-    """A connection that says nothing holds up no probe."""
+def at(served: str) -> tuple[str, int]:
     host, _, number = served.removeprefix("http://").partition(":")
-    with socket.create_connection((host, int(number))) as silent:
-        silent.sendall(b"GET /livez")
-        began_s = time.monotonic()
-        with urllib.request.urlopen(f"{served}/livez", timeout=2) as answer:
+    return host, int(number)
+
+
+def test_it_answers_over_http_whatever_other_clients_do(served: str) -> None:
+    """More than may stay say nothing: no probe waits for them, and none of them gets a thread."""
+    threads = threading.active_count()
+    with ExitStack() as silent:
+        for _ in range(CLIENTS_MAX + 20):
+            client = silent.enter_context(socket.create_connection(at(served)))
+            client.sendall(b"GET /livez")
+        with urllib.request.urlopen(f"{served}/livez", timeout=4) as answer:
             assert answer.read().startswith(b"ok: the loop went round")
-        with urllib.request.urlopen(f"{served}/metrics", timeout=2) as answer:
+        with urllib.request.urlopen(f"{served}/metrics", timeout=4) as answer:
             assert answer.headers["Content-Type"].startswith("text/plain; version=")
-        assert time.monotonic() - began_s < 4
+        assert threading.active_count() == threads
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(f"{served}/etc/passwd", timeout=2)
+        urllib.request.urlopen(f"{served}/etc/passwd", timeout=4)
     assert caught.value.code == HTTPStatus.NOT_FOUND
+
+
+def test_a_client_that_asks_letter_by_letter_is_let_go(
+    served: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of what it asks has to come in time, not each part of it."""
+    monkeypatch.setattr(probes, "CLIENT_S", 0.2)
+    end_s = time.monotonic() + 10
+    with socket.create_connection(at(served), timeout=0.05) as slow, suppress(ConnectionError):
+        while time.monotonic() < end_s:
+            slow.sendall(b"x")
+            with suppress(TimeoutError):
+                if slow.recv(1) == b"":
+                    break
+        else:
+            pytest.fail("it is still there")
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "has_body"),
+    [
+        (b"HEAD /livez HTTP/1.1\r\n\r\n", b"200 OK", False),
+        (b"POST /livez HTTP/1.1\r\n\r\n", b"405 Method Not Allowed", True),
+        (b"\x16\x03\x01 \xff\r\n\r\n", b"400 Bad Request", True),
+        (b"GET /" + b"x" * 100_000, b"", False),
+    ],
+)
+def test_whatever_is_asked_is_answered_or_let_go(
+    served: str, asked: bytes, status: bytes, has_body: bool
+) -> None:
+    with socket.create_connection(at(served), timeout=4) as client:
+        got = b""
+        with suppress(ConnectionError):  # of who is let go before all was read
+            client.sendall(asked)
+            while part := client.recv(4_096):
+                got += part
+    head, _, body = got.partition(b"\r\n\r\n")
+    assert head.partition(b"\r\n")[0].removeprefix(b"HTTP/1.1 ") == status
+    assert bool(body) == has_body
 
 
 def test_a_port_in_use_is_one_line(served: str) -> None:
@@ -143,6 +192,8 @@ def test_a_port_in_use_is_one_line(served: str) -> None:
         Port("b").start(served.removeprefix("http://"))
     with pytest.raises(StartError, match=r"cannot listen on nowhere\.invalid:1"):
         Port("b").start("nowhere.invalid:1")
+    with pytest.raises(StartError, match=r"cannot listen on a\.\.b:1"):
+        Port("b").start("a..b:1")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +204,9 @@ def test_addresses(text: str, address: tuple[str, int]) -> None:
     assert parse_address(text) == address
 
 
-@pytest.mark.parametrize("text", ["", "8080", "h:", "h:x", "h:70000", "h:-1", "h:٣"])
+@pytest.mark.parametrize(
+    "text", ["", "8080", "h:", "h:x", "h:70000", "h:-1", "h:٣", "h:" + "9" * 5_000]
+)
 def test_no_addresses(text: str) -> None:
     with pytest.raises(ConfigError, match="write HOST:PORT"):
         parse_address(text)

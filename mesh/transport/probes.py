@@ -1,0 +1,151 @@
+"""A port for probes and figures: one thread, which no client holds up. Source: RFC 9112.
+
+Each client asks once, by GET or HEAD, and is let go. Whoever is slow to ask, or to take the answer,
+is left. Where too many are there, the first to go is who has been there longest: a probe asks at
+once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable
+from email.utils import formatdate
+from http import HTTPStatus
+
+from mesh.errors import ConfigError, Problem, StartError
+
+CLIENT_S = 5.0
+"""How long a client may stay."""
+
+CLIENTS_MAX = 100
+"""Clients at one time."""
+
+HEAD_BYTES_MAX = 8_192
+"""Of what a client asks."""
+
+PORT_MAX, PORT_DIGITS_MAX = 65_535, 5
+
+PLAIN = "text/plain; charset=utf-8"
+
+Answer = tuple[HTTPStatus, bytes, str]
+"""Status, body and content type."""
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Return host and port of `HOST:PORT`, `:PORT` (everywhere) or `[IPV6]:PORT`.
+
+    Raises:
+        ConfigError: It has another form.
+    """
+    host, colon, port = text.rpartition(":")
+    is_number = port.isascii() and port.isdigit() and len(port) <= PORT_DIGITS_MAX
+    if not colon or not is_number or int(port) > PORT_MAX:
+        message = "write HOST:PORT, or :PORT for all addresses"
+        raise ConfigError([Problem(code="ADDRESS", message=message, where=f"--listen {text}")])
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def listener_at(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at an address; port 0 takes a free one.
+
+    Raises:
+        StartError: It cannot be listened on.
+    """
+    try:
+        family = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen()
+    except (OSError, UnicodeError) as error:  # the latter of names that no DNS can have
+        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        why = getattr(error, "strerror", None) or error
+        text = f"cannot listen on {where}: {why}; name another address"
+        raise StartError(text) from error
+    return listener
+
+
+class ProbeServer:
+    """Answers for somebody else.
+
+    Args:
+        answer: Returns what is at a path; called by the server's thread.
+    """
+
+    def __init__(self, answer: Callable[[str], Answer]) -> None:
+        self._answer = answer
+        self._clients: dict[asyncio.StreamWriter, None] = {}
+        self._end = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self, address: str) -> int:
+        """Listen; return the port that was taken, which matters if 0 was asked for.
+
+        Raises:
+            ConfigError: The address has another form.
+            StartError: It cannot be listened on.
+        """
+        listener = listener_at(*parse_address(address))
+        port = int(listener.getsockname()[1])
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._serve, args=(self._loop, listener), name="port", daemon=True
+        )
+        self._thread.start()
+        return port
+
+    def stop(self) -> None:
+        """Listen no more."""
+        if self._thread is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._end.set)
+            self._thread.join()
+            self._thread = self._loop = None
+
+    def _serve(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(self._until_end(listener))
+
+    async def _until_end(self, listener: socket.socket) -> None:
+        server = await asyncio.start_server(self._client, sock=listener, limit=HEAD_BYTES_MAX)
+        await self._end.wait()
+        server.close()
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._clients[writer] = None
+        if len(self._clients) > CLIENTS_MAX:
+            oldest = next(iter(self._clients))
+            del self._clients[oldest]
+            oldest.transport.abort()
+        try:
+            async with asyncio.timeout(CLIENT_S):
+                writer.write(self._response(await reader.readuntil(b"\r\n\r\n")))
+                writer.close()
+                await writer.wait_closed()
+        except (OSError, EOFError, asyncio.LimitOverrunError):
+            pass  # a client that breaks off is nobody's business
+        finally:
+            self._clients.pop(writer, None)
+            writer.transport.abort()
+
+    def _response(self, head: bytes) -> bytes:
+        method, _, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
+        path, _, version = rest.rpartition(" ")
+        if not version.startswith("HTTP/"):
+            status, body, kind = HTTPStatus.BAD_REQUEST, b"this is no HTTP\n", PLAIN
+        elif method not in ("GET", "HEAD"):
+            status, body, kind = HTTPStatus.METHOD_NOT_ALLOWED, b"ask by GET\n", PLAIN
+        else:
+            status, body, kind = self._answer(path)
+        lines = (
+            f"HTTP/1.1 {status.value} {status.phrase}",
+            f"Date: {formatdate(usegmt=True)}",
+            f"Content-Type: {kind}",
+            f"Content-Length: {len(body)}",
+            *(["Allow: GET, HEAD"] if status is HTTPStatus.METHOD_NOT_ALLOWED else []),
+            "Connection: close",
+        )
+        told = "\r\n".join(lines).encode("latin-1")
+        return told + b"\r\n\r\n" + (b"" if method == "HEAD" else body)
