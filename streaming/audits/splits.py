@@ -6,7 +6,7 @@ has died is still one part. Spec: K24, K32.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -34,6 +34,33 @@ class PairKey(NamedTuple):
     neighbour: str
 
 
+class Mark(NamedTuple):
+    """A heartbeat by its number; that of no heartbeat is lower than any."""
+
+    epoch: int
+    number: int
+
+
+NONE = Mark(-1, -1)
+
+
+class Shown(NamedTuple):
+    """Which heartbeat of a neighbour the auditor knew while it read what the reader wrote.
+
+    Nothing is compared by clocks: a reader that has beaten since the auditor knew of a heartbeat
+    has had the time to read it too, however long micro-batches take.
+
+    Attributes:
+        last: When the reader's records were taken the last time.
+        whole: At a moment before which all that the reader wrote has been read.
+        due: At such a moment that lay before what was taken the last time was written.
+    """
+
+    last: Mark = NONE
+    whole: Mark = NONE
+    due: Mark = NONE
+
+
 @dataclass(frozen=True, slots=True)
 class Beat:
     """A node's newest heartbeat, and when the auditor heard it, on its monotonic clock."""
@@ -54,6 +81,10 @@ class Splits:
         read: What each node has last read of a neighbour: epoch and beat.
         since: Beat of the neighbour when both ends were first heard together: a reader that has
             just come is not late yet.
+        until: Node -> all that it wrote before this moment has been read, on the auditor's clock.
+        shown: What the auditor knew of a neighbour's heartbeats while it read the reader's records.
+        beaten: Newest heartbeat of each node when its records were taken the last time.
+        behind: Who lags too far.
         cut: Links that are cut.
         shut: Links that one end says are shut on purpose: by operators, or as not lawful.
         changes: Findings so far; tells two equal splits apart.
@@ -65,6 +96,10 @@ class Splits:
     beats: dict[str, Beat] = field(default_factory=dict)
     read: dict[PairKey, tuple[int, int]] = field(default_factory=dict)
     since: dict[PairKey, tuple[int, int, int]] = field(default_factory=dict)
+    until: dict[str, float] = field(default_factory=dict)
+    shown: dict[PairKey, Shown] = field(default_factory=dict)
+    beaten: dict[str, Mark] = field(default_factory=dict)
+    behind: dict[PairKey, None] = field(default_factory=dict)
     cut: dict[tuple[str, str], None] = field(default_factory=dict)
     shut: dict[PairKey, None] = field(default_factory=dict)
     changes: int = 0
@@ -91,6 +126,8 @@ class Splits:
         }
         self.since = {pair: one for pair, one in self.since.items() if pair in directions}
         self.read = {pair: one for pair, one in self.read.items() if pair in directions}
+        self.shown = {pair: one for pair, one in self.shown.items() if pair in directions}
+        self.behind = {pair: None for pair in self.behind if pair in directions}
 
     def beat(self, node: str, heartbeat: Heartbeat, now_s: float) -> None:
         """Take a heartbeat; one that is not newer is no sign of life."""
@@ -105,21 +142,54 @@ class Splits:
         """Take what a node has read of a neighbour's heartbeats."""
         self.read[PairKey(reader, neighbour)] = (state.epoch, state.beat)
 
-    def is_heard(self, node: str, now_s: float) -> bool:
-        """Say whether a node beats."""
-        beat = self.beats.get(node)
-        # After a restart on another host its clock may be lower: nothing has been heard there yet.
-        return beat is not None and 0 <= now_s - beat.heard_s < SILENT_S
+    def taken(self, nodes: Collection[str], *, is_whole: bool) -> None:
+        """Look at who lags, now that records of a Kafka cluster have been taken.
 
-    def _is_behind(self, pair: PairKey) -> bool:
-        """Say whether the reader lags too far, since both ends have been heard together."""
-        beat, own = self.beats[pair.neighbour], self.beats[pair.reader]
+        Args:
+            nodes: Those of the Kafka cluster.
+            is_whole: No more waits there than was taken.
+        """
+        for link in self.links:
+            for pair in (PairKey(*link), PairKey(link[1], link[0])):
+                if pair.reader in nodes:
+                    self._look(pair, is_whole=is_whole)
+        self.beaten.update((node, self._mark(node)) for node in nodes)
+
+    def _look(self, pair: PairKey, *, is_whole: bool) -> None:
+        last, whole, due = self.shown.get(pair, Shown())
+        if is_whole:
+            whole, due = last, whole
+            if self._mark(pair.reader) > self.beaten.get(pair.reader, NONE):
+                self._compare_marks(pair, due)
+        self.shown[pair] = Shown(self._mark(pair.neighbour), whole, due)
+
+    def _mark(self, node: str) -> Mark:
+        beat = self.beats.get(node)
+        return NONE if beat is None else Mark(beat.epoch, beat.number)
+
+    def is_heard(self, node: str, now_s: float) -> bool:
+        """Say whether a node beats, as far as its records have been read."""
+        beat = self.beats.get(node)
+        if beat is None:
+            return False
+        # After a restart on another host its clock may be lower: nothing has been heard there yet.
+        return (
+            beat.heard_s <= now_s
+            and min(now_s, self.until.get(node, now_s)) - beat.heard_s < SILENT_S
+        )
+
+    def _compare_marks(self, pair: PairKey, due: Mark) -> None:
+        """Note whether the reader lags too far, since both ends have been heard together."""
+        own, beat = self._mark(pair.reader), self._mark(pair.neighbour)
         since = self.since.get(pair)
         if since is None or since[:2] != (own.epoch, beat.epoch):
             since = self.since[pair] = (own.epoch, beat.epoch, beat.number)
-        epoch, number = self.read.get(pair, (-1, -1))
+        epoch, number = self.read.get(pair, NONE)
         known = max(since[2], number) if epoch == beat.epoch else since[2]
-        return beat.number - known > BEHIND_MAX
+        if due.epoch == beat.epoch and due.number - known > BEHIND_MAX:
+            self.behind[pair] = None
+        else:
+            self.behind.pop(pair, None)
 
     def judge(self, now_s: float) -> Iterator[Finding]:
         """Yield a finding if links were cut or joined and the number of parts is another."""
@@ -135,8 +205,7 @@ class Splits:
             for pair in pairs:
                 self.since.pop(pair, None)
             return
-        behind = [self._is_behind(pair) for pair in pairs]
-        if any(behind):
+        if any(pair in self.behind for pair in pairs):
             self.cut[link] = None
         else:
             self.cut.pop(link, None)

@@ -165,6 +165,7 @@ class Auditor:
         self._take_configs(rows)
         self._ask_brokers(kafka, self._begin(kafka, batch))
         self._take_rows(rows, kafka)
+        self.state.splits.taken(self.sources.nodes_of(kafka), is_whole=kafka not in self.lagging)
         self.judge()
         self.batch_at_s = self.taken_s[kafka] = self.clock()
 
@@ -200,6 +201,7 @@ class Auditor:
             for place, (first, end) in ranges.items():
                 self.state.register.add(_spoiled(prefix, place, first, end - 1, reason))
                 self._leave_out(place, end - 1)
+        self.state.splits.taken(self.sources.nodes_of(kafka), is_whole=False)
         self._publish(is_last=False)
         self.batch_at_s = self.taken_s[kafka] = self.clock()
 
@@ -300,8 +302,11 @@ class Auditor:
             else:
                 state.certifier.settle(round_, case, outcome, world)
         state.certifier.finish(round_, world, now_s)
+        state.splits.until = self.sources.read_until()
+        for finding in state.splits.judge(now_s):
+            state.register.add(finding)
         if not self.lagging:
-            for finding in (*state.splits.judge(now_s), *state.colours.judge(state.splits, now_s)):
+            for finding in state.colours.judge(state.splits, now_s):
                 state.register.add(finding)
         if not self.is_behind:
             self._look_at_stalls(world, now_s)

@@ -64,6 +64,18 @@ class Sources:
         counted = [kafka for kafka in self.brokers if self.is_needed(kafka)]
         return min((self.read.get(kafka, -inf) for kafka in counted), default=inf)
 
+    def read_until(self) -> dict[str, float]:
+        """Return by node before which moment all that it wrote has been read, where it is read."""
+        return {
+            node: self.read[kafka]
+            for node, kafka in self.homes.items()
+            if kafka in self.read and kafka not in self.unread
+        }
+
+    def nodes_of(self, kafka: str) -> list[str]:
+        """Return the nodes of a Kafka cluster."""
+        return [node for node, home in self.homes.items() if home == kafka]
+
     def is_needed(self, kafka: str) -> bool:
         """Say whether what a Kafka cluster holds can concern anybody."""
         return self.needed is None or kafka in self.needed

@@ -276,6 +276,7 @@ def test_a_link_that_a_change_removes_is_no_split(state: State) -> None:
             for one, other in pairs:
                 for reader, neighbour in ((one, other), (other, one)):
                     splits.acknowledge(reader, neighbour, LinkState(1, beat))
+            splits.taken("abcd", is_whole=True)
             found += [one.kind for one in splits.judge(float(beat))]
         return found
 
