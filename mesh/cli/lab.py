@@ -52,7 +52,7 @@ def run(
 
     scenario = load_scenario(file)
     level = logging.ERROR if backend is BackendName.SIM else logging.WARNING
-    result = _result(scenario, file, backend, history, level)
+    result = _result(scenario, backend, history, level)
     render(View(data=result, table=lambda: _table(result)), output)
     raise typer.Exit(0 if result["ok"] else EXIT_NOT_OK)
 
@@ -81,7 +81,7 @@ def storm(
     scenario = with_storm(load_scenario(file), file, seed=seed, seconds=seconds, rate=rate)
     # Brokers die on purpose here: what clients say of it would drown the verdict.
     logging.getLogger("mesh.kafka").setLevel(logging.CRITICAL)
-    result = _result(scenario, file, backend, history, logging.CRITICAL)
+    result = _result(scenario, backend, history, logging.CRITICAL)
     render(View(data=result, table=lambda: storm_table(result)), output)
     raise typer.Exit(0 if result["ok"] else EXIT_NOT_OK)
 
@@ -103,29 +103,17 @@ def check(
 
 
 def _result(
-    scenario: Scenario, file: Path, backend: BackendName, history: Path | None, level: int
+    scenario: Scenario, backend: BackendName, history: Path | None, level: int
 ) -> Mapping[str, Any]:
     from mesh.lab.checker.history import check_writable
     from mesh.runtime.host.logs import set_up_logs
 
-    _require_legal(scenario, file)
     if history is not None:
         check_writable(history)
     set_up_logs(level=level)
     if backend is BackendName.SIM:
         return _simulated(scenario, history)
     return _on_kafka(scenario, history)
-
-
-def _require_legal(scenario: Scenario, file: Path) -> None:
-    from mesh.core.legality import judge
-    from mesh.errors import ConfigError
-
-    def locate(path: tuple[str | int, ...]) -> str:
-        return f"{file}: {'.'.join(('spec', 'mesh', *map(str, path)))}"
-
-    if problems := judge(scenario.topology, locate):
-        raise ConfigError(problems)
 
 
 def _simulated(scenario: Scenario, history: Path | None) -> Mapping[str, Any]:

@@ -9,10 +9,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from mesh.config.located import Document, read_document
+from mesh.config.located import Document, Locate, read_document
 from mesh.config.merge_patch import merged
-from mesh.config.shapes import UNKNOWN_KEY, OneLine, StrictModel, check_shape, nearest
+from mesh.config.shapes import UNKNOWN_KEY, StrictModel, check_shape, nearest
 from mesh.config.topology_file import refuse_other_kinds, topology_from_mapping, topology_of
+from mesh.config.topology_models import Metadata
 from mesh.core.legality import judge
 from mesh.errors import ConfigError, Problem
 from mesh.lab.endpoint_kinds import EndpointKinds
@@ -108,10 +109,6 @@ def with_storm(
     return replace(scenario, steps=tuple(steps), seed=scenario.seed if seed is None else seed)
 
 
-class _Metadata(StrictModel):
-    name: OneLine
-
-
 class _Spec(StrictModel):
     seed: int = 0
     audit: bool = False
@@ -125,7 +122,7 @@ class _ScenarioFile(StrictModel):
     schema_: str | None = Field(None, alias="$schema")
     apiVersion: Literal["mesh/v1"]  # noqa: N815 - as in the file
     kind: Literal["Scenario"]
-    metadata: _Metadata
+    metadata: Metadata
     spec: _Spec
 
 
@@ -133,7 +130,8 @@ def load_scenario(path: str | Path) -> Scenario:
     """Read a scenario file.
 
     Raises:
-        ConfigError: Something is wrong with it; lists all problems, located.
+        ConfigError: Something is wrong with it, or its mesh is illegal; lists all problems,
+            located.
     """
     document = read_document(path)
     refuse_other_kinds(document, "Scenario")
@@ -142,7 +140,8 @@ def load_scenario(path: str | Path) -> Scenario:
         raise ConfigError(problems)
     mesh: Mesh | None = None
     try:
-        mesh = _mesh(document, model.spec.mesh, Path(path).parent)
+        mesh, locate = _mesh(document, model, Path(path).parent)
+        problems += judge(mesh.topology, locate)
     except ConfigError as error:
         problems += error.problems
     read = _Steps(mesh, model.spec.workers)
@@ -174,17 +173,19 @@ def load_scenario(path: str | Path) -> Scenario:
     )
 
 
-def _mesh(document: Document, mesh: Mapping[str, object], folder: Path) -> Mesh:
-    """Return the mesh of a scenario: inline, or in a file beside it."""
+def _mesh(document: Document, model: _ScenarioFile, folder: Path) -> tuple[Mesh, Locate]:
+    """Return the mesh of a scenario, inline or in a file beside it, and where its parts stand."""
+    mesh = model.spec.mesh
     if set(mesh) == {"file"}:
         if not (isinstance(name := mesh["file"], str) and name):
             where = document.within("spec", "mesh", "file")
             raise ConfigError([_problem("WRONG_TYPE", "must name a topology file", where)])
         file = read_document(folder / name)
-        return Mesh(topology=topology_of(file), spec=file.within("spec").value)
+        part = file.within("spec")
+        return Mesh(topology=topology_of(file), spec=part.value), part.where
     part = document.within("spec", "mesh")
-    topology = topology_from_mapping(mesh, part.where, name=str(document.name))
-    return Mesh(topology=topology, spec=mesh)
+    topology = topology_from_mapping(mesh, part.where, name=model.metadata.name)
+    return Mesh(topology=topology, spec=mesh), part.where
 
 
 def _apart(

@@ -82,7 +82,29 @@ def test_an_illegal_mesh_is_refused_with_both_walks(run: Run, tmp_path: Path) ->
     problem = ended.data["error"][0]
     assert len(problem["walks"]) == 2
     assert problem["edit"]
-    assert "scenario.yaml" in problem["where"]
+    assert problem["where"].endswith("scenario.yaml:10:13: spec.mesh.zones.Z")
+
+
+def test_an_illegal_mesh_beside_the_scenario_is_told_by_its_own_lines(
+    run: Run, tmp_path: Path
+) -> None:
+    """With all else that is wrong, at once. Spec: lab.md 3."""
+    (tmp_path / "ring.yaml").write_text(
+        "apiVersion: mesh/v1\nkind: Mesh\nmetadata: {name: ring}\nspec:\n  kafka: {k: {}}\n"
+        f"  nodes: {{a: {{}}, b: {{}}, c: {{}}}}\n  zones: {RING}\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "scenario.yaml").write_text(
+        "apiVersion: mesh/v1\nkind: Scenario\nmetadata: {name: x}\n"
+        "spec: {mesh: {file: ring.yaml}, steps: [{kill: {node: d}}]}\n",
+        encoding="utf-8",
+    )
+    ended = run("lab", "run", str(tmp_path / "scenario.yaml"))
+    told = ended.err.splitlines()
+    assert (ended.code, ended.out, len(told)) == (2, "", 2)
+    assert "ring.yaml:7:11: spec.zones.Z: a reaches" in told[0]
+    assert "scenario.yaml:4:" in told[1]
+    assert "no node 'd'" in told[1]
 
 
 @pytest.mark.parametrize("text", ["", "kind: Mesh", "a: [", "apiVersion: mesh/v1\nkind: Scenario"])
