@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from mesh.client.consuming import QueueConsumer
 from mesh.errors import TransportError
 from mesh.lab.backend import Backend
+from mesh.lab.faults import StepFailedError
 from mesh.lab.steps import Consume, Leave
 from mesh.model.names import fold
 from mesh.model.topology import Topology
@@ -48,9 +49,17 @@ class Consumers:
         )
 
     def leave(self, step: Leave) -> None:
-        """Leave a queue's group."""
-        if (leaving := self._joined.pop((step.node, step.queue or ""), None)) is not None:
-            leaving.close()
+        """Leave a queue's group.
+
+        Raises:
+            StepFailedError: Nobody consumes it at this node.
+        """
+        leaving = self._joined.pop((step.node, step.queue or ""), None)
+        if leaving is None:
+            there = ", ".join(queue for node, queue in self._joined if node == step.node)
+            text = f"{step.node} has no consumer of {step.queue}; there is {there or 'none'}"
+            raise StepFailedError(text)
+        leaving.close()
 
     def lacking(self, step: Consume) -> Sequence[str]:
         """Return what is missing of the messages that are to be consumed by a step."""

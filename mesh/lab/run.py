@@ -91,7 +91,7 @@ def _of_trees(driver: Driver, frames: TreeFrames) -> Result:
         "sends": [sent.document() for sent in applications.sends.values()],
         "roles": applications.holders(driver.faults.serving()),
         "colours": _colours(driver),
-        "tree_frames": frames.document(),
+        "tree_frames": frames.document([one for _, one in driver.topologies.found]),
     }
 
 

@@ -178,6 +178,8 @@ def _counted(step: Expect) -> str | None:
         if count not in counts and getattr(step, count) is not None:
             named = " and ".join(f"`{one}`" for one in counts) or _ALONE[of]
             return f"`{of}` has no `{count}`; of it {named} can be expected"
+    if step.findings == {}:
+        return "no finding is expected; add kinds, as in `findings: {split: 1}`"
     if of in ("endpoint", "link", "send") and all(getattr(step, one) is None for one in counts):
         named = " or ".join(f"`{one}`" for one in counts)
         return f"nothing is expected of {getattr(step, of)}; add {named}"

@@ -36,12 +36,16 @@ question of a new link (`get_trees`) are left out."""
 
 _COUNTED = {key: kind for kind, keys in KINDS.items() for key in keys}
 _NO_COLOUR = "-"
-_QUIET_READS = 3
 
 
 @dataclass(slots=True)
 class TreeFrames:
-    """Counts frames of the tree layer on every link from the beginning of a scenario on."""
+    """Counts frames of the tree layer on every link from the beginning of a scenario on.
+
+    Attributes:
+        topology: The first one.
+        backend: Where its topics are.
+    """
 
     topology: Topology
     backend: Backend
@@ -49,24 +53,18 @@ class TreeFrames:
 
     def __post_init__(self) -> None:
         """Remember where the topics end now."""
-        for kafka, places in self._places().items():
+        for kafka, places in _places([self.topology]).items():
             ends = self.backend.kafka[kafka].admin().ends(list(places))
             self._begins |= {place: ends.get(place, 0) for place in places}
 
-    def _places(self) -> Mapping[str, Mapping[TopicPartition, str]]:
-        """Return, per Kafka cluster, the topic of each direction, and what it is called."""
-        names = TopicNames(self.topology.prefix)
-        found: dict[str, dict[TopicPartition, str]] = {}
-        for node, declared in self.topology.nodes.items():
-            for other in self.topology.neighbours(node):
-                place = TopicPartition(names.to_trees(node, other), 0)
-                found.setdefault(declared.kafka, {})[place] = f"{node}->{other}"
-        return found
+    def document(self, topologies: Sequence[Topology]) -> Mapping[str, Mapping[str, int]]:
+        """Return how many frames of each kind there were, per direction.
 
-    def document(self) -> Mapping[str, Mapping[str, int]]:
-        """Return how many frames of each kind there were, per direction."""
+        Args:
+            topologies: All that were in force: links that came or went count as any other.
+        """
         counts: dict[str, Counter[str]] = {}
-        for kafka, places in self._places().items():
+        for kafka, places in _places(topologies).items():
             for link in places.values():
                 counts[link] = Counter()
             self._count(kafka, places, counts)
@@ -91,6 +89,18 @@ class TreeFrames:
                         counts[link][kind] += 1
         finally:
             reader.close()
+
+
+def _places(topologies: Sequence[Topology]) -> Mapping[str, Mapping[TopicPartition, str]]:
+    """Return, per Kafka cluster, the topic of each direction, and what it is called."""
+    found: dict[str, dict[TopicPartition, str]] = {}
+    for topology in topologies:
+        names = TopicNames(topology.prefix)
+        for node, declared in topology.nodes.items():
+            for other in topology.neighbours(node):
+                place = TopicPartition(names.to_trees(node, other), 0)
+                found.setdefault(declared.kafka, {})[place] = f"{node}->{other}"
+    return found
 
 
 def colours(view: MeshView, nodes: Sequence[str]) -> Mapping[str, str]:

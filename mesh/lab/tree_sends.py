@@ -116,9 +116,7 @@ class Applications:
             case Role():
                 return self._take(step, timeout_s)
             case Unrole():
-                roles = self._app(step.node, step.app, timeout_s)
-                roles.remove(step.tree, step.role)
-                self._answers.pop(((step.node, step.app or APP), _address(step)), None)
+                self._give_up(step, timeout_s)
             case Leave():
                 left = self._apps.pop((step.node, step.app or APP), None)
                 if left is None:
@@ -145,6 +143,19 @@ class Applications:
             step.tree, step.role, exclusive=step.exclusive, extent=extent, timeout_s=timeout_s
         )
         return {"iid": f"{iid:x}"}
+
+    def _give_up(self, step: Unrole, timeout_s: float) -> None:
+        """Give a role up; returns once the node has no such instance of it any more."""
+        roles, address = self._app(step.node, step.app, timeout_s), _address(step)
+        iid = roles.held.get(address)
+        roles.remove(step.tree, step.role)
+        deadline = roles.deadline(timeout_s)
+        while iid is not None and any(
+            one.iid == iid and not one.link
+            for one in roles.routes(step.tree, step.role, timeout_s=timeout_s).routes
+        ):
+            roles.wait_until(deadline, f"role {step.role} is still in force")
+        self._answers.pop(((step.node, step.app or APP), address), None)
 
     def _send(self, step: Send) -> Detail:
         timeout_s = float(step.timeout or REPLIES_S)

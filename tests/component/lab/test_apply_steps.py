@@ -166,3 +166,18 @@ def test_a_pair_is_carried_only_under_every_topology_meanwhile() -> None:
     assert both.carry("a", "b", "x", (0, 9))
     assert both.is_changed(3, 5)
     assert not both.is_changed(4, 8)
+
+
+def test_frames_of_trees_are_counted_on_links_that_a_change_adds(tmp_path: Path) -> None:
+    """Spec: lab.md 5 (`tree_frames`)."""
+    role = "role: {node: a, tree: desk, role: pricing}"
+    again = "role: {node: b, tree: desk, role: pricing}"
+    steps = ["settle: {}", role, ADD_D, "settle: {}", again, "wait: {seconds: 2}"]
+    scenario = load(tmp_path, *steps)
+    backend = SimulatedBackend(scenario.topology, scenario.seed, trees=True)
+    result = run_scenario(scenario, backend, backend_name="sim")
+    backend.close()
+    frames = result["tree_frames"]
+    assert isinstance(frames, dict)
+    assert frames.keys() == result["links"].keys()
+    assert frames["c->d"]["publish"] > 0

@@ -112,6 +112,7 @@ BAD = [
     ("expect: {queue: jobs, ordered: true}", "`queue` has no `ordered`"),
     ("expect: {interest: a->b, filters: [], count: 1}", "`interest` has no `count`"),
     ("expect: {findings: {splits: 1}}", "no finding 'splits'; did you mean split?"),
+    ("expect: {findings: {}}", "no finding is expected"),
     ("expect: {findings: {split: 0}}", "write how many findings split there are"),
     ("expect: {findings: {split: 1}, count: 1}", "`findings` has no `count`; of it kinds alone"),
     ("expect: {endpoint: a/e}", "nothing is expected of a/e; add `count` or `ordered`"),
@@ -226,3 +227,42 @@ def test_an_application_that_is_not_there_is_told_with_those_that_are(tmp_path: 
         result: Mapping[str, Any] = run_scenario(scenario, backend, backend_name="sim")
     told = [step["detail"].get("error", "") for step in result["steps"]]
     assert told == ["", "a has no application desk; there is lab", ""]
+
+
+def run_steps(folder: Path, *steps: str, trees: bool = False) -> Mapping[str, Any]:
+    """Run these on the simulator; return the result."""
+    scenario = load_scenario(write(folder, "\n    - ".join(steps)))
+    with closing(SimulatedBackend(scenario.topology, scenario.seed, trees=trees)) as backend:
+        return run_scenario(scenario, backend, backend_name="sim")
+
+
+def test_who_consumes_nothing_cannot_leave(tmp_path: Path) -> None:
+    """A slip of the pen would else let a scenario go on with its consumer."""
+    result = run_steps(
+        tmp_path,
+        "subscribe: {node: a, endpoint: jobs, kind: queue, filter: x}",
+        "settle: {}",
+        "consume: {node: a, queue: jobs}",
+        "leave: {node: a, queue: job}",
+        "leave: {node: a, queue: jobs}",
+    )
+    told = [step["detail"].get("error", "") for step in result["steps"][3:]]
+    assert told == ["a has no consumer of job; there is jobs", ""]
+
+
+def test_a_role_is_given_up_when_its_node_has_that_in_force(tmp_path: Path) -> None:
+    """Spec: lab.md 5 (`unrole`)."""
+    result = run_steps(
+        tmp_path,
+        "role: {node: a, tree: desk, role: pricing}",
+        "pause: {node: a}",
+        "unrole: {node: a, tree: desk, role: pricing, timeout: 2}",
+        "resume: {node: a}",
+        "role: {node: a, tree: desk, role: risk}",
+        "unrole: {node: a, tree: desk, role: risk}",
+        "send: {node: a, tree: desk, role: risk, name: late, timeout: 5}",
+        "expect: {send: late, reached: [], replies: 0}",
+        trees=True,
+    )
+    assert [step["ok"] for step in result["steps"]] == [True, True, False, *[True] * 5]
+    assert "no word of routes from node a in time" in result["steps"][2]["detail"]["error"]
