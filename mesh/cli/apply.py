@@ -14,7 +14,7 @@ from mesh.cli import clock
 from mesh.cli.faults import wrong_input
 from mesh.cli.plan import against_mesh, plan_view
 from mesh.cli.render import Output, OutputOption, View, render
-from mesh.cli.session import Session, named, open_session
+from mesh.cli.session import Session, in_force_if_known, named, open_session
 from mesh.cli.target import HERE, Target, is_asked, say
 from mesh.cli.topology import legal_document_or_refused, read_or_refused
 
@@ -66,20 +66,20 @@ def apply(
     """
     if abort == (proposed is not None):
         raise wrong_input("--abort", "give either a FILE, or --abort without one")
+    if proposed is None:
+        with open_session(target) as seen:
+            _abort(seen.in_force(), seen, wait, output)
+        return
+    # What is wrong with the file is told before anybody is asked, and whoever answers.
+    document = read_or_refused(proposed, output)
+    kept = document.within("kind").value == "Plan"
+    part = document.within("document") if kept else document
+    topology = legal_document_or_refused(part, output, lambda: in_force_if_known(target))
     how = ApplyOptions(
         name=str(proposed), yes=yes, allow_delete=allow_delete, wait=wait, output=output
     )
     with open_session(target) as seen:
         found = seen.in_force()
-        if proposed is None:
-            _abort(found, seen, wait, output)
-            return
-        document = read_or_refused(proposed, output)
-        kept = (
-            document.value.get("kind") == "Plan" if isinstance(document.value, Mapping) else False
-        )
-        part = document.within("document") if kept else document
-        topology = legal_document_or_refused(part, output, lambda: found.topology)
         begun = read_begun_last(found, seen)
         if kept and (begun is None or not begun.is_open):
             _refuse_moved_on(document, found)

@@ -59,18 +59,17 @@ def explain(
     if (fault := subject_fault(subject)) is not None:
         raise wrong_input("SUBJECT", fault)
     message_class, given = class_of(class_), headers_of(header or [])
+    file = None if proposed is None else legal_or_refused(proposed, output)[0]
     if subscribe:
-        supposed = (
-            topology_of(target) if proposed is None else legal_or_refused(proposed, output)[0]
-        )
+        supposed = file or topology_of(target)
         wanted = subscriptions_of(supposed, subscribe)
         topology, known, unknown = supposed, suppose(supposed, wanted), list[str]()
     else:
         with open_session(target, heard=Heard.ANYBODY) as seen:
             topology, known = seen.topology, known_nodes(seen.view, seen.beats)
             unknown = [node for node in topology.nodes if seen.view.is_unreachable(node)]
-        if proposed is not None:
-            topology = legal_or_refused(proposed, output)[0]
+        if file is not None:
+            topology = file
             known = suppose(topology, {node: one.subscriptions for node, one in known.items()})
     check_node(topology, source, "--from")
     headers = {name: raw.decode(errors="ignore") for name, raw in reversed(given)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,10 +11,10 @@ import typer
 
 from mesh.cli.faults import wrong_input
 from mesh.cli.render import Output, OutputOption, View, as_json, render
-from mesh.cli.session import Session, named, open_session, running_mesh
+from mesh.cli.session import Session, in_force_if_known, named, open_session
 from mesh.cli.target import HERE, Target
 from mesh.cli.topology import legal_or_refused
-from mesh.errors import ConfigError, MeshError
+from mesh.errors import ConfigError
 
 if TYPE_CHECKING:
     from mesh.config.located import Locate
@@ -51,12 +52,11 @@ def plan(
 
     def before() -> Topology | None:
         """Return what the file is to follow, as far as that can be known."""
-        try:
-            if from_file is not None:
-                return load_legal_topology(from_file)
-            return running_mesh(target).in_force().topology
-        except MeshError:
-            return None
+        if from_file is None:
+            return in_force_if_known(target)
+        with suppress(ConfigError):
+            return load_legal_topology(from_file)
+        return None
 
     topology, document = legal_or_refused(proposed, output, before)
     locate = document.within("spec").where

@@ -184,6 +184,16 @@ def running_mesh(target: Target, *, near: str | None = None) -> Running:
     return Running(topology=topology, plain=stated.plain, found=found)
 
 
+def in_force_if_known(target: Target) -> Topology | None:
+    """Return the topology in force, or None if that cannot be known just now."""
+    from mesh.errors import MeshError
+
+    try:
+        return running_mesh(target).in_force().topology
+    except MeshError:
+        return None
+
+
 @contextmanager
 def open_clusters(
     topology: Topology, only: str | None = None, answer_within_s: float | None = None

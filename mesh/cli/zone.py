@@ -80,7 +80,7 @@ def create(
     Exit codes of this and all commands that change a zone: 0 in force, 2 refused and nothing
     changed, 10 not in time.
     """
-    from mesh.config.zone_edits import with_zone
+    from mesh.config.zone_edits import refuse_impossible, with_zone
 
     said = {
         "kind": kind,
@@ -94,6 +94,7 @@ def create(
         "nodes": None if nodes is None else names_of(nodes),
     }
     zone = {key: value for key, value in said.items() if value is not None}
+    refuse_impossible(name, zone)
 
     def edit(before: Topology) -> Mapping[str, object]:
         if links is None:

@@ -16,7 +16,6 @@ from mesh.cli.session import Session, open_session
 from mesh.cli.target import Target
 
 if TYPE_CHECKING:
-    from mesh.config.located import KeyPath
     from mesh.errors import Problem
     from mesh.model.topology import Topology
     from mesh.operate.apply import PendingChange
@@ -51,6 +50,8 @@ def put_edit_in_force(command: str, edit: Edit, asked: ZoneOptions) -> None:
         NotBegunError: As for `put_in_force`.
         NotInTimeError: As for `put_in_force`.
     """
+    from mesh.config.zone_edits import place_in_spec
+
     with open_session(asked.target) as seen:
         found = seen.in_force()
         begun = read_begun_last(found, seen)
@@ -65,7 +66,7 @@ def put_edit_in_force(command: str, edit: Edit, asked: ZoneOptions) -> None:
             wait=asked.wait,
             output=asked.output,
         )
-        put_in_force(found, seen, after, begun, _where, how)
+        put_in_force(found, seen, after, begun, place_in_spec, how)
 
 
 def _wanted(found: InForce, begun: PendingChange | None, edit: Edit, output: Output) -> Topology:
@@ -79,11 +80,12 @@ def _wanted(found: InForce, begun: PendingChange | None, edit: Edit, output: Out
     """
     from mesh.config.legal import legal_topology_from
     from mesh.config.published import published_text
+    from mesh.config.zone_edits import place_in_spec
     from mesh.errors import ConfigError
 
     before = found.topology
     try:
-        return legal_topology_from(edit(before), _where, name=before.name, since=before)
+        return legal_topology_from(edit(before), place_in_spec, name=before.name, since=before)
     except ConfigError as error:
         if begun is None or not begun.is_open or begun.change.topology != published_text(before):
             raise ConfigError(_in_one_line(error.problems, output)) from error
@@ -104,16 +106,11 @@ def _in_one_line(problems: Sequence[Problem], output: Output) -> Sequence[Proble
 def _show_plan(
     found: InForce, seen: Session, after: Topology, command: str, asked: ZoneOptions
 ) -> None:
+    from mesh.config.zone_edits import place_in_spec
     from mesh.errors import ConfigError
     from mesh.operate.plan import lost_by
 
-    made = against_mesh(found, seen, after, _where)
-    if not asked.allow_delete and (problems := lost_by(made.unread, _where)):
+    made = against_mesh(found, seen, after, place_in_spec)
+    if not asked.allow_delete and (problems := lost_by(made.unread, place_in_spec)):
         raise ConfigError(problems)
     render(plan_view(made, f"mesh {command}", allow_delete=asked.allow_delete), asked.output)
-
-
-def _where(path: KeyPath) -> str:
-    from mesh.config.located import dotted
-
-    return dotted(("spec", *path))

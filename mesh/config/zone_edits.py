@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import NoReturn
 
+from mesh.config.located import KeyPath, dotted
 from mesh.config.shapes import nearest
+from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import topology_document
 from mesh.errors import ConfigError, Problem
 from mesh.model.topology import Link, Topology, Zone, ZoneKind
@@ -32,6 +34,11 @@ WRONG_FORM = "WRONG_FORM"
 """Code of the problem that the zone has nodes where links are named, or the other way round."""
 
 
+def place_in_spec(path: KeyPath) -> str:
+    """Return the place of a path below a spec that stands in no file."""
+    return dotted(("spec", *path))
+
+
 def with_zone(before: Topology, name: str, zone: Spec) -> Spec:
     """Return the spec with a new zone.
 
@@ -46,9 +53,30 @@ def with_zone(before: Topology, name: str, zone: Spec) -> Spec:
     for known, one in before.zones.items():
         if known.lower() == name.lower():
             _refuse(ZONE_EXISTS, name, f"exists already and is {one.kind}; choose another name")
-    is_bare = "nodes" not in zone and "links" not in zone and zone.get("kind") != ZoneKind.JOIN
-    form = "links" if zone.get("kind") == ZoneKind.EXTERNAL else "nodes"
-    return _with(before, name, {**zone, form: []} if is_bare else zone)
+    return _with(before, name, _formed(zone))
+
+
+def refuse_impossible(name: str, zone: Spec) -> None:
+    """Refuse a new zone that no topology could have, before any is looked at.
+
+    Args:
+        name: Its identity.
+        zone: As for `with_zone`; links may be left out.
+
+    Raises:
+        ConfigError: Lists all that is wrong with the zone itself.
+    """
+    ends = [zone[key] for key in ("from", "to") if key in zone]
+    members = zone.get("nodes", ())
+    nodes = [*(members if isinstance(members, list) else ()), *ends]
+    known = {str(node): dict[str, object]() for node in nodes}
+    alone = {"kafka": {"k": None}, "nodes": known, "zones": {name: _formed(zone)}}
+    try:
+        topology_from_mapping(alone, place_in_spec)
+    except ConfigError as error:
+        problems = [one for one in error.problems if one.where.startswith("spec.zones")]
+        if problems:
+            raise ConfigError(problems) from error
 
 
 def without_zone(before: Topology, name: str) -> Spec:
@@ -143,6 +171,13 @@ def zone_of(topology: Topology, name: str) -> Zone:
     if name not in topology.zones:
         _refuse(UNKNOWN_ZONE, name, f"there is none{nearest(name, list(topology.zones))}")
     return topology.zones[name]
+
+
+def _formed(zone: Spec) -> Spec:
+    """Return a zone that says what it has, if that is nothing."""
+    if "nodes" in zone or "links" in zone or zone.get("kind") == ZoneKind.JOIN:
+        return zone
+    return {**zone, "links" if zone.get("kind") == ZoneKind.EXTERNAL else "nodes": []}
 
 
 def _full_mesh(before: Topology, name: str, word: str) -> Zone:

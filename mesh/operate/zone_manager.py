@@ -10,8 +10,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from mesh.config.legal import legal_topology_from
-from mesh.config.located import KeyPath, dotted
-from mesh.config.zone_edits import Spec, with_nodes, with_zone, without_nodes, without_zone, zone_of
+from mesh.config.zone_edits import (
+    Spec,
+    place_in_spec,
+    with_nodes,
+    with_zone,
+    without_nodes,
+    without_zone,
+    zone_of,
+)
 from mesh.core.live_change_limits import unchangeable
 from mesh.errors import ConfigError, NotBegunError
 from mesh.model.frames import MessageClass
@@ -164,7 +171,7 @@ class ZoneManager:
         begun = read_begun(kafka, before.prefix)
         goes_on = begun is not None and begun.is_open
         unread = unread_in(_outboxes_gone(before, after), before, view, beats, kafka)
-        if not goes_on and (problems := lost_by(unread, _where)):
+        if not goes_on and (problems := lost_by(unread, place_in_spec)):
             raise ConfigError(problems)
         with FollowedLaneReports.begun(before, kafka, self._now_ms) as reports:
             context = ChangeContext(
@@ -180,8 +187,8 @@ class ZoneManager:
 
 
 def _legal_after(before: Topology, edit: Callable[[Topology], Spec]) -> Topology:
-    after = legal_topology_from(edit(before), _where, name=before.name, since=before)
-    if problems := list(unchangeable(before, after, _where)):
+    after = legal_topology_from(edit(before), place_in_spec, name=before.name, since=before)
+    if problems := list(unchangeable(before, after, place_in_spec)):
         raise ConfigError(problems)
     return after
 
@@ -195,7 +202,3 @@ def _outboxes_gone(before: Topology, after: Topology) -> Sequence[str]:
         for source, target in (link.ends, link.ends[::-1])
         if target not in (after.neighbours(source) if source in after.nodes else ())
     ]
-
-
-def _where(path: KeyPath) -> str:
-    return dotted(("spec", *path))

@@ -105,6 +105,21 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
     assert (version(nodes), nodes.seen) == (1, [])
 
 
+def test_a_wrong_file_is_told_before_anybody_is_asked(
+    run: Run, started: Started, tmp_path: Path
+) -> None:
+    """Also where no Kafka cluster answers: the file is as wrong."""
+    nodes, mesh, _ = started(*MOVED)
+    for kafka in nodes.kafka.values():
+        kafka.available = False
+    write_topology(with_addresses(mesh_of("a-b", "b-c", "a-c"), ADDRESSES), tmp_path / "ring.yaml")
+    (tmp_path / "odd.yaml").write_text("apiVersion: mesh/v1\nkind: Mesh\nmetadat: {}\n")
+    for name, code in (("ring", "TWO_WALKS"), ("odd", "UNKNOWN_KEY"), ("gone", "NO_FILE")):
+        ended = run("apply", str(tmp_path / f"{name}.yaml"), "-f", mesh)
+        assert (ended.code, f"[{code}]" in ended.err) == (2, True), ended
+        assert "does not answer" not in ended.err
+
+
 def test_not_in_time_tells_how_to_go_on_and_back(run: Run, started: Started) -> None:
     nodes, mesh, new = started(*MOVED)
     nodes.stuck = {"b": Stage.HOLD}

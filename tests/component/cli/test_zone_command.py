@@ -339,3 +339,24 @@ def test_show_and_list_tell_members_and_clusters(run: Run, started: Started) -> 
     assert [one["link"] for one in shown["states"]] == [["a", "d"]]
     assert run("zone", "show", "U", "-f", file).code == 0
     assert run("zone", "list", "--node", "x", "-f", file).code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("my zone", "--kind", "one-hop"), "is no name"),
+        (("Z", "--kind", "onehop"), "must be cluster, one-hop"),
+        (("Z", "--kind", "join", "--from", "d"), "add to"),
+        (("Z", "--kind", "join", "--from", "d", "--to", "b", "--hops", "0"), "at least 1; got 0"),
+        (("Z", "--kind", "external", "--nodes", "a,b"), "write links and no nodes"),
+        (("Z", "--kind", "one-hop", "--nodes", "d,e", "--direct-only"), "only a zone of kind"),
+    ],
+)
+def test_what_is_no_zone_is_told_before_anybody_is_asked(
+    run: Run, started: Started, words: tuple[str, ...], told: str
+) -> None:
+    nodes, file = started()
+    for kafka in nodes.kafka.values():
+        kafka.available = False
+    ended = run("zone", "create", *words, "-f", file)
+    assert (ended.code, told in ended.err) == (2, True), ended
