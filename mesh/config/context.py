@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 
 from platformdirs import user_config_dir
@@ -33,11 +34,14 @@ class Context:
         name: What the user calls it.
         file: Its topology file, absolute.
         addresses: Bootstrap addresses of Kafka clusters, where they are not those of the file.
+        is_local: Whether a mesh that was started on this machine left it, and the next one of its
+            name may take its place; those that people add are theirs.
     """
 
     name: str
     file: Path
     addresses: Mapping[str, str] = field(default_factory=dict)
+    is_local: bool = False
 
 
 @dataclass(slots=True)
@@ -57,12 +61,29 @@ def save_context(context: Context, *, folder: Path | None = None) -> None:
     Raises:
         ConfigError: The name is no name, or the folder cannot be written.
     """
-    if (fault := name_fault(context.name)) is not None:
-        raise _problem("BAD_NAME", fault, "context")
     stored = _load(folder)
-    file = context.file.absolute()
-    stored.contexts[context.name] = Context(context.name, file, dict(context.addresses))
+    _add(stored, context)
     _store(stored, folder)
+
+
+def select_local(context: Context, *, folder: Path | None = None) -> str:
+    """Keep and select a mesh that was started on this machine; return what it is called.
+
+    A context that a person has added is not touched: the mesh then gets the next free name, as in
+    `prod-2`.
+
+    Raises:
+        ConfigError: As for `save_context`.
+    """
+    stored = _load(folder)
+    names = (f"{context.name}-{number}" for number in count(2))
+    name = context.name
+    while name in stored.contexts and not stored.contexts[name].is_local:
+        name = next(names)
+    _add(stored, replace(context, name=name, is_local=True))
+    _select(stored, name)
+    _store(stored, folder)
+    return name
 
 
 def select_context(name: str, *, folder: Path | None = None) -> None:
@@ -72,9 +93,7 @@ def select_context(name: str, *, folder: Path | None = None) -> None:
         ConfigError: No context is called that.
     """
     stored = _load(folder)
-    chosen = _known(stored, name, "context").name
-    if chosen != stored.selected:
-        stored.previous, stored.selected = stored.selected, chosen
+    _select(stored, _known(stored, name, "context").name)
     _store(stored, folder)
 
 
@@ -135,6 +154,17 @@ def remove_context(name: str, *, folder: Path | None = None) -> None:
     _store(stored, folder)
 
 
+def _add(stored: _Stored, context: Context) -> None:
+    if (fault := name_fault(context.name)) is not None:
+        raise _problem("BAD_NAME", fault, "context")
+    stored.contexts[context.name] = replace(context, file=context.file.absolute())
+
+
+def _select(stored: _Stored, name: str) -> None:
+    if name != stored.selected:
+        stored.previous, stored.selected = stored.selected, name
+
+
 def _path(folder: Path | None) -> Path:
     return (folder or Path(user_config_dir(_APPLICATION))) / _FILE
 
@@ -159,7 +189,7 @@ def _load(folder: Path | None) -> _Stored:
     try:
         data = json.loads(text)
         contexts = {
-            name: Context(name, Path(one["file"]), dict(one["addresses"]))
+            name: Context(name, Path(one["file"]), dict(one["addresses"]), one.get("local") is True)
             for name, one in data["contexts"].items()
         }
         return _Stored(contexts, str(data["selected"]), str(data.get("previous", "")))
@@ -175,7 +205,7 @@ def _store(stored: _Stored, folder: Path | None) -> None:
         "selected": stored.selected,
         "previous": stored.previous,
         "contexts": {
-            name: {"file": str(one.file), "addresses": dict(one.addresses)}
+            name: {"file": str(one.file), "addresses": dict(one.addresses), "local": one.is_local}
             for name, one in sorted(stored.contexts.items())
         },
     }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from mesh.config.context import Context, save_context, select_context
+from mesh.config.context import VARIABLE, Context, select_local
 from mesh.errors import ConfigError
 from mesh.local.fleet import Fleet
 from mesh.local.jars import KafkaSoftware, Progress, cache_folder, find_kafka
@@ -110,12 +111,16 @@ def stoppable(progress: Progress, stopping: Stopping) -> Progress:
 
 def select_mesh(fleet: Fleet, progress: Progress) -> None:
     """Make a running mesh the selected context; a context that cannot be kept stops nobody."""
-    name = fleet.topology.name
+    wanted = fleet.topology.name
     try:
-        save_context(Context(name, fleet.file, dict(fleet.addresses)))
-        select_context(name)
+        name = select_local(Context(wanted, fleet.file, dict(fleet.addresses)))
     except ConfigError as error:
         progress(f"no context was selected: {error}")
+        return
+    if name != wanted:
+        progress(f"context {wanted} is one that you added and stays; this mesh is {name}")
+    if (other := os.environ.get(VARIABLE, "")) not in ("", name):
+        progress(f"context {name} is selected, but {VARIABLE} says {other} and wins")
     else:
         progress(f"context {name} is selected: other commands speak to this mesh now")
 

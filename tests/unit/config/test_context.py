@@ -11,9 +11,11 @@ from mesh.config.context import (
     Context,
     current_context,
     list_contexts,
+    previous_context,
     remove_context,
     save_context,
     select_context,
+    select_local,
 )
 from mesh.errors import ConfigError
 
@@ -73,3 +75,17 @@ def test_a_broken_file_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "contexts.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(ConfigError, match=r"contexts\.json"):
         list_contexts(folder=tmp_path)
+
+
+def test_a_mesh_of_this_machine_takes_no_context_that_a_person_added(tmp_path: Path) -> None:
+    """It gets the next free name; what an earlier one left is replaced."""
+    added = Context("prod", tmp_path / "prod.yaml", {"k": "far:9092"})
+    save_context(added, folder=tmp_path)
+    for port in (1, 2):
+        here = Context("prod", tmp_path / "prod.yaml", {"k": f"localhost:{port}"})
+        assert select_local(here, folder=tmp_path) == "prod-2"
+    mine = Context("prod-2", tmp_path / "prod.yaml", {"k": "localhost:2"}, is_local=True)
+    assert list_contexts(folder=tmp_path) == [added, mine]
+    assert current_context(folder=tmp_path, environment={}) == mine
+    assert select_local(Context("demo", tmp_path / "d.yaml"), folder=tmp_path) == "demo"
+    assert previous_context(folder=tmp_path) == mine
