@@ -10,7 +10,7 @@ import typer
 from mesh.cli.link import WhyOption, check_part
 from mesh.cli.problems import EXIT_COULD_NOT_RUN
 from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.session import Session, open_session
+from mesh.cli.session import Heard, Session, open_session
 from mesh.cli.target import HERE, Target, check_node, say
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def disable_link(
     from mesh.model.control import Pause
     from mesh.view.disabling import ends_of
 
-    with open_session(target) as seen:
+    with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_part(seen, one, other, None, None)
         code = tell_ends(seen, ends_of(one, other), Pause(why), output)
     raise typer.Exit(code)
@@ -53,7 +53,7 @@ def enable_link(
     """
     from mesh.view.disabling import ends_of
 
-    with open_session(target) as seen:
+    with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_part(seen, one, other, None, None)
         code = tell_ends(seen, ends_of(one, other), None, output)
     raise typer.Exit(code)
@@ -96,7 +96,7 @@ def disable_node(
     """
     from mesh.model.control import Pause
 
-    with open_session(target) as seen:
+    with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_node(seen.topology, node, "NODE")
         waiting = _waiting(seen, node)
         if waiting:
@@ -123,7 +123,7 @@ def enable_node(
 
     Exit code 1: an end could not be told; repeat the command.
     """
-    with open_session(target) as seen:
+    with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_node(seen.topology, node, "NODE")
         code = tell_ends(seen, _ends(seen, node), None, output)
     raise typer.Exit(code)

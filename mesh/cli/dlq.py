@@ -8,7 +8,7 @@ import typer
 
 from mesh.cli.faults import wrong_input
 from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.session import open_clusters, running_mesh
+from mesh.cli.session import LOOK_WITHIN_S, open_clusters, running_mesh
 from mesh.cli.target import HERE, Target, check_node
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ def dlq(
     from mesh.operate.dead_letters import read_letters
     from mesh.operate.documents.messages import letter_document
 
-    topology = running_mesh(target, near=node).topology
+    topology = running_mesh(target, near=node, is_look=True).topology
     check_node(topology, node, "NODE")
     home = topology.nodes[node].kafka
-    with open_clusters(topology, home) as kafka:
+    with open_clusters(topology, home, LOOK_WITHIN_S) as kafka:
         if queue:
             _check_queue(topology, kafka[home], node, queue)
         found = [

@@ -9,7 +9,7 @@ import typer
 
 from mesh.cli.faults import wrong_input
 from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.session import Session, open_session
+from mesh.cli.session import Heard, Session, open_session
 from mesh.cli.stops import AcceptOption, WaitOption, resume_stopped
 from mesh.cli.target import HERE, Target, check_node, say
 
@@ -57,7 +57,7 @@ def pause_link(
     from mesh.operate.documents.status import pause_document
     from mesh.operate.pauses import keys_of, write_pauses
 
-    with open_session(target) as seen:
+    with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_part(seen, one, other, source, partition)
         keys = keys_of(one, other, source=source, partition=partition)
         write_pauses(seen.topology, seen.kafka, keys, Pause(why))
@@ -83,7 +83,7 @@ def resume_link(
     from mesh.operate.pauses import pauses_on_link, write_pauses
     from mesh.operate.stops import stops_on_link
 
-    with open_session(target) as seen:
+    with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_part(seen, one, other, source, partition)
         known = pauses_on_link(seen.view, one, other)
         paused = {

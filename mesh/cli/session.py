@@ -93,7 +93,11 @@ class Session(Running):
 
 @contextmanager
 def open_session(
-    target: Target, *, needs_kafka: bool = True, heard: Heard = Heard.EACH
+    target: Target,
+    *,
+    needs_kafka: bool = True,
+    heard: Heard = Heard.EACH,
+    is_look: bool | None = None,
 ) -> Iterator[Session]:
     """Open the mesh that a command line names, by what is in force there.
 
@@ -103,6 +107,8 @@ def open_session(
         target: Options of the command.
         needs_kafka: Whether there is nothing to tell without a single Kafka cluster.
         heard: Whose heartbeats are waited for.
+        is_look: Whether nothing is changed, so that brokers are not waited for as long; if left
+            out, who does not hear each node only looks.
 
     Raises:
         ConfigError: There is no mesh, or an option is wrong.
@@ -114,7 +120,8 @@ def open_session(
     from mesh.view.mesh_view import MeshView
 
     stated = target.stated()
-    answer_within_s = None if heard is Heard.EACH else LOOK_WITHIN_S
+    looks = heard is not Heard.EACH if is_look is None else is_look
+    answer_within_s = LOOK_WITHIN_S if looks else None
     with ExitStack() as opened:
         kafka: dict[str, KafkaCluster] = {}
         pool = opened.enter_context(ThreadPoolExecutor(max_workers=THREADS_MAX))
@@ -154,12 +161,15 @@ def open_session(
         )
 
 
-def running_mesh(target: Target, *, near: str | None = None) -> Running:
+def running_mesh(
+    target: Target, *, near: str | None = None, is_look: bool | None = None
+) -> Running:
     """Return what is in force in the mesh that a command line names; nothing else is read.
 
     Args:
         target: Options of the command.
         near: A node whose Kafka cluster alone is asked: whoever publishes there needs no other.
+        is_look: As for `open_session`; if left out, who is near no node only looks.
 
     Raises:
         ConfigError: There is no mesh, an option is wrong, or a newer version wrote the record.
@@ -170,7 +180,8 @@ def running_mesh(target: Target, *, near: str | None = None) -> Running:
     stated = target.stated()
     topology = stated.topology
     home = topology.nodes.get(near or "")
-    patience = LOOK_WITHIN_S if near is None else None
+    looks = near is None if is_look is None else is_look
+    patience = LOOK_WITHIN_S if looks else None
     with open_clusters(topology, None if home is None else home.kafka, patience) as kafka:
         records = _records_side_by_side(kafka, topology.prefix)
     found = highest_of(records)

@@ -11,7 +11,7 @@ from rich.console import Group
 from mesh.cli import clock
 from mesh.cli.faults import wrong_input
 from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.session import Session, open_session
+from mesh.cli.session import Heard, Session, open_session
 from mesh.cli.target import HERE, Target, check_node
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def resume_node(
     """
     from mesh.operate.stops import stops_at_ingress
 
-    with open_session(target) as seen:
+    with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_node(seen.topology, node, "NODE")
         found = stops_at_ingress(seen.topology, seen.view, node)
         code = resume_stopped(seen, f"ingress of {node}", found, accept_gap, wait, output)

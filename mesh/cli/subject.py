@@ -9,7 +9,7 @@ import typer
 from mesh.cli.faults import wrong_input
 from mesh.cli.link import WhyOption
 from mesh.cli.render import Output, OutputOption, View, grid, render
-from mesh.cli.session import open_session
+from mesh.cli.session import Heard, open_session
 from mesh.cli.target import HERE, Target, check_node, say
 
 FilterArgument = Annotated[
@@ -38,7 +38,7 @@ def pause_subject(
 
     if (fault := filter_fault(filter_)) is not None:
         raise wrong_input("FILTER", fault)
-    with open_session(target) as seen:
+    with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_node(seen.topology, node, "--node")
         write_subject_pause(seen.topology, seen.kafka, SubjectPauseKey(node, filter_), Pause(why))
     _show([subject_pause_document(node, filter_, why)], "paused", output)
@@ -55,7 +55,7 @@ def resume_subject(
     from mesh.operate.documents.status import subject_pause_document
     from mesh.operate.pauses import write_subject_pause
 
-    with open_session(target) as seen:
+    with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_node(seen.topology, node, "--node")
         paused = seen.view.nodes[node].subject_pauses
         if filter_ not in paused:
@@ -75,7 +75,7 @@ def list_subjects(
     """Show what is paused, and where."""
     from mesh.operate.documents.status import subject_pause_document
 
-    with open_session(target) as seen:
+    with open_session(target, heard=Heard.NOBODY) as seen:
         if node is not None:
             check_node(seen.topology, node, "--node")
         found = [

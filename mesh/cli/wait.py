@@ -37,7 +37,7 @@ def wait(
     """
     if version is not None and node is None:
         raise wrong_input("--version", "a version is of one node; give its name, mesh wait NODE")
-    with open_session(target) as seen:
+    with open_session(target, is_look=True) as seen:
         if node is not None:
             check_node(seen.topology, node, "NODE")
         nodes = [node] if node is not None else list(seen.topology.nodes)

@@ -13,7 +13,7 @@ import typer
 
 from mesh.cli.faults import wrong_input
 from mesh.cli.render import Output, OutputOption, View, render
-from mesh.cli.session import open_session, running_mesh
+from mesh.cli.session import Heard, open_session, running_mesh
 from mesh.cli.target import HERE, Target, check_node
 from mesh.cli.zone_change import ZoneOptions, put_edit_in_force
 from mesh.cli.zone_tables import list_table, show_table
@@ -249,7 +249,7 @@ def show(
     from mesh.config.zone_edits import zone_of
     from mesh.operate.documents.zones import ends_document, zone_document
 
-    with open_session(target) as seen:
+    with open_session(target, heard=Heard.ANYBODY) as seen:
         found = seen.in_force()
         one = zone_of(found.topology, zone)
         states = [ends_document(seen.view, seen.beats, link) for link in one.links]

@@ -30,6 +30,9 @@ LINES = {
     "route near far": "near",
     "queue list": "no queues where Kafka answers",
     "endpoint list": "far",
+    "zone show Z": "near: ",
+    "wait near --timeout 1": "near",
+    "dlq far": "",
 }
 """Command line -> what it shows of the living rest."""
 

@@ -101,6 +101,26 @@ def test_a_kafka_cluster_that_does_not_answer_is_asked_once(
     assert asked.total() == 1, asked
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "link pause a b",
+        "link disable a b",
+        "node resume a",
+        "subject pause x/> -n a",
+        "subject list",
+    ],
+)
+def test_who_asks_no_node_waits_for_none(line: str, run: Run, chain: tuple[Mesh, str]) -> None:
+    """A node that is down, which is when they are used, cost each of them five seconds."""
+    mesh, file = chain
+    mesh.pause(3.0)
+    mesh.world.kill("c")
+    before_ms = mesh.now_ms()
+    assert run(*line.split(), "-f", file).code == 0
+    assert mesh.now_ms() - before_ms < 1_000
+
+
 MODULES_MAX = {
     "status": 103,
     "links": 104,
