@@ -14,11 +14,9 @@ from mesh.core.audience import (
     CopiesChange,
     EndpointFilter,
     compare_audience,
-    compare_copies,
 )
 from mesh.core.changes import Action, Change, Described, ItemKind, changes_between
 from mesh.core.direct_only import compare_guaranteed
-from mesh.core.hearing import compare_heard
 from mesh.core.legality import Locate
 from mesh.core.reach import ReachChange, SourceReach, compare_reach
 from mesh.core.rights import RightsChange, compare_rights
@@ -151,7 +149,7 @@ def make_plan(
         queues: See `queues_shared_otherwise`.
     """
     before = base.topology
-    reach = compare_reach(before, proposed)
+    audience, copies = compare_audience(subscriptions or (), before, proposed)
     return Plan(
         base=base,
         proposed=proposed,
@@ -161,12 +159,10 @@ def make_plan(
         ),
         topics=topics,
         rights=compare_rights(before, proposed),
-        reach=reach,
+        reach=compare_reach(before, proposed),
         guaranteed=compare_guaranteed(before, proposed),
-        audience=compare_heard(subscriptions or (), before, proposed)
-        if before.interest or proposed.interest
-        else compare_audience(subscriptions or (), reach, proposed),
-        copies=compare_copies(subscriptions or (), before, proposed),
+        audience=audience,
+        copies=copies,
         unread=unread,
         queues=queues,
         knows_interest=subscriptions is not None,

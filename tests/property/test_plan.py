@@ -22,7 +22,7 @@ from mesh.config.published import (
     published_topology,
 )
 from mesh.config.topology_file import topology_from_mapping, topology_of
-from mesh.core.audience import EndpointFilter, compare_audience, compare_copies
+from mesh.core.audience import EndpointFilter, compare_audience
 from mesh.core.changes import Described, changes_between
 from mesh.core.reach import compare_reach
 from mesh.core.walks import Walk
@@ -154,10 +154,8 @@ def test_audience_and_copies_are_those_of_the_walks(block: int) -> None:
         subscriptions = [
             EndpointFilter(rng.choice(nodes), "e", rng.choice("xyz")) for _ in range(4)
         ]
-        audience = {
-            one.subscription: (set(one.gains), set(one.loses))
-            for one in compare_audience(subscriptions, compare_reach(before, after), after)
-        }
+        changes, found = compare_audience(subscriptions, before, after)
+        audience = {one.subscription: (set(one.gains), set(one.loses)) for one in changes}
         for subscription in subscriptions:
             was = {
                 source
@@ -170,7 +168,7 @@ def test_audience_and_copies_are_those_of_the_walks(block: int) -> None:
                 if subscription.node == source or subscription.node in new[source]
             }
             assert audience.get(subscription, (set(), set())) == (now - was, was - now), seed
-        copies = {one.filter: one.copies for one in compare_copies(subscriptions, before, after)}
+        copies = {one.filter: one.copies for one in found}
         for filter_ in "xyz":
             wanting = [
                 subscription.node
