@@ -23,8 +23,8 @@ TIMEOUT_S = 30.0
 
 def subscribe(producer: Producer, node: str) -> None:
     """Write one record: the key says endpoint and filter, the value kind and class."""
-    wish = {"kind": "channel", "class": "guaranteed"}
-    producer.produce(f"mesh.{node}.clients", json.dumps(wish), f"{ENDPOINT} {FILTER}", partition=0)
+    asked = {"kind": "channel", "class": "guaranteed"}
+    producer.produce(f"mesh.{node}.clients", json.dumps(asked), f"{ENDPOINT} {FILTER}", partition=0)
     if producer.flush(TIMEOUT_S):
         sys.exit("Kafka did not take the subscription")
 

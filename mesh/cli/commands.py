@@ -102,7 +102,7 @@ COMMANDS: Sections = {
     },
     "Write a topology": {
         "validate": Command("topology:validate", "Is this topology file legal?"),
-        "walks": Command("topology:walks", "All ways in a topology, or those of one node"),
+        "walks": Command("topology:walks", "The way from one node to every other"),
         "topology": Command("drawing:topology_command", "Show or draw a topology"),
         "schema": Command("topology:schema", "JSON Schema of topology files, for editors"),
     },

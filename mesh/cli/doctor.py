@@ -119,9 +119,9 @@ def _examination(
             expected={node: node_topics(topology, node) for node in topology.nodes},
             endpoints={
                 node: [
-                    endpoint_topic(topology, node, endpoint, wish.message_class)
-                    for endpoint, wish in {
-                        endpoint: wish for (endpoint, _), wish in seen.subscriptions.items()
+                    endpoint_topic(topology, node, endpoint, one.message_class)
+                    for endpoint, one in {
+                        endpoint: one for (endpoint, _), one in seen.subscriptions.items()
                     }.items()
                 ]
                 for node, seen in view.nodes.items()

@@ -35,7 +35,7 @@ def list_roles(
 ) -> None:
     """List what applications want: tree, role, and who wants it where."""
     with open_session(target, heard=Heard.NOBODY) as seen:
-        wanted = _wishes(seen)
+        wanted = _wanted(seen)
     render(View(data={"ok": True, "roles": wanted}, table=lambda: _table(wanted)), output)
 
 
@@ -54,7 +54,7 @@ def show_role(
 
     address = role_address(tree, role)
     with open_session(target, heard=Heard.NOBODY) as seen:
-        wanted = [one for one in _wishes(seen) if (one["tree_id"], one["role"]) == tuple(address)]
+        wanted = [one for one in _wanted(seen) if (one["tree_id"], one["role"]) == tuple(address)]
         nodes = [known_routes(seen, node, tree, role, timeout) for node in seen.topology.nodes]
     data = {"ok": True, "tree": address.tree, "role": role, "wanted": wanted, "nodes": nodes}
     rows = [
@@ -137,7 +137,7 @@ def send_to_role(
     raise typer.Exit(0 if is_ok else EXIT_LAGGING)
 
 
-def _wishes(seen: Session) -> Sequence[Row]:
+def _wanted(seen: Session) -> Sequence[Row]:
     from mesh.operate.documents.roles import roles_document
 
     told = roles_document(seen.topology, seen.view, seen.kafka)

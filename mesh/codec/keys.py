@@ -95,7 +95,7 @@ class AcceptKey:
 
 @dataclass(frozen=True, slots=True)
 class PauseKey:
-    """An operator's wish, on `mesh.config`, that a node reads nothing of a neighbour's messages.
+    """An operator's record on `mesh.config`: a node reads nothing of a neighbour's messages.
 
     Attributes:
         node, neighbour: Who reads, and whose outbox.
@@ -109,7 +109,7 @@ class PauseKey:
 
 @dataclass(frozen=True, slots=True, order=True)
 class DisableKey:
-    """An operator's wish, on `mesh.config`, that a link is disabled: the part of one of its ends.
+    """An operator's record on `mesh.config`: a link is disabled; the part of one of its ends.
 
     Attributes:
         node, neighbour: The end that is told, and the other one.
@@ -121,7 +121,7 @@ class DisableKey:
 
 @dataclass(frozen=True, slots=True, order=True)
 class SubjectPauseKey:
-    """An operator's wish, on `mesh.config`, that a node takes nothing published under a filter.
+    """An operator's record on `mesh.config`: a node takes nothing published under a filter.
 
     Attributes:
         node: Where it is published.

@@ -246,11 +246,11 @@ class MeshView:
     def _take_config(self, kafka: str, key: bytes, record: Record) -> None:
         if key != config_key():
             with suppress(ProtocolError):
-                self._take_wish(key, record)
+                self._take_operator_record(key, record)
         elif (value := record.value()) is not None:
             self.in_force.setdefault(kafka, []).append(value)
 
-    def _take_wish(self, key: bytes, record: Record) -> None:
+    def _take_operator_record(self, key: bytes, record: Record) -> None:
         value = record.value()
         match parse_control_key(key):
             case (PauseKey(node) | DisableKey(node) | SubjectPauseKey(node)) as found if (

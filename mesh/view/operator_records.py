@@ -58,7 +58,7 @@ def write_operator_record(
     key: bytes,
     value: bytes | None,
 ) -> None:
-    """Write one wish, or with None that it has ended.
+    """Write what an operator wants, or with None that it has ended.
 
     Raises:
         TransportError: Kafka did not take it.

@@ -27,7 +27,7 @@ from mesh.view.disabling import is_to_be_disabled
 
 
 def check_interest(at: Examination) -> Iterator[Check]:
-    """Yield two checks per node: its interest is known, and its clients' wishes can be read."""
+    """Yield two checks per node: its interest is known, and its subscriptions can be read."""
     for node in at.topology.nodes:
         if at.view.is_unreachable(node):
             continue  # told by the checks of nodes
@@ -57,7 +57,7 @@ def _unproven(at: Examination, node: str) -> Iterator[str]:
     seen = at.view.nodes[node]
     for scope, mark in sorted(seen.marks.items()):
         offers = seen.offers.get(scope, {})
-        digest = sum(entry_digest(filter_, wish) for filter_, wish in offers.items()) % MODULUS
+        digest = sum(entry_digest(filter_, one) for filter_, one in offers.items()) % MODULUS
         if (len(offers), digest) != (mark.count, mark.digest % MODULUS):
             yield f"the entries of scope {scope} do not give its mark"
         for link in at.topology.links_of(node):
