@@ -40,7 +40,19 @@ from mesh.errors import (
 from mesh.model.control import EndpointKind
 from mesh.model.frames import MessageClass
 from mesh.model.queues import QueuePolicy
-from mesh.model.tree_apps import RoleWish
+from mesh.model.tree_apps import (
+    ColourChanged,
+    JoinTold,
+    NewsOf,
+    PartitionSuspected,
+    Refused,
+    RoleLost,
+    RoleTaken,
+    RoleWish,
+    SplitTold,
+    TreeBuilt,
+    Unpartitioned,
+)
 from mesh.model.trees import Address, Extent
 from mesh.view.messages import Loss, MessageIdentity, ReceivedMessage
 
@@ -48,17 +60,21 @@ __all__ = [
     "Address",
     "BackpressureError",
     "ChannelReader",
+    "ColourChanged",
     "Deliveries",
     "EndpointKind",
     "Extent",
+    "JoinTold",
     "LaggardsError",
     "Loss",
     "MeshClient",
     "MeshError",
     "MessageClass",
     "MessageIdentity",
+    "NewsOf",
     "NotPublishedError",
     "OtherKindError",
+    "PartitionSuspected",
     "Passing",
     "PausedError",
     "Published",
@@ -66,13 +82,19 @@ __all__ = [
     "QueueMessage",
     "QueuePolicy",
     "ReceivedMessage",
+    "Refused",
+    "RoleLost",
     "RoleMessage",
     "RoleRefusedError",
     "RoleReply",
+    "RoleTaken",
     "RoleWish",
     "Roles",
+    "SplitTold",
     "SubjectError",
     "TransportError",
+    "TreeBuilt",
+    "Unpartitioned",
     "Verdict",
     "connect",
     "load_topology",

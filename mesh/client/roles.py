@@ -25,6 +25,7 @@ from uuid import uuid4
 from mesh.client.awaited import deadline_of
 from mesh.client.outbound import check_bytes
 from mesh.client.role_messages import Call, RoleMessage, RoleReply
+from mesh.client.role_news import News, Wanted
 from mesh.client.role_wishes import RoleWishes
 from mesh.client.watching import Watcher, Watches
 from mesh.codec.tree_apps import (
@@ -52,7 +53,7 @@ from mesh.model.tree_apps import (
     Delivered,
     ExclusiveCleared,
     Expired,
-    PartitionSuspected,
+    NewsOf,
     Refused,
     RoleKey,
     RoleLost,
@@ -65,10 +66,7 @@ from mesh.model.tree_apps import (
     Snooped,
     SnoopEnded,
     SnoopWanted,
-    SplitsWanted,
-    SplitTold,
     TreeEvicted,
-    Unpartitioned,
     content_bytes,
 )
 from mesh.model.tree_frames import Cause, Options, ReplyKind
@@ -87,10 +85,6 @@ TIMEOUT_S = 30.0
 
 RENEWALS = 3
 """How often a lease is renewed before it would end."""
-
-News = RoleTaken | RoleLost | PartitionSuspected | Unpartitioned | SplitTold | Refused
-"""What an application may listen to beside messages: roles granted and lost, links lost, heals,
-splits if it watches for them, answers that were refused."""
 
 
 class Roles:
@@ -145,7 +139,7 @@ class Roles:
         self._messages: deque[RoleMessage] = deque()
         self._told_routes: dict[str, RoutesTold] = {}
         self._watches = Watches()
-        self._watches_splits = False
+        self._wanted = Wanted(self.app)
         self._writer: Writer | None = None
         self._reader: Reader | None = None
 
@@ -294,10 +288,26 @@ class Roles:
 
     # -- the mesh ------------------------------------------------------------------------
 
-    def watch_splits(self) -> None:
-        """Have `listener` told whom a lost link cuts off: each loss costs a count of all nodes."""
-        self._watches_splits = True
-        self.say(SplitsWanted(self.app))
+    def watch(self, *news: NewsOf | str) -> None:
+        """Have `listener` told of more than concerns this application itself. Spec: 7.4, 8.
+
+        Args:
+            news: `"splits"`: who can be reached no more (`SplitTold`) and again (`JoinTold`); costs
+                a count of all nodes at each lost link, and every half minute. `"colours"`: how the
+                part of the mesh is called (`ColourChanged`), at once and whenever that changes.
+                `"trees"`: which trees the node knows (`TreeBuilt`), at once and whenever it learns
+                of one.
+
+        Raises:
+            SubjectError: There is no such news.
+        """
+        for wanted in self._wanted.begin(news):
+            self.say(wanted)
+
+    def unwatch(self, *news: NewsOf | str) -> None:
+        """Hear no more of what `watch` asked for; raises as that does."""
+        for wanted in self._wanted.end(news):
+            self.say(wanted)
 
     def nodes(self, tree: str = "", *, timeout_s: float = TIMEOUT_S) -> list[NodeSeen]:
         """Return the nodes that can be reached, by name, or those on a tree, with its edges.
@@ -502,8 +512,6 @@ class Roles:
                 self._listen(told)
             case Refused():
                 self._take_refusal(told)
-            case PartitionSuspected() | Unpartitioned() | SplitTold():
-                self._listen(told)
             case Served():
                 self._serve(told)
             case Expired():
@@ -511,6 +519,8 @@ class Roles:
             case RoutesTold():
                 if told.call.startswith(self._word):
                     self._told_routes[told.call] = told
+            case _:
+                self._listen(told)
 
     def _message(self, told: Delivered) -> RoleMessage:
         return RoleMessage(
@@ -552,10 +562,9 @@ class Roles:
         self._epoch = told.epoch
 
     def _watch_again(self) -> None:
-        for wanted in self._watches.wanted():
+        again: list[AppSaid] = [*self._watches.wanted(), *self._wanted.again()]
+        for wanted in again:
             self.say(wanted)
-        if self._watches_splits:
-            self.say(SplitsWanted(self.app))
 
     def _say_all_again(self) -> None:
         self._renew()

@@ -14,6 +14,7 @@ from mesh.errors import DecodeError
 
 E = TypeVar("E", bound=StrEnum)
 
+LABEL_BYTES_MAX = 200
 _SHOWN_MAX = 80
 _DIGITS = re.compile("[0-9a-fA-F]{1,32}")
 
@@ -50,6 +51,13 @@ class JsonFields:
             raise DecodeError(f"{key} is missing; write a text")
         if not isinstance(value, str):
             raise DecodeError(f"{key} must be a text, not {shown(value)}")
+        return value
+
+    def label(self, key: str, default: str | None = None) -> str:
+        """Take a text that others say back: of 200 bytes at most, so that their records hold it."""
+        value = self.text(key, default)
+        if (size := len(value.encode("utf-8", "surrogatepass"))) > LABEL_BYTES_MAX:
+            raise DecodeError(f"{key} has {size} bytes; at most {LABEL_BYTES_MAX} are allowed")
         return value
 
     def flag(self, key: str, *, default: bool = False) -> bool:

@@ -21,6 +21,8 @@ from mesh.model.tree_apps import (
     AppSaid,
     ExclusiveCleared,
     LeaseSaid,
+    NewsOf,
+    NewsWanted,
     Resumed,
     RoleKey,
     RoleSaid,
@@ -29,7 +31,6 @@ from mesh.model.tree_apps import (
     SendWanted,
     SnoopEnded,
     SnoopWanted,
-    SplitsWanted,
     TreeEvicted,
 )
 from mesh.model.tree_frames import Options
@@ -42,6 +43,12 @@ _SEND = (
     *("do", "node", "call", "tree", "role", "payload", "payload64", "header", "header64"),
     *(*OPTIONS, "iid", "protocol"),
 )
+WORDS = (
+    *("send", "answer", "clear", "evict", "routes", "snoop", "unsnoop", "resume"),
+    *(str(one) for one in NewsOf),
+)
+"""What `do` may say."""
+
 _ANSWER = ("do", "node", "id", "payload", "payload64", "last", "grant", "give_up", "granted")
 
 
@@ -98,7 +105,7 @@ def _lease(app: str, value: bytes | None) -> LeaseSaid:
     if value is None:
         return LeaseSaid(app, None)
     fields = JsonFields(value)
-    said = LeaseSaid(app, fields.seconds_ms("lease_s", LEASE_MS), fields.text("hello", ""))
+    said = LeaseSaid(app, fields.seconds_ms("lease_s", LEASE_MS), fields.label("hello", ""))
     fields.end(("lease_s", "hello"))
     return said
 
@@ -156,8 +163,8 @@ def encode_said(said: AppSaid) -> tuple[bytes, bytes]:
             fields = {"do": "snoop", **_watched(said), **({"hold": True} if said.holds else {})}
         case SnoopEnded():
             fields = {"do": "unsnoop", **_watched(said)}
-        case SplitsWanted():
-            fields = {"do": "splits"}
+        case NewsWanted():
+            fields = {"do": said.of, **({"end": True} if said.ends else {})}
         case Resumed():
             fields = {
                 "do": "resume",
@@ -190,30 +197,30 @@ def decode_said(node: str, key: bytes | None, value: bytes | None) -> AppSaid:
             fields.end(("do", "node", "tree", "role"))
             return cleared
         case "evict":
-            evicted = TreeEvicted(app, _tree(fields.text("tree")))
+            evicted = TreeEvicted(app, read_tree(fields.text("tree")))
             fields.end(("do", "node", "tree"))
             return evicted
         case "routes":
             place = read_address(fields.text("tree"), fields.text("role"))
-            asked = RoutesAsked(app, fields.text("call"), place)
+            asked = RoutesAsked(app, fields.label("call"), place)
             fields.end(("do", "node", "call", "tree", "role"))
             return asked
         case "snoop" | "unsnoop":
             return _snoop(app, do, fields)
-        case "splits":
-            fields.end(("do", "node"))
-            return SplitsWanted(app)
+        case "splits" | "colours" | "trees":
+            wanted = NewsWanted(app, NewsOf(do), fields.flag("end"))
+            fields.end(("do", "node", "end"))
+            return wanted
         case "resume":
             return _resume(app, fields)
         case _:
-            words = "send, answer, clear, evict, routes, snoop, unsnoop, resume, splits"
-            raise DecodeError(f"do must be one of {words}, not {shown(do)}")
+            raise DecodeError(f"do must be one of {', '.join(WORDS)}, not {shown(do)}")
 
 
 def _send(app: str, fields: JsonFields) -> SendWanted:
     sent = SendWanted(
         app,
-        fields.text("call"),
+        fields.label("call"),
         read_address(fields.text("tree"), fields.text("role")),
         fields.content("payload") or b"",
         fields.content("header") or b"",
@@ -227,7 +234,7 @@ def _send(app: str, fields: JsonFields) -> SendWanted:
 
 def _snoop(app: str, do: str, fields: JsonFields) -> SnoopWanted | SnoopEnded:
     name = fields.text("tree", "")
-    tree, protocol = _tree(name) if name else None, _protocol(fields)
+    tree, protocol = read_tree(name) if name else None, _protocol(fields)
     if do == "unsnoop":
         fields.end(("do", "node", "tree", "protocol"))
         return SnoopEnded(app, tree, protocol)
@@ -315,7 +322,8 @@ def _app(name: str) -> str:
     return name
 
 
-def _tree(name: str) -> TreeId:
+def read_tree(name: str) -> TreeId:
+    """Return the tree that a record names; raises as `read_address` does."""
     try:
         return tree_id(name)
     except ValueError as error:
@@ -330,7 +338,7 @@ def read_address(tree: str, role: str) -> Address:
     """
     if fault := trees.name_fault(role):
         raise DecodeError(f"role: {fault}")
-    return Address(_tree(tree), role)
+    return Address(read_tree(tree), role)
 
 
 def _protocol(fields: JsonFields) -> str:

@@ -15,13 +15,17 @@ from mesh.codec.tree_apps import (
     json_bytes,
     place_fields,
     read_address,
+    read_tree,
 )
 from mesh.errors import DecodeError
 from mesh.model.tree_apps import (
     Answered,
     AppTold,
+    ColourChanged,
+    ColourReason,
     Delivered,
     Expired,
+    JoinTold,
     KnownRoute,
     Loss,
     PartitionSuspected,
@@ -33,6 +37,7 @@ from mesh.model.tree_apps import (
     Served,
     Snooped,
     SplitTold,
+    TreeBuilt,
     Unpartitioned,
 )
 from mesh.model.tree_frames import Cause, Options, ReplyKind
@@ -70,9 +75,26 @@ def _told(told: AppTold) -> Fields:
             return {"event": "link_lost", "link": told.link}
         case Unpartitioned():
             ends = {"id": f"{told.id:x}", "scope": told.scope, "near": told.near, "far": told.far}
-            return {"event": "heal", **ends, "colour": str(told.colour)}
+            sides = {"near_colour": told.near_colour, "far_colour": told.far_colour}
+            before = {key: str(one) for key, one in sides.items() if one is not None}
+            return {"event": "heal", **ends, "colour": str(told.colour), **before}
+        case ColourChanged():
+            old = {} if told.old is None else {"old": str(told.old)}
+            return {
+                "event": "colour",
+                "scope": told.scope,
+                **old,
+                "new": str(told.new),
+                "reason": told.reason,
+            }
+        case TreeBuilt():
+            protocol = {"protocol": told.protocol} if told.protocol else {}
+            return {"event": "tree_built", "tree": told.tree, **protocol}
         case SplitTold():
             return {"event": "split", "reached": list(told.reached), "lost": list(told.lost)}
+        case JoinTold():
+            nodes = {"reached": list(told.reached), "lost": list(told.lost)}
+            return {"event": "joined", **nodes, "joined": list(told.joined)}
         case Served():
             hello = {"hello": told.hello} if told.hello else {}
             return {"event": "served", "uuid": told.uuid, "epoch": told.epoch, **hello}
@@ -177,11 +199,15 @@ def _routes_told(app: str, fields: JsonFields) -> RoutesTold:
 
 
 def _colour(text: str) -> Colour:
-    clock, _, id_ = text.partition("-")
     try:
-        return Colour(int(clock), int(id_, 16))
+        return Colour.labelled(text)
     except ValueError as error:
         raise DecodeError(f"no colour is {shown(text)}") from error
+
+
+def _colour_if_told(fields: JsonFields, key: str) -> Colour | None:
+    label = fields.text(key, "")
+    return _colour(label) if label else None
 
 
 def decode_told(app: str, value: bytes) -> AppTold:
@@ -254,7 +280,26 @@ def _heal(_: str, fields: JsonFields) -> Unpartitioned:
         fields.text("near"),
         fields.text("far"),
         _colour(fields.text("colour")),
+        _colour_if_told(fields, "near_colour"),
+        _colour_if_told(fields, "far_colour"),
     )
+
+
+def _colour_told(_: str, fields: JsonFields) -> ColourChanged:
+    return ColourChanged(
+        fields.word("scope", Extent),
+        _colour_if_told(fields, "old"),
+        _colour(fields.text("new")),
+        fields.word("reason", ColourReason),
+    )
+
+
+def _tree_built(_: str, fields: JsonFields) -> TreeBuilt:
+    return TreeBuilt(read_tree(fields.text("tree")), fields.text("protocol", ""))
+
+
+def _joined(_: str, fields: JsonFields) -> JoinTold:
+    return JoinTold(fields.texts("reached"), fields.texts("lost"), fields.texts("joined"))
 
 
 def _served(app: str, fields: JsonFields) -> Served:
@@ -270,6 +315,9 @@ _READERS: Mapping[str, Callable[[str, JsonFields], AppTold]] = {
     "refused": _refused,
     "link_lost": lambda _, fields: PartitionSuspected(fields.text("link")),
     "heal": _heal,
+    "colour": _colour_told,
+    "tree_built": _tree_built,
+    "joined": _joined,
     "split": lambda _, fields: SplitTold(fields.texts("reached"), fields.texts("lost")),
     "served": _served,
     "expired": lambda app, _: Expired(app),

@@ -6,8 +6,9 @@ of a field means in bytes stands here once. Spec: tree_layer 4; kafka.md 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields as fields_of
+from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
@@ -201,6 +202,10 @@ NAMED = {
 """Fields that mean more than their type says."""
 
 
+ADDED: Mapping[str, str] = {"near_colour": "heal.near", "far_colour": "heal.far"}
+"""Fields that came with a minor version -> their entries of `ext`: colours, by their labels."""
+
+
 FORMS: dict[Any, Form] = {
     int: Form(_same, _natural),
     bool: PLAIN,
@@ -233,18 +238,37 @@ def _form(kind: Any) -> Form:
 
 def _fields(kind: type) -> Mapping[str, Form]:
     hints = get_type_hints(kind)
-    names = [one.name for one in fields_of(kind)]
+    names = [one.name for one in fields_of(kind) if one.name not in ADDED]
     return {name: NAMED.get(name) or _form(hints[name]) for name in names}
+
+
+def _labels(body: Body, names: Iterable[str]) -> Mapping[str, bytes]:
+    colours = {ADDED[name]: getattr(body, name) for name in names}
+    return {entry: str(colour).encode() for entry, colour in colours.items() if colour is not None}
+
+
+def _labelled(ext: Mapping[str, bytes], names: Iterable[str]) -> Mapping[str, Colour]:
+    found = {name: ext[ADDED[name]] for name in names if ADDED[name] in ext}
+    colours = {name: Colour.labelled(label.decode()) for name, label in found.items()}
+    for colour in colours.values():
+        _clock(colour.clock)
+    return colours
 
 
 def _codec(kind: type[Body]) -> RecordCodec[Frame]:
     form = _form(kind)
+    added = [one.name for one in fields_of(kind) if one.name in ADDED]
 
     def to_fields(frame: Frame) -> Fields:
-        return {"session": frame.session, "number": frame.number, **form.write(frame.body)}
+        ext = _labels(frame.body, added) if added else {}
+        place = {"session": frame.session, "number": frame.number, "ext": ext}
+        return {**place, **form.write(frame.body)}
 
     def from_fields(found: Fields) -> Frame:
-        return Frame(_natural(found["session"]), _natural(found["number"]), form.read(found))
+        body = form.read(found)
+        if added:
+            body = replace(body, **_labelled(found["ext"], added))
+        return Frame(_natural(found["session"]), _natural(found["number"]), body)
 
     return RecordCodec(f"tree_{KINDS[kind]}", to_fields, from_fields)
 

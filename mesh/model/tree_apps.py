@@ -174,11 +174,21 @@ class Resumed:
     payload: bytes | None = None
 
 
+class NewsOf(StrEnum):
+    """Of what an application may ask to be told, beside what concerns itself. Spec: 7.4, 8."""
+
+    SPLITS = "splits"
+    COLOURS = "colours"
+    TREES = "trees"
+
+
 @dataclass(frozen=True, slots=True)
-class SplitsWanted:
-    """An application wants to know whom a split cuts off. Spec: 7.4."""
+class NewsWanted:
+    """An application wants to be told of something, or with `ends` no longer."""
 
     app: str
+    of: NewsOf
+    ends: bool = False
 
 
 AppSaid = (
@@ -190,7 +200,7 @@ AppSaid = (
     | SnoopWanted
     | SnoopEnded
     | Resumed
-    | SplitsWanted
+    | NewsWanted
 )
 """Records of `sends`."""
 
@@ -333,22 +343,67 @@ class PartitionSuspected:
 
 @dataclass(frozen=True, slots=True)
 class Unpartitioned:
-    """Parts that were apart are one again: `near` and `far` are the ends of the link."""
+    """Parts that were apart are one again. Spec: 7.4.
+
+    Attributes:
+        near, far: The ends of the link where they met, `near` on the side that is told.
+        colour: Of the part that they are now: the higher of the two.
+        near_colour, far_colour: Of each side before; None where that was not told.
+    """
 
     id: MessageId
     scope: Extent
     near: str
     far: str
     colour: Colour
+    near_colour: Colour | None = None
+    far_colour: Colour | None = None
+
+
+class ColourReason(StrEnum):
+    """Why a colour is told."""
+
+    FIRST = "first"
+    LINK_LOST = "link_lost"
+    SPREAD = "spread"
+    HEALED = "healed"
+    ASKED = "asked"
+
+
+@dataclass(frozen=True, slots=True)
+class ColourChanged:
+    """The node's part, or its part of the realm, has another label. Spec: 7.4.
+
+    Attributes:
+        old: None for a node that had none, and where nothing has changed: `ASKED`.
+        reason: `SPREAD` is what a neighbour has passed on, be it a loss or a heal elsewhere.
+    """
+
+    scope: Extent
+    old: Colour | None
+    new: Colour
+    reason: ColourReason
+
+
+@dataclass(frozen=True, slots=True)
+class TreeBuilt:
+    """The node knows a tree that it did not know, or had forgotten. Spec: 8.
+
+    Attributes:
+        protocol: Of the message that it came by, "" for none.
+    """
+
+    tree: TreeId
+    protocol: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SplitTold:
-    """Nodes do not answer any more: the mesh is split, or they are dead.
+    """Nodes do not answer any more: the mesh is split, or they are dead. Spec: 7.4.
 
     Attributes:
-        reached: Who still answers, this node among them. Fewer than half: a minority.
-        lost: Who answered the last time, and does not now.
+        reached: Who answers, this node among them.
+        lost: Everybody who has answered before and does not now.
     """
 
     reached: tuple[str, ...]
@@ -356,7 +411,26 @@ class SplitTold:
 
     @property
     def is_minority(self) -> bool:
-        """Whether no more than half of those known before can be reached: refuse writes."""
+        """Whether no more than half of all these can be reached: refuse writes."""
+        return len(self.reached) <= len(self.lost)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinTold:
+    """Nodes answer that did not the last time: they are back, or new.
+
+    Attributes:
+        reached, lost, is_minority: As of `SplitTold`.
+        joined: Who answers again, or for the first time.
+    """
+
+    reached: tuple[str, ...]
+    lost: tuple[str, ...]
+    joined: tuple[str, ...]
+
+    @property
+    def is_minority(self) -> bool:
+        """Whether still no more than half of all these can be reached."""
         return len(self.reached) <= len(self.lost)
 
 
@@ -441,7 +515,10 @@ AppTold = (
     | Refused
     | PartitionSuspected
     | Unpartitioned
+    | ColourChanged
+    | TreeBuilt
     | SplitTold
+    | JoinTold
     | Served
     | Expired
     | RoutesTold

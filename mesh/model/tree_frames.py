@@ -293,6 +293,7 @@ class Heal:
     Attributes:
         near, far: The ends of the link.
         colour: Of the merged part.
+        near_colour, far_colour: Of each side before; None if the writer does not say.
     """
 
     id: MessageId
@@ -300,14 +301,23 @@ class Heal:
     near: str
     far: str
     colour: Colour
+    near_colour: Colour | None = None
+    far_colour: Colour | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class HealNotice:
-    """Over the healed link: raise the event on your side too. H13."""
+    """Over the healed link: raise the event on your side too. H13.
+
+    Attributes:
+        colour: Of the merged part.
+        near_colour, far_colour: Of the writer's side and of the reader's, as the writer saw them.
+    """
 
     scope: Extent
     colour: Colour
+    near_colour: Colour | None = None
+    far_colour: Colour | None = None
 
 
 @dataclass(frozen=True, slots=True)

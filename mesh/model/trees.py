@@ -53,6 +53,16 @@ class Colour(NamedTuple):
         """Return its label: the clock, and what tells two apart that were made at one clock."""
         return f"{self.clock}-{self.id:032x}"
 
+    @classmethod
+    def labelled(cls, text: str) -> Colour:
+        """Return the colour of a label.
+
+        Raises:
+            ValueError: It is none.
+        """
+        clock, _, id_ = text.partition("-")
+        return cls(int(clock), int(id_, 16))
+
 
 class Address(NamedTuple):
     """Where a message goes: a role on a tree, wherever it is hosted."""

@@ -9,7 +9,7 @@ back. Spec: tree_layer 13.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -20,10 +20,14 @@ from mesh.model.tree_apps import (
     AnswerGiven,
     AppSaid,
     AppTold,
+    ColourChanged,
+    ColourReason,
     Delivered,
     ExclusiveCleared,
     Expired,
     LeaseSaid,
+    NewsOf,
+    NewsWanted,
     PartitionSuspected,
     Refused,
     Resumed,
@@ -39,7 +43,7 @@ from mesh.model.tree_apps import (
     Snooped,
     SnoopEnded,
     SnoopWanted,
-    SplitsWanted,
+    TreeBuilt,
     TreeEvicted,
     Unpartitioned,
 )
@@ -56,8 +60,9 @@ from mesh.trees.inputs import (
     RolesRemoved,
     Ticked,
 )
+from mesh.trees.listeners import Listeners, present
 from mesh.trees.machine import TreeNode
-from mesh.trees.outputs import ColourChanged, ColourReason, Output, Transmit, TreeBuilt
+from mesh.trees.outputs import Output, Transmit
 from mesh.trees.splits import CALL, Splits
 
 APPS_MAX = 10_000
@@ -77,6 +82,14 @@ class RolesRead:
 @dataclass(frozen=True, slots=True)
 class RolesCaughtUp:
     """All that `roles` held when this incarnation began was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class SaidWrongly:
+    """A record that names this application says nothing that can be meant."""
+
+    app: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +115,9 @@ class DropLease:
     app: str
 
 
-NodeInput = RolesRead | RolesCaughtUp | AppSaid | LinkOpened | LinkClosed | FrameRead | Ticked
+NodeInput = (
+    RolesRead | RolesCaughtUp | AppSaid | SaidWrongly | LinkOpened | LinkClosed | FrameRead | Ticked
+)
 Effect = Transmit | Tell | WriteRole | DropLease
 
 
@@ -134,7 +149,8 @@ class Applications:
         node: Decides where messages go.
         uuid, epoch: Of the node, as applications are told.
         refused: How much was refused, by code.
-        splits: Who could be reached the last time, and who wants to know.
+        splits: Who can be reached, and who ever could.
+        listeners: Who wants to be told of what.
     """
 
     node: TreeNode
@@ -142,6 +158,7 @@ class Applications:
     epoch: int
     refused: Counter[str] = field(default_factory=Counter)
     splits: Splits = field(default_factory=Splits)
+    listeners: Listeners = field(default_factory=Listeners)
     _apps: dict[str, _App] = field(default_factory=dict)
     _early: list[AppSaid] = field(default_factory=list)
     _dropped: Counter[RoleKey] = field(default_factory=Counter)
@@ -153,17 +170,16 @@ class Applications:
     _now_ms: int = 0
 
     @property
-    def names(self) -> Sequence[str]:
+    def names(self) -> Collection[str]:
         """Return the applications that live."""
-        return list(self._apps)
+        return self._apps.keys()
 
     @property
     def wakes_ms(self) -> int | None:
         """Return by when the next `Ticked` is due, None while nothing is awaited."""
         due = [app.until_ms for app in self._apps.values()]
         due += [kept[0] for kept in self._settling.values() if kept is not None]
-        if (at_ms := self.node.wakes_ms) is not None:
-            due.append(at_ms)
+        due += [at_ms for at_ms in (self.node.wakes_ms, self.splits.due_ms) if at_ms is not None]
         return min(due, default=None)
 
     def step(self, input_: NodeInput, now_ms: int) -> list[Effect]:
@@ -179,12 +195,16 @@ class Applications:
                 yield from self._begin()
             case SendWanted() | AnswerGiven() | ExclusiveCleared() | TreeEvicted() | RoutesAsked():
                 yield from self._hear(input_)
-            case SnoopWanted() | SnoopEnded() | Resumed() | SplitsWanted():
+            case SnoopWanted() | SnoopEnded() | Resumed() | NewsWanted():
                 yield from self._hear(input_)
+            case SaidWrongly(app, text):
+                if app in self._apps and self._is_caught_up:
+                    yield Tell(app, Refused(app, "", "BAD_RECORD", text))
             case Ticked():
                 yield from self._end_leases()
                 yield from self._settle()
                 yield from self._tree(input_)
+                yield from self._count(self.splits.tick(self._now_ms))
             case LinkOpened() | LinkClosed() | FrameRead():
                 yield from self._tree(input_)
             case _:
@@ -215,10 +235,29 @@ class Applications:
             yield from self._live(said.app)
         if isinstance(said, RoutesAsked):
             yield Tell(said.app, self._routes(said))
-        elif isinstance(said, SplitsWanted):
-            yield from self._count(self.splits.want(said.app))
+        elif isinstance(said, NewsWanted):
+            yield from self._listen(said)
         else:
             yield from self._tree(said)
+
+    def _listen(self, wanted: NewsWanted) -> Iterator[Effect]:
+        """Tell an application of something from now on; of what is already there at once."""
+        self.listeners.take(wanted)
+        if wanted.of is NewsOf.SPLITS and not wanted.ends:
+            yield from self._count(self.splits.begin())
+        elif wanted.ends:
+            self._end_counts()
+        else:
+            yield from self._tell_all([wanted.app], present(self.node, wanted.of))
+
+    def _end_counts(self) -> None:
+        if not self.listeners.of(NewsOf.SPLITS):
+            self.splits.end()
+
+    def _tell_all(self, apps: Iterable[str], news: Iterable[AppTold]) -> Iterator[Effect]:
+        for one in news:
+            for app in apps:
+                yield Tell(app, one)
 
     def _count(self, count: SendWanted | None) -> Iterator[Effect]:
         """Count who can be reached."""
@@ -226,9 +265,8 @@ class Applications:
             yield from self._tree(count)
 
     def _counted(self, said: Answered) -> Iterator[Effect]:
-        told, count = self.splits.heard(said)
-        if told is not None:
-            yield from [Tell(name, told) for name in self.splits.watchers]
+        told, count = self.splits.heard(said, self._now_ms)
+        yield from self._tell_all(self.listeners.of(NewsOf.SPLITS), told)
         yield from self._count(count)
 
     def _routes(self, asked: RoutesAsked) -> RoutesTold:
@@ -411,7 +449,8 @@ class Applications:
     def _part(self, name: str) -> Iterator[Effect]:
         """Let an application go with all that it holds and waits for."""
         app = self._apps.pop(name)
-        self.splits.part(name)
+        self.listeners.part(name)
+        self._end_counts()
         for key in app.wishes:
             yield self._drop(key)
         if self._is_caught_up:
@@ -459,14 +498,14 @@ class Applications:
                 if output.app:
                     yield Tell(output.app, output)
             case PartitionSuspected() | Unpartitioned():
-                for name in self._apps:
-                    yield Tell(name, output)
+                yield from self._tell_all(list(self._apps), [output])
                 yield from self._count(self.splits.changed())
             case ColourChanged(reason=reason):
+                yield from self._tell_all(self.listeners.of(NewsOf.COLOURS), [output])
                 if reason is not ColourReason.FIRST:  # somewhere a link was lost, or made
                     yield from self._count(self.splits.changed())
             case TreeBuilt():
-                pass
+                yield from self._tell_all(self.listeners.of(NewsOf.TREES), [output])
             case _:
                 assert_never(output)
 

@@ -7,10 +7,10 @@ part converges to one. Spec: tree_layer 7.1 (H14, H16).
 
 from __future__ import annotations
 
+from mesh.model.tree_apps import ColourChanged, ColourReason
 from mesh.model.tree_frames import ColourSpread
 from mesh.model.trees import Colour, Extent
 from mesh.trees.node import Node
-from mesh.trees.outputs import ColourChanged, ColourReason
 
 SCOPES = (Extent.CLOUD, Extent.REALM)
 

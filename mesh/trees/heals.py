@@ -5,12 +5,11 @@ Spec: tree_layer 7.2, 7.3 (H13, H15, H16, H21).
 
 from __future__ import annotations
 
-from mesh.model.tree_apps import Unpartitioned
+from mesh.model.tree_apps import ColourReason, Unpartitioned
 from mesh.model.tree_frames import ColourSpread, Heal, HealNotice, Hello
 from mesh.model.trees import Colour, Extent
 from mesh.trees.colours import SCOPES, adopt, colour_of
 from mesh.trees.node import Node
-from mesh.trees.outputs import ColourReason
 from mesh.trees.publishing import publish_exclusives
 
 
@@ -25,24 +24,25 @@ def meet(node: Node, link: str, hello: Hello) -> None:
         if own is not None:
             node.transmit(link, ColourSpread(scope, own))
         if own is not None and theirs is not None:
-            raise_heal(node, link, scope, max(own, theirs))
-            node.transmit(link, HealNotice(scope, max(own, theirs)))
+            raise_heal(node, link, scope, own, theirs)
+            node.transmit(link, HealNotice(scope, max(own, theirs), own, theirs))
         if theirs is not None and (own is None or theirs > own):
             adopt(node, scope, theirs, ColourReason.HEALED, but=link)
 
 
 def read_notice(node: Node, link: str, said: HealNotice) -> None:
     """Raise the event on this side too: the peer alone may have seen two colours. H13."""
-    raise_heal(node, link, said.scope, said.colour)
+    far = said.near_colour or said.colour
+    raise_heal(node, link, said.scope, said.far_colour or said.colour, far)
 
 
-def raise_heal(node: Node, link: str, scope: Extent, colour: Colour) -> None:
+def raise_heal(node: Node, link: str, scope: Extent, near: Colour, far: Colour) -> None:
     """Tell this side of a healed link, once per session of the link."""
     end = node.links[link]
     if scope in end.heals_told:
         return
     end.heals_told[scope] = None
-    heal = Heal(node.ids.fresh(), scope, node.name, link, colour)
+    heal = Heal(node.ids.fresh(), scope, node.name, link, max(near, far), near, far)
     node.is_first_sight(heal.id)
     _take(node, heal, towards=link)
 
@@ -62,7 +62,10 @@ def _take(node: Node, heal: Heal, towards: str) -> None:
         for tree in node.trees.values():
             for role in tree.roles.values():
                 role.realm.doubt()
-    node.outputs.append(Unpartitioned(heal.id, heal.scope, heal.near, heal.far, heal.colour))
+    told = Unpartitioned(
+        heal.id, heal.scope, heal.near, heal.far, heal.colour, heal.near_colour, heal.far_colour
+    )
+    node.outputs.append(told)
     for link in node.ways(heal.scope, but=towards):
         node.transmit(link, heal)
     publish_exclusives(node)

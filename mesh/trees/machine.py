@@ -51,7 +51,7 @@ from mesh.model.tree_frames import (
     Trees,
 )
 from mesh.model.tree_nodes import MESH_APP
-from mesh.model.trees import Address, Colour, Extent, Ids
+from mesh.model.trees import Address, Colour, Extent, Ids, TreeId
 from mesh.trees.colours import read_colour
 from mesh.trees.edges import read_edge
 from mesh.trees.evicting import evict, forget_unused, make_room
@@ -163,6 +163,16 @@ class TreeNode:
     def colour(self) -> Colour | None:
         """Return the colour of the node's part."""
         return self._node.colour
+
+    @property
+    def realm_colour(self) -> Colour | None:
+        """Return the colour of its part of the realm, None for a node in no realm."""
+        return self._node.realm_colour
+
+    @property
+    def trees(self) -> Sequence[TreeId]:
+        """Return the trees that it knows, the least recently used first."""
+        return list(self._node.trees)
 
     def routes(self, address: Address) -> tuple[bool, tuple[KnownRoute, ...]]:
         """Return whether the map of a role is certain, and the ways to its instances."""

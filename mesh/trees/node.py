@@ -6,11 +6,11 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from mesh.model.tree_apps import Delivered, SnoopWanted
+from mesh.model.tree_apps import Delivered, SnoopWanted, TreeBuilt
 from mesh.model.tree_frames import Body, Frame, Heal
 from mesh.model.trees import Address, Colour, Extent, Ids, InstanceId, MessageId, TreeId
 from mesh.trees.inputs import PortOpened
-from mesh.trees.outputs import Output, Transmit, TreeBuilt
+from mesh.trees.outputs import Output, Transmit
 from mesh.trees.records import Held, Join, LocalRole, Recovery, Session
 from mesh.trees.routes import Tree
 from mesh.trees.settings import Settings

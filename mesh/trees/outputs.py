@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from mesh.model.tree_apps import (
     Answered,
+    ColourChanged,
     Delivered,
     PartitionSuspected,
     Refused,
     RoleLost,
     RoleTaken,
     Snooped,
+    TreeBuilt,
     Unpartitioned,
 )
 from mesh.model.tree_frames import Frame
-from mesh.model.trees import Colour, Extent, TreeId
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,33 +25,6 @@ class Transmit:
 
     link: str
     frame: Frame
-
-
-@dataclass(frozen=True, slots=True)
-class TreeBuilt:
-    """The node knows a tree that it did not know, or had forgotten."""
-
-    tree: TreeId
-    protocol: str
-
-
-class ColourReason(StrEnum):
-    """Why the colour changed."""
-
-    FIRST = "first"
-    LINK_LOST = "link lost"
-    SPREAD = "spread"
-    HEALED = "healed"
-
-
-@dataclass(frozen=True, slots=True)
-class ColourChanged:
-    """The node's part has another colour. Spec: 7.4."""
-
-    scope: Extent
-    old: Colour | None
-    new: Colour
-    reason: ColourReason
 
 
 Output = (

@@ -259,6 +259,8 @@ def _fault(node: Node, app: str, wish: RoleWish) -> tuple[str, str] | None:
         return "ROLE_HELD", f"application {app!r} holds {wish.address.role!r} already"
     if wish.iid and clock_of(wish.iid) > node.clock + AHEAD_MAX:
         return "BAD_INSTANCE", "this iid is of a time to come; leave it out for a fresh one"
+    if wish.iid in node.instances(wish.address):
+        return "BAD_INSTANCE", "another application here has this iid; leave it out for a fresh one"
     iid = wish.iid or InstanceId(1 << 127)
     if is_beaten(node, wish.address, iid, is_exclusive=wish.is_exclusive):
         return "EXCLUSIVE_HELD", f"{wish.address.role!r} is held alone elsewhere; ask its holder"

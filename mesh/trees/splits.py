@@ -1,15 +1,18 @@
-"""Whom a lost link has cut off: asked of everybody who can be reached, told once.
+"""Who can be reached: asked of everybody, told whenever somebody is missing, or there, anew.
 
 A change of colour alone does not show who is gone. So when a link is lost, and an application
-here wants to know, the node counts who answers and compares with the last count. Whether those
-who are missing are dead or only cut off nobody on this side can tell. Spec: tree_layer 7.4.
+here wants to know, the node counts who answers and compares with who ever did. Whether those who
+are missing are dead or only cut off nobody on this side can tell. A node that joins has lost
+nothing and changes no colour, so the node counts from time to time as well.
+Spec: tree_layer 7.4.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from mesh.model.tree_apps import Answered, SendWanted, SplitTold
+from mesh.model.tree_apps import Answered, JoinTold, SendWanted, SplitTold
 from mesh.model.tree_frames import Options, ReplyKind
 from mesh.model.tree_nodes import NODES, decode_node
 
@@ -17,7 +20,12 @@ CALL = "nodes-"
 """Calls of counts begin so."""
 
 TRIES_MAX = 5
-"""How often a count begins anew that could not hear everybody."""
+"""How often a count begins anew at once that could not hear everybody."""
+
+COUNT_MS = 30_000
+"""How long after a count the next one begins by itself."""
+
+NOTHING: tuple[Sequence[SplitTold | JoinTold], SendWanted | None] = ((), None)
 
 
 @dataclass(slots=True)
@@ -25,12 +33,16 @@ class Splits:
     """The counts of one incarnation of a node.
 
     Attributes:
-        watchers: Applications that want to know.
-        known: Who answered the last count, None before the first.
+        is_watched: An application wants to know.
+        reached: Who answered the last count, None before the first.
+        lost: Who answered an earlier one, and not the last.
+        due_ms: When the next count begins by itself, None while none is to.
     """
 
-    watchers: dict[str, None] = field(default_factory=dict)
-    known: frozenset[str] | None = None
+    is_watched: bool = False
+    reached: frozenset[str] | None = None
+    lost: frozenset[str] = frozenset()
+    due_ms: int | None = None
     _running: str = ""
     _counts: int = 0
     _tries: int = 0
@@ -38,16 +50,14 @@ class Splits:
     _names: set[str] = field(default_factory=set)
     _is_whole: bool = True
 
-    def want(self, app: str) -> SendWanted | None:
-        """Take an application in; return the count to begin, if any."""
-        self.watchers[app] = None
-        return self._begin() if self.known is None and not self._running else None
+    def begin(self) -> SendWanted | None:
+        """Count from now on; return the count to begin, if any."""
+        self.is_watched = True
+        return self._count() if self.reached is None and not self._running else None
 
-    def part(self, app: str) -> None:
-        """Leave an application out."""
-        self.watchers.pop(app, None)
-        if not self.watchers:
-            self.known = None  # nobody counts on: who leaves meanwhile would be missed for ever
+    def end(self) -> None:
+        """Count no more: who leaves meanwhile would be missed for ever."""
+        self.is_watched, self.reached, self.lost, self.due_ms = False, None, frozenset(), None
 
     def changed(self) -> SendWanted | None:
         """A link was lost, or parts became one; return the count to begin, if any."""
@@ -55,32 +65,51 @@ class Splits:
         if self._running:
             self._is_stale = True
             return None
-        return self._begin() if self.watchers else None
+        return self._count() if self.is_watched else None
 
-    def heard(self, said: Answered) -> tuple[SplitTold | None, SendWanted | None]:
+    def tick(self, now_ms: int) -> SendWanted | None:
+        """Return the count that is due, if any."""
+        is_due = self.due_ms is not None and now_ms >= self.due_ms
+        return self.changed() if is_due else None
+
+    def forget(self, names: Collection[str]) -> None:
+        """Miss nobody who is no longer a node of the mesh."""
+        self.lost -= frozenset(names)
+        if self.reached is not None:
+            self.reached -= frozenset(names)
+
+    def heard(
+        self, said: Answered, now_ms: int
+    ) -> tuple[Sequence[SplitTold | JoinTold], SendWanted | None]:
         """Take an answer; return what applications are told, and the count to begin."""
         if said.call != self._running:
-            return None, None
+            return NOTHING
         for item in said.items:
             self._names |= _name(item)
         self._is_whole &= said.kind in (ReplyKind.DATA, ReplyKind.END)
         if not said.is_last:
-            return None, None
+            return NOTHING
         self._running = ""
+        self.due_ms = now_ms + COUNT_MS if self.is_watched else None
         if self._is_stale or not self._is_whole:
             self._tries += 1
-            return None, self._begin() if self._tries < TRIES_MAX else None
-        if not self.watchers:
-            return None, None
-        seen, before = frozenset(self._names), self.known or frozenset()
-        self.known = seen
-        lost = before - seen
-        return (SplitTold(tuple(sorted(seen)), tuple(sorted(lost))) if lost else None), None
+            return (), self._count() if self._tries < TRIES_MAX else None
+        return (self._compared(frozenset(self._names)) if self.is_watched else ()), None
 
-    def _begin(self) -> SendWanted:
+    def _compared(self, seen: frozenset[str]) -> Sequence[SplitTold | JoinTold]:
+        before = seen if self.reached is None else self.reached
+        missing = (self.lost | before) - seen
+        news, joined = missing - self.lost, seen - before
+        self.reached, self.lost = seen, missing
+        here, gone = tuple(sorted(seen)), tuple(sorted(missing))
+        split = [SplitTold(here, gone)] if news else []
+        return [*split, JoinTold(here, gone, tuple(sorted(joined)))] if joined else split
+
+    def _count(self) -> SendWanted:
         self._counts += 1
         self._running = f"{CALL}{self._counts}"
         self._is_stale, self._is_whole, self._names = False, True, set()
+        self.due_ms = None
         return SendWanted("", self._running, NODES, options=Options(one_response=True))
 
 

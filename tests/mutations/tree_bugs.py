@@ -96,9 +96,9 @@ def one_side_sees_a_heal(patches: Patches) -> None:
     patches.put(machine, "read_notice", lambda *_: None)
     raise_heal = heals.raise_heal
 
-    def wrong(node, link, scope, colour):
+    def wrong(node, link, scope, *colours):
         if node.name < link:
-            raise_heal(node, link, scope, colour)
+            raise_heal(node, link, scope, *colours)
 
     patches.put(heals, "raise_heal", wrong)
 

@@ -26,7 +26,13 @@ from mesh.runtime.host.questions import Questions
 from mesh.runtime.trees.feeds import Feeds
 from mesh.runtime.trees.writing import TreeWriter
 from mesh.transport.port import Admin, KafkaCluster, Reader, Record, TopicPartition
-from mesh.trees.applications import Applications, NodeInput, RolesCaughtUp, RolesRead
+from mesh.trees.applications import (
+    Applications,
+    NodeInput,
+    RolesCaughtUp,
+    RolesRead,
+    SaidWrongly,
+)
 from mesh.trees.inputs import FrameRead, LinkClosed, LinkOpened, Ticked
 from mesh.trees.machine import Size, TreeNode
 from mesh.trees.settings import Settings
@@ -39,6 +45,10 @@ REST_MS = 1_000
 
 LOOK_MS = 1_000
 """How often lost records are counted, and applications that are gone forgotten."""
+
+AWAKE_MS = 1_000
+"""Of a longer time between two turns the rest does not count: this worker stood still then, and who
+seems to have been silent it has not read yet. Spec: tree_layer 12 (c)."""
 
 HEAR_MS = 3_000
 """How long a new incarnation listens for neighbours before it serves applications all the same."""
@@ -114,6 +124,8 @@ class TreeService:
     settings: Settings = field(default_factory=Settings)
     refused: Counter[str] = field(default_factory=Counter)
     _now: _Incarnation | None = None
+    _turned_ms: int | None = None
+    _stood_still_ms: int = 0
 
     @property
     def applications(self) -> Applications | None:
@@ -167,8 +179,11 @@ class TreeService:
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
         """Follow another topology; links that are gone close with the next step."""
+        left = [one for one in self.topology.nodes if one not in relinked.topology.nodes]
         self.topology = relinked.topology
+        now_ms = self._awake(now_ms)
         if self._now is not None:
+            self._now.apps.splits.forget(left)
             self._now.feeds.topology = self._now.writer.topology = relinked.topology
             self._close_links(self._now, relinked.gone, now_ms)
 
@@ -179,6 +194,7 @@ class TreeService:
             incarnation: Uuid and epoch of the node, None if another worker leads.
             now_ms: The present moment.
         """
+        now_ms = self._awake(now_ms)
         if self._now is not None and self._now.id != incarnation:
             self._end(self._now, patience_s=0.0)
         if self._now is None and incarnation is not None:
@@ -207,6 +223,7 @@ class TreeService:
 
     def take(self, records: Sequence[Record], now_ms: int) -> None:
         """Take records of topics that are for the tree layer, in their order."""
+        now_ms = self._awake(now_ms)
         for place, group in by_partition(records).items():
             now = self._now
             whose = None if now is None else now.feeds.neighbour(place.topic)
@@ -221,6 +238,7 @@ class TreeService:
 
     def lost(self, places: Collection[TopicPartition], now_ms: int) -> None:
         """Follow topics whose reader stands outside their log; their links close and open again."""
+        now_ms = self._awake(now_ms)
         if self._now is not None:
             self._close_links(self._now, self._now.feeds.lost(places), now_ms)
 
@@ -231,6 +249,7 @@ class TreeService:
             links: Neighbours with whom the tree layer may speak now.
             now_ms: The present moment.
         """
+        now_ms = self._awake(now_ms)
         now = self._now
         if now is None:
             return
@@ -255,6 +274,13 @@ class TreeService:
             now.looked_ms = now_ms
             now.writer.count_lost()
             now.writer.forget(now.apps.names)
+
+    def _awake(self, now_ms: int) -> int:
+        """Return the present moment without the time in which this worker stood still."""
+        if self._turned_ms is not None:
+            self._stood_still_ms += max(0, now_ms - self._turned_ms - AWAKE_MS)
+        self._turned_ms = now_ms
+        return now_ms - self._stood_still_ms
 
     def _may_serve(self, now: _Incarnation, links: Collection[str], now_ms: int) -> bool:
         """Say whether applications can be served: their wishes are read, neighbours are heard.
@@ -288,7 +314,7 @@ class TreeService:
             try:
                 frame = decode_frame(record.key() or b"", record.value() or b"")
             except ProtocolError as error:
-                self._refuse(record, error)
+                self._note(record, error)
                 now.resting[link] = now_ms + REST_MS
                 self._close_links(now, [link], now_ms)
                 return
@@ -300,7 +326,7 @@ class TreeService:
             try:
                 said.append(decode_roles(record.key(), record.value()))
             except ProtocolError as error:
-                self._refuse(record, error)
+                self._refuse(now, record, error, now_ms)
         self._give(now, RolesRead(said), now_ms)
 
     def _read_sends(self, now: _Incarnation, records: Sequence[Record], now_ms: int) -> None:
@@ -310,11 +336,18 @@ class TreeService:
                 said = decode_said(self.node, record.key(), record.value())
                 _check_size(said, limit)
             except ProtocolError as error:
-                self._refuse(record, error)
+                self._refuse(now, record, error, now_ms)
                 continue
             self._give(now, said, now_ms)
 
-    def _refuse(self, record: Record, error: Exception) -> None:
+    def _refuse(self, now: _Incarnation, record: Record, error: Exception, now_ms: int) -> None:
+        """Count a record that says nothing, and tell the application that it names, if it lives."""
+        self._note(record, error)
+        app = (record.key() or b"").partition(b" ")[0].decode("utf-8", "replace")
+        text = f"{record.topic()} at offset {record.offset()}: {error}"
+        self._give(now, SaidWrongly(app, text), now_ms)
+
+    def _note(self, record: Record, error: Exception) -> None:
         self.refused[record.topic()] += 1
         log.warning("trees.refused", topic=record.topic(), offset=record.offset(), fault=str(error))
 
@@ -322,6 +355,7 @@ class TreeService:
 
     def close(self, now_ms: int) -> None:
         """Say goodbye on all links, and end."""
+        now_ms = self._awake(now_ms)
         if self._now is not None:
             self._close_links(self._now, list(self._now.open), now_ms)
             self._end(self._now, patience_s=LEAVE_S)

@@ -8,7 +8,7 @@ Spec: tree_layer 12; kafka.md 1.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -122,7 +122,7 @@ class TreeWriter:
         self._admin.create([app_topic(self.topology, self.node, app) for app in apps])
         return apps
 
-    def forget(self, apps: Sequence[str]) -> None:
+    def forget(self, apps: Collection[str]) -> None:
         """Keep nothing of applications that are none of these any more."""
         for app in [app for app in self._made if app not in apps]:
             del self._made[app]

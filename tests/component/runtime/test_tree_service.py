@@ -10,8 +10,19 @@ from mesh.client.role_messages import Call
 from mesh.client.roles import Roles
 from mesh.client.watching import Passing, Verdict
 from mesh.config.topology_file import topology_from_mapping
-from mesh.errors import RoleRefusedError
-from mesh.model.tree_apps import RoleKey, RoleWish, SplitTold, Unpartitioned
+from mesh.errors import RoleRefusedError, SubjectError
+from mesh.model.tree_apps import (
+    ColourChanged,
+    ColourReason,
+    JoinTold,
+    NewsOf,
+    Refused,
+    RoleKey,
+    RoleWish,
+    SplitTold,
+    TreeBuilt,
+    Unpartitioned,
+)
 from mesh.model.tree_frames import Cause, ReplyKind
 from mesh.model.trees import Address, tree_id
 from mesh.trees.settings import Settings
@@ -188,6 +199,23 @@ def test_an_application_that_slept_too_long_says_again_what_it_wants(
     assert payloads(finished(sender.send("desk-7", "pricing", b"1"), host)) == ["c: 1"]
 
 
+def test_a_worker_that_stood_still_blames_nobody(mesh: Mesh, application: Open) -> None:
+    """Its applications lived and its neighbours spoke: it has not read it. Spec: tree_layer 12 (c)."""
+    host, sender = application("c", lease_s=3), application("a")
+    told: list[object] = []
+    host.listener = told.append
+    iid = host.add("desk-7", "pricing")
+    live(mesh, 1, host, sender)
+    service = mesh.world.workers["c"].tree_service
+    assert service is not None
+    # Its first turn after that, before anything was fetched.
+    service.step(["b"], mesh.now_ms() + 30_000)
+    live(mesh, 40, host, sender)
+    assert told == []
+    assert list(host.held.values()) == [iid]
+    assert payloads(finished(sender.send("desk-7", "pricing", b"?"), host)) == ["c: ?"]
+
+
 def test_a_role_moves_to_who_asked_for_it_and_no_restart_brings_it_back(
     mesh: Mesh, application: Open
 ) -> None:
@@ -233,6 +261,8 @@ def test_what_is_said_wrongly_changes_nothing_and_stops_nothing(
     mesh: Mesh, application: Open
 ) -> None:
     host, sender = application("c"), application("a")
+    told: list[object] = []
+    sender.listener = told.append
     writer = mesh.world.kafka["left"].writer("stranger")
     for key, value in ((b"app", b"{"), (None, b"{}"), (b"a b", b"{}"), (b"app", b'{"do": "fly"}')):
         writer.produce("mesh.a.sends", value, key, 0)
@@ -244,6 +274,10 @@ def test_what_is_said_wrongly_changes_nothing_and_stops_nothing(
     service = mesh.world.workers["a"].tree_service
     assert service is not None
     assert service.refused == {"mesh.a.sends": 4, "mesh.a.roles": 4}
+    refused = [one for one in told if isinstance(one, Refused)]
+    assert {one.code for one in refused} == {"BAD_RECORD"}
+    topics = sorted(one.text.partition(" ")[0] for one in refused)
+    assert topics == ["mesh.a.roles"] * 2 + ["mesh.a.sends"] * 2
     assert mesh.world.workers["b"].tree_service.refused["mesh.a.to.b.t"] >= 1  # type: ignore[union-attr]
 
 
@@ -379,7 +413,7 @@ def test_a_split_is_told_once_to_who_watches_for_it(mesh: Mesh, application: Ope
     told: dict[str, list[object]] = {"a": [], "c": [], "deaf": []}
     for name, one in (("a", lone), ("c", other), ("deaf", deaf)):
         one.listener = told[name].append
-    lone.watch_splits(), other.watch_splits()
+    lone.watch("splits"), other.watch("splits")
     live(mesh, 2, lone, other, deaf)
     for _ in range(2):
         mesh.world.cut("a", ["b"])
@@ -395,8 +429,98 @@ def test_a_split_is_told_once_to_who_watches_for_it(mesh: Mesh, application: Ope
     assert splits["a"] == [SplitTold(("a",), ("b", "c"))] * 2
     assert splits["c"] == [SplitTold(("b", "c"), ("a",))] * 2
     assert [one.is_minority for one in (splits["a"][0], splits["c"][0])] == [True, False]
+    joined = [one for one in told["c"] if isinstance(one, JoinTold)]
+    assert joined == [JoinTold(("a", "b", "c"), (), ("a",))] * 2
     assert splits["deaf"] == []
     assert [len(heals[name]) for name in ("a", "c", "deaf")] == [2, 2, 2]
+
+
+def test_a_node_that_restarts_is_missed_and_found_each_time(mesh: Mesh, application: Open) -> None:
+    """It joins without a colour: nothing tells the others but that somebody counts. Spec: 7.4."""
+    watcher = application("a")
+    told: list[object] = []
+    watcher.listener = told.append
+    watcher.watch("splits")
+    live(mesh, 2, watcher)
+    for _ in range(2):
+        mesh.world.kill("c")
+        live(mesh, 20, watcher)
+        mesh.world.start("c")
+        live(mesh, 50, watcher)
+    heard = [one for one in told if isinstance(one, SplitTold | JoinTold)]
+    assert (
+        heard
+        == [
+            SplitTold(("a", "b"), ("c",)),
+            JoinTold(("a", "b", "c"), (), ("c",)),
+        ]
+        * 2
+    )
+    watcher.unwatch("splits")
+    live(mesh, 1, watcher)
+    mesh.world.kill("c")
+    live(mesh, 20, watcher)
+    assert [one for one in told if isinstance(one, SplitTold | JoinTold)] == heard
+
+
+def test_colours_are_told_at_both_ends_of_a_cut_and_are_one_again_after_it(
+    mesh: Mesh, application: Open
+) -> None:
+    """Also by the next incarnation of the node, unasked. Spec: tree_layer 7.1, 7.4."""
+    ends = {"a": application("a"), "c": application("c")}
+    told: dict[str, list[object]] = {"a": [], "c": []}
+    for name, one in ends.items():
+        one.listener = told[name].append
+        one.add("desk-7", "pricing")
+        one.watch(NewsOf.COLOURS)
+    live(mesh, 2, *ends.values())
+    assert _colours(told["a"])[-1].new == _colours(told["c"])[-1].new
+    mesh.world.cut("a", ["b"])
+    live(mesh, 15, *ends.values())
+    apart = {name: _colours(told[name])[-1] for name in told}
+    assert apart["a"].new != apart["c"].new
+    assert (apart["a"].reason, apart["c"].reason) == (ColourReason.LINK_LOST, ColourReason.SPREAD)
+    mesh.world.cut("a", [])
+    live(mesh, 3, *ends.values())
+    assert _colours(told["a"])[-1].new == _colours(told["c"])[-1].new
+    heals = [one for one in told["a"] if isinstance(one, Unpartitioned)]
+    assert [(one.near_colour, one.far_colour) for one in heals] == [
+        (apart["a"].new, apart["c"].new)
+    ]
+    mesh.world.kill("a")
+    mesh.world.start("a")
+    live(mesh, 15, *ends.values())
+    assert _colours(told["a"])[-1].new == _colours(told["c"])[-1].new
+
+
+def _colours(told: list[object]) -> list[ColourChanged]:
+    return [one for one in told if isinstance(one, ColourChanged)]
+
+
+def test_an_application_that_learns_of_a_tree_watches_what_passes_on_it(
+    mesh: Mesh, application: Open
+) -> None:
+    """Trees are learned from what passes: nobody told the node of this one. Spec: tree_layer 8."""
+    host, sender, spy = application("c"), application("a"), application("b", "spy")
+    trees: list[str] = []
+    passed: list[bytes] = []
+
+    def learn(news: object) -> None:
+        if isinstance(news, TreeBuilt) and news.tree == tree_id("desk-7"):
+            trees.append(news.tree)
+            spy.snoop(lambda one: passed.append(one.payload) or Verdict.CONTINUE, news.tree)
+
+    spy.listener = learn
+    spy.watch("trees")
+    live(mesh, 1, host, sender, spy)
+    host.add("desk-7", "pricing")
+    live(mesh, 2, host, sender, spy)
+    assert trees == [tree_id("desk-7")]
+    call = finished(sender.send("desk-7", "pricing", b"how much?"), host, spy)
+    assert payloads(call) == ["c: how much?"]
+    assert passed == [b"how much?", b"c: how much?"]
+    with pytest.raises(SubjectError, match="write one of splits, colours, trees"):
+        spy.watch("weather")
 
 
 def test_everybody_can_be_asked_and_so_can_a_tree(mesh: Mesh, application: Open) -> None:

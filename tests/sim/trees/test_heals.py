@@ -90,3 +90,20 @@ def test_38_a_flap_does_no_harm() -> None:
     mesh.run()
     for node in "abcd":
         assert ask(mesh, node).reached == ["a", "c"]
+
+
+def test_each_side_is_told_its_colour_and_the_other_s() -> None:
+    """Of two that wrote apart, who gives way is decided by that. Spec: tree_layer 7.4."""
+    mesh = world(LONG, roles="ad")
+    mesh.cut("b", "c")
+    mesh.run()
+    left, right = mesh.nodes["a"].colour, mesh.nodes["d"].colour
+    assert left != right
+    mesh.told.clear()
+    mesh.heal("b", "c")
+    mesh.run()
+    heals = {node: one for node, one in mesh.told if isinstance(one, Unpartitioned)}
+    sides = {node: (one.near_colour, one.far_colour) for node, one in heals.items()}
+    assert sides == {"a": (left, right), "b": (left, right), "c": (right, left), "d": (right, left)}
+    assert {one.colour for one in heals.values()} == {mesh.nodes["a"].colour}
+    assert mesh.nodes["a"].colour == max(left, right)

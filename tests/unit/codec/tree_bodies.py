@@ -63,3 +63,10 @@ BODIES: list[Body] = [
     GetTrees(IDS.fresh()),
     Trees(IDS.fresh(), COLOUR, (KnownRole(TREE, "pricing", True, (KNOWN, KNOWN)),)),
 ]  # fmt: skip
+
+OTHER = Colour(4, IDS.fresh())
+SIDES: list[Body] = [
+    Heal(IDS.fresh(), Extent.CLOUD, "b", "c", COLOUR, COLOUR, OTHER),
+    HealNotice(Extent.CLOUD, COLOUR, OTHER, COLOUR),
+]
+"""Those that say in `ext` what the colours of both sides were."""

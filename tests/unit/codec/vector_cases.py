@@ -64,7 +64,7 @@ from mesh.model.state import (
 )
 from mesh.model.tree_frames import Body, Frame
 from schemas import parsed
-from tests.unit.codec.tree_bodies import BODIES
+from tests.unit.codec.tree_bodies import BODIES, SIDES
 
 INGRESS = bytes.fromhex("00112233445566778899aabbccddeeff")
 OUTBOX = bytes.fromhex("ffeeddccbbaa99887766554433221100")
@@ -511,16 +511,18 @@ DATA = [
 def tree_vector(body: Body) -> Vector:
     """Return a frame of the tree layer; its kind is the key of its record."""
     key = trees.KINDS[type(body)].encode()
-    frame = Frame((7 << 32) | 2, 41, body)
+    schema = f"tree_{key.decode()}"
+    has_sides = body in SIDES
     return plain(
-        f"tree_{key.decode()}",
-        frame,
+        schema,
+        Frame((7 << 32) | 2, 41, body),
         lambda frame: trees.encode_frame(frame)[1],
         partial(trees.decode_frame, key),
+        *(("with the colours of both sides", f"{schema}_sides") if has_sides else ()),
     )
 
 
-TREE = [tree_vector(body) for body in BODIES]
+TREE = [tree_vector(body) for body in (*BODIES, *SIDES)]
 
 VECTORS = [
     *DATA,

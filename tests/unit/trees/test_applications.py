@@ -70,7 +70,7 @@ def test_a_lease_that_ends_takes_roles_along_and_out_of_the_topic() -> None:
         DropLease("app"),
     ]
     assert told(effects) == [Expired("app")]
-    assert apps.names == []
+    assert not apps.names
 
 
 @pytest.mark.parametrize("is_at_once", [True, False])
@@ -101,6 +101,19 @@ def test_an_instance_of_a_time_to_come_is_refused(clock: int) -> None:
     assert [one.iid for one in taken if isinstance(one, RoleTaken)] == [near.iid]
 
 
+def test_two_applications_have_no_instance_in_common() -> None:
+    """The second would have taken the place of the first, and nobody would have been told."""
+    apps = served()
+    wish = RoleWish(PLACE, iid=InstanceId(7))
+    other = RoleKey("other", "desk", "pricing")
+    effects = apps.step(RolesRead([RoleSaid(KEY, wish), RoleSaid(other, wish)]), 0)
+    assert RoleTaken in kinds(effects)
+    assert [one.code for one in told(effects, "other") if isinstance(one, Refused)] == [
+        "BAD_INSTANCE"
+    ]
+    assert kinds(apps.step(SendWanted("app", "c", PLACE), 10)) == [Delivered]
+
+
 def test_nothing_is_left_of_applications_that_are_gone() -> None:
     apps = served()
     for number in range(50):
@@ -118,7 +131,7 @@ def test_every_record_renews_the_lease() -> None:
     apps.step(RolesRead([LeaseSaid("app", 5_000)]), 0)
     apps.step(SendWanted("app", "c", PLACE), 4_000)
     assert apps.step(Ticked(), 8_000) == []
-    assert apps.names == ["app"]
+    assert list(apps.names) == ["app"]
 
 
 def test_what_was_long_gone_when_the_node_began_was_never_there() -> None:
@@ -214,4 +227,4 @@ def test_there_are_not_more_applications_than_a_node_can_serve(
         apps.step(RolesRead([LeaseSaid(f"more-{number}", 5_000)]), 0)
     assert len(apps.names) == 3
     assert apps.refused["TOO_MANY_APPLICATIONS"] == 17
-    assert apps.step(SendWanted(apps.names[0], "d", PLACE), 1)
+    assert apps.step(SendWanted(next(iter(apps.names)), "d", PLACE), 1)

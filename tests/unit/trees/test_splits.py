@@ -1,12 +1,13 @@
 """Counting who can be reached: what is told, and when a count begins anew. Spec: tree_layer 7.4."""
 
-from mesh.model.tree_apps import Answered, SendWanted, SplitTold
+from mesh.model.tree_apps import Answered, JoinTold, SendWanted, SplitTold
 from mesh.model.tree_frames import ReplyKind
 from mesh.model.tree_nodes import NodeSeen, encode_node
-from mesh.trees.splits import TRIES_MAX, Splits
+from mesh.trees.splits import COUNT_MS, TRIES_MAX, Splits
 
 
-def answered(count: SendWanted, names: str, *, is_whole: bool = True) -> Answered:
+def answered(count: SendWanted | None, names: str, *, is_whole: bool = True) -> Answered:
+    assert count is not None
     items = tuple(encode_node(NodeSeen(name, f"uuid-{name}", "", ())) for name in names)
     kind = ReplyKind.DATA if is_whole else ReplyKind.NULL
     return Answered("", count.call, kind, True, items)
@@ -14,74 +15,115 @@ def answered(count: SendWanted, names: str, *, is_whole: bool = True) -> Answere
 
 def known(names: str) -> Splits:
     splits = Splits()
-    count = splits.want("app")
-    assert count is not None
-    assert splits.heard(answered(count, names)) == (None, None)
+    assert splits.heard(answered(splits.begin(), names), 0) == ([], None)
     return splits
+
+
+def told(splits: Splits, names: str) -> list[SplitTold | JoinTold]:
+    """Return what the next count tells, in which these answer."""
+    news, count = splits.heard(answered(splits.changed(), names), 0)
+    assert count is None
+    return list(news)
 
 
 def test_nobody_counts_for_nobody() -> None:
     assert Splits().changed() is None
     splits = known("abc")
-    splits.part("app")
+    splits.end()
     assert splits.changed() is None
+    assert splits.tick(10 * COUNT_MS) is None
+    assert splits.due_ms is None
 
 
 def test_whoever_is_missing_is_told_once() -> None:
     splits = known("abc")
-    for expected in (SplitTold(("a", "b"), ("c",)), None):
-        count = splits.changed()
-        assert count is not None
-        assert splits.heard(answered(count, "ab")) == (expected, None)
+    assert told(splits, "ab") == [SplitTold(("a", "b"), ("c",))]
+    assert told(splits, "ab") == []
 
 
-def test_who_comes_back_is_missed_again_when_it_goes_again() -> None:
+def test_who_comes_back_is_told_and_missed_again_when_it_goes_again() -> None:
     splits = known("abc")
-    for names, lost in (("a", ("b", "c")), ("abc", None), ("ab", ("c",))):
-        count = splits.changed()
-        assert count is not None
-        told, _ = splits.heard(answered(count, names))
-        assert (told.lost if told else None) == lost
+    assert told(splits, "a") == [SplitTold(("a",), ("b", "c"))]
+    assert told(splits, "abc") == [JoinTold(("a", "b", "c"), (), ("b", "c"))]
+    assert told(splits, "ab") == [SplitTold(("a", "b"), ("c",))]
+
+
+def test_one_goes_while_another_comes() -> None:
+    splits = known("ab")
+    assert told(splits, "ac") == [
+        SplitTold(("a", "c"), ("b",)),
+        JoinTold(("a", "c"), ("b",), ("c",)),
+    ]
+
+
+def test_whoever_loses_the_others_one_by_one_is_a_minority_at_last() -> None:
+    """Else both sides of a split that comes in steps would go on writing."""
+    splits = known("abcde")
+    steps = [one for names in ("abcd", "abc", "ab", "a") for one in told(splits, names)]
+    assert [one.lost for one in steps] == [
+        ("e",), ("d", "e"), ("c", "d", "e"), ("b", "c", "d", "e"),
+    ]  # fmt: skip
+    assert [one.is_minority for one in steps] == [False, False, True, True]
+    (half,) = told(splits, "ab")
+    assert half == JoinTold(("a", "b"), ("c", "d", "e"), ("b",))
+    assert half.is_minority
+
+
+def test_who_is_no_longer_a_node_of_the_mesh_is_not_missed() -> None:
+    splits = known("abcd")
+    assert told(splits, "abc")
+    splits.forget("cd")
+    assert (splits.reached, splits.lost) == (frozenset("ab"), frozenset())
+    assert told(splits, "ab") == []
+
+
+def test_it_counts_from_time_to_time_since_a_node_that_joins_changes_no_colour() -> None:
+    splits = known("ab")
+    assert splits.due_ms == COUNT_MS
+    assert splits.tick(COUNT_MS - 1) is None
+    count = splits.tick(COUNT_MS)
+    news, _ = splits.heard(answered(count, "abc"), COUNT_MS + 50)
+    assert news == [JoinTold(("a", "b", "c"), (), ("c",))]
+    assert splits.due_ms == 2 * COUNT_MS + 50
 
 
 def test_a_count_in_the_midst_of_which_something_changed_begins_anew() -> None:
     splits = known("abc")
     first = splits.changed()
-    assert first is not None
     assert splits.changed() is None
-    told, second = splits.heard(answered(first, "abc"))
-    assert told is None
+    assert splits.tick(COUNT_MS) is None
+    news, second = splits.heard(answered(first, "abc"), 0)
+    assert not news
+    assert first is not None
     assert second is not None
     assert second.call != first.call
-    assert splits.heard(answered(second, "a"))[0] == SplitTold(("a",), ("b", "c"))
+    assert splits.heard(answered(second, "a"), 0)[0] == [SplitTold(("a",), ("b", "c"))]
 
 
 def test_a_count_that_could_not_hear_everybody_says_nothing() -> None:
-    """It begins anew, and not for ever."""
+    """It begins anew, and not for ever: then it waits for its time."""
     splits = known("abc")
     count = splits.changed()
     begun = 0
     while count is not None:
         begun += 1
-        told, count = splits.heard(answered(count, "a", is_whole=False))
-        assert told is None
+        news, count = splits.heard(answered(count, "a", is_whole=False), 0)
+        assert not news
     assert begun == TRIES_MAX
-    assert splits.changed() is not None
+    assert splits.tick(COUNT_MS) is not None
 
 
 def test_answers_of_other_calls_and_words_that_are_none_are_passed_over() -> None:
     splits = known("ab")
     count = splits.changed()
     assert count is not None
-    assert splits.heard(Answered("", "nodes-99", ReplyKind.DATA, True)) == (None, None)
+    assert splits.heard(Answered("", "nodes-99", ReplyKind.DATA, True), 0) == ((), None)
     odd = Answered("", count.call, ReplyKind.DATA, False, (b"{", b"[]", b'{"node": 1}'))
-    assert splits.heard(odd) == (None, None)
-    assert splits.heard(answered(count, "ab")) == (None, None)
+    assert splits.heard(odd, 0) == ((), None)
+    assert splits.heard(answered(count, "ab"), 0) == ([], None)
 
 
 def test_who_went_while_nobody_wanted_to_know_is_not_missed() -> None:
     splits = known("abc")
-    splits.part("app")
-    count = splits.want("other")
-    assert count is not None
-    assert splits.heard(answered(count, "ab")) == (None, None)
+    splits.end()
+    assert splits.heard(answered(splits.begin(), "ab"), 0) == ([], None)
